@@ -1,8 +1,8 @@
-"""`python -m bench.analyses`: how fast the analyses go, and with how much memory, on topics of two real clusters.
+"""`python -m bench.analyses`: speed and memory of the analyses on topics of two real clusters.
 
 Both topics hold the same records, each of them once, of `RECORD_BYTES` in 8 partitions, of which one has as many as all
 others together where `--skewed` is given. Each analysis is a process of its own with a JVM of `--memory`, on local[2];
-the JVM's start and the loading of its classes are not counted, what it takes to read from the brokers is. It prints a line of
+the JVM's start and the loading of its classes are not counted, reading from the brokers is. It prints a line of
 JSON for each, a `Measured`, and fails where an analysis does not say that both clusters agree.
 `lag` reads one side. Not for: which records are found (tests), nor for engines (`bench`).
 """

@@ -1,7 +1,7 @@
-"""A backlog is on the source: start an engine and watch the target's log end until it is across, or time is up.
+"""Measure catching up: start an engine on a backlog, and watch the target's log end until all is mirrored or time is up.
 
-Rules: the target is asked directly, never over the link; what counts as across is records, the engine's own markers
-subtracted; the clock starts with the engine's process. Not for: making the backlog, judging numbers (`steady`).
+Rules: the target is read directly, never over the link; records are counted, without the engine's markers; the clock
+starts with the engine's process. Not for: making the backlog, judging numbers (`steady`).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Drills as workloads: many groups brought over when a cluster is killed, many taken home, running applications moved.
+"""Drills as workloads: many groups translated after a cluster was killed, many translated back, running applications moved.
 
-Rules: what is done is what a drill does, by the registered actions in the order of their runbooks; the clock stands on
-what those steps wrote down, or on what applications did; that positions are exact is compared with what each group had
-before, and what became of records is judged by the independent checker from the applications' own histories. Every run
-has a topic, aliases and groups of its own. A position at a topic's beginning is left out by the way back, so none is
-made. Not for: drills under faults (the tests), reports.
+Rules: the registered actions run in the order of their runbooks; times are those that the steps recorded, or of the
+applications' histories; positions are compared with those each group had before, and records are judged by the
+independent checker from the applications' histories. Every run
+has its own topic, aliases and groups. No group is at a topic's beginning, because the failback leaves such positions
+out. Not for: drills under faults (the tests), reports.
 """
 
 from __future__ import annotations

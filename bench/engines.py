@@ -1,7 +1,7 @@
 """The engines: how each is configured, started on a site, and stopped.
 
 Rules: every run of an engine has source and target aliases of its own, so its mirror topics, groups and positions are
-new; all engines read the same properties but for what is said in `TUNED`; processes are on the lab's record, so a
+new; all engines read the same properties except those in `TUNED`; processes are in the lab's registry, so a
 benchmark that dies leaves none behind. Not for: measuring.
 """
 

@@ -1,7 +1,7 @@
-"""What we set out to reach, and whether the last run reached it.
+"""The performance goals, and whether the last run reached them.
 
 Rules: pure; a goal that was not measured is open, not met; ratios are of medians of the same run. Not for: explaining
-a miss, which is a person's work (docs/performance.md).
+a miss (docs/performance.md).
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How much later a record is on the target than a consumer of the source could have had it.
+"""Added latency: how much later a record arrives from the target than from the source.
 
 One process sends numbered records to the source and reads both clusters with long polls; the added latency of a record
 is the moment it arrived from the target minus the moment it arrived from the source, on one clock.
 
-Rules: both sides are watched alike, at the same isolation, so that watching costs cancel out; a record that is not
-across when patience ends is counted as missing, never left out silently. Not for: starting engines.
+Rules: both sides are read in the same way and at the same isolation level, so that the cost of reading cancels out; a
+record that is not mirrored in time is counted as missing, never left out silently. Not for: starting engines.
 """
 
 from __future__ import annotations

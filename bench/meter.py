@@ -1,6 +1,6 @@
-"""What the kernel says of processes and of the machine: CPU seconds, peak memory, load.
+"""CPU seconds, peak memory and load of processes and of the machine, as the kernel reports them.
 
-Rules: `/proc` only; a process that is gone counts what it had when last seen, so a sum never goes down. Not for:
+Rules: `/proc` only; a process that has ended counts with its last values, so a sum never decreases. Not for:
 starting or stopping anything.
 """
 

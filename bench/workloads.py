@@ -25,7 +25,7 @@ class Kind(StrEnum):
     MANY_TOPICS = "many-topics"  # a thousand topics, hardly any of them busy
     FAILOVER = "failover"  # the source is killed, and every group comes over
     FAILBACK = "failback"  # every group goes home, over both maps
-    SWITCHOVER = "switchover"  # both serve, and whoever follows the pointer is moved
+    SWITCHOVER = "switchover"  # both serve, and applications that follow the pointer are moved
 
 
 DRILLS: Final = frozenset({Kind.FAILOVER, Kind.FAILBACK, Kind.SWITCHOVER})

@@ -43,7 +43,7 @@ def never(holds: Callable[[], bool], seconds: float) -> bool:
 
 
 def standstill(count: Callable[[], int], enough: int, still_s: float = 30.0) -> bool:
-    """Waits until `count()` is `enough`. True when it stood still for `still_s` instead."""
+    """Waits until `count()` is `enough`. True when it was unchanged for `still_s` instead."""
     seen, deadline = count(), Deadline(still_s)
     while seen < enough:
         if deadline.passed:

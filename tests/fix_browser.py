@@ -112,7 +112,7 @@ class NotebookPage:
         return cell
 
     def type_into(self, step: str, text: str) -> None:
-        """Replace what stands in the cell of `step`, as somebody who types does."""
+        """Replace the text in the cell of `step`, as a typing user does."""
         self.see(step).locator(".cm-content").click()
         self.page.keyboard.press("Control+A")
         self.page.keyboard.insert_text(text)

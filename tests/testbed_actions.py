@@ -162,7 +162,7 @@ class MoveGroup(DrillAction):
         return reach(self.observe(), changes)
 
     def undo(self, changes: Changes) -> None:
-        """Put them back. Raises `Deviated` when somebody moved one on meanwhile, `GroupNotEmpty` for members."""
+        """Restore them. Raises `Deviated` when another client moved one meanwhile, `GroupNotEmpty` for members."""
         now = {fact.entity: fact.value for fact in self.observe()}
         for change in changes:
             if now[change.entity] not in (change.before, change.after):

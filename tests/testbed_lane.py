@@ -93,7 +93,7 @@ async def running(
     events = EventLog()
     source, target = settings.clusters[engine.source], settings.clusters[engine.target]
     async with connected(engine.right) as client:
-        await _loaded(client)  # a worker would begin its flow anew
+        await _loaded(client)  # a worker would start its flow again
     setup = FlowSetup(
         settings=flow,
         source=source,

@@ -25,7 +25,7 @@ import org.apache.kafka.connect.runtime.distributed.Crypto;
 import org.apache.kafka.connect.runtime.distributed.DistributedConfig;
 
 /**
- * What Kafka's own classes answer to the questions on standard input, one a line, fields separated by tabs.
+ * The answers of Kafka's own classes to requests on standard input, one a line, fields separated by tabs.
  *   regex, comma list, name -> true or false; refused when java.util.regex refuses the pattern
  *   policy, default or identity, separator, internal separator enabled, topic -> its facts, separated by tabs
  *   keys, class -> every configuration key, separated by blanks

@@ -8,7 +8,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.connect.mirror.RemoteClusterUtils;
 
 /**
- * What MirrorMaker 2's own readers see on a target cluster, as one line of JSON.
+ * The checkpoints, heartbeats and topics that MirrorMaker 2's own client finds on a target cluster, as one line of JSON.
  * Arguments: bootstrap.servers, alias of the source, then group ids.
  */
 public class TranslateOffsets {

@@ -1,7 +1,7 @@
-"""What goes wrong in a soak run. Each fault draws from its rng, heals what it broke, and says in words what it did.
+"""The faults of a soak run. Each fault draws from its rng, repairs what it broke, and returns a description of what it did.
 
-Rules: `INSIDE` strike the workers, `OUTSIDE` links, brokers and topics; one of each may run at the same time, so neither
-touches what belongs to the other; a fault that needs both is outside and says so by ending workers through the testbed.
+Rules: `INSIDE` affect the workers, `OUTSIDE` links, brokers and topics; one of each may run at the same time, so neither
+changes what belongs to the other; a fault that needs both is outside and ends workers through the testbed.
 Waiting in here is part of the fault: how long it lasts.
 """
 
@@ -113,7 +113,7 @@ def race(testbed: Testbed, rng: random.Random) -> str:
 
 
 def usurper(testbed: Testbed, rng: random.Random) -> str:
-    """Somebody outside the group claims a lane under its owner, and is never seen again."""
+    """A claimant outside the group claims a lane of its owner once, and does nothing more."""
     lane = rng.randrange(LANES)
 
     async def take() -> str:

@@ -1,4 +1,4 @@
-"""Reading what stands in the clusters: whole partitions, their ends, and the engine's ledger and maps.
+"""Read the clusters' logs: whole partitions, their ends, and the engine's journal and maps.
 
 Rules: logs are read over the brokers' own listener, never through a link with faults, read_committed, and by a consumer
 that knows nothing of the engine.

@@ -119,7 +119,7 @@ class Testbed:
                 self.begin(at)
 
     def remember_mirror(self) -> None:
-        """Keep what the lossy mirror holds now: soon nobody can read it there any more."""
+        """Keep what the lossy mirror holds now, before it is deleted."""
         for n, log in scan(self.right, mirror(LOSSY), PARTITIONS[LOSSY]).items():
             known = self.seen[n].offsets[-1] if len(self.seen[n]) else -1
             for row in log:

@@ -1,4 +1,4 @@
-"""The verdict on a run: every topic by the rule for its sort, and what was anomalies on the way."""
+"""The verdict on a run: every topic by the rule for its kind, and anomalies during the run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from soak.judge import Finding, Log
 from soak.logs import Journaled, journaled, scan
 from soak.testbed import AGAIN, COMPACT, LANES, LOSSY, OLD, PARTITIONS, Testbed, mirror, topic
 
-# What must be over when everything is healed; others are facts that stay reported.
-NEVER = {"SourceCorrupt"}  # nobody damages anything here, so even a passing word of it is wrong
+# Events that must be resolved when every fault is repaired; others are facts that stay reported.
+NEVER = {"SourceCorrupt"}  # no fault of the plan damages batches, so even a short report is wrong
 PASSING = {"LaneFault", "LaneFailed", "SourceUnreachable", "DiscoveryFailed", "FlowUnreachable", "Parked"}
 
 

@@ -76,8 +76,8 @@ class Size:
 
 def sequential(link: LinkSpec, request: float, clients: int = 1) -> float:
     """The joint throughput of `clients` that each wait for every response of `request` bytes."""
-    one = link.bandwidth * request / (link.in_transit + request)
-    return min(link.bandwidth, clients * one)
+    rate = link.bandwidth * request / (link.in_transit + request)
+    return min(link.bandwidth, clients * rate)
 
 
 def clients_needed(link: LinkSpec, request: float, rate: float) -> int | None:

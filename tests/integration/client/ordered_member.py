@@ -2,7 +2,7 @@
 
 A line is JSON and written in one call: `{"handed": [n, topic, partition, offset, key, value]}` with n from the system's
 monotonic clock, `{"acked": true}` for everything handed before it, `{"refused": true}` alike. With `freeze_after` it takes its
-time until it shares the group's `partitions` with somebody, and after as many acknowledged records since then takes a few
+time until it shares the group's `partitions` with another member, and after as many acknowledged records since then takes a few
 more, says `{"frozen": true}` and never goes on, so that it can be killed there.
 """
 

@@ -99,7 +99,7 @@ def test_watcher_sees_the_first_own_and_common_pointers(
     silent = ClusterSettings("GONE", (f"127.0.0.1:{free_ports(1)[0]}",))
     orders, bills = watch((*clusters, silent), "orders", topic), watch(clusters, "bills", topic)
     until(lambda: orders.settled() and bills.settled())
-    assert orders.current() is None  # nobody has made the topic
+    assert orders.current() is None  # the topic does not exist
     publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic)
     assert orders.wait_newer(0, 20) == bills.wait_newer(0, 20) == Pointer(1, "LEFT", "h:1")
     published = time.monotonic()

@@ -58,7 +58,7 @@ def test_plan_changes_nothing_and_is_run_once_by_its_hash(stage: Stage) -> None:
 
 
 @pytest.mark.long
-def test_killed_inside_and_between_steps_it_comes_to_the_same(stage: Stage, tmp_path: Path) -> None:
+def test_run_killed_inside_and_between_steps_has_the_same_result(stage: Stage, tmp_path: Path) -> None:
     go = tmp_path / "go"
     argv = [sys.executable, "-c", PAUSE, str(go)]
     book = stage.runbook(call={"arguments": {"argv": argv, "idempotent": True}})
@@ -203,7 +203,7 @@ def test_papermills_own_command_runs_a_drill(stage: Stage) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("whom", ["kernel", "both"])
 @pytest.mark.parametrize("lines", [1, 2, 3, 4, 6, 8])
-def test_killed_after_any_line_of_its_journal_it_comes_to_the_same(stage: Stage, lines: int, whom: str) -> None:
+def test_run_killed_after_any_journal_line_has_the_same_result(stage: Stage, lines: int, whom: str) -> None:
     process = stage.start("run", stage.runbook(), *stage.on_lab())
     wait_fast("it has come that far", lambda: len(stage.lines()) >= lines)
     folder = stage.run_folder()

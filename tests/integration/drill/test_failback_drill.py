@@ -1,4 +1,4 @@
-"""The whole way back on a real lab: LEFT dies, comes back with a tail, the applications go home; killed twice on the way."""
+"""A whole failback on a real lab: LEFT fails, returns with a tail, the applications move back; killed twice meanwhile."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def begun(run: Path, step: str) -> bool:
 @pytest.mark.long
 @pytest.mark.timeout(500)
 @pytest.mark.parametrize("tail", ["quarantine", "recover", "leave"])
-def test_killed_while_the_tail_is_settled_and_while_everybody_is_held_it_comes_home_whole(
-    tmp_path: Path, tail: str
-) -> None:
+def test_failback_killed_while_settling_and_while_holding_is_complete(tmp_path: Path, tail: str) -> None:
     run, place = tmp_path / "run", tmp_path / "lab"
     with Lab(place):
         for step in ("settle", "go-home"):

@@ -176,7 +176,7 @@ def test_emergency_failover_source_that_answers_is_refused(flowing: Flowing, tmp
         drill.until("fence")
         flowing.follow()
         drill.until("translate")
-    flowing.lab.clusters["LEFT"].restart()  # it comes back in the middle of it, and nobody has moved yet
+    flowing.lab.clusters["LEFT"].restart()  # it returns in the middle, before any application has moved
     with opened() as drill:
         drill.until("move")
         flowing.follow()

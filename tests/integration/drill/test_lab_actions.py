@@ -1,4 +1,4 @@
-"""What a drill plays on, made and broken by steps: whoever takes the run up finds what the one before has started."""
+"""Steps that start and break a lab's processes: a process that resumes the run finds what the one before has started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A drill on a real broker whose process is killed: in a step, between two, in a rollback; another one takes it up."""
+"""A drill on a real broker whose process is killed: in a step, between two, in a rollback; another one resumes it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def prepare(right: str, fresh_topic: Callable[[str], str], tmp_path: Path) -> Ca
         pytest.param("line:7", marks=pytest.mark.long),  # before the run says that it ended
     ],
 )
-def test_killed_going_forward_it_comes_to_the_same(prepare: Callable[..., Prepared], kill: str) -> None:
+def test_run_killed_going_forward_has_the_same_result(prepare: Callable[..., Prepared], kill: str) -> None:
     drill = prepare()
     assert drill.run(kill=kill) == -9
     assert drill.run() == 0
@@ -103,7 +103,7 @@ def test_killed_going_forward_it_comes_to_the_same(prepare: Callable[..., Prepar
         "delete_topic:after",
     ],
 )
-def test_killed_going_back_it_comes_to_the_same(prepare: Callable[..., Prepared], kill: str) -> None:
+def test_run_killed_going_back_has_the_same_result(prepare: Callable[..., Prepared], kill: str) -> None:
     drill = prepare(rollback=Rollback.NEVER)
     assert drill.run(kill="line:7") == -9  # every step is done
     assert drill.now == DONE

@@ -113,7 +113,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
 
 @pytest.fixture
 def source(guarded: tuple[str, str], tmp_path: Path) -> Source:
-    """`ruled` has a rule that lets everybody in and one of somebody's own."""
+    """`ruled` has an ACL that allows every principal, and one of another user."""
     found = made(*guarded, tmp_path)
     ruled = found.topics[1]
     create_rules(
@@ -145,7 +145,7 @@ def test_writing_is_denied_to_all_and_exactly_that_is_taken_back(source: Source)
     assert fence.probe(changes) is Reach.PARTLY
     assert not source.written(bare)
     assert not source.written(ruled)
-    assert len(read_all(source.bootstrap, bare, 1)[0]) == 10  # whoever reads goes on, the mirror too
+    assert len(read_all(source.bootstrap, bare, 1)[0]) == 10  # consumers continue, the mirror too
     assert len(read_all(source.bootstrap, ruled, 1)[0]) == 10
     denied = source.rules()
     assert dict(fence.act(changes, Abort(source.place.run_dir)))["write_rules"] == 3

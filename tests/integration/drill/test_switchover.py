@@ -312,10 +312,10 @@ def test_applications_held_by_a_dead_drill_continue(both: Both) -> None:
     held = pointer_file.read(both.on.pointer)
     assert (held.hold, held.hold_limit_s) == (True, 2.0)
     stood = seen(producer, home, "produced")
-    wait_for("they go on", lambda: seen(producer, home, "produced") > stood + 200, 20)
+    wait_for("they continue", lambda: seen(producer, home, "produced") > stood + 200, 20)
     read = seen(reader, home, "consumed")
     wait_for("the group reads on", lambda: seen(reader, home, "consumed") > read + 100, 20)
-    assert pointer_file.read(both.on.pointer) == held  # nobody but they themselves has let them go
+    assert pointer_file.read(both.on.pointer) == held  # the hold expired by itself; the pointer is unchanged
     pause_s = max(b.sent_ms - a.sent_ms for a, b in itertools.pairwise(producer.history().produced)) / 1000
     assert 1.5 < pause_s < 10.0
 

@@ -255,7 +255,7 @@ async def test_produce_sequences_compare_and_append(client: ClusterClient, make_
     fresh = await producer_id(conn)
     for sequence, offset in ((SEQUENCE_MODULUS - 2, 15), (0, 17)):
         (result,) = await conn.produce(topic, [(0, batch(fresh, sequence, records=simple(0, 2)))])
-        assert (result.error_code, result.base_offset) == (0, offset), "sequences start anew after 2**31 - 1"
+        assert (result.error_code, result.base_offset) == (0, offset), "sequences start again after 2**31 - 1"
 
 
 async def test_produce_refused_batch_has_code_and_reason(client: ClusterClient, make_topic: MakeTopic) -> None:

@@ -223,7 +223,7 @@ def test_applications_sigkilled_cluster_settles_records_in_doubt(lab_factory: La
 def test_producer_in_doubt_records_on_mirror_are_not_resent(
     lab_factory: LabFactory, tmp_path: Path, behind_ms: int
 ) -> None:
-    """LEFT is frozen, not killed: records were taken, nobody heard, and the mirror has some of them. A wrong clock at LEFT
+    """LEFT is frozen, not killed: records were appended unanswered, and the mirror has some of them. A wrong clock at LEFT
     stamps them long before they were sent."""
     lab = lab_factory()
     left, right = lab.clusters["LEFT"].bootstrap, lab.clusters["RIGHT"].bootstrap

@@ -337,7 +337,7 @@ def test_cluster_port_taken_moves_to_new_ports(tmp_path: Path, monkeypatch: pyte
         def unlucky(count: int) -> tuple[int, ...]:
             ports = choose(count)
             calls.append(ports)
-            # Somebody takes the LINK port between the choice and the start.
+            # Another process takes the LINK port between the choice and the start.
             return (ports[0], taken.getsockname()[1], *ports[2:]) if len(calls) == 1 else ports
 
         monkeypatch.setattr(clusters, "free_ports", unlucky)

@@ -83,7 +83,7 @@ def test_transactions_only_committed_records_copied_and_positions_exact(
         for record in range(7):
             producer.produce(topic, value=f"{number}-{record}".encode(), partition=0)
         if number % 3 == 2:
-            producer.flush(30)  # records nobody has sent yet would leave the broker nothing to abort
+            producer.flush(30)  # unsent records would leave the broker nothing to abort
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)

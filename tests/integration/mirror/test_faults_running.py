@@ -195,7 +195,7 @@ def test_mirror_topic_unauthorized_waits_alone_for_the_right(
         produce(engine.left, topic, 50, partitions=1)
     create_topic(engine.right, f"{engine.source}.{closed}", 1)
     allow(engine.right, f"{engine.source}.{closed}", AclOperation.DESCRIBE)
-    transactional_ids = AclBinding(  # somebody else's from now on
+    transactional_ids = AclBinding(  # another principal's from now on
         ResourceType.TRANSACTIONAL_ID,
         f"drlib.{engine.source}.",
         ResourcePatternType.PREFIXED,
@@ -242,7 +242,7 @@ def test_source_missing_describe_rights_are_reported_and_mirroring_continues(
     allow(engine.left, topic, AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
     settings = load_mirror_settings(engine.properties)
     seen = asyncio.run(Surveyor(settings, settings.flow(engine.source, engine.target)).survey())
-    assert seen.source_error == ""  # one topic whose settings may not be read takes nobody else's
+    assert seen.source_error == ""  # a topic whose settings may not be read affects no other topic
     assert {p.topic: p.outlook.left_s is not None for p in seen.partitions} == {topic: False, other: True}
     with only_for_now(engine.left, ResourceType.TOPIC, OFFSETS_TOPIC, AclOperation.DESCRIBE):
         worker = engine.start()
@@ -251,7 +251,7 @@ def test_source_missing_describe_rights_are_reported_and_mirroring_continues(
         assert f"following {OFFSETS_TOPIC}" in event_text
         assert f"Read and Describe on the topic {OFFSETS_TOPIC}" in event_text
         engine.wait_caught_up(topic, 1)
-        commit(engine.left, group, topic, 30)  # nobody may follow it: it is asked for
+        commit(engine.left, group, topic, 30)  # it may not be followed, so it is polled
         wait_for("the position is translated", lambda: checkpointed(engine, group) == 30)
         assert engine.reported("GroupTailUnavailable", flow)
         allow(engine.left, OFFSETS_TOPIC, AclOperation.READ)
@@ -347,7 +347,7 @@ def test_corrupt_source_batch_is_never_forwarded_but_those_before_are(
         assert [r[2] for r in there] == [(("n", str(n).encode()),) for n in range(30)]
     produce(engine.left, sound, 10, partitions=1, first=50)
     engine.wait_caught_up(sound, 1)
-    for topic, original in originals.items():  # the damage is repaired, and nobody restarts anything
+    for topic, original in originals.items():  # the damage is repaired, without a restart
         rewrite(log_of(authorizer_lab, "AUTHORIZED", topic), original)
         engine.wait_caught_up(topic, 1)
         engine.assert_same(topic, 1)
@@ -455,7 +455,7 @@ def test_lane_with_corrupt_journal_fails_and_others_continue(engine: Engine, fre
     of_lane_0 = [n for n in range(8) if lane_of(new, n, 2) == 0]
     assert 0 < len(of_lane_0) < 8
     wait_for("the other lane goes on", lambda: all(len(r) == 10 for r in some(engine, new, of_lane_0)))
-    stranger.produce(journal, key=b"not ours", value=None, partition=1)  # whoever wrote it takes it back
+    stranger.produce(journal, key=b"not ours", value=None, partition=1)  # its writer deletes it again
     assert stranger.flush(10) == 0
     assert engine.stop(worker) == 0, engine.log()
     worker = engine.start()
@@ -473,7 +473,7 @@ def some(engine: Engine, topic: str, partitions: list[int]) -> list[list[Record]
     return [found[number] for number in partitions]
 
 
-def test_journal_lost_is_never_taken_for_a_new_flow(engine: Engine) -> None:
+def test_journal_lost_is_not_a_new_flow(engine: Engine) -> None:
     topic = engine.topics
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 100, partitions=1)

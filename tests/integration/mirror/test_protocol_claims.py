@@ -53,7 +53,7 @@ async def test_claim_racing_claimants_never_interleave_appends(right: str, fresh
                 try:
                     ours = await take(client, f"lane-{topic}", {topic: [0]})
                 except (LaneLost, LaneFault):
-                    continue  # somebody was faster: that is what a race is
+                    continue  # another claimant was faster: that is what a race is
                 assert ours.epoch not in appended, "two claimants hold one epoch"
                 appended[ours.epoch] = 0
                 while appended[ours.epoch] < 40:
@@ -147,7 +147,7 @@ async def test_lane_fenced_owner_claims_again_only_after_a_session_with_the_grou
         assert await append(client, mirror, usurper, 0) == (0, 52)
         assert await asyncio.to_thread(never, lambda: owner.claim() != first, 1.5)
         assert await append(client, mirror, usurper, 1) == (0, 53)
-        # The group gave the lane to nobody else: who claimed it was a member that had been given up, and stays away.
+        # The group assigned the lane to no other member: the claimant was a member that had timed out, and does not return.
         await owner.mirrored(topic, {0: 100})
         assert owner.claim().epoch > usurper.epoch
         assert (await append(client, mirror, usurper, 2))[0] == REFUSED_EPOCH

@@ -48,7 +48,7 @@ async def test_produce_waits_until_promise_is_acknowledged(engine: Engine, monke
             found = owner.partition(topic)
             return found is not None and found.position == end
 
-        for end in (50, 100):  # what comes second needs no promise, and wakes whoever sends
+        for end in (50, 100):  # the second batch needs no promise, and wakes the sender
             await asyncio.to_thread(send, engine.left, topic, [f"{end}-{n}" for n in range(50)])
             await until("the records are fetched", lambda end=end: fetched(end))
         await asyncio.sleep(0.5)  # the absence of an event is what is tested

@@ -290,16 +290,16 @@ def test_metrics_endpoint_of_a_worker_is_scraped(hasty_lab: Lab, engines: Made, 
     assert fault.entity == f"{engine.source}->{engine.target}"
     wait_for("the fault is over", lambda: events(engine, "SourceUnreachable")[0].resolved_ms is not None)
     assert len(reported_status(engine).events) == 1, reported_status(engine).events
-    # and when the worker is dead, the clusters still say what is behind, and that nobody works on it
+    # and when the worker is dead, the clusters still show the lag, and that no worker runs
     engine.processes[0].kill()
     engine.processes[0].wait(10)
     produce(left, topic, 30, partitions=2)
 
-    def nobody() -> bool:
+    def no_worker() -> bool:
         code, (view,) = drlib_status(engine)
         return (code, view["state"]) == (3, "no worker")
 
-    wait_for("the group has seen that it is gone", nobody, 30)
+    wait_for("the group has noticed its death", no_worker, 30)
     code, (view,) = drlib_status(engine, "--groups")
     assert [p["mirrored"] for p in view["partitions"]] == [500, 500]
     assert view["lag"] == 30

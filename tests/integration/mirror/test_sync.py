@@ -118,7 +118,7 @@ def test_config_sync_follows_the_source_and_reports_drift_once(engine: Engine) -
     assert own_settings(engine.right, mirror) == {"retention.ms": "70000", "cleanup.policy": "compact"}
 
     alter(engine.right, mirror, retention_ms="5000", max_message_bytes="4000", min_insync_replicas="1")
-    # open for one look only, then it is as it should be: seen when it is over, whenever somebody looks
+    # open for one check only, then correct again: visible as resolved at any later time
     detail = wait_event(engine, "TopicConfigDrift", mirror, resolved=True)
     assert "retention.ms: 5000 -> 70000" in detail
     assert "max.message.bytes: 4000 -> (default)" in detail
@@ -314,7 +314,7 @@ def test_group_commit_with_members_is_refused_by_the_broker(left: str, fresh_top
 
 
 def test_group_sync_position_beyond_the_mirror_stays_within_the_log(engine: Engine) -> None:
-    """A parked partition: the group goes on on the source, and stops at the mirrored end on the target."""
+    """A parked partition: the group continues on the source, and stops at the mirrored end on the target."""
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     engine.extra = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
     create_topic(engine.left, topic, 1)
@@ -330,5 +330,5 @@ def test_group_sync_position_beyond_the_mirror_stays_within_the_log(engine: Engi
     with cluster(engine.right) as right:
         partition = TopicPartition(mirror, 0)
         last = max(r.offset for r in right.read({partition: Range(0, right.log_ends([partition])[partition])}))
-    # not the log's end: whoever tries the partition again leaves a marker there each time
+    # not the log's end: every claim that retries the partition leaves a marker there
     wait_for("the mirrored end", lambda: position(engine.right, f"{topic}-behind", mirror) == last + 1, 20)

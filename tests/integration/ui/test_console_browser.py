@@ -285,7 +285,7 @@ def test_console_by_keyboard_kills_and_restarts_a_cluster(
     page, left = notebook.page, notebooks.lab.clusters["LEFT"]
     page.get_by_label("Cluster").focus()
     page.keyboard.press("Tab")
-    page.keyboard.press("Shift+Tab")  # as somebody without a mouse comes to it
+    page.keyboard.press("Shift+Tab")  # as a keyboard user reaches it
     passed: list[str] = []
     while (at := page.evaluate(FOCUS))["inside"] and len(passed) < 40:
         assert at["ring"] >= 2, f"nothing shows that {at['name']} has the focus"
@@ -420,7 +420,7 @@ def _console(notebooks: Notebooks, open_page: OpenPage, width: int = 1280) -> No
 
 
 def _tab_to(page: Page, label: str, *, back: bool = False) -> None:
-    """Press Tab until what has `label` is focused, as somebody without a mouse does."""
+    """Press Tab until what has `label` is focused, as a keyboard user does."""
     for _ in range(40):
         page.keyboard.press("Shift+Tab" if back else "Tab")
         found = page.evaluate(

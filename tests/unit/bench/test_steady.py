@@ -43,7 +43,7 @@ def test_steady_slow_engine_is_measured_five_seconds_after_first_record() -> Non
         [],
         [Sample(0, 0, 0), Sample(9, 0, 1)],
         [Sample(0, 0, 0), Sample(1, 5, 0)],  # cut off before the window opened
-        [Sample(0, 0, 0), Sample(1, 5, 0), Sample(20, 5, 0)],  # stood still in it
+        [Sample(0, 0, 0), Sample(1, 5, 0), Sample(20, 5, 0)],  # no progress in it
     ],
 )
 def test_steady_too_few_samples_have_no_rate(samples: list[Sample]) -> None:

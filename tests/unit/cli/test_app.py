@@ -13,7 +13,7 @@ RUNBOOK = str(ROOT / "runbooks" / "failover-drill.yaml")
 
 @pytest.fixture
 def closed() -> Iterator[tuple[int, int]]:
-    """Two ports of this machine that nobody listens on: bound here, so that nobody else takes them meanwhile."""
+    """Two ports of this machine without a listener: bound here, so that no other process takes them."""
     with socket.socket() as one, socket.socket() as two:
         for held in (one, two):
             held.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""A hold that nobody ends: from when each process saw it, for its limit and no longer."""
+"""A hold that is not ended: it lasts for its limit from when each process saw it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_hold_clock_ends_a_hold_after_its_limit_and_warns_once(
         "the pointer has held for its limit of 60 s (version 7) and was not moved: continuing at LEFT"
     ]
     again = replace(HELD, version=8)
-    assert clock.applied(again) is again  # held anew
+    assert clock.applied(again) is again  # held again
     now[0] += 60.0
     assert not (clock.applied(again) or HELD).hold
 

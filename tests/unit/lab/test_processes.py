@@ -90,7 +90,7 @@ def test_registry_recycled_pid_is_not_signalled(tmp_path: Path) -> None:
         registry.kill("one")
         records = json.loads((tmp_path / "lab" / "processes.json").read_text())
         assert records["one"]["pid"] == gone
-        records["one"]["pid"] = bystander.pid  # the kernel gave the number to somebody else
+        records["one"]["pid"] = bystander.pid  # the kernel gave the number to another process
         write_whole(tmp_path / "lab" / "processes.json", json.dumps(records))
 
         assert not registry.alive("one")

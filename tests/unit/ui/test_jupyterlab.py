@@ -1,4 +1,4 @@
-"""What JupyterLab is started with: this machine only, nothing asked of a network, nobody's own settings touched."""
+"""How JupyterLab is started: this machine only, no requests to a network, no user's own settings changed."""
 
 from __future__ import annotations
 

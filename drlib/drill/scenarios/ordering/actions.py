@@ -120,13 +120,15 @@ class Move(OrderingStep):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
-        came, pointer = self.testbed.copy_of(self.flow.target), self.testbed.pointer()
+        remote_topic, pointer = self.testbed.copy_of(self.flow.target), self.testbed.pointer()
         if pointer is not None and pointer.active == self.flow.source:
             for group in GROUPS:
                 self.wait(
                     abort,
-                    f"{group} has read {came} to its cutover",
-                    lambda g=group: self.testbed.reached(self.flow.source, g, came, pointer.cutover.get(came, ())),  # type: ignore[misc]
+                    f"{group} has read {remote_topic} to its cutover",
+                    lambda g=group: self.testbed.reached(
+                        self.flow.source, g, remote_topic, pointer.cutover.get(remote_topic, ())
+                    ),  # type: ignore[misc]
                 )
         return self._switchover.act(changes, abort)
 

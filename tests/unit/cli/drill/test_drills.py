@@ -37,7 +37,7 @@ STEP: dict[str, Any] = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """Two clusters that nobody answers for: their ports are bound here, so that nobody else takes them meanwhile."""
+    """Two clusters that do not answer: their ports are bound here, so that no other process takes them."""
     with socket.socket() as one, socket.socket() as two:
         for held in (one, two):
             held.bind(("127.0.0.1", 0))
@@ -109,7 +109,7 @@ def test_plan_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: s
 def test_plan_unreachable_clusters_are_named(
     tmp_path: Path, file: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(Cluster.__init__.__kwdefaults__ or {}, "timeout_s", 0.5)  # nobody will answer later either
+    monkeypatch.setitem(Cluster.__init__.__kwdefaults__ or {}, "timeout_s", 0.5)  # no answer will come later either
     step: dict[str, Any] = {"title": "Create it"}
     if command == ("run",):  # the readiness gate would be asked first, and is passed over
         book = runbook(tmp_path, drill={"mode": "emergency"}, **step)

@@ -349,7 +349,7 @@ def run(world: World, drill: Drill) -> RunOutcome:
                     world.note(N.STEP_FAILED, step)
                 else:
                     if world.abort:
-                        continue  # it was stopped: nobody says it is done
+                        continue  # it was stopped, and is not reported as done
                     world.note(N.STEP_SUCCEEDED, step)
             case Undo(step, needed):
                 if needed:
@@ -396,7 +396,7 @@ CHANGING = ("one", "two", "last")
 
 
 def outcome(world: World, ending: RunOutcome) -> object:
-    """What a run came to: its ending, what is changed, and every effect in its order."""
+    """The result of a run: its outcome, what is changed, and every effect in its order."""
     return ending.outcome, ending.standing, world.halves, world.effects
 
 

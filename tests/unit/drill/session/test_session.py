@@ -1,4 +1,4 @@
-"""Walking through a drill: it goes as far as it is reported, waits there, and is taken up where it stood."""
+"""A drill run step by step: it runs up to the given step, waits there, and is resumed from there."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_step_output_is_private_and_written_whole(tmp_path: Path) -> None:
 
 
 def paused(stage: Stage) -> tuple[DrillSession, LiveBoard]:
-    """A drill whose step two waits for approval, with a board that somebody looks at."""
+    """A drill whose step two waits for approval, with a board on an open page."""
     stage.approval, stage.board = "two", LiveBoard(attended=lambda: True)
     drill = stage.open()
     drill.board()

@@ -58,7 +58,7 @@ def test_settle_unanswered_commit_by_group_position() -> None:
     taken = settle(batch, found, {0: 19, 1: 14})
     assert [r.offset for r in taken] == [7, 8, 3, 4]  # d was never mirrored: it will not come again
     assert [r.offset for r in settle(batch[3:], found, {1: 13})] == [4]  # nothing says that it was not taken
-    # a commit that was not taken leaves d with nobody: before c, which comes again, nobody may have processed it
+    # a commit that failed leaves d unprocessed: it must not be processed before c, which is read again
     assert settle(batch, found, {0: 17, 1: 13}) == ()
     assert [r.offset for r in settle(batch, found, {0: 18})] == [7]  # without a position it reads from the start
     assert settle((), found, {0: 19}) == ()

@@ -231,7 +231,7 @@ def test_check_group_with_unread_remote_topic_is_unknown() -> None:
 
 
 def test_check_group_unanswered_commit_shows_as_skipped() -> None:
-    # the group asked to commit 2 for partition 1, heard nothing, and went on at RIGHT behind record 3
+    # the group's commit of 2 for partition 1 got no answer, and it continued on RIGHT behind record 3
     commits = (*COMMITTED[:3], committed("LEFT", "flights", 1, 2, CommitStatus.UNKNOWN), *COMMITTED[3:])
     report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "3"), committed=commits))
     assert with_verdict(report, Verdict.FAIL) == {SKIPPED}

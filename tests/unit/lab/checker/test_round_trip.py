@@ -1,4 +1,4 @@
-"""The checker of a way there and back: each thing that must never be is seen, and each condition is reported."""
+"""The checker of a failover and failback: each violation is found, and each condition is reported."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_outage_beyond_retention_loses_records() -> None:
     assert after_outage(3600, 0, 5e6).catch_up_s == 0
 
 
-def test_falls_off_after_slow_mirror_loses_records() -> None:
+def test_falls_off_after_of_a_slow_mirror_is_when_records_are_lost() -> None:
     after = falls_off_after(10e6, 8e6, 7200, 86400)
     assert after is not None
     assert after == pytest.approx((86400 - 7200) / 0.2)

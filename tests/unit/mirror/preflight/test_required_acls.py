@@ -65,7 +65,7 @@ def test_principal_is_named_only_where_certain(security: dict[str, str], princip
     assert principal_of(ClusterSettings("A", ("a:1",), security)) == principal
 
 
-def test_literal_names_that_are_not_there_come_with_what_may_be_meant() -> None:
+def test_literal_topic_names_that_do_not_exist_get_suggestions() -> None:
     topics = {"orders", "payments", "audit.v1"}
     assert missing_topics(["orders", "paymnts", "audit.v1", "flights.*", "nowhere"], topics) == {
         "paymnts": "payments",

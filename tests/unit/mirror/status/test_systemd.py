@@ -18,7 +18,7 @@ def systemd(tmp_path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def heard(listener: socket.socket) -> list[str]:
+def received(listener: socket.socket) -> list[str]:
     found = []
     while True:
         try:
@@ -35,7 +35,7 @@ def test_service_manager_ready_watchdog_twice_an_interval_and_stopping(systemd: 
     for now in (10.0, 10.5, 11.0, 11.2, 12.1):
         manager.alive(now, "running")
     manager.stopping()
-    assert [message.split("\n")[0] for message in heard(systemd)] == ["READY=1", *["WATCHDOG=1"] * 3, "STOPPING=1"]
+    assert [message.split("\n")[0] for message in received(systemd)] == ["READY=1", *["WATCHDOG=1"] * 3, "STOPPING=1"]
 
 
 def test_service_manager_abstract_socket() -> None:
@@ -44,7 +44,7 @@ def test_service_manager_abstract_socket() -> None:
         listener.bind(f"\0{name}")
         listener.setblocking(False)
         ServiceManager.from_environment({"NOTIFY_SOCKET": f"@{name}"}).ready("x")
-        assert heard(listener) == ["READY=1\nSTATUS=x"]
+        assert received(listener) == ["READY=1\nSTATUS=x"]
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_service_manager_without_socket_does_nothing(environment: dict[str, str]
 def test_service_manager_watchdog_of_another_process_is_ignored(systemd: socket.socket) -> None:
     environment = {"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
     ServiceManager.from_environment(environment).alive(1.0, "x")
-    assert heard(systemd) == []
+    assert received(systemd) == []

@@ -1,4 +1,4 @@
-"""A console rests when its notebook is closed, and not for a reload, nor where nobody can say."""
+"""A console pauses when its notebook is closed, but not for a reload, nor where that is unknown."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_report_unmeasured_numbers_are_unknown(tmp_path: Path) -> None:
     assert "How many records were lost is unknown" in page.text
     assert "unknown to unknown, unknown in all" in page.text
     cells = re.findall(r"(?<![\w.,-])0(?: s| records)?(?![\w.,:-])", page.text)
-    assert cells == [], "a number nobody measured is shown as 0"
+    assert cells == [], "a number that was not measured is shown as 0"
     assert page.text.count("unknown") > 20
 
 

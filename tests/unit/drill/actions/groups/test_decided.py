@@ -7,7 +7,7 @@ from drlib.drill.actions.groups.rules import PositionMove
 from drlib.model import TopicPartition, TranslationKind
 
 
-def test_positions_decided_come_back_from_disk_and_are_forgotten(tmp_path: Path) -> None:
+def test_decided_positions_are_read_from_disk_and_deleted(tmp_path: Path) -> None:
     here, there = TopicPartition("orders", 3), TopicPartition("LEFT.orders", 3)
     moves = (
         PositionMove("billing", here, 70, there, 50, TranslationKind.BEHIND, 3, 1, "m", 20, "old"),

@@ -1,4 +1,4 @@
-"""What becomes of each position of a group that is moved: committed, or left with a reason."""
+"""Decisions on each position of a group that is moved: committed, or left with a reason."""
 
 import pytest
 from hypothesis import given

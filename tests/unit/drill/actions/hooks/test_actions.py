@@ -1,4 +1,4 @@
-"""Hooks as steps: what is remembered of a call decides whether it is made again, and nobody guesses."""
+"""Hooks as steps: the recorded state of a call decides whether it is made again; an unknown one is not guessed."""
 
 from __future__ import annotations
 

@@ -331,7 +331,7 @@ def test_recover_map_never_skips_and_is_unknown_where_inexact(crash: Crash, gap:
     for g in range(sources[result.high] + 3):
         answer = offsets.forward(g)
         unseen = [t for s, t in pairs if s >= g]
-        # Where the answer is certain, only records that nobody can read any more may lie before it.
+        # Where the answer is certain, only deleted records may lie before it.
         must = (
             unseen
             if answer.kind is TranslationKind.UNKNOWN or result.exact

@@ -196,7 +196,7 @@ def test_decide_any_history_keeps_the_rules(
     memory: GroupMemory | None = None
     since_moved = UNCHANGED_RUNS
     ours: tuple[int, int] | None = None  # (source, target) as we last left it
-    undone: int | None = None  # where it stood before a write we do not know of: who goes back there is not seen
+    undone: int | None = None  # the position before a write we do not know of: going back there is not noticed
     refused: set[int] = set()  # where a write that was not made would have put it: who goes there counts as us
     for state, source, kind, end, theirs, outcome in history:
         if theirs is not None and committed.get(P) != theirs:

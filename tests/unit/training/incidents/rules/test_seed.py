@@ -11,7 +11,7 @@ from drlib.training.incidents.rules.seed import LEVELS, draw_plan
 
 
 def test_draw_plan_seed_always_gives_the_same_plan() -> None:
-    """Written down: whoever changes the order of drawing, or the table, changes every game that was agreed on."""
+    """A literal copy: a change of the order of drawing, or of the table, changes every seed's incident."""
     drawn = [
         [i.level, *(f"{c.cause} {c.where} {c.how}".strip() for c in i.causes), i.delay_s]
         for i in map(draw_plan, range(4))
