@@ -201,7 +201,7 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
             runner = Runner(folder, plan, opened.actions, opened.probes, flow=flow, permissions=permissions)
             try:
                 runner.run(rollback=True)
-            except (Aborted, DeviatedRolledBack) as stopped:  # how it ended; that it was put back is what was asked for
+            except (Aborted, DeviatedRolledBack) as stopped:  # how it ended: the requested rollback was done
                 error = stopped
             finally:
                 session_score.write(plan, folder, error)

@@ -66,7 +66,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """`undoable`: its action can put back what it changed. `approval`: it has to be approved by name."""
+    """`undoable`: its action can undo what it changed. `approval`: it has to be approved by name."""
 
     name: str
     title: str

@@ -320,7 +320,7 @@ def standing(drill: Drill, now: Progress) -> tuple[str, ...]:
 
 
 def rollback_due(drill: Drill, outcome: Outcome) -> bool:
-    """Does a run with this outcome put back what it changed?
+    """Does a run with this outcome undo what it changed?
 
     The default is by mode: a practice cleans up after itself, a planned drill goes back when it did not work out, and
     in an emergency nothing goes back to a cluster that is gone unless the runbook says so.
@@ -351,7 +351,7 @@ def closing_event(drill: Drill, ending: RunOutcome) -> DrillEvent:
     if ending.outcome is Outcome.PASSED and (ending.standing or drill.mode is Mode.PRACTICE):
         return DrillEvent.SUCCEEDED
     if ending.outcome is Outcome.PASSED and not any(step.danger is not Danger.NONE for step in drill.steps):
-        return DrillEvent.SUCCEEDED  # it changed nothing, so nothing was put back
+        return DrillEvent.SUCCEEDED  # it changed nothing, so nothing was undone
     if not ending.standing:
         return DrillEvent.ROLLED_BACK
     return DrillEvent.ABORT if ending.outcome is Outcome.ABORTED else DrillEvent.FAILED

@@ -231,7 +231,7 @@ def _wrong(error: BaseException) -> str:
     else:
         parts = (
             f"<b>{escape(type(error).__name__)}</b>: {escape(str(error))}. What it had changed until then is not undone: "
-            "look at the picture, then try it again."
+            "see the picture above, then try it again."
         )
     return f'<div role="alert" class="wrong"><span aria-hidden="true">▲</span> {parts}</div>'
 
