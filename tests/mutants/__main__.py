@@ -4,9 +4,9 @@
     python -m mutants drlib.mirror.journal         every mutant of these modules or packages
     python -m mutants --sample 300 --seed 7        another sample
 
-First in a session that has collected the modules' tests (`session`), where a mutant costs only the tests that call it; what is
-alive after it once more in a fork that imports the mutated module. Property tests take fewer examples here. Exit code 0: every
-mutant was killed or is listed in equivalent.txt; 1: some survived.
+First in a session that has collected the modules' tests (`session`), where a mutant costs only the tests that call it; what
+cannot be tried there is tried in a fork that imports the mutated module. Property tests take fewer examples here. Exit code 0:
+every mutant was killed or is listed in equivalent.txt; 1: some survived.
 """
 
 from __future__ import annotations
@@ -81,8 +81,12 @@ def survivors(todo: Mapping[str, Sequence[Mutant]]) -> Iterator[Mutant]:
                 called[module].append(Path(path))
                 continue
             unknown.pop(text)
+            if not len(unknown) % 100:
+                print(f"{len(by_key) - len(unknown)} of {len(by_key)}, {len(again)} waiting", flush=True)
+            module, mutant = by_key[text]
             if state == "alive":
-                module, mutant = by_key[text]
+                yield mutant
+            elif state == "untried":
                 tests = [path for path in tests_of(module) if path in called[module]]
                 again.append((mutant, pool.submit(survives, module, mutant, tests)))
             while again and again[0][1].done():

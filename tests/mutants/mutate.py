@@ -84,6 +84,8 @@ def _without_decisions(tree: ast.AST) -> set[int]:
                 tops += [*decorators, returns]
             case ast.ClassDef(decorator_list=decorators):
                 tops += decorators
+            case ast.keyword(arg="frozen"):  # as in the decorator of a dataclass
+                tops.append(node)
             case ast.Raise() | ast.Import() | ast.ImportFrom() | ast.JoinedStr() | ast.Assert():
                 tops.append(node)
             case ast.If(test=test) if "TYPE_CHECKING" in ast.unparse(test):

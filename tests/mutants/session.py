@@ -1,13 +1,14 @@
 """All mutants of some modules in one pytest session: the tests are collected once, and each mutant costs only its tests.
 
-    python -m mutants.session drlib.mirror.journal.fields < keys    a line for each key: `killed KEY` or `alive KEY`
+    python -m mutants.session drlib.mirror.journal.fields < keys    a line for each key: `killed`, `alive` or `untried KEY`
 
 Rules: a first pass over the unchanged modules notes which of their functions each test calls, and for how long it runs. A
 mutant runs in a fork in which the code of the changed functions is exchanged, against the tests that call them, shortest first.
 Of what is outside functions, plain constants are exchanged, in every module that holds them, against the tests that call the
-module; the rest (defaults, class bodies, tables of objects) cannot be exchanged in a loaded module. `__main__` tries every
-mutant that is alive here once more, in a process that imports the mutated module from the start, on the test files with a call
-(`file MODULE PATH`).
+module; the rest (defaults, class bodies, tables of objects) cannot be exchanged in a loaded module, and functions that no test
+calls may be called while tests are collected: they are untried. `__main__` tries these, and constants that are alive, in a
+process that imports the mutated module from the start, on the test files with a call (`file MODULE PATH`). A function whose
+results are kept (`functools.cache`) may be called by more tests than are noted.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FunctionType
 
@@ -68,6 +70,15 @@ class FewerExamples:
                 vars(function)["_hypothesis_internal_use_settings"] = settings(own, max_examples=EXAMPLES)
 
 
+@dataclass(frozen=True)
+class Change:
+    """The tests that can notice it, and what makes it. `final`: what passes is not tried again."""
+
+    tests: set[pytest.Item]
+    make: Callable[[], None]
+    final: bool
+
+
 class Target:
     """A module whose mutants are tried: its code, its functions as they are loaded, and the tests that call each of them."""
 
@@ -98,8 +109,8 @@ class Target:
             for function in same:
                 function.__code__ = self.original[index]
 
-    def change(self, mutant: Mutant) -> tuple[set[pytest.Item], Callable[[], None]] | None:
-        """The tests that can notice `mutant`, and what makes the change; None where it cannot be made in a loaded module."""
+    def change(self, mutant: Mutant) -> Change | None:
+        """How to make the change of `mutant` in the loaded module; None where it cannot be made."""
         codes = tuple(nested(compile(mutant.source, self.path, "exec")))
         if len(codes) != len(self.original):
             return None
@@ -109,11 +120,11 @@ class Target:
         if any(not code.co_flags & OPTIMIZED for code in differing.values()):
             constants = _changed_constants(self.name, mutant.source) if list(differing) == [0] else {}
             called = {item for items in self.callers.values() for item in items}
-            return (called, partial(_exchange, self.name, constants)) if constants else None
+            return Change(called, partial(_exchange, self.name, constants), final=False) if constants else None
         outer = {i: new for i, new in enumerate(codes) if any(below in differing.values() for below in nested(new))}
         swaps = [(f, code) for i, code in outer.items() if code.co_flags & OPTIMIZED for f in self.functions[i]]
         tests = {item for index in outer for item in self.callers[index]}
-        return (tests, partial(_swap, swaps)) if swaps else None
+        return Change(tests, partial(_swap, swaps), final=True) if swaps else None
 
 
 class Session:
@@ -130,17 +141,17 @@ class Session:
             for path in sorted({str(item.path) for items in target.callers.values() for item in items}):
                 self._report(f"file {target.name} {path}")
         gc.freeze()  # a collection in a fork would copy all pages
-        running: list[tuple[Mutant, Fork]] = []
+        running: list[tuple[Mutant, Change, Fork]] = []
         for target, mutant in self._todo:
             change = target.change(mutant)
-            if change is None or not change[0]:
-                self._report(f"alive {mutant.key}")
+            if change is None or not change.tests:
+                self._report(f"untried {mutant.key}")
                 continue
             while len(running) >= (os.cpu_count() or 2):
                 running = self._unfinished(running)
-            tests = sorted(change[0], key=lambda item: self._took_s[item])
+            tests = sorted(change.tests, key=lambda item: self._took_s[item])
             cpu_s = CPU_LIMIT_S + int(2 * sum(self._took_s[item] for item in tests))
-            running.append((mutant, Fork(partial(_failed, session, tests, change[1]), cpu_s)))
+            running.append((mutant, change, Fork(partial(_failed, session, tests, change.make), cpu_s)))
         while running:
             running = self._unfinished(running)
         return True
@@ -148,15 +159,16 @@ class Session:
     def _report(self, line: str) -> None:
         os.write(self._results, f"{line}\n".encode())
 
-    def _unfinished(self, running: Sequence[tuple[Mutant, Fork]]) -> list[tuple[Mutant, Fork]]:
+    def _unfinished(self, running: Sequence[tuple[Mutant, Change, Fork]]) -> list[tuple[Mutant, Change, Fork]]:
         time.sleep(0.003)
         unfinished = []
-        for mutant, fork in running:
+        for mutant, change, fork in running:
             passed = fork.passed()
             if passed is None:
-                unfinished.append((mutant, fork))
+                unfinished.append((mutant, change, fork))
             else:
-                self._report(f"{'alive' if passed else 'killed'} {mutant.key}")
+                alive = "alive" if change.final else "untried"
+                self._report(f"{alive if passed else 'killed'} {mutant.key}")
         return unfinished
 
     def _run_unchanged(self, session: pytest.Session) -> None:

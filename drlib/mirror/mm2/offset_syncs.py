@@ -64,14 +64,10 @@ class OffsetSyncWriter:
         state = self._states[partition]
         # Inside a contiguous run only staleness makes a pair due: every (offset_lag_max + 1)th record, or every one.
         step = max(self._offset_lag_max + 1, 1)
-        behind = last - state.last_sync_downstream
-        if behind <= 0:
-            return
-        newest_due = state.last_sync_downstream + behind // step * step
+        newest_due = last - (last - state.last_sync_downstream) % step
         for offset in dict.fromkeys((newest_due, last)):
             if offset > downstream:
                 state.previous_upstream = upstream + (offset - downstream) - 1
-                state.previous_downstream = offset - 1
                 self.acked(partition, upstream + (offset - downstream), offset)
 
     def commit(self) -> None:

@@ -166,8 +166,9 @@ def usable_pairs(
     counts only where every record after it up to `position` follows it one to one on the target too: in a run that was cut
     short it would point past the only copy of a later record.
     """
-    begin = target[0].offset if target else -1
-    end = target[-1].offset if target else -1
+    if not target:
+        return ()
+    begin, end = target[0].offset, target[-1].offset
     matched: set[tuple[int, int]] = set()
     before = [mark for mark in source if mark.offset < position]
     for original, copy in zip(reversed(before), reversed(target), strict=False):

@@ -26,6 +26,10 @@ def test_copied_last_record_of_a_key_counts_and_null_deletes() -> None:
     assert copied(records, FLOW).offsets == {TopicPartition("t", 0): 2499}
 
 
+def test_copied_first_record_alone_is_offset_0() -> None:
+    assert copied([(T0, b'{"offset":0}')], FLOW).offsets == {TopicPartition("t", 0): 0}
+
+
 def test_copied_reads_strimzi_connector_names() -> None:
     assert copied([(STRIMZI, b'{"offset":7}')], FLOW).offsets == {TopicPartition("t", 0): 7}
     assert copied([(STRIMZI, b'{"offset":7}')], Flow("A", "C")).offsets == {}

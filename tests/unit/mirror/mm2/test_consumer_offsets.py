@@ -53,7 +53,7 @@ def test_decode_metadata_longer_than_one_length_byte() -> None:
 
 
 def test_decode_null_value_is_a_deleted_position() -> None:
-    assert decode(key(), None) == GroupCommit("grüppe", "orders", 7, None)
+    assert decode(key(), None) == GroupCommit("grüppe", "orders", 7, None, "", -1)
 
 
 @pytest.mark.parametrize("version", [2, 3, 8, 20])
@@ -75,6 +75,8 @@ def test_decode_record_without_key_is_not_a_commit() -> None:
         (b"\x00", value(3)),
         (b"\x00\x01\xff\xff", value(3)),
         (key(), b""),
+        (key(), value(4, "")[:14] + b"\x00" + value(4, "")[15:]),  # null metadata
+        (key(), value(4)[:14] + b"\xff" * 10 + b"\x01" + value(4)[15:]),  # metadata of 2^70 bytes
     ],
 )
 def test_decode_truncated_record_is_malformed(broken_key: bytes, broken_value: bytes) -> None:

@@ -37,6 +37,7 @@ def test_commit_makes_the_newest_pending_pair_due() -> None:
         (2, 102, True, "a gap upstream"),
         (0, 101, True, "the same record again"),
         (1, 99, True, "the target's log went back"),
+        (1, 100, False, "the target's log did not go back"),
         (1, 110, False, "9 stale with a lag of 10"),
         (1, 111, True, "10 stale with a lag of 10"),
     ],
@@ -59,6 +60,17 @@ def test_acked_run_contiguous_records_are_due_every_lag_plus_one() -> None:
     writer = OffsetSyncWriter(100)
     due = [up for up in range(1000) if writer.acked(TP, up, up)]
     assert due == [0, 101, 202, 303, 404, 505, 606, 707, 808, 909]
+
+
+def test_acked_run_of_one_record_is_due_once() -> None:
+    writer = OffsetSyncWriter(10)
+    writer.acked_run(TP, 5, 7, 1)
+    assert writer.take_due() == (OffsetSync(TP, 5, 7),)
+    writer.commit()
+    assert writer.take_due() == ()
+    writer.acked_run(TP, 6, 8, 1)
+    writer.commit()
+    assert writer.take_due() == (OffsetSync(TP, 6, 8),)
 
 
 def test_forget_makes_the_next_record_the_first() -> None:

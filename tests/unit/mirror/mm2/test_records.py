@@ -55,6 +55,13 @@ def test_decode_any_bytes_are_a_record_or_malformed(
     assert isinstance(found, kind)
 
 
+def test_decode_negative_numbers_are_signed_as_in_java() -> None:
+    sync = OffsetSync(TopicPartition("t", -1), -1, -2)
+    assert OffsetSync.decode(sync.key(), sync.value()) == sync
+    with pytest.raises(MalformedRecord, match="null string"):
+        Heartbeat.decode(b"\xff\xff", Heartbeat("A", "B", 1).value())
+
+
 def test_decode_tombstone_short_value_or_unknown_version_is_malformed() -> None:
     beat = Heartbeat("A", "B", 1)
     for key, value in (
@@ -69,5 +76,7 @@ def test_decode_tombstone_short_value_or_unknown_version_is_malformed() -> None:
 
 
 def test_encode_string_over_32767_bytes_is_refused() -> None:
+    longest = Checkpoint("g" * 32767, TopicPartition("t", 0), 0, 0)
+    assert Checkpoint.decode(longest.key(), longest.value()) == longest
     with pytest.raises(ValueError, match="at most 32767 bytes"):
         Checkpoint("g" * 32768, TopicPartition("t", 0), 0, 0).key()

@@ -115,13 +115,89 @@ def test_translate_sparse_misses_nothing_and_rereads_within_the_bound(history: H
 
 
 def test_decide_mirror_with_other_content_proves_nothing() -> None:
-    found = decide(marks([b"a", b"b", b"c"], 10), marks([b"A", b"B"]), 10, 0)
-    assert found == Decision(11, 2, 0)
+    source = marks([b"a", b"b", b"c"], 10)
+    assert decide(source, marks([b"A", b"B"]), 10, 0) == Decision(11, 2, 0)
+    assert decide(source, marks([b"A", b"B", b"C"]), 10, 0) == Decision(11, 2, 0)
+    assert decide(source, marks([b"A"]), 10, 0) == Decision(11, 1, 0)
 
 
 def test_decide_skipped_aborted_records_do_not_end_the_search() -> None:
     source = [RecordDigest(0, b"a"), RecordDigest(1, b"x", True), RecordDigest(2, b"x", True), RecordDigest(4, b"b")]
     assert decide(source, marks([b"a", b"b"]), 0, 0) == Decision(5, 0, 3)
+
+
+def test_decide_repeated_content_after_the_last_proof_is_doubtful() -> None:
+    contents = [b"a", b"x", b"b", b"x"]
+    assert decide(marks(contents), marks(contents), 0, 0) == Decision(3, 1, 2)
+
+
+@pytest.mark.parametrize(("may_be_aborted", "doubtful"), [(False, 0), (True, 2)])
+def test_decide_record_without_a_copy_ends_the_search_unless_aborted(may_be_aborted: bool, doubtful: int) -> None:
+    source = [RecordDigest(0, b"a"), RecordDigest(1, b"x", may_be_aborted), RecordDigest(2, b"a")]
+    found = decide(source, marks([b"a", b"a"]), 0, 0)
+    assert found == Decision(1, doubtful, 0)
+    assert found.exact is (doubtful == 0)
+
+
+LONG = 1_000_000  # mirrors of this length are not compared from their start
+
+
+@pytest.mark.parametrize(
+    ("pairs", "committed", "mirror_end", "expected"),
+    [
+        ([], 5, LONG, (0, 0)),
+        ([(500, 600)], 499, LONG, (0, 0)),  # later syncs only
+        ([(500, 600)], 500, LONG, (500, 600)),
+        # the newest sync not past the committed offset
+        ([(1, 2), (10_000, 10_000), (20_000, 20_000)], 15_000, LONG, (10_000, 10_000)),
+        ([(1, 2), (10_000, 10_000), (20_000, 20_000)], 10_000, LONG, (10_000, 10_000)),
+        ([(10_000, 50_000), (20_000, 10)], 10_000, LONG, (10_000, 50_000)),
+        # and fewer than 1000 records before it, because syncs may be lost
+        ([(1, 2), (9_000, 9_000), (10_000, 10_000)], 10_000, LONG, (10_000, 10_000)),
+        ([(1, 2), (9_001, 9_001), (10_000, 10_000)], 10_000, LONG, (9_001, 9_001)),
+        ([(9_500, 9_500), (10_000, 10_000)], 10_000, LONG, (9_500, 9_500)),
+        ([(8_000, 9_100), (8_500, 9_500), (10_000, 10_000)], 10_000, LONG, (8_000, 9_100)),
+        # an earlier run of MM2 got further than the committed offset
+        ([(1, 2), (5_000, 5_000), (4_000, 20_000)], 19_998, LONG, (4_000, 5_000)),
+        ([(1, 2), (5_000, 5_000), (4_000, 20_000)], 19_999, LONG, (4_000, 20_000)),
+        # the mirror topic was made again: earlier syncs are of another log
+        ([(1, 50_000), (7_000, 100), (8_000, 20_000)], 8_000, LONG, (7_000, 100)),
+        ([(6_000, 19_500), (7_000, 19_500), (7_500, 20_000)], 7_500, LONG, (6_000, 19_500)),
+        # syncs past the mirror's end are of another log as well
+        ([(5, 6), (300_000, 200_000)], 400_000, 200_000, (5, 6)),
+        ([(5, 6), (300_000, 199_999)], 400_000, 200_000, (300_000, 199_999)),
+        # the first run may have died before its first sync: a short mirror is compared from its start where it matters
+        ([(4_000, 40_000)], 5_000, 100_000, (0, 0)),
+        ([(4_000, 40_000)], 5_000, 100_001, (4_000, 40_000)),
+        ([(40_000, 40_000)], 50_000, 100_000, (40_000, 40_000)),
+    ],
+)
+def test_window_begins_where_every_copy_past_the_committed_offset_is_found(
+    pairs: list[tuple[int, int]], committed: int, mirror_end: int, expected: tuple[int, int]
+) -> None:
+    assert window(pairs, committed, mirror_end) == expected
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([(0, 3), (1, 10), (2, 11)], ((0, 3), (1, 10), (2, 11))),
+        ([(0, 3), (3, 10)], ((0, 3),)),  # at the position to continue from
+        ([(0, 3), (2, 12)], ((0, 3),)),  # past the end of the mirror
+        ([(0, 3), (1, 11)], ((0, 3),)),  # its copy is not followed one to one
+        ([(0, 10)], ((0, 10),)),  # where the comparison begins, nothing is known about it
+        ([(1, 10), (0, 9)], ((0, 9),)),  # one that goes back on the source supersedes
+        ([(1, 5), (1, 6)], ((1, 6),)),
+        ([(0, 6), (1, 5)], ((1, 5),)),  # and one that goes back on the target
+        ([(0, 5), (1, 5)], ((1, 5),)),
+    ],
+)
+def test_usable_pairs_ascend_and_are_proven_where_compared(
+    pairs: list[tuple[int, int]], expected: tuple[tuple[int, int], ...]
+) -> None:
+    source = marks([b"a", b"b", b"c", b"d"])
+    assert usable_pairs(pairs, source, marks([b"b", b"c"], 10), 3) == expected
+    assert usable_pairs(pairs, source, [], 3) == ()
 
 
 def test_digest_covers_key_value_headers_and_timestamp() -> None:
@@ -144,6 +220,13 @@ def test_usable_pairs_thins_the_oldest() -> None:
     assert len(pairs) <= PAIRS_KEPT
     assert pairs[-100:] == tuple((n, n) for n in range(9_900, 10_000))
     assert pairs[0] == (0, 0)
+
+
+def test_usable_pairs_over_256_keeps_every_second_of_the_older_half() -> None:
+    newest = marks([b"z"], 9_999)
+    every = tuple((n, n) for n in range(257))
+    assert usable_pairs(every[1:], newest, newest, 10_000) == every[1:]
+    assert usable_pairs(every, newest, newest, 10_000) == every[:128:2] + every[128:]
 
 
 def test_map_own_records_after_takeover_are_exact_both_ways() -> None:
@@ -209,3 +292,27 @@ def test_contradiction_names_each_kind() -> None:
     assert contradiction(source, MirrorLog(5, transformed, (), complete=True), 4, []) == ""
     assert contradiction(source, MirrorLog(5, copies, (), complete=True), 4, [(0, 0), (4, 4)]) == ""
     assert contradiction((), MirrorLog(100, (), (99,), complete=False), 4, []) == "", "expired on both sides"
+    without_timestamps = marks([b"0", b"1", b"2", b"3", b"4"])
+    others = [RecordDigest(n, b"other", timestamp=-1) for n in range(5)]
+    assert "none is among" in contradiction(without_timestamps, MirrorLog(5, others, (), complete=True), 4, [])
+    assert contradiction(source, MirrorLog(5, copies[4:], (), complete=True), 4, []) == "", "the others expired"
+    assert contradiction(source[:1], MirrorLog(1, copies[:1], (), complete=True), 0, []) == ""
+
+
+@pytest.mark.parametrize(
+    ("end", "control", "committed", "pairs", "why"),
+    [
+        (3, (), 4, [(0, 0), (4, 2)], ""),  # the newest sync up to the committed record counts
+        (7, (), 6, [(0, 0), (8, 5)], ""),
+        (6, (), 6, [(0, 0), (8, 5)], "7 records were copied to offset 0 and after it, and 6 are there"),
+        (8, (0,), 6, [(0, 0), (8, 5)], ""),
+        (7, (0,), 6, [(0, 0), (8, 5)], "and 6 are there"),  # a control record took an offset
+    ],
+)
+def test_contradiction_counts_the_room_for_the_copies(
+    end: int, control: tuple[int, ...], committed: int, pairs: list[tuple[int, int]], why: str
+) -> None:
+    source = marks([b"%d" % n for n in range(10)])
+    found = contradiction(source, MirrorLog(end, (), control, complete=False), committed, pairs)
+    assert why in found
+    assert bool(found) == bool(why)

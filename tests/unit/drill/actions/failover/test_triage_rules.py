@@ -34,3 +34,7 @@ def test_advise_gives_decision_reason_and_remedy(
     assert advice.go is go
     assert message in advice.why
     assert bool(advice.remedy) is not go
+
+
+def test_side_without_answer_has_no_broker_and_no_controller() -> None:
+    assert (DEAD.brokers, DEAD.controller, DEAD.leaderless, DEAD.serves) == (0, -1, 0, False)

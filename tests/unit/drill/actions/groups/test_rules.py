@@ -64,6 +64,7 @@ def test_decide_step_back_that_is_asked_for_or_undoes_this_steps_own_commit_is_t
 def test_decide_never_mirrored_begins_at_the_log_start_where_the_partition_exists() -> None:
     nothing = translated(None, TranslationKind.NEVER_MIRRORED)
     assert decide(nothing, LogBounds(7, 7)).offset == 7
+    assert decide(nothing, LogBounds(7, 9), CommittedOffset(7)).offset == 7  # it is there already
     left = decide(nothing, None)
     assert (left.offset, left.left) == (None, Left.NOT_MIRRORED)
     assert blocked([left]) == {}
