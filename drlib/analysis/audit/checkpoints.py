@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from drlib.analysis.audit.result import CheckpointAudit
+from drlib.analysis.spark.contents import pairs
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -58,19 +59,11 @@ def audit_checkpoints(
         ],
         "number int, partition int, upstream long, downstream long",
     )
-    pairs = grouped.where("paired > 0").select(
-        "partition",
-        sf.inline(
-            sf.arrays_zip(
-                sf.slice("sources", sf.lit(1), sf.col("paired")).alias("source"),
-                sf.slice("targets", sf.lit(1), sf.col("paired")).alias("target"),
-            )
-        ),
-    )
+    copies = grouped.where("paired > 0").select("partition", sf.inline(pairs()))
     re_read = (sf.col("source") < sf.col("upstream")) & (sf.col("target") >= sf.col("downstream"))
     skipped = (sf.col("source") >= sf.col("upstream")) & (sf.col("target") < sf.col("downstream"))
     rows = (
-        pairs.join(sf.broadcast(table), "partition")
+        copies.join(sf.broadcast(table), "partition")
         .groupBy("number")
         .agg(sf.count_if(re_read).alias("re_read"), sf.count_if(skipped).alias("skipped"))
         .collect()

@@ -24,7 +24,7 @@ from drlib import clock
 from drlib.analysis.audit.checkpoints import audit_checkpoints
 from drlib.analysis.audit.compaction import Cleaners, mark_compacted
 from drlib.analysis.audit.result import AuditExample, AuditResult, Fault, PartitionAudit, conclude, unreadable
-from drlib.analysis.spark.contents import FIELDS, common_starts, group_contents, is_before, unpaired_offsets
+from drlib.analysis.spark.contents import FIELDS, common_starts, group_contents, is_before, pairs, unpaired_offsets
 from drlib.analysis.spark.topics import TopicRange, field_hashes, with_identity
 from drlib.mirror.mm2.records import Checkpoint
 
@@ -187,19 +187,10 @@ class _Audit:
 
     def _order(self) -> None:
         """Within a partition and key, a record's source offset must be greater than that of every record before it."""
-        pair = sf.explode(
-            sf.arrays_zip(
-                sf.slice("sources", sf.lit(1), sf.col("paired")).alias("source"),
-                sf.slice("targets", sf.lit(1), sf.col("paired")).alias("target"),
-            )
-        )
-        pairs = self.contents.where("paired > 0").select("partition", "id", "key", "timestamp", pair.alias("pair"))
+        kept = ("partition", "id", "key", "timestamp")
+        mirrored = self.contents.where("paired > 0").select(*kept, sf.inline(pairs()))
         so_far = Window.partitionBy("partition", "key").orderBy("target").rowsBetween(Window.unboundedPreceding, -1)
-        behind = (
-            pairs.select("partition", "id", "key", "timestamp", "pair.source", "pair.target")
-            .withColumn("ahead", sf.max("source").over(so_far))
-            .where(sf.col("source") < sf.col("ahead"))
-        )
+        behind = mirrored.withColumn("ahead", sf.max("source").over(so_far)).where(sf.col("source") < sf.col("ahead"))
         self._report(
             behind,
             Fault.OUT_OF_ORDER,

@@ -60,6 +60,12 @@ def common_starts(grouped: DataFrame) -> dict[int, CommonStart]:
     return {row["partition"]: CommonStart(row["source"], row["target"]) for row in first.collect()}
 
 
+def pairs() -> Column:
+    """The offsets of each record that is on both sides, as an array of (source, target)."""
+    both = (("sources", "source"), ("targets", "target"))
+    return sf.arrays_zip(*(sf.slice(side, sf.lit(1), sf.col("paired")).alias(name) for side, name in both))
+
+
 def unpaired_offsets(offsets: str) -> Column:
     """The offsets without a counterpart: those after the first `paired`."""
     return sf.slice(offsets, sf.col("paired") + 1, sf.size(offsets))

@@ -3,7 +3,7 @@
 Rules: big-endian; STRING is an int16 length and UTF-8, never null, at most 32767 bytes; readers skip trailing bytes.
 Java's readers throw on a null value, so tombstones are never written. Every record goes to partition 0; a heartbeat's
 record timestamp is its payload's. Sources: `Heartbeat`, `Checkpoint` and `OffsetSync` of `connect.mirror`.
-Not for: when to write them (`drlib.mirror.mm2.offset_syncs`, `drlib.mirror.mm2.checkpoints`).
+Not for: when to write an offset sync (`drlib.mirror.mm2.offset_syncs`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_STRING_BYTES: Final = 32767
 
 
 class MalformedRecord(ValueError):
-    """Bytes that are not the MirrorMaker 2 record they were supposed to be. Readers skip it, as `MirrorClient` does."""
+    """Bytes that are not the MirrorMaker 2 record they were supposed to be. _Readers skip it, as `MirrorClient` does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,16 @@ class Checkpoint:
 
     def value(self) -> bytes:
         return struct.pack(">hqq", VERSION, self.upstream_offset, self.offset) + _string(self.metadata)
+
+    def follows(self, last: Checkpoint | None) -> bool:
+        """Is it written after `last`, the newest one of the same group and partition?
+
+        The first is; then where the group was reset to a lower source offset, or its target position moved forward, not where
+        it repeats or would only lower the target position (`MirrorCheckpointTask.checkpointIsMoreRecent`).
+        """
+        if self.offset < 0:
+            return False  # MirrorMaker 2's -1: older than anything that can be translated
+        return last is None or self.upstream_offset < last.upstream_offset or self.offset > last.offset
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Checkpoint:

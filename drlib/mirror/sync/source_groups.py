@@ -38,7 +38,6 @@ from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
 from drlib.mirror.mm2 import consumer_offsets
-from drlib.mirror.mm2.checkpoints import CheckpointStore
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.mm2.writer import Mm2Writer
 from drlib.mirror.preflight.checks import not_authorized
@@ -95,7 +94,7 @@ class GroupPositions:
         self._groups_of: dict[TopicPartition, set[str]] = defaultdict(set)
         self._dirty: set[tuple[str, TopicPartition]] = set()
         self._behind: dict[TopicPartition, set[str]] = defaultdict(set)
-        self._written = CheckpointStore()
+        self._written: dict[tuple[str, TopicPartition], Checkpoint] = {}
         self._headers: dict[tuple[str, TopicPartition], int] = {}
         self._following_broke = False
         self._refused: set[str] = set()
@@ -140,12 +139,11 @@ class GroupPositions:
                 upstream -= translation.records
             checkpoint = Checkpoint(group, stream.target, upstream, translation.offset, position.metadata)
             key = (group, stream.target)
-            due = bool(self._written.to_emit([checkpoint]))
-            last = self._written.newest(*key)
+            last = self._written.get(key)
             moved = self._headers.get(key) != position.offset and (last is None or checkpoint.offset >= last.offset)
-            if due or moved:
+            if checkpoint.follows(last) or moved:
                 self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms)
-                self._written.written(checkpoint)
+                self._written[key] = checkpoint
                 self._headers[key] = position.offset
 
     async def _emit_loop(self) -> None:
