@@ -164,7 +164,7 @@ def test_gate_open_and_probes_hold_on_healthy_flow(flow: DoctoredFlow) -> None:
     for name, arguments, holds, evidence in (
         ("cluster.answers", {"cluster": target}, True, f"{target} is cluster "),
         ("topic.exists", {"cluster": target, "topic": flow.mirror, "partitions": 2}, True, "has 2 partitions"),
-        ("topic.exists", {"cluster": target, "topic": flow.mirror, "partitions": 3}, False, "3 are asked for"),
+        ("topic.exists", {"cluster": target, "topic": flow.mirror, "partitions": 3}, False, "3 are required"),
         ("topic.exists", {"cluster": target, "topic": "none"}, False, "there is no topic none"),
         ("mirror.lag", {"at_most": 0}, True, "0 records of "),
         (
