@@ -4,6 +4,8 @@ Rules: poll a batch, commit its end, and count its records as processed only aft
 and commit go into the history in one write. After a move the group continues on the new cluster: first the remote topic from
 the translated position to the cutover, then the local topic. A batch with an unanswered commit when the pointer moved is
 settled by the group's position on the new cluster: records before it were committed, later ones will be delivered again.
+A record's time is when its commit was acknowledged; after a rebalance or a move, when it was sent, as another member may have
+continued behind it before this one learns of it.
 While the pointer holds, the member has committed its batch and left the group, so that a planned move finds final positions.
 Not for: translating positions; that is done before the pointer moves.
 
@@ -41,10 +43,11 @@ _BATCH_S = 0.25  # collect a batch this long: applications commit a few times a 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A batch polled at `cluster` with an unanswered commit."""
+    """A batch polled at `cluster` with an unanswered commit, first sent at `sent_ms`."""
 
     cluster: str
     records: tuple[Record, ...]
+    sent_ms: int
 
 
 def settle(
@@ -153,14 +156,16 @@ class ConsumerRun:
                 pace.forgive()
                 continue
             last_record_s = time.monotonic()
+            sent_ms = now_ms()
             outcome = consumer.commit(batch, deadline_s=3600.0, waiting=lambda: self._awaits_answer(pointer))
             match outcome:
                 case CommitOutcome.ACKED:
                     pace.count(len(batch.records))
-                    self._processed(pointer.active, batch.records, batch.positions, CommitStatus.ACKED)
+                    at_ms = now_ms() if consumer.generation == batch.generation else sent_ms
+                    self._processed(pointer.active, batch.records, batch.positions, CommitStatus.ACKED, at_ms)
                 case CommitOutcome.UNKNOWN:
                     self._history.append_all(self._commits(pointer.active, batch.positions, CommitStatus.UNKNOWN))
-                    self._doubt = Doubt(pointer.active, batch.records)
+                    self._doubt = Doubt(pointer.active, batch.records, sent_ms)
                 case CommitOutcome.REFUSED:
                     pass  # it will be delivered again, here or to another member
 
@@ -196,13 +201,17 @@ class ConsumerRun:
             done = {record_id(record) for record in processed}
             again = {record.partition for record in doubt.records if record_id(record) not in done}
             ends = {r.partition: r.offset + 1 for r in processed if r.partition not in again}
-            self._processed(doubt.cluster, processed, ends, CommitStatus.RESOLVED)
+            self._processed(doubt.cluster, processed, ends, CommitStatus.RESOLVED, doubt.sent_ms)
         self._doubt = None
 
     def _processed(
-        self, cluster: str, records: tuple[Record, ...], positions: Mapping[TopicPartition, int], status: CommitStatus
+        self,
+        cluster: str,
+        records: tuple[Record, ...],
+        positions: Mapping[TopicPartition, int],
+        status: CommitStatus,
+        at_ms: int,
     ) -> None:
-        at_ms = now_ms()
         rows: list[Consumed | Committed] = []
         for record in records:
             headers = dict(record.headers)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from drlib.client import pointer_file
+from drlib.client.ordered_member import Batch, CommitOutcome
+from drlib.client.pointer import Pointer
 from drlib.client.read_plan import ReadPlan, held
 from drlib.kafka.admin.descriptions import Record
-from drlib.lab.apps.consumer import settle
+from drlib.lab.apps import consumer
+from drlib.lab.apps.consumer import ConsumerRun, settle
+from drlib.lab.apps.process import Stop
+from drlib.lab.apps.specs import ConsumerSpec
 from drlib.lab.checker.history import Mirrored
+from drlib.lab.checker.history_files import HistoryWriter, read_history
 from drlib.model import TopicPartition
 
 PLAN = ReadPlan("flights", "LEFT.flights", (10, 0, 5))
@@ -62,3 +71,38 @@ def test_settle_unanswered_commit_by_group_position() -> None:
     assert settle(batch, found, {0: 17, 1: 13}) == ()
     assert [r.offset for r in settle(batch, found, {0: 18})] == [7]  # without a position it reads from the start
     assert settle((), found, {0: 19}) == ()
+
+
+class OneBatch:
+    """A group member that polls one batch; its answer to the commit arrives after a rebalance, or before one."""
+
+    generation = 1
+
+    def __init__(self, rebalanced: bool, stop: Stop, clock: list[int]) -> None:
+        self._rebalanced, self._stop, self._clock = rebalanced, stop, clock
+
+    def poll(self) -> Batch:
+        return Batch((record("a", 0, 7),), {local(0): 7}, {local(0): 8}, self.generation)
+
+    def commit(self, batch: Batch, **limits: object) -> CommitOutcome:
+        self._clock[0] += 900  # meanwhile another member of the group may continue behind the batch
+        self.generation += self._rebalanced
+        self._stop.set()
+        return CommitOutcome.ACKED
+
+    def close(self, timeout_s: float = 5.0) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("rebalanced", "expected_ms"), [(False, 1900), (True, 1000)])
+def test_consumer_rebalanced_during_commit_records_when_it_was_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rebalanced: bool, expected_ms: int
+) -> None:
+    stop, clock, history = Stop(), [1000], tmp_path / "history"
+    monkeypatch.setattr(consumer, "now_ms", lambda: clock[0])
+    monkeypatch.setattr(consumer, "OrderedMember", lambda *args, **settings: OneBatch(rebalanced, stop, clock))
+    pointer_file.write_atomic(tmp_path / "pointer", Pointer(1, "paris", "127.0.0.1:9092"))
+    spec = ConsumerSpec(str(tmp_path / "pointer"), str(history), "g")
+    with HistoryWriter(history) as writer:
+        ConsumerRun(spec, stop, writer).run()
+    assert [row.at_ms for row in read_history(history).consumed] == [expected_ms]
