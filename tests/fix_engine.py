@@ -257,10 +257,17 @@ class Engine:
     def wait_caught_up(self, topic: str, partitions: int, number: int = -1, deadline_s: float = 60.0) -> None:
         try:
             wait_for(f"{topic} is mirrored", lambda: self.caught_up(topic, partitions, number), deadline_s)
+            wait_for("nothing is reserved once all is acknowledged", lambda: self.released(number))
         except AssertionError as error:
             reported = self.status_path(number % len(self.processes))
             text = json.dumps(json.loads(reported.read_text()), indent=1) if reported.exists() else "no status"
             raise AssertionError(f"{error}\n{text[:6000]}\n{self.log()}") from None
+
+    def released(self, number: int = -1) -> bool:
+        """Whether the worker keeps no record in memory, or has reason to: one that is not acknowledged or may not be sent."""
+        state = status.read(self.status_path(number % len(self.processes)))
+        waiting = any(p.lag or p.parked for flow in state.flows for p in flow.partitions)
+        return waiting or not state.memory.reserved
 
     def events(self, number: int = -1) -> tuple[status.Event, ...]:
         """The worker's last reported events, open and resolved."""
@@ -287,7 +294,11 @@ class Engine:
 
     def stop(self, process: subprocess.Popen[bytes], deadline_s: float = 20.0) -> int:
         process.send_signal(signal.SIGTERM)
-        return process.wait(deadline_s)
+        code = process.wait(deadline_s)
+        path = self.status_path(self.processes.index(process))
+        if code == 0 and path.exists():
+            assert not status.read(path).memory.leaked, "memory was reserved when all was acknowledged"
+        return code
 
     def assert_same(self, topic: str, partitions: int) -> None:
         """Source and target hold the same records in the same order, none twice."""

@@ -23,6 +23,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import BatchHeader
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.mirror.engine.fencing.claim import claim
+from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.lane.lane import Housekeeping
 from drlib.mirror.flow import FlowRunner, FlowSetup, RunningFlow
 from drlib.mirror.journal.entries import ClaimId, Entry
@@ -50,6 +51,7 @@ class Running:
     flow: FlowRunner
     events: EventLog
     task: asyncio.Task[None]
+    memory: Memory
 
     def partition(self, topic: str, number: int = 0) -> PartitionStatus | None:
         found = [p for p in self.flow.status().partitions if (p.topic, p.partition) == (topic, number)]
@@ -79,15 +81,25 @@ class Running:
 
         try:
             await until(f"{topic} is mirrored up to {ends}", through, deadline_s)
+            await until("nothing is reserved", lambda: self.lag or not self.memory.reserved)
         except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.flow.status()}\n{self.events.snapshot()}") from None
+            held = self.memory.by_owner()
+            raise AssertionError(f"{error}\n{self.flow.status()}\n{self.events.snapshot()}\n{held}") from None
+
+    @property
+    def lag(self) -> bool:
+        """Whether some record is not acknowledged yet, or may not be sent."""
+        return any(p.lag or p.parked for p in self.flow.status().partitions)
 
 
 @asynccontextmanager
 async def running(
-    engine: Engine, *, housekeeping: Housekeeping | None = None, abrupt: bool = False
+    engine: Engine, *, housekeeping: Housekeeping | None = None, abrupt: bool = False, memory: Memory | None = None
 ) -> AsyncIterator[Running]:
-    """Run the flow of `engine`, drained at the end; `abrupt`: cancelled without draining."""
+    """Run the flow of `engine`, drained at the end; `abrupt`: cancelled without draining.
+
+    Asserts that nothing was left reserved: by a claim that sent all it had read, and at the end, however the flow ends.
+    """
     settings = load_mirror_settings(engine.properties)
     flow = settings.flow(engine.source, engine.target)
     events = EventLog()
@@ -101,9 +113,10 @@ async def running(
         worker="attacked",
         events=events,
         housekeeping=housekeeping or Housekeeping(),
+        memory=memory or Memory(),
     )
     runner = FlowRunner(setup)
-    found = Running(runner, events, asyncio.create_task(runner.run()))
+    found = Running(runner, events, asyncio.create_task(runner.run()), setup.memory)
     try:
         yield found
     finally:
@@ -113,6 +126,8 @@ async def running(
             runner.stop()
         async with asyncio.timeout(30):
             await asyncio.gather(found.task, return_exceptions=abrupt)
+    held = (setup.memory.reserved, setup.memory.leaked)
+    assert held == (0, 0), f"{held[0]} bytes are still reserved, {held[1]} were when all was acknowledged"
 
 
 async def _loaded(client: ClusterClient, deadline_s: float = 60.0) -> None:

@@ -62,6 +62,18 @@ class MirrorUnauthorized(DrlibError):
         super().__init__(f"mirror topic {topic} cannot be claimed", why, remedy)
 
 
+class MirrorUnavailable(DrlibError):
+    """A partition of a mirror topic cannot be written now: it has no leader, or too few of its replicas are in sync."""
+
+    def __init__(self, partition: str, why: str) -> None:
+        super().__init__(
+            f"mirror partition {partition} cannot be written",
+            why,
+            "Start the brokers that have its other replicas; the partition then continues by itself.",
+            retriable=True,
+        )
+
+
 class JournalLost(DrlibError):
     """A mirror topic holds records that no journal entry explains."""
 

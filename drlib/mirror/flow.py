@@ -1,7 +1,8 @@
 """One flow: starts it against its two clusters, and runs the lanes that the consumer group assigns to this worker.
 
 Rules: a lane whose partitions changed drains and claims again over the new set. Configs, ACLs and group offsets are
-synchronized by the owner of lane 0 (`drlib.mirror.sync`). The source is only read, apart from MM2's offset-syncs topic
+synchronized by the owner of lane 0 (`drlib.mirror.sync`). Only a lane or the membership can end the flow; the services beside
+them are started again (`drlib.mirror.side_services`). The source is only read, apart from MM2's offset-syncs topic
 where the file places it there.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -31,13 +32,15 @@ from drlib.mirror.engine.lane.state import LaneState
 from drlib.mirror.errors import SourceLost
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
 from drlib.mirror.mm2.takeover import TakeoverReader
-from drlib.mirror.mm2.writer import Mm2Writer
+from drlib.mirror.mm2.writer import Mm2Writer, WriterFailed
 from drlib.mirror.monitor.cluster_watch import watch
 from drlib.mirror.monitor.flow_status import flow_status
 from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.read_batches import until_listed
+from drlib.mirror.side_services import keep_running
+from drlib.mirror.stall_watch import watch_progress
 from drlib.mirror.status.worker_status import EventLog, FlowStatus
 from drlib.mirror.sync.create_topics import MirrorTopics
 from drlib.mirror.sync.internal_topics import create_missing, internal_topics, read_expiry
@@ -199,16 +202,22 @@ class RunningFlow:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop`, then drain. Raises what cannot be waited out."""
-        flow = self._settings.flow
+        setup, flow = self._setup, self._settings.flow
+        services: dict[str, Callable[[], Awaitable[None]]] = {
+            "groups": self._groups.run,
+            "topics": self._refresh,
+            "heartbeats and offset syncs": self._emit_heartbeats,
+            **self._sync_tasks().services(),
+            "lag": self._lag_monitor.run,
+            "progress": lambda: watch_progress(
+                self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events
+            ),
+            "source watch": lambda: watch("Source", flow.source, self._source, self._events),
+            "target watch": lambda: watch("Target", flow.target, self._target, self._events),
+        }
         tasks = [
             asyncio.create_task(self.membership.run()),
-            asyncio.create_task(self._groups.run()),
-            asyncio.create_task(self._refresh()),
-            asyncio.create_task(self._emit_heartbeats()),
-            *(asyncio.create_task(task) for task in self._sync_tasks().coroutines()),
-            asyncio.create_task(self._lag_monitor.run()),
-            asyncio.create_task(watch("Source", flow.source, self._source, self._events)),
-            asyncio.create_task(watch("Target", flow.target, self._target, self._events)),
+            *(asyncio.create_task(keep_running(f"{flow} {n}", s, self._events)) for n, s in services.items()),
         ]
         stopping = asyncio.create_task(stop.wait())
         endings: set[asyncio.Future[Any]] = {*tasks, self._lost, stopping}
@@ -220,9 +229,10 @@ class RunningFlow:
                 lane.stop()
             if self._tasks:
                 await asyncio.wait(self._tasks.values(), timeout=DRAIN_S)
-            self._groups.emit()
-            self._syncs.commit()
-            self._writer.offset_syncs(self._syncs.take_due())
+            with contextlib.suppress(WriterFailed):
+                self._groups.emit()
+                self._syncs.commit()
+                self._writer.offset_syncs(self._syncs.take_due())
         finally:
             stopping.cancel()
             self._lost.cancel()
@@ -271,6 +281,10 @@ class RunningFlow:
 
     def _lane_streams(self) -> list[PartitionStream]:
         return [stream for lane in self._lanes.values() for stream in lane.streams]
+
+    def _live_lanes(self) -> list[Lane]:
+        """Lanes that run, also those that claim; one that has ended is `LaneFailed`."""
+        return [lane for number, lane in self._lanes.items() if not self._tasks[number].done()]
 
     async def _on_assignment(self, lanes: Collection[int]) -> None:
         """Stop the lanes that are no longer assigned to this worker and start the new ones."""

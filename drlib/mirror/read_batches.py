@@ -10,22 +10,52 @@ import asyncio
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from drlib.errors import Unreachable
 from drlib.kafka.net import requests
-from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import BatchHeader, iter_batches
-from drlib.kafka.protocol.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.kafka.protocol.error_codes import (
+    LEADER_NOT_AVAILABLE,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    BrokerError,
+    raise_for,
+)
 from drlib.kafka.protocol.fetch import FetchPartition
 from drlib.model import TopicPartition
 
 DEADLINE_S = 30.0
 LISTED_POLL_S = 0.1
 CHUNK = 4 << 20
+AT_ONCE = 128
+"""Partitions read at a time: a distant cluster answers hundreds within seconds, and their first parts fit in memory."""
+FIRST_CHUNK = 256 << 10
+
+Work = TypeVar("Work")
+Answer = TypeVar("Answer")
+
+
+async def concurrently(items: Iterable[Work], ask: Callable[[Work], Awaitable[Answer]]) -> list[Answer]:
+    """`ask` about each item, `AT_ONCE` at a time; the answers in the order of the items. Raises the first error."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(item: Work) -> Answer:
+        async with gate:
+            return await ask(item)
+
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def locate(client: ClusterClient, partition: TopicPartition) -> tuple[uuid.UUID, int]:
@@ -59,17 +89,49 @@ async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, dead
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Leader (node ID) and log end of each partition, and the ID of each topic."""
+    """Leader (node ID), log end and replicas (node IDs, ascending) of each partition, and the ID of each topic."""
 
     leaders: dict[TopicPartition, int]
     ends: dict[TopicPartition, int]
     ids: dict[str, uuid.UUID]
+    replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """Leader (node ID), log start and log end of each partition, and the ID of each topic."""
+
+    leaders: Mapping[TopicPartition, int]
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    ids: Mapping[str, uuid.UUID]
+
+
+async def log_bounds(
+    client: ClusterClient, partitions: Collection[TopicPartition], ends: Mapping[TopicPartition, int]
+) -> LogBounds:
+    """Starts and ends of logs, in two round trips however many they are; an end in `ends` is not requested.
+
+    Raises as `log_ends` does.
+    """
+    if not partitions:
+        return LogBounds({}, {}, {}, {})
+    leaders, ids = await _leaders(client, partitions)
+    unknown = {p: leader for p, leader in leaders.items() if p not in ends}
+    # The ends first: what expires in between is then below both.
+    newest, starts = await asyncio.gather(
+        _offsets(client, unknown, requests.LATEST), _offsets(client, leaders, requests.EARLIEST)
+    )
+    return LogBounds(leaders, starts, {**newest, **{p: ends[p] for p in partitions if p in ends}}, ids)
 
 
 async def log_ends(client: ClusterClient, partitions: Iterable[TopicPartition]) -> LogEnds:
     """Log ends of partitions, from their leaders. Raises `BrokerError` for one that does not exist or has no leader."""
-    leaders, ids = await _leaders(client, partitions)
-    return LogEnds(leaders, await _offsets(client, leaders, requests.LATEST), ids)
+    wanted = list(partitions)
+    metadata = await client.metadata(sorted({p.topic for p in wanted}))
+    leaders, ids = _leaders_in(metadata, wanted)
+    replicas = {p: tuple(sorted(metadata.topics[p.topic].partitions[p.partition].replicas)) for p in wanted}
+    return LogEnds(leaders, await _offsets(client, leaders, requests.LATEST), ids, replicas)
 
 
 async def log_starts(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -82,7 +144,12 @@ async def _leaders(
     client: ClusterClient, partitions: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[str, uuid.UUID]]:
     wanted = list(partitions)
-    metadata = await client.metadata(sorted({p.topic for p in wanted}))
+    return _leaders_in(await client.metadata(sorted({p.topic for p in wanted})), wanted)
+
+
+def _leaders_in(
+    metadata: ClusterMetadata, wanted: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, int], dict[str, uuid.UUID]]:
     leaders: dict[TopicPartition, int] = {}
     for partition in wanted:
         topic = metadata.topics[partition.topic]
@@ -100,10 +167,14 @@ async def _offsets(
     by_node: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition, node in leaders.items():
         by_node[node].append(partition)
-    offsets: dict[TopicPartition, int] = {}
-    for node, led in by_node.items():
-        offsets.update(await requests.list_offsets(await client.connection(node, "read"), led, timestamp))
-    return offsets
+    answers = await concurrently(by_node.items(), lambda led: _offsets_of_node(client, *led, timestamp))
+    return {partition: offset for answer in answers for partition, offset in answer.items()}
+
+
+async def _offsets_of_node(
+    client: ClusterClient, node: int, partitions: Sequence[TopicPartition], timestamp: int
+) -> dict[TopicPartition, int]:
+    return await requests.list_offsets(await client.connection(node, "read"), partitions, timestamp)
 
 
 async def filled_partitions(client: ClusterClient, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
@@ -119,14 +190,25 @@ async def holds_data(client: ClusterClient, partition: TopicPartition) -> bool:
     """Does the partition hold a record? Markers do not count."""
     topic_id, leader = await locate(client, partition)
     connection = await client.connection(leader, "read")
-    start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
     end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
-    if start >= end:
-        return False
-    async for header, _ in read_range(connection, topic_id, partition, start, end):
-        if not header.is_control and header.count > 0:
-            return True
-    return False
+    start = -1
+    while True:
+        before, start = start, (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+        if start >= end:
+            return False
+        try:
+            async for header, _ in read_range(connection, topic_id, partition, start, end):
+                if not header.is_control and header.count > 0:
+                    return True
+            return False
+        except BrokerError as error:
+            if not expired(error) or start == before:
+                raise  # else records expired before they were read: from the new start
+
+
+def expired(error: BrokerError) -> bool:
+    """Did the log start move past the range that was read?"""
+    return error.code == OFFSET_OUT_OF_RANGE
 
 
 async def read_range(
@@ -145,12 +227,14 @@ async def read_range(
     transaction stays open before the end.
     """
     position = start
+    chunk = FIRST_CHUNK  # many short ranges may be read at once; a long one is read in larger parts
     deadline = time.monotonic() + DEADLINE_S
     while position < end:
-        wanted = FetchPartition(topic_id, partition.partition, position, CHUNK)
+        wanted = FetchPartition(topic_id, partition.partition, position, chunk)
         (response,) = await requests.fetch(
-            connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=CHUNK, read_committed=committed
+            connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=chunk, read_committed=committed
         )
+        chunk = CHUNK
         raise_for(response.error_code, f"reading {partition} at {position}", topics=[partition.topic])
         filtered = AbortedFilter(response.aborted)
         before = position

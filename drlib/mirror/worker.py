@@ -136,7 +136,10 @@ class Worker:
         flows = tuple(r.status() for r in self._runners)
         events = tuple(event for log in (self._events, *self._logs.values()) for event in log.snapshot())
         now = clock.now_ms()
-        return status.WorkerStatus(os.getpid(), now, self._state, flows, events, self._name, self._address)
+        kept = self._memory
+        by_lane = tuple(sorted(kept.by_owner().items()))
+        bytes_kept = status.MemoryStatus(kept.limit, kept.reserved, by_lane, kept.leaked)
+        return status.WorkerStatus(os.getpid(), now, self._state, flows, events, self._name, self._address, bytes_kept)
 
     async def run(self) -> None:
         """Run until stopped. Raises the first error of a flow that cannot be waited out, in a group; `Aborted`."""

@@ -23,6 +23,8 @@ from drlib.kafka.protocol.batch import HEADER_SIZE, NO_TIMESTAMP, SEQUENCE_MODUL
 
 MAGIC_AT: Final = 16
 _NO_LIMIT: Final = 2**31 - 1
+_RECORD_OVERHEAD: Final = 36  # attributes, the time delta in at most 10 bytes, five other numbers in at most 5
+_HEADER_OVERHEAD: Final = 10
 _CODEC_IN_HEADER: Final = 22  # low byte of the attributes
 
 
@@ -65,6 +67,15 @@ def records(batch: memoryview | bytes) -> list[Record]:
         raise CorruptBatch(
             f"the batch at offset {offset} can't be decoded", f"{type(error).__name__}: {error}"
         ) from error
+
+
+def most_size(records: Iterable[Record]) -> int:
+    """A bound on the size in bytes of a batch of `records`, without building it: lengths and deltas at their longest."""
+    size = HEADER_SIZE
+    for record in records:
+        size += _RECORD_OVERHEAD + len(record.key or b"") + len(record.value or b"")
+        size += sum(_HEADER_OVERHEAD + len(name.encode()) + len(value or b"") for name, value in record.headers)
+    return size
 
 
 def rebuild(

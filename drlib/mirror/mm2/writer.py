@@ -2,22 +2,36 @@
 
 Rules: bytes by `drlib.mirror.mm2.records`, everything to partition 0, no tombstones. These records only inform: a lost one
 is superseded by the next, so an ordinary idempotent producer suffices, and a source that is down delays its offset syncs
-without delaying anything else.
+without delaying anything else. An idempotent producer ends for good when a log loses its last batches (unclean election):
+then it is replaced, and the caller gets a `WriterFailed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
+from drlib.errors import DrlibError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
 
 POSITION_HEADER = "drlib.position"  # the group's committed source offset, where the mirror was behind it
 AS_OF_HEADER = "drlib.as-of-ms"  # when that was known to be its position
+
+
+class WriterFailed(DrlibError):
+    """A producer of these records has ended for good; another one has taken its place."""
+
+    def __init__(self, cluster: str, error: KafkaException) -> None:
+        super().__init__(
+            f"the producer of heartbeats, checkpoints and offset syncs on {cluster} has ended",
+            str(error.args[0]),
+            "Nothing to do, if it was one unclean leader election: the next records are written by a new producer.",
+        )
 
 
 class Mm2Writer:
@@ -31,8 +45,8 @@ class Mm2Writer:
         to_source = settings.offset_syncs_location == "source"
         other = settings.flow.target if to_source else settings.flow.source
         self._syncs = policy.offset_syncs_topic(other)
-        self._target = _producer(target)
-        self._sync_producer = _producer(source) if to_source else self._target
+        self._target = _RestartingProducer(target)
+        self._sync_producer = _RestartingProducer(source) if to_source else self._target
         self.failures = 0
 
     def heartbeat(self) -> None:
@@ -49,18 +63,19 @@ class Mm2Writer:
             self._produce(self._sync_producer, self._syncs, sync.key(), sync.value())
 
     def poll(self) -> None:
-        self._target.poll(0)
-        self._sync_producer.poll(0)
+        """Raises `WriterFailed`."""
+        self._target.poll()
+        self._sync_producer.poll()
 
     def close(self, timeout_s: float) -> None:
         """Flush the target's records; offset syncs for a source that does not answer are dropped."""
-        self._target.flush(timeout_s)
-        if self._sync_producer is not self._target and self._sync_producer.flush(min(timeout_s, 0.5)):
-            self._sync_producer.purge()
+        self._target.close(timeout_s)
+        if self._sync_producer is not self._target:
+            self._sync_producer.close(min(timeout_s, 0.5))
 
     def _produce(
         self,
-        producer: Producer,
+        producer: _RestartingProducer,
         topic: str,
         key: bytes,
         value: bytes,
@@ -84,6 +99,63 @@ class Mm2Writer:
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None:
             self.failures += 1
+
+
+class _RestartingProducer:
+    """A producer that is replaced when it reports a fatal error, as `WriterFailed` then says."""
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        self._cluster = cluster
+        self._producer = _producer(cluster)
+
+    def produce(
+        self,
+        topic: str,
+        *,
+        key: bytes,
+        value: bytes,
+        partition: int,
+        timestamp: int,
+        headers: list[tuple[str, bytes]],
+        on_delivery: Callable[[KafkaError | None, Message], None],
+    ) -> None:
+        """Raises `BufferError`, `KafkaException`, `WriterFailed`."""
+        try:
+            self._producer.produce(
+                topic,
+                value=value,
+                key=key,
+                partition=partition,
+                timestamp=timestamp,
+                headers=headers,
+                on_delivery=on_delivery,
+            )
+        except KafkaException as error:
+            self._replace_after(error)
+            raise
+
+    def poll(self) -> None:
+        """Raises `KafkaException`, `WriterFailed`."""
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:
+            self._replace_after(error)
+            raise
+
+    def close(self, timeout_s: float) -> None:
+        """Flush, and drop what could not be sent."""
+        with contextlib.suppress(KafkaException):  # these records only inform
+            if self._producer.flush(timeout_s):
+                self._producer.purge()
+
+    def _replace_after(self, error: KafkaException) -> None:
+        """Raises `WriterFailed` after a fatal error, when another producer has taken this one's place."""
+        if not error.args[0].fatal():
+            return
+        with contextlib.suppress(KafkaException):
+            self._producer.purge()
+        self._producer = _producer(self._cluster)
+        raise WriterFailed(self._cluster.alias, error) from error
 
 
 def _producer(cluster: ClusterSettings) -> Producer:

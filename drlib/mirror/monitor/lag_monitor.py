@@ -98,11 +98,12 @@ class _Measurement:
     covered: int = -1  # source offset after that record
     probed: tuple[int, int] | None = None  # (source offset, timestamp)
     record_bytes: float | None = None  # in the batch that was probed, where none was mirrored yet
-    newest: PlannedBatch | None = None
+    newest: tuple[int, int] | None = None  # (first source offset, newest timestamp) of the batch that was fetched last
     latency: _SpreadCounter = field(default_factory=_SpreadCounter)
     age: _SpreadCounter = field(default_factory=_SpreadCounter)
     end: int = -1  # of the source's log, from the newest response of any kind
     start: int = -1
+    stable: int = -1  # its last stable offset, where it was requested
     as_of_ms: int = 0  # when the source last reported it
     answers: int = 0
     pulse: LongPollCounter | None = None
@@ -154,9 +155,12 @@ class LagMonitor:
 
     def progressed(self, stream: PartitionStream) -> None:
         """A batch was fetched."""
-        if stream.queue and (newest := stream.queue[-1]) is not (measured := self._of(stream.source)).newest:
-            measured.newest = newest
-            measured.age.add(time.time() * 1000 - newest.max_timestamp)
+        if not stream.queue:
+            return
+        batch, measured = stream.queue[-1], self._of(stream.source)
+        if (newest := (batch.pieces[0][0], batch.max_timestamp)) != measured.newest:
+            measured.newest = newest  # not the batch itself, whose bytes would stay in memory
+            measured.age.add(time.time() * 1000 - newest[1])
 
     # -- what status shows ---------------------------------------------------------------------------------------
 
@@ -167,6 +171,11 @@ class LagMonitor:
         """Start and end of the source's log from the newest response, and its time; -1 for unknown."""
         measured = self._of(stream.source)
         return max(stream.log_start, measured.start), max(stream.high_watermark, measured.end), measured.as_of_ms
+
+    def waiting(self, stream: PartitionStream) -> int:
+        """Source offsets that could be mirrored now: below the last stable offset, and not on the target."""
+        stable = max(stream.last_stable, self._of(stream.source).stable)
+        return max(0, stable - self._oldest_to_mirror(stream))
 
     def counted(self, partition: TopicPartition) -> tuple[int, int]:
         """Records and bytes mirrored since the worker started."""
@@ -333,13 +342,14 @@ class LagMonitor:
             by_node.setdefault(await self._leader(stream.source), []).append(stream.source)
         for node, partitions in by_node.items():
             connection = await self._source.connection(node, "forecast")
-            ends, starts = await asyncio.gather(
+            ends, starts, stable = await asyncio.gather(
                 requests.list_offsets(connection, partitions, requests.LATEST),
                 requests.list_offsets(connection, partitions, requests.EARLIEST),
+                requests.list_offsets(connection, partitions, requests.LATEST, "read_committed"),
             )
             for partition in partitions:
                 measured = self._of(partition)
-                measured.end, measured.start = ends[partition], starts[partition]
+                measured.end, measured.start, measured.stable = ends[partition], starts[partition], stable[partition]
                 measured.as_of_ms = clock.now_ms()
 
     def _oldest_to_mirror(self, stream: PartitionStream) -> int:

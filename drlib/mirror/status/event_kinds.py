@@ -136,6 +136,22 @@ KINDS: Final[Mapping[str, Kind]] = {
         "a mirror topic holds records that the journal does not know, so it is parked: starting again would duplicate them",
         "Restore the journal, or delete the mirror topic on the target to have it mirrored again.",
     ),
+    "LaneStalled": Kind(
+        "a lane has records to mirror, or a claim to complete, and has made no progress for more than 20 s",
+        "See the other open events and the event's detail for the cause. Without any: restart this worker, it resumes at the "
+        "exact record, and send the event and the worker's status to its developers.",
+        per_flow=True,
+    ),
+    "MirrorUnavailable": Kind(
+        "a partition of a mirror topic has no leader, or too few replicas in sync, so it is parked; others are mirrored",
+        "Start the brokers of the target that have its replicas: kafka-topics.sh --describe --unavailable-partitions and "
+        "--under-min-isr-partitions name them. The partition continues by itself within seconds.",
+    ),
+    "ServiceFailed": Kind(
+        "a service beside the copy (heartbeats, checkpoints, offset syncs, topics, configs, ACLs, groups, lag, watches) ended; "
+        "records are mirrored, and the service starts again by itself",
+        "Remove the cause that the event names. If it stays without a visible cause, report the event.",
+    ),
     "LaneUnauthorized": Kind(
         "the journal or the transactional ID of a lane may not be used, so nothing of the lane is mirrored",
         "Grant the right that the event names; the lane then continues by itself.",

@@ -25,6 +25,7 @@ __all__ = [
     "EventLog",
     "FlowStatus",
     "LaneStatus",
+    "MemoryStatus",
     "PartitionStatus",
     "Spread",
     "WorkerStatus",
@@ -107,6 +108,19 @@ class FlowStatus:
 
 
 @dataclass(frozen=True)
+class MemoryStatus:
+    """Bytes of fetched records that a worker keeps, over all its flows: never much more than `limit`.
+
+    `by_lane`: by the name of the lane that keeps them; `leaked`: held by claims that had sent all they had read, always 0.
+    """
+
+    limit: int = 0
+    reserved: int = 0
+    by_lane: tuple[tuple[str, int], ...] = ()
+    leaked: int = 0
+
+
+@dataclass(frozen=True)
 class WorkerStatus:
     """Everything a worker reports at `at_ms`."""
 
@@ -117,6 +131,7 @@ class WorkerStatus:
     events: tuple[Event, ...] = ()
     worker: str = ""
     address: str = ""  # where it answers /status and /metrics, if anywhere
+    memory: MemoryStatus = field(default_factory=MemoryStatus)
 
     @property
     def lag(self) -> int:

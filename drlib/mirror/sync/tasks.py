@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from drlib.config.flow_settings import FlowSettings
@@ -58,18 +59,20 @@ class SyncTasks:
     ownership: Callable[[], object | None]
     may_write: Callable[[], bool]
 
-    def coroutines(self) -> Iterator[Coroutine[None, None, None]]:
-        """One endless coroutine for each task that the file enables."""
+    def services(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
+        """What repeats each task that the file enables, by name."""
+        services: dict[str, Callable[[], Coroutine[None, None, None]]] = {}
         settings = self.settings
         _, source_settings = self.source
         target, target_settings = self.target
         if settings.sync_topic_configs:
             events = self.events.reporter(ConfigSync.name)
             configs = ConfigSync(settings, source_settings, target_settings, events, self.topic_ids)
-            yield self._repeat(configs, settings.sync_topic_configs_s, events)
+            services["configs"] = partial(self._repeat, configs, settings.sync_topic_configs_s, events)
         if settings.sync_topic_acls:
             events = self.events.reporter(AclSync.name)
-            yield self._repeat(AclSync(settings, self.source, self.target, events), settings.sync_topic_acls_s, events)
+            acls = AclSync(settings, self.source, self.target, events)
+            services["ACLs"] = partial(self._repeat, acls, settings.sync_topic_acls_s, events)
         if settings.sync_group_offsets:
             events = self.events.reporter(GroupSync.name)
             journal = JournalFollower(target, settings.policy.journal_topic(settings.flow.source), settings.lanes)
@@ -81,7 +84,8 @@ class SyncTasks:
                 lambda: SourceState(self.positions(), self.topic_ids()),
                 self.may_write,
             )
-            yield self._repeat(groups, settings.sync_group_offsets_s, events)
+            services["group offsets"] = partial(self._repeat, groups, settings.sync_group_offsets_s, events)
+        return services
 
     async def _repeat(self, task: SyncTask, interval_s: float, events: EventLog) -> None:
         """Run `task` at once and every `interval_s` while this worker owns lane 0; `events` is for this task alone."""

@@ -7,6 +7,7 @@ Rules:
 - A request asks for half a window, so that two are always in flight.
 - As many bytes are in flight as the link holds (`flow_control`) and the worker's memory allows. Whatever other lanes have
   reserved, a reader with nothing in flight may send one small request.
+- What was received belongs to the batches planned from it: between two responses a reader refers to none.
 - A partition that returned nothing although it is behind is fetched alone: a broker returns a batch larger than the limit
   only for the first partition of a request. If that returns nothing for seconds, `SourceStalled` is opened: its log may be
   damaged there.
@@ -42,10 +43,10 @@ STALLED_S = 5.0
 
 @dataclass(slots=True)
 class FetchRequest:
-    """A request in flight: by topic ID and partition, what was requested and from which offset."""
+    """A request in flight: by topic ID and partition, what was requested, from which offset, and after how many jumps."""
 
     future: asyncio.Future[Fetched]
-    partitions: dict[tuple[TopicId, int], tuple[PartitionFetch, int]]
+    partitions: dict[tuple[TopicId, int], tuple[PartitionFetch, int, int]]
     flight: Flight
     reservation: Reservation
 
@@ -56,7 +57,7 @@ class BacklogReader:
     def __init__(self, broker: SourceBroker, caught_up: Callable[[PartitionFetch], None]) -> None:
         self.broker = broker
         self.handler = broker.handler
-        self.memory = broker.context.memory
+        self.memory = broker.memory
         self.caught_up = caught_up
         self.window = InFlightWindow(LEAST_WINDOW, max(LEAST_WINDOW, self.memory.limit // 2))
         self._members: dict[PartitionFetch, None] = {}
@@ -89,14 +90,21 @@ class BacklogReader:
                     self.memory.when_freed(self.wake)
                     await self._wake.wait()
                     continue
-                request = in_flight.pop(0)
-                await self._answered(connection, request, await request.future)
+                await self._receive(connection, in_flight)
         finally:
             ping.cancel()
+            self.memory.cancel(self.wake)
             for request in in_flight:
                 request.future.cancel()
-                for fetch, _ in request.partitions.values():
+                for fetch, _, _ in request.partitions.values():
                     fetch.requested.clear()
+            for fetch in self._members:
+                fetch.out_of_order.clear()
+
+    async def _receive(self, connection: Connection, in_flight: list[FetchRequest]) -> None:
+        """Wait for the oldest response and handle it; no reference to it is left afterwards."""
+        response = await in_flight[0].future
+        await self._answered(connection, in_flight.pop(0), response)
 
     def _next(self, connection: Connection, busy: bool) -> FetchRequest | None:
         """Send the next request; None when it must wait. `busy`: others are in flight."""
@@ -112,7 +120,7 @@ class BacklogReader:
         size = LEAST_BYTES if tight else min(REQUEST_BYTES, self.window.size // 2)
         share = max(LEAST_BYTES, min(MOST_BYTES, size // max(1, min(len(self._members), REQUEST_PARTITIONS))))
         wanted: list[FetchPartition] = []
-        partitions: dict[tuple[TopicId, int], tuple[PartitionFetch, int]] = {}
+        partitions: dict[tuple[TopicId, int], tuple[PartitionFetch, int, int]] = {}
         total = 0
         for fetch in [alone] if alone is not None else list(self._members):
             offset = self._next_offset(fetch, share)
@@ -120,7 +128,7 @@ class BacklogReader:
                 continue
             key = (fetch.stream.key.topic_id, fetch.stream.key.partition)
             wanted.append(FetchPartition(*key, offset, share, fetch.epoch_at(offset)))
-            partitions[key] = (fetch, offset)
+            partitions[key] = (fetch, offset, fetch.jumps)
             fetch.requested.append(offset)
             if fetch in self._members:  # round robin: to the end of the line
                 self._members[fetch] = self._members.pop(fetch)
@@ -163,8 +171,8 @@ class BacklogReader:
         raise_for(response.error_code, f"fetching from {connection.peer}")
         progress = False
         for partition in response.partitions:
-            fetch, offset = request.partitions.pop((partition.topic_id, partition.partition), (None, 0))
-            if fetch is None:
+            fetch, offset, jumps = request.partitions.pop((partition.topic_id, partition.partition), (None, 0, 0))
+            if fetch is None or jumps != fetch.jumps:
                 continue
             stream = fetch.stream
             before = stream.position
@@ -180,8 +188,9 @@ class BacklogReader:
             elif offset == before == stream.position and before < fetch.end and not stream.parked:
                 alone, has_bytes = len(response.partitions) == 1, len(partition.records) > 0
                 self._no_progress(fetch, offset, alone=alone, has_bytes=has_bytes)
-        for fetch, offset in request.partitions.values():  # a broker answers for every partition it was asked for
-            fetch.requested.remove(offset)
+        for fetch, offset, jumps in request.partitions.values():  # left out, which no broker does
+            if jumps == fetch.jumps:
+                fetch.requested.remove(offset)
         if not progress:
             await asyncio.sleep(PAUSE_S)
 

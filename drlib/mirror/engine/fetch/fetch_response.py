@@ -1,8 +1,9 @@
 """Handles the fetch response of one partition, whichever reader requested it: planned batches, or a journal entry and an event.
 
-Rules: a response to a request beyond the position waits until the records before it have arrived; an error in such a
-response is ignored, and the request is repeated at the position. `end` is the last stable offset that the source returned
-last, so nothing is requested beyond it.
+Rules: a response to a request beyond the position waits until the records before it have arrived. An error, or a diverging
+epoch, is valid only in a response to a request at exactly the position; else it is ignored, and the request is repeated
+there. A jump over expired records makes all requests in flight obsolete: their responses are dropped. `end` is the last
+stable offset that the source returned last, so nothing is requested beyond it.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from drlib.kafka.protocol.error_codes import (
 )
 from drlib.kafka.protocol.fetch import DivergingEpoch, FetchedPartition
 from drlib.mirror.engine.fetch.context import LaneContext
-from drlib.mirror.engine.fetch.memory import Reservation
-from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch
-from drlib.mirror.errors import SourceLost
+from drlib.mirror.engine.fetch.memory import MemoryShare, Reservation
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch, PromiseChanged
+from drlib.mirror.errors import ClaimAgain, SourceLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, SourceLoss, SourceTruncated
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
@@ -89,6 +90,7 @@ class PartitionFetch:
     out_of_order: deque[tuple[int, FetchedPartition, Reservation | None]] = field(default_factory=deque)
     density: float = 0.0  # records per byte, the lowest of recent responses
     alone_at: float = 0.0  # when it was last requested alone, on the monotonic clock
+    jumps: int = 0  # over expired records: a response to a request from before one is dropped
     empty_since: float = -1.0  # since when such requests return nothing; 0.0: they return records, -1.0: not known
 
     @property
@@ -102,6 +104,13 @@ class PartitionFetch:
     def epoch_at(self, offset: int) -> int:
         """Leader epoch of the record before `offset`; known at the position only."""
         return self.stream.epoch if offset == self.stream.position else UNKNOWN_EPOCH
+
+    def jump(self, start: int) -> None:
+        """Continue at the log start `start`: the records before it have expired."""
+        self.stream.position, self.stream.epoch = start, UNKNOWN_EPOCH
+        self.jumps += 1
+        self.requested.clear()
+        self.out_of_order.clear()
 
     def update_end(self, response: FetchedPartition) -> None:
         """Take the readable end from a response."""
@@ -136,11 +145,12 @@ class FetchResponseHandler:
         if response.error_code in _LEADER_MOVED:
             raise LeaderMoved
         if response.error_code:
-            if offset <= stream.position:
+            if offset == stream.position:
                 await self._error(connection, fetch, response.error_code)
             return
         if response.diverging_epoch is not None:
-            await self._diverged(fetch, response.diverging_epoch)
+            if offset == stream.position:
+                await self._diverged(fetch, response.diverging_epoch)
             return
         fetch.update_end(response)
         if len(response.records):
@@ -160,6 +170,10 @@ class FetchResponseHandler:
             entries = stream.plan(response, reservation)
         except CorruptBatch as corrupt:
             self.sink.park(stream, str(corrupt), "SourceCorrupt")
+            return
+        except PromiseChanged:
+            why = f"{stream.source} has other records than were promised before it was parked"
+            self.sink.fail(ClaimAgain(self.journal.lane, why))
             return
         self.sink.read(stream, tuple(islice(stream.queue, before, None)), entries)
 
@@ -202,6 +216,8 @@ class FetchResponseHandler:
         now = clock.now_ms()
         start = (await requests.list_offsets(connection, [stream.source], requests.EARLIEST))[stream.source]
         end = (await requests.list_offsets(connection, [stream.source], requests.LATEST))[stream.source]
+        if stream.parked:
+            return  # the target refused a batch meanwhile
         if stream.position < start:
             await self._expired(fetch, start, now)
         elif stream.position > end:
@@ -229,8 +245,8 @@ class FetchResponseHandler:
         """Apply the loss policy: retention moved the log start to `start`, beyond the position."""
         stream = fetch.stream
         if not stream.start_known:  # nothing was promised yet: mirroring begins where the log does
-            stream.position, stream.start_known = start, True
-            fetch.out_of_order.clear()
+            stream.start_known = True
+            fetch.jump(start)
             return
         lost = f"offsets {stream.position} to {start - 1} expired before they were read"
         self.events.open("SourceLoss", str(stream.source), lost)
@@ -244,16 +260,18 @@ class FetchResponseHandler:
         else:
             loss = SourceLoss(stream.key, stream.position, start, now)
             await self.journal.append([loss])
+            if stream.parked:
+                return
             stream.map.apply(loss)
-            stream.position, stream.epoch = start, UNKNOWN_EPOCH
-            fetch.out_of_order.clear()
+            fetch.jump(start)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceBroker:
-    """One broker of the source, and what every reader at it needs."""
+    """One broker of the source, and what every reader at it needs. `memory`: the share of the lane's claim."""
 
     context: LaneContext
+    memory: MemoryShare
     node: int
     lane: str
     handler: FetchResponseHandler

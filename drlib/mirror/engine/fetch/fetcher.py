@@ -51,12 +51,19 @@ class Fetcher:
         self.lane = journal.lane
         self.source = context.source
         self.events = context.events
-        self.streams = streams
+        self.streams = list(streams)
         self.sink = sink
+        self.memory = context.memory.share(journal.lane.rpartition(".")[0])
         self.handler = FetchResponseHandler(context, journal, sink)
         self._backlogs: list[BacklogReader] = []
         self._offline: set[str] = set()
         self._draining = asyncio.Event()
+        self._added = asyncio.Event()
+
+    def add(self, streams: Iterable[PartitionStream]) -> None:
+        """Read these too, from their positions on: they join the claim, or are no longer parked."""
+        self.streams += [stream for stream in streams if stream not in self.streams]
+        self._added.set()
 
     def drain(self) -> None:
         """Send no more fetch requests."""
@@ -82,10 +89,13 @@ class Fetcher:
         delay = 0.05
         while not self._draining.is_set():
             try:
+                self._added.clear()
                 by_node = await self._leaders()
                 delay = 0.05 if by_node else delay
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._wait_for_responses(by_node))
+                    if by_node:
+                        group.create_task(self._wait_for_added())
                     if by_node and self._offline:
                         group.create_task(self._wait_for_election())
                     for node, streams in by_node.items():
@@ -105,7 +115,7 @@ class Fetcher:
         self.events.resolve("SourceUnreachable", self.lane)
 
     def _read_from(self, group: asyncio.TaskGroup, node: int, streams: Sequence[PartitionStream]) -> None:
-        broker = SourceBroker(self.context, node, self.lane, self.handler, self._draining)
+        broker = SourceBroker(self.context, self.memory, node, self.lane, self.handler, self._draining)
         long_poll = LongPollReader(broker)
         backlog = BacklogReader(broker, caught_up=long_poll.add)
         for stream in streams:
@@ -113,6 +123,11 @@ class Fetcher:
         self._backlogs.append(backlog)
         group.create_task(long_poll.run(fell_behind=backlog.add))
         group.create_task(backlog.run())
+
+    async def _wait_for_added(self) -> None:
+        """Raises `LeaderMoved` once there are streams to read that no reader has."""
+        await self._added.wait()
+        raise LeaderMoved
 
     async def _wait_for_election(self) -> None:
         """Raises `LeaderMoved` once a partition that had no leader has one."""

@@ -6,6 +6,8 @@ Rules:
 - In a session a broker looks partitions up by topic name and calls a deleted topic merely unknown. Such an answer is
   believed only after a full request by topic ID has confirmed it.
 - A partition with more records than one response holds moves to the backlog reader at once.
+- Whatever other lanes have reserved, a lane that has reserved nothing sends its request. What was received belongs to the
+  batches planned from it: between two responses a reader refers to none.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class LongPollReader:
     def __init__(self, broker: SourceBroker) -> None:
         self.broker = broker
         self.handler = broker.handler
-        self.memory = broker.context.memory
+        self.memory = broker.memory
         self._members: dict[Key, PartitionFetch] = {}
         self._changed: dict[Key, PartitionFetch] = {}
         self._removed: dict[Key, None] = {}
@@ -63,36 +65,44 @@ class LongPollReader:
         Raises `LeaderMoved`, `Unreachable` or `BrokerError`.
         """
         connection = await self.broker.connection("tail")
-        while not self.broker.draining.is_set():
-            if not self._members or not self.memory.has_room():
+        wake = self._wake.set
+        try:
+            while not self.broker.draining.is_set():
+                if self._members and (self.memory.has_room() or not self.memory.held):
+                    await self._poll(connection, fell_behind)
+                    continue
                 self._wake.clear()
-                self.memory.when_freed(self._wake.set)
+                self.memory.when_freed(wake)
                 await self._wake.wait()
+        finally:
+            self.memory.cancel(wake)
+
+    async def _poll(self, connection: Connection, fell_behind: Callable[[PartitionFetch], None]) -> None:
+        """Send one request and handle its response; no reference to the response is left afterwards."""
+        in_session = self._session[0] != 0
+        response = await self._fetch(connection, in_session)
+        if response is None:
+            return
+        self._counter.responses += 1
+        reservation = self.memory.reserve(response.size)
+        for partition in response.partitions:
+            key = (partition.topic_id, partition.partition)
+            fetch = self._members.get(key)
+            if fetch is None:
                 continue
-            in_session = self._session[0] != 0
-            response = await self._fetch(connection, in_session)
-            if response is None:
+            if in_session and partition.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+                self._session = fetching.NEW_SESSION
                 continue
-            self._counter.responses += 1
-            reservation = self.memory.reserve(response.size)
-            for partition in response.partitions:
-                key = (partition.topic_id, partition.partition)
-                fetch = self._members.get(key)
-                if fetch is None:
-                    continue
-                if in_session and partition.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-                    self._session = fetching.NEW_SESSION
-                    continue
-                await self.handler.handle(connection, fetch, fetch.stream.position, partition, reservation)
-                if fetch.behind or fetch.stream.parked:
-                    del self._members[key]
-                    fetch.stream.long_poll = None
-                    self._changed.pop(key, None)
-                    self._removed[key] = None
-                    if not fetch.stream.parked:
-                        fell_behind(fetch)
-                else:
-                    self._changed[key] = fetch
+            await self.handler.handle(connection, fetch, fetch.stream.position, partition, reservation)
+            if fetch.behind or fetch.stream.parked:
+                del self._members[key]
+                fetch.stream.long_poll = None
+                self._changed.pop(key, None)
+                self._removed[key] = None
+                if not fetch.stream.parked:
+                    fell_behind(fetch)
+            else:
+                self._changed[key] = fetch
 
     async def _fetch(self, connection: Connection, in_session: bool) -> fetching.Fetched | None:
         """Send one request; None when the session is gone and the next request must name every partition."""

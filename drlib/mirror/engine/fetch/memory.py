@@ -3,12 +3,13 @@
 Rules: a fetch response counts whole, from its arrival until the last batch that views it is dropped, because a view keeps
 its frame alive; a copy of a batch counts by itself. The bytes a request may return count from when it is sent. At the limit
 no request is sent, and callbacks run when bytes are released. A single response may exceed the limit, because one batch
-must always be able to pass.
+must always be able to pass. Bytes belong to a share, one for each claim of a lane, and end with it at the latest, whatever
+still refers to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from drlib.errors import UsageError
@@ -31,53 +32,121 @@ def data_share(worker_bytes: int) -> int:
 
 
 class Memory:
-    """Counts reserved bytes against `limit`."""
+    """Counts the bytes of all shares against `limit`."""
 
     def __init__(self, limit: int = DEFAULT_WORKER - RESERVED) -> None:
         self.limit = limit
         self.reserved = 0
-        self._callbacks: dict[Callable[[], None], None] = {}
+        self.leaked = 0  # bytes that claims still held when everything they had read was acknowledged: always 0
+        self._shares: dict[MemoryShare, None] = {}
+        self._callbacks: dict[Callable[[], None], MemoryShare] = {}
+
+    def share(self, owner: str) -> MemoryShare:
+        """Begin a share of `owner`, the lane whose claim keeps the bytes; end it with `MemoryShare.close`."""
+        share = MemoryShare(self, owner)
+        self._shares[share] = None
+        return share
+
+    def by_owner(self) -> Mapping[str, int]:
+        """Bytes reserved now, by owner; owners without any are left out."""
+        held: dict[str, int] = {}
+        for share in self._shares:
+            if share.held:
+                held[share.owner] = held.get(share.owner, 0) + share.held
+        return held
+
+    def in_words(self) -> str:
+        """What is reserved, for an event."""
+        most = max(self.by_owner().items(), key=lambda item: item[1], default=None)
+        owner = "" if most is None else f", most of them, {most[1] >> 10} KiB, for {most[0]}"
+        return f"this worker keeps {self.reserved >> 10} of {self.limit >> 10} KiB of records{owner}"
+
+    def _count(self, share: MemoryShare, size: int) -> None:
+        """Reserve `size` more bytes for `share`; release where it is negative."""
+        share.held += size
+        self.reserved += size
+        if size >= 0 or not self._callbacks:
+            return
+        if self.reserved < self.limit:
+            due = list(self._callbacks)
+        elif share.held == 0:
+            due = [callback for callback, waiting in self._callbacks.items() if waiting is share]
+        else:
+            return
+        for callback in due:
+            del self._callbacks[callback]
+        for callback in due:
+            callback()
+
+
+class MemoryShare:
+    """What one claim of a lane has reserved: `held` bytes."""
+
+    def __init__(self, memory: Memory, owner: str) -> None:
+        self.memory = memory
+        self.owner = owner
+        self.held = 0
+        self._closed = False
+
+    @property
+    def limit(self) -> int:
+        """Bytes that all shares may have together."""
+        return self.memory.limit
 
     def has_room(self) -> bool:
-        return self.reserved < self.limit
+        return self.memory.reserved < self.memory.limit
 
     def reserve(self, size: int) -> Reservation:
-        """Count `size` bytes until the last reference to the returned object is dropped."""
+        """Count `size` bytes until the last reference to the returned object is dropped, or this share is closed."""
         return Reservation(self, size)
 
     def when_freed(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once, when released bytes have made room."""
-        self._callbacks[callback] = None
+        """Call `callback` once, when released bytes have made room, or when this share holds none any more."""
+        if not self._closed:
+            self.memory._callbacks[callback] = self
 
-    def _release(self, size: int) -> None:
-        self.reserved -= size
-        if self._callbacks and self.has_room():
-            callbacks, self._callbacks = self._callbacks, {}
-            for callback in callbacks:
-                callback()
+    def cancel(self, callback: Callable[[], None]) -> None:
+        """Take back `when_freed`: the waiting party has ended."""
+        self.memory._callbacks.pop(callback, None)
+
+    def close(self, *, drained: bool = False) -> None:
+        """End the claim's share: all it holds counts as released, and later reservations of it count for nothing.
+
+        `drained`: everything that was read is acknowledged, so that whatever is still held was forgotten.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        if drained:
+            self.memory.leaked += self.held
+        self.memory._shares.pop(self, None)
+        for callback in [c for c, waiting in self.memory._callbacks.items() if waiting is self]:
+            del self.memory._callbacks[callback]
+        self.memory._count(self, -self.held)
+
+    def _count(self, size: int) -> None:
+        if not self._closed:
+            self.memory._count(self, size)
 
 
 class Reservation:
     """Reserved bytes, released with the last reference, so that no code path can forget them."""
 
-    __slots__ = ("_memory", "size")
+    __slots__ = ("_share", "size")
 
-    def __init__(self, memory: Memory, size: int) -> None:
-        self._memory = memory
+    def __init__(self, share: MemoryShare, size: int) -> None:
+        self._share = share
         self.size = size
-        memory.reserved += size
+        share._count(size)
 
     def reserve_more(self, size: int) -> Reservation:
         """Reserve `size` bytes independently, for a copy that outlives this reservation."""
-        return self._memory.reserve(size)
+        return self._share.reserve(size)
 
     def resize(self, size: int) -> None:
         """Correct the count to the `size` bytes that arrived."""
         before, self.size = self.size, size
-        if size < before:
-            self._memory._release(before - size)
-        else:
-            self._memory.reserved += size - before
+        self._share._count(size - before)
 
     def __del__(self) -> None:
-        self._memory._release(self.size)
+        self._share._count(-self.size)

@@ -3,6 +3,7 @@
 Rules:
 - Batches move verbatim; those that cannot are rebuilt record by record (partly below the position, LogAppendTime, old
   magic, gaps in a compressed batch). Of an uncompressed batch with gaps only the offset deltas are rewritten.
+- A batch larger than the target takes is split by records; one record that is too large is sent as it is, and refused.
 - Small batches of one response are merged, as far as the target takes the result, because a broker takes one batch per
   partition and request. A batch that comes alone moves as it is.
 - Control, aborted and empty batches are gaps: read through, never sent.
@@ -10,7 +11,10 @@ Rules:
   that does not continue the one before, and is acknowledged before that record is sent.
 - A produce response must carry the expected base offset. A larger one means that other producers wrote in between: our
   records are placed where they were appended, and the map says so. A smaller one ends the claim.
-- What the target refuses, and what arrives corrupt, parks this partition alone with the reason.
+- What the target refuses, and what arrives corrupt, parks this partition alone with the reason. It may be resumed within
+  the claim, from its first record that is not acknowledged, only if the same records follow as were promised: else
+  `PromiseChanged`.
+Longer than most modules: one state, whose invariants hold across all of its methods.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -30,7 +35,7 @@ from drlib.kafka.protocol.validate import BeyondEnd, sound_batches
 from drlib.mirror.engine.fencing.producer_expiration import LastAppend
 from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Entry, Placement, Run, SourceEpoch, SourcePartition
-from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
+from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH, epoch_below, taken_back
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
 
@@ -43,6 +48,10 @@ BEYOND_END_RESPONSES = 5
 """Responses in a row that may begin beyond their high watermark: a quiet topic shows one, five are no coincidence."""
 COPY_RATIO = 8
 """A small batch in a frame that many times as large is copied out: as a view it would keep the whole frame."""
+
+
+class PromiseChanged(Exception):
+    """A record number of this claim was promised for another source offset: only a new claim can continue."""
 
 
 @dataclass(slots=True)
@@ -83,6 +92,8 @@ class PartitionStream:
     queue: deque[PlannedBatch] = field(default_factory=deque)
     unacked: deque[PlannedBatch] = field(default_factory=deque)
     queued_bytes: int = 0
+    # Promised beyond the acknowledged records when the partition was parked: (source offset, count) of each stretch, in order.
+    promised: deque[tuple[int, int]] = field(default_factory=deque)
     high_watermark: int = -1
     beyond_end: int = 0  # responses in a row whose first batch lies beyond their own high watermark
     last_stable: int = -1
@@ -99,8 +110,10 @@ class PartitionStream:
     bytes: int = 0
     epoch: int = UNKNOWN_EPOCH  # leader epoch of the source's record before `position`
     journaled_epoch: int = UNKNOWN_EPOCH  # the newest leader epoch in the journal
+    epochs: dict[int, int] = field(default_factory=dict)  # journaled leader epoch -> offset from which on it was read
     start_known: bool = True  # False: nothing was promised, and the source's log start is unknown
     merge_bytes: int = 0  # how large a merged batch may become; 0: none is merged
+    most_bytes: int = 0  # how large a batch the target takes; 0: not known
 
     def plan(self, fetched: FetchedPartition, reservation: Reservation | None = None) -> list[Entry]:
         """Plan the batches of a response; returns the promises to journal before the new batches are sent.
@@ -154,7 +167,8 @@ class PartitionStream:
             epochs[end] = epoch = header.leader_epoch if header.magic >= 2 else UNKNOWN_EPOCH
             if epoch > self.journaled_epoch:  # journaled before the first record of that epoch is sent
                 self.journaled_epoch = epoch
-                entries.append(SourceEpoch(self.key, epoch, max(base, self.position)))
+                self.epochs[epoch] = max(base, self.position)
+                entries.append(SourceEpoch(self.key, epoch, self.epochs[epoch]))
             data = count > 0 and ((plain and header.attributes == 0) or aborted.keep(header, view))
             length = len(view)
             if (
@@ -200,8 +214,10 @@ class PartitionStream:
         self._enqueue(merged.batch, merged.pieces, batches[-1][0].next_offset, newest, copied=True)
 
     def _plan(self, header: BatchHeader, view: memoryview, entries: list[Entry]) -> None:
+        too_large = 0 < self.most_bytes < len(view) and header.count > 1
         verbatim = (
-            header.magic == 2
+            not too_large
+            and header.magic == 2
             and header.contiguous
             and header.base_offset >= self.position
             and not header.is_log_append_time
@@ -214,7 +230,7 @@ class PartitionStream:
             self._promise(header.base_offset, header.count, entries)
             pieces = [(header.base_offset, header.count)]
             end, newest = header.next_offset, header.max_timestamp
-        elif coalesce.can_merge(header) and header.base_offset >= self.position:
+        elif not too_large and coalesce.can_merge(header) and header.base_offset >= self.position:
             self._plan_merged([(header, view)], entries)
             return
         else:
@@ -224,17 +240,33 @@ class PartitionStream:
             if not records:
                 self._skip_to(header.next_offset)
                 return
-            pieces = []
-            for record in records:
+            self._plan_records(records, header.codec, max(header.next_offset, records[-1].offset + 1), entries)
+            return
+        self._enqueue(batch, tuple(pieces), end, newest, copied=copied)
+
+    def _plan_records(self, records: Sequence[recode.Record], codec: int, end: int, entries: list[Entry]) -> None:
+        """Plan decoded records, read through to source offset `end`, in as many batches as the target's limit needs."""
+        for part in self._parts(records, codec):
+            pieces: list[tuple[int, int]] = []
+            for record in part:
                 self._promise(record.offset, 1, entries)
                 if pieces and sum(pieces[-1]) == record.offset:
                     pieces[-1] = (pieces[-1][0], pieces[-1][1] + 1)
                 else:
                     pieces.append((record.offset, 1))
-            batch, copied = recode.rebuild(records, codec=header.codec, **self._identity(len(records))), True
-            end = max(header.next_offset, records[-1].offset + 1)
-            newest = max(r.timestamp for r in records)
-        self._enqueue(batch, tuple(pieces), end, newest, copied=copied)
+            batch = recode.rebuild(part, codec=codec, **self._identity(len(part)))
+            behind = end if part[-1] is records[-1] else part[-1].offset + 1
+            self._enqueue(batch, tuple(pieces), behind, max(r.timestamp for r in part), copied=True)
+
+    def _parts(self, records: Sequence[recode.Record], codec: int) -> Iterator[Sequence[recode.Record]]:
+        """The records in order, halved until each part fits the target, as compressed, or is a single record."""
+        fits = not self.most_bytes or len(records) == 1 or recode.most_size(records) <= self.most_bytes
+        if fits or recode.rebuild(records, codec=codec, **self._identity(0)).size <= self.most_bytes:
+            yield records
+            return
+        half = len(records) // 2
+        yield from self._parts(records[:half], codec)
+        yield from self._parts(records[half:], codec)
 
     def _enqueue(
         self, batch: OutgoingBatch, pieces: tuple[tuple[int, int], ...], end: int, newest: int, *, copied: bool
@@ -244,6 +276,18 @@ class PartitionStream:
         self.position = end
 
     def _promise(self, source_offset: int, count: int, entries: list[Entry]) -> None:
+        while count and self.promised:
+            first, length = self.promised.popleft()
+            if first != source_offset:
+                raise PromiseChanged
+            same = min(length, count)
+            if same < length:
+                self.promised.appendleft((first + same, length - same))
+            self.record_count += same
+            source_offset, count = source_offset + same, count - same
+            self.run_end = source_offset
+        if not count:
+            return
         if self.run_end != source_offset:
             run = Run(self.key, self.claim, self.record_count, source_offset)
             entries.append(run)
@@ -352,10 +396,35 @@ class PartitionStream:
     def park(self, reason: str) -> None:
         """Stop this partition alone; a later claim plans what was not acknowledged again."""
         self.parked = reason
+        self.release()
+
+    def release(self) -> None:
+        """Drop what is not acknowledged, at a park and at the end of the claim: it is read again."""
         self.position = self.mirrored
+        dropped = [piece for item in (*self.unacked, *self.queue) for piece in item.pieces]
+        self.promised.extendleft(reversed(dropped))
+        if self.unacked:
+            self.target_next = self.unacked[0].target
         self.queue.clear()
         self.unacked.clear()
         self.queued_bytes = 0
+
+    def resume(self) -> list[Entry]:
+        """Go on after a park, with nothing in flight: read and promise again from the first record not acknowledged.
+
+        Returns the entries to journal before anything is read.
+        """
+        self.parked = ""
+        self.record_count = self.acked
+        self.run_end = None
+        return self.take_back_epochs()
+
+    def take_back_epochs(self) -> list[Entry]:
+        """Set the leader epoch of the position; returns the entries that take back those journaled beyond it."""
+        entries = taken_back(self.key, self.epochs, self.position)
+        self.epochs = {epoch: first for epoch, first in self.epochs.items() if first < self.position}
+        self.epoch = self.journaled_epoch = epoch_below(self.epochs, self.position)
+        return entries
 
     def progress(self) -> list[Entry]:
         """Ack and Covered entries for what was acknowledged since they were last journaled."""

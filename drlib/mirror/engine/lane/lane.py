@@ -10,6 +10,10 @@ Rules:
 - A mirror topic that was deleted or re-created, whose log contradicts the journal, or that the target does not let us
   write, is parked by name and left out of the claim; the others continue, and it is checked again. What former claims wrote
   there is counted by the claim that fences it, and by no other.
+- So is a mirror partition without a leader or with too few replicas in sync: a marker for it would hold up the whole claim.
+- What was left out, and what is new, joins the running claim when it can: marked at the claim's own epoch, counted, copied.
+  What was parked in the claim is resumed. The other partitions are neither drained nor marked for it.
+Longer than most modules: a claim is one sequence, and splitting it would hide its order.
 """
 
 from __future__ import annotations
@@ -18,8 +22,8 @@ import asyncio
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from drlib.clock import now_ms
 from drlib.errors import DrlibError, Unreachable
@@ -38,12 +42,30 @@ from drlib.mirror.engine.lane.topics import (
     empty_recreated_mirrors,
     journaled_mirrors,
     mirrors_with_data,
+    only_adds,
     recreated_mirrors,
     size_limits,
     source_starts,
+    unavailable_mirrors,
 )
-from drlib.mirror.errors import ClaimAgain, JournalLost, LaneFault, LaneLost, MirrorTopicRecreated, MirrorUnauthorized
-from drlib.mirror.journal.entries import Claim, ClaimId, Clusters, Entry, Remirrored, TopicNames
+from drlib.mirror.errors import (
+    ClaimAgain,
+    JournalLost,
+    LaneFault,
+    LaneLost,
+    MirrorTopicRecreated,
+    MirrorUnauthorized,
+    MirrorUnavailable,
+)
+from drlib.mirror.journal.entries import (
+    Claim,
+    ClaimId,
+    Clusters,
+    Entry,
+    Remirrored,
+    SourcePartition,
+    TopicNames,
+)
 from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.offsets.map.fold_claims import fold, valid_entries
 from drlib.mirror.offsets.map.journal_log import LaneJournal, read_journal
@@ -76,9 +98,22 @@ class _TakenLane:
     remirrored: Sequence[Remirrored]
     recreated: Mapping[str, MirrorTopicRecreated]
     excluded: Mapping[str, DrlibError]
+    unavailable: Mapping[TopicPartition, MirrorUnavailable]  # mirror partitions that are left out
 
 
-@dataclass(kw_only=True)
+@dataclass(slots=True, eq=False)
+class _RunningClaim:
+    """A claim that copies: what partitions join. `one_at_a_time`: a join or a resumption."""
+
+    taken: _TakenLane
+    journal: LaneJournal
+    loop: ProduceLoop
+    covers: set[TopicPartition]  # source partitions of the claim, also those left out
+    added: asyncio.Event = field(default_factory=asyncio.Event)
+    one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(kw_only=True, eq=False)
 class Lane:
     """Runs one lane. `name` is the prefix of its transactional IDs (a generation follows) and reports its events."""
 
@@ -96,7 +131,7 @@ class Lane:
     state: LaneState = LaneState.CLAIMING
     claim_id: ClaimId | None = None
     streams: tuple[PartitionStream, ...] = ()
-    _produce_loop: ProduceLoop | None = None
+    _running: _RunningClaim | None = None
     _stopping: bool = False
     _reassigned: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
@@ -151,9 +186,7 @@ class Lane:
                     pass  # unauthorized in the middle of a claim: the next claim leaves the topic out and reports it
                 elif isinstance(error, BrokerError) and error.code in AUTHORIZATION:
                     events.open("LaneUnauthorized", self.name, str(self._explain_refusal(error)))
-                elif isinstance(error, BrokerError) and not error.retriable:
-                    raise
-                else:
+                else:  # whatever a broker answered, the next claim asks again: no answer stops a lane for good
                     events.open("LaneFault", self.name, str(error))
             self._move(LaneState.BACKING_OFF)
             backoff = FIRST_BACKOFF_S if time.monotonic() - began > BACKOFF_RESET_S else backoff
@@ -182,15 +215,24 @@ class Lane:
         """Drain and end."""
         self._stopping = True
         self._wake.set()
-        if self._produce_loop is not None:
-            self._produce_loop.drain()
+        if self._running is not None:
+            self._running.loop.drain()
 
     def reassign(self, topics: Sequence[LaneTopic]) -> None:
-        """Continue with another set of partitions: drain, then claim again over them."""
-        self.topics = tuple(topics)
+        """Continue with another set of partitions: new ones join; to be without others, drain and claim again."""
+        before, self.topics = self.topics, tuple(topics)
+        if self._running is None:
+            return  # the next claim has them, and the one that begins compares them once it copies
+        if self._running.loop.running and only_adds(before, self.topics):
+            self._running.added.set()
+        else:
+            self._claim_again()
+
+    def _claim_again(self) -> None:
+        """Drain, then claim again over all partitions."""
         self._reassigned = True
-        if self._produce_loop is not None:
-            self._produce_loop.drain()
+        if self._running is not None:
+            self._running.loop.drain()
 
     async def _wait_for_ownership(self) -> None:
         """Wait until a heartbeat confirms that the lane is ours to claim, or until `stop`."""
@@ -218,26 +260,118 @@ class Lane:
         self._move(LaneState.RECOVERING)
         log, journal, streams = await self._recover(topics, taken)
         self._move(LaneState.RUNNING)
-        loop = self._produce_loop = ProduceLoop(self.context, journal, streams, self.observer, self.parked)
-        watching = loop.watch(asyncio.create_task(self._watch_mirror_topics(loop, journal, topics, taken.recreated)))
-        retrying = loop.watch(asyncio.create_task(self._retry_parked()))
+        loop = ProduceLoop(self.context, journal, streams, self.observer, self.parked)
+        covers = {TopicPartition(t.source, number) for t in topics for number in t.partitions}
+        running = self._running = _RunningClaim(taken, journal, loop, covers)
+        beside = [
+            loop.watch(asyncio.create_task(self._watch_mirror_topics(running))),
+            *(
+                loop.watch(asyncio.create_task(self._beside(running, repeat)))
+                for repeat in (self._join_added, self._retry_parked, self._retry_unavailable)
+            ),
+        ]
         try:
             if self._stopping or self._reassigned:
                 loop.drain()
-            await loop.run({(p.topic, p.partition): leader for p, leader in log.leaders.items()})
+            elif self.topics != topics and only_adds(topics, self.topics):  # reassigned while it was claimed
+                running.added.set()
+            elif self.topics != topics:
+                self._claim_again()
+            await loop.run(log)
             self._move(LaneState.DRAINING)
         finally:
-            self._produce_loop = None
-            watching.cancel()
-            retrying.cancel()
-            await asyncio.gather(watching, retrying, return_exceptions=True)
-            for purpose in ("produce", "journal"):
-                await self.context.target.drop(f"{purpose}-{self.transactional_id}")
+            self._running = None
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+            for purpose in (*loop.purposes, f"journal-{self.transactional_id}"):
+                await self.context.target.drop(purpose)
 
-    async def _retry_parked(self) -> None:
-        """Claim again when parked partitions are due for another try."""
+    # -- beside the copy: partitions that join or resume -----------------------------------------------------------
+
+    async def _beside(self, running: _RunningClaim, repeat: Callable[[_RunningClaim], Awaitable[None]]) -> None:
+        """Repeat a task of the claim until it is cancelled."""
+        while True:
+            await repeat(running)
+
+    async def _join_added(self, running: _RunningClaim) -> None:
+        """Let partitions join that the claim does not cover, when `reassign` added some."""
+        await running.added.wait()
+        running.added.clear()
+        new = [
+            replace(topic, partitions=numbers)
+            for topic in self.topics
+            if (numbers := tuple(n for n in topic.partitions if TopicPartition(topic.source, n) not in running.covers))
+        ]
+        async with running.one_at_a_time:
+            await self._join(running, new)
+
+    async def _retry_parked(self, running: _RunningClaim) -> None:
+        """Try parked partitions again, when they are due."""
         await self.parked.wait_for_retry()
-        self.reassign(self.topics)
+        await self._try_again(running, self.parked.may_retry)
+
+    async def _retry_unavailable(self, running: _RunningClaim) -> None:
+        """Take up mirror partitions that have a leader and enough replicas again."""
+        await asyncio.sleep(TOPICS_POLL_S)
+        await self._try_again(running, self.parked.is_unavailable)
+
+    async def _try_again(self, running: _RunningClaim, due: Callable[[TopicPartition], bool]) -> None:
+        """Resume the parked partitions that are `due` and let those join that the claim had left out."""
+        async with running.one_at_a_time:
+            parked = [stream for stream in self.streams if stream.parked and due(stream.source)]
+            if not parked:
+                return
+            try:
+                bad = await unavailable_mirrors(self.context.target, {stream.target for stream in parked})
+            except (DrlibError, TimeoutError, OSError):
+                return  # the target does not answer: the produce loop reports it
+            by_topic: dict[str, list[PartitionStream]] = defaultdict(list)
+            for stream in parked:
+                if stream.target not in bad and running.loop.running:
+                    by_topic[stream.source.topic].append(stream)
+            left_out: list[LaneTopic] = []
+            for topic in self.topics:
+                streams = by_topic[topic.source]
+                own = [stream for stream in streams if stream in running.loop.streams]
+                try:
+                    await running.loop.resume(own)
+                except BrokerError as error:
+                    if error.code != TOPIC_AUTHORIZATION_FAILED:
+                        raise  # else the right is still missing
+                numbers = tuple(stream.source.partition for stream in streams if stream not in own)
+                left_out += [replace(topic, partitions=numbers)] if numbers else []
+            await self._join(running, left_out)
+
+    async def _join(self, running: _RunningClaim, topics: Sequence[LaneTopic]) -> None:
+        """Fence, count and copy further partitions within the claim; those that may not be written stay parked."""
+        if not topics or not running.loop.running:
+            return
+        target, claim_id = self.context.target, running.taken.claim
+        excluded: dict[str, DrlibError] = {
+            **await recreated_mirrors(target, (self._names or {}).values(), topics),
+            **await self._unexplained(topics, running.taken.recreated),
+        }
+        unavailable = await unavailable_mirrors(target, _mirrors(topics, excluded))
+        while partitions := _by_topic(_mirrors(topics, excluded, unavailable)):
+            try:
+                await running.loop.markers.fence(partitions)
+                break
+            except BrokerError as error:
+                self._exclude_unauthorized(error, topics, excluded)
+        joining = {SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions}
+        entries = [e for e in running.taken.entries if getattr(e, "partition", None) in {None, *joining}]
+        log, start = await self._plan(topics, claim_id, entries, excluded, unavailable)
+        new = [*start.maps.findings, *start.entries, *(stream.start(now_ms()) for stream in start.streams)]
+        await running.journal.append(new)
+        self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
+        running.covers |= {TopicPartition(t.source, number) for t in topics for number in t.partitions}
+        start.report(self.parked)
+        kept = [stream for stream in self.streams if stream.key not in joining]
+        self.streams = (*kept, *start.streams, *start.parked)
+        running.loop.add(start.streams, log)
+        for stream in start.streams:
+            self.observer.progressed(stream)
 
     # -- claiming ------------------------------------------------------------------------------------------------
 
@@ -251,34 +385,43 @@ class Lane:
         remirrored = await empty_recreated_mirrors(target, topics, recreated)
         recreated = {name: why for name, why in recreated.items() if name not in {r.target_topic for r in remirrored}}
         excluded: dict[str, DrlibError] = {**recreated, **await self._unexplained(topics, recreated)}
-        claim_id, entries = await self._claim_allowed(topics, excluded)
+        unavailable = await unavailable_mirrors(target, [*_mirrors(topics, excluded), self.journal_partition])
+        if (down := unavailable.get(self.journal_partition)) is not None:
+            raise LaneFault(self.name, f"its journal partition {self.journal_partition} cannot be written: {down.why}")
+        claim_id, entries = await self._claim_allowed(topics, excluded, unavailable)
         entries = valid_entries([*entries, *remirrored])
         self.claim_id = claim_id
         journaled = {e.target_topic for e in entries if isinstance(e, TopicNames)}
         if any(isinstance(why, JournalLost) and name in journaled for name, why in excluded.items()):
             raise ClaimAgain(self.name, "the former owner wrote to the journal while it was read")
-        return _TakenLane(claim_id, entries, remirrored, recreated, excluded)
+        return _TakenLane(claim_id, entries, remirrored, recreated, excluded, unavailable)
 
     async def _claim_allowed(
-        self, topics: Sequence[LaneTopic], excluded: dict[str, DrlibError]
+        self,
+        topics: Sequence[LaneTopic],
+        excluded: dict[str, DrlibError],
+        unavailable: Mapping[TopicPartition, MirrorUnavailable],
     ) -> tuple[ClaimId, list[Entry]]:
         """Claim what is not in `excluded`; adds the topics that the target does not let us claim and tries again."""
         while True:
             try:
-                return await self._claim_lane([t for t in topics if t.target not in excluded])
+                return await self._claim_lane([*_mirrors(topics, excluded, unavailable), self.journal_partition])
             except BrokerError as error:
-                refused = [t.target for t in topics if t.target in error.topics and t.target not in excluded]
-                if error.code != TOPIC_AUTHORIZATION_FAILED or not refused:
-                    raise
-                excluded.update({name: self._unauthorized(name, error) for name in refused})
+                self._exclude_unauthorized(error, topics, excluded)
 
-    async def _claim_lane(self, topics: Sequence[LaneTopic]) -> tuple[ClaimId, list[Entry]]:
+    def _exclude_unauthorized(
+        self, error: BrokerError, topics: Sequence[LaneTopic], excluded: dict[str, DrlibError]
+    ) -> None:
+        """Add the topics that the target does not let us mark to `excluded`; raises `error` where that is not its reason."""
+        refused = [t.target for t in topics if t.target in error.topics and t.target not in excluded]
+        if error.code != TOPIC_AUTHORIZATION_FAILED or not refused:
+            raise error
+        excluded.update({name: self._unauthorized(name, error) for name in refused})
+
+    async def _claim_lane(self, fenced: Collection[TopicPartition]) -> tuple[ClaimId, list[Entry]]:
         """Claim and fence under the newest generation; returns the claim and the journal behind the fence."""
         target = self.context.target
-        partitions: dict[str, list[int]] = defaultdict(list)
-        for topic in topics:
-            partitions[topic.target].extend(topic.partitions)
-        partitions[self.journal_partition.topic].append(self.journal_partition.partition)
+        partitions = _by_topic(fenced)
         while True:
             claim_id = await claim(target, self.transactional_id, partitions)
             entries = await read_journal(target, self.journal_partition)
@@ -325,26 +468,12 @@ class Lane:
     ) -> tuple[LogEnds, LaneJournal, Sequence[PartitionStream]]:
         """Count what former claims appended, journal it, and lay out the streams of this claim."""
         source, target, events = self.context.source, self.context.target, self.context.events
-        mirrors = [TopicPartition(t.target, n) for t in topics if t.target not in taken.excluded for n in t.partitions]
-        # Behind the fence no append of ours is pending: all of this is requested at once.
-        (_, journal_leader), log, limits, starts = await asyncio.gather(
+        (_, journal_leader), (log, start) = await asyncio.gather(
             locate(target, self.journal_partition),
-            log_ends(target, mirrors),
-            size_limits(target, {p.topic for p in mirrors}),
-            source_starts(source, topics),
+            self._plan(topics, taken.claim, taken.entries, taken.excluded, taken.unavailable),
         )
+        maps = start.maps
         journal = LaneJournal(target, self.journal_partition, taken.claim, self.transactional_id, journal_leader)
-        maps = await build_maps(target, taken.entries, log.ends)
-        start = ClaimStart(
-            lane=self.name,
-            claim=taken.claim,
-            maps=maps,
-            logs=RecoveryInput(log, limits, starts),
-            excluded=taken.excluded,
-            takeover=self.takeover,
-            events=events,
-        )
-        await start.plan_streams(topics, taken.entries)
         claim_entry = Claim(taken.claim, self.generation, now_ms(), self.worker)
         new: list[Entry] = [claim_entry, *taken.remirrored, *maps.findings]
         new += [Clusters(source.cluster_id, target.cluster_id), *start.entries]
@@ -360,6 +489,37 @@ class Lane:
             events.resolve(name, self.name)
         return log, journal, start.streams
 
+    async def _plan(
+        self,
+        topics: Sequence[LaneTopic],
+        claim_id: ClaimId,
+        entries: Sequence[Entry],
+        excluded: Mapping[str, DrlibError],
+        unavailable: Mapping[TopicPartition, MirrorUnavailable],
+    ) -> tuple[LogEnds, ClaimStart]:
+        """Count what former claims appended to the mirrors of `topics` and lay out their streams. Nothing is written."""
+        source, target = self.context.source, self.context.target
+        mirrors = _mirrors(topics, excluded, unavailable)
+        # Behind the fence no append of ours is pending: all of this is requested at once.
+        log, limits, starts = await asyncio.gather(
+            log_ends(target, mirrors),
+            size_limits(target, {p.topic for p in mirrors}),
+            source_starts(source, topics),
+        )
+        start = ClaimStart(
+            lane=self.name,
+            claim=claim_id,
+            maps=await build_maps(target, entries, log.ends),
+            logs=RecoveryInput(log, limits, starts),
+            excluded=excluded,
+            takeover=self.takeover,
+            events=self.context.events,
+            learned=self.parked.size_limits,
+            unavailable=unavailable,
+        )
+        await start.plan_streams(topics, entries)
+        return log, start
+
     async def _fold(self, journal: LaneJournal, entries: Sequence[Entry]) -> None:
         folded = fold(entries, self.housekeeping.fold_at)
         if folded.entries:
@@ -368,21 +528,21 @@ class Lane:
 
     # -- mirror topics that were deleted or re-created -----------------------------------------------------------------
 
-    async def _watch_mirror_topics(
-        self,
-        loop: ProduceLoop,
-        journal: LaneJournal,
-        topics: Sequence[LaneTopic],
-        recreated: Mapping[str, MirrorTopicRecreated],
-    ) -> None:
-        """End the claim when a mirror topic is deleted, re-created or writable again, or when it has journaled too much."""
-        names = journaled_mirrors((self._names or {}).values(), topics)
-        wanted = sorted(n.target_topic for n in names)
+    async def _watch_mirror_topics(self, running: _RunningClaim) -> None:
+        """End the claim when a mirror topic is deleted, re-created or back as it was, and when it has journaled too much."""
+        recreated = running.taken.recreated
+        known: Mapping[uuid.UUID, TopicNames] | None = None
+        names: list[TopicNames] = []
+        wanted: list[str] = []
         before: ClusterMetadata | None = None
         while True:
             await asyncio.sleep(TOPICS_POLL_S)
-            if journal.permanent_entries >= self.housekeeping.claim_at and not self._reassigned:
-                self.reassign(self.topics)
+            if running.journal.permanent_entries >= self.housekeeping.claim_at and not self._reassigned:
+                self._claim_again()
+            if known is not self._names:  # others have joined
+                known = self._names
+                names = journaled_mirrors((known or {}).values(), self.topics)
+                wanted = sorted(n.target_topic for n in names)
             try:
                 metadata = await self.context.target.metadata(wanted)
                 if metadata is before:
@@ -394,5 +554,20 @@ class Lane:
             now = {n.target_topic for n in names if n.topic_id in missing}
             if now != recreated.keys():
                 changed = ", ".join(sorted(now ^ recreated.keys()))
-                loop.fail(LaneFault(self.name, f"mirror topic {changed} was deleted or re-created"))
+                running.loop.fail(LaneFault(self.name, f"mirror topic {changed} was deleted or re-created"))
                 return
+
+
+def _mirrors(
+    topics: Sequence[LaneTopic], excluded: Collection[str], unavailable: Collection[TopicPartition] = ()
+) -> list[TopicPartition]:
+    """The mirror partitions of `topics` that are neither in an excluded topic nor unavailable."""
+    mirrors = (TopicPartition(t.target, n) for t in topics if t.target not in excluded for n in t.partitions)
+    return [partition for partition in mirrors if partition not in unavailable]
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for partition in partitions:
+        numbers[partition.topic].append(partition.partition)
+    return numbers

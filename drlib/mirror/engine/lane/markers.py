@@ -56,6 +56,7 @@ class Markers:
         self.events = context.events
         self.journal = journal
         self.freed = freed
+        self._one_at_a_time = asyncio.Lock()  # one transactional ID has one transaction
         self._blocked: set[PartitionStream] = set()
         self._wake = asyncio.Event()
         # Heap of (when an idle marker may be due, ms; tie-breaker; stream), and the streams in it, once each.
@@ -125,6 +126,17 @@ class Markers:
                 await self._write({journal.topic: [journal.partition]})
                 self._keep_alive_at = time.monotonic() + self.expiry.keep_alive_ms / 1000
 
+    async def mark_again(self, streams: Sequence[PartitionStream]) -> None:
+        """Before parked partitions, with nothing in flight, are tried again: their leaders show what they have of ours.
+
+        Raises `ClaimAgain` where that is more or less than was acknowledged.
+        """
+        await self._mark(streams)
+
+    async def fence(self, partitions: Mapping[str, Sequence[int]]) -> None:
+        """Write our marker into partitions that join the running claim: former owners cannot write there any more."""
+        await self._write(partitions)
+
     async def _mark(self, streams: Sequence[PartitionStream]) -> None:
         partitions: dict[str, list[int]] = defaultdict(list)
         for stream in streams:
@@ -142,8 +154,9 @@ class Markers:
         await self.journal.append(entries)
 
     async def _write(self, partitions: Mapping[str, Sequence[int]]) -> Mapping[TopicPartition, int]:
-        deadline = time.monotonic() + CLAIM_DEADLINE_S
-        return await mark(self.target, self.lane, self.journal.claim, partitions, deadline=deadline)
+        async with self._one_at_a_time:
+            deadline = time.monotonic() + CLAIM_DEADLINE_S
+            return await mark(self.target, self.lane, self.journal.claim, partitions, deadline=deadline)
 
     async def _foreign_entries(self, stream: PartitionStream, end: int) -> list[Entry]:
         """Entries for what other producers wrote between our last record and our marker, the last offset below `end`."""

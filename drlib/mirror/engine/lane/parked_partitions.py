@@ -1,8 +1,8 @@
 """Partitions of one lane that are stopped for a reason, across its claims: reported once, retried, resolved when they move.
 
 Rules: a park is one event, open until the partition has moved past the offset or has nothing left to read, however many
-claims lie between. Causes that may end by themselves or by an operator's action are retried, by a new claim, because a
-promise never changes within one; with growing pauses, from `FIRST_RETRY_S` to `LONGEST_RETRY_S`.
+claims lie between. Causes that may end by themselves or by an operator's action are retried, each partition alone, with
+growing pauses from `FIRST_RETRY_S` to `LONGEST_RETRY_S`; a mirror partition that cannot be written, as soon as it can.
 Not for: deciding that a partition must stop (`produce_loop`, `fetch_response`, `start_claim`).
 """
 
@@ -22,6 +22,8 @@ FIRST_RETRY_S = 2.0
 LONGEST_RETRY_S = 300.0
 FINAL = frozenset({"SourceTruncated", "SourceTopicGone", "SourceLossParked"})
 """Parks that another claim over the same topics cannot end: an operator has to decide."""
+
+UNAVAILABLE = "MirrorUnavailable"
 
 DECIDE = "Decide which history counts, and export what the mirror has beyond the source if it matters."
 
@@ -45,6 +47,11 @@ class ParkedPartitions:
         self._parked: dict[TopicPartition, ParkedPartition] = {}
         self._retries = 0
         self._changed = asyncio.Event()
+        self.size_limits: dict[str, int] = {}  # by mirror topic: half the size of the last batch refused as too large
+
+    def too_large(self, topic: str, size: int) -> None:
+        """A batch of several records and `size` bytes was refused: the next ones for `topic` are split further."""
+        self.size_limits[topic] = min(size // 2, self.size_limits.get(topic, size))
 
     def remedy(self, event: str, entity: str) -> str:
         """The command that ends a park by `event`; "" where it is not known."""
@@ -83,11 +90,21 @@ class ParkedPartitions:
         for source in [s for s in self._parked if s not in sources]:
             self._resolve(self._parked.pop(source))
 
+    def is_unavailable(self, source: TopicPartition) -> bool:
+        """Does the partition wait for its mirror's leader or replicas?"""
+        parked = self._parked.get(source)
+        return parked is not None and parked.event == UNAVAILABLE
+
+    def may_retry(self, source: TopicPartition) -> bool:
+        """Is the partition parked for another reason that may have ended?"""
+        parked = self._parked.get(source)
+        return parked is not None and parked.event not in FINAL and parked.event != UNAVAILABLE
+
     async def wait_for_retry(self) -> None:
         """Return when it is time to try parked partitions again."""
         while True:
             self._changed.clear()
-            if any(p.event not in FINAL for p in self._parked.values()):
+            if any(self.may_retry(source) for source in self._parked):
                 await asyncio.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**self._retries))
                 self._retries = min(self._retries + 1, 20)
                 return

@@ -7,10 +7,14 @@ Rules:
 - A response other than the expected one ends the claim (`LaneFault`); a fenced epoch ends ownership (`LaneLost`). The
   exception is a batch appended beyond its expected offset: it is in the log once, behind other producers' records, so its
   placement is journaled, those records are read and reported, and the copy continues.
-- A batch that the target refuses for good, or a topic we may no longer write, parks its partition alone.
+- A batch that the target refuses for good, a topic we may no longer write, or a partition with too few replicas in sync
+  parks its partition alone. It is resumed within the claim; the other partitions continue.
+- Partitions with the same leader and replicas share a connection: a broker answers one connection in order, and a request
+  waits for the slowest of its partitions' replicas.
 - A partition that is due for a marker of ours (`markers`) is blocked until the marker is written.
 - The journal write of a promise begins when a batch is planned and is acknowledged before that batch is sent.
 - Any error ends the claim with itself, also one in a callback or in a task beside the loop: asyncio would only log it.
+Longer than most modules: sending, responses and parks share the state of one claim.
 Not for: reading the source, that is `drlib.mirror.engine.fetch.fetcher`.
 """
 
@@ -18,15 +22,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from drlib import clock
 from drlib.errors import DrlibError
-from drlib.kafka.net.connection import ProduceResult
+from drlib.kafka.net.connection import Connection, ProduceResult
 from drlib.kafka.protocol.batch import OutgoingBatch
-from drlib.kafka.protocol.error_codes import FENCED, REFUSED, TOPIC_AUTHORIZATION_FAILED, BrokerError, refusal
+from drlib.kafka.protocol.error_codes import (
+    FENCED,
+    NOT_ENOUGH_REPLICAS,
+    REFUSED,
+    TOO_LARGE,
+    TOPIC_AUTHORIZATION_FAILED,
+    BrokerError,
+    refusal,
+)
 from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.fetcher import Fetcher
 from drlib.mirror.engine.fetch.flow_control import Flight, InFlightWindow
@@ -35,18 +48,15 @@ from drlib.mirror.engine.fetch.round_trip_time import measure
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.engine.lane.markers import Markers, record_foreign
 from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
-from drlib.mirror.errors import LaneFault, LaneLost
+from drlib.mirror.errors import LaneFault, LaneLost, MirrorUnavailable
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, Parked
 from drlib.mirror.offsets.map.journal_log import LaneJournal
+from drlib.mirror.read_batches import LogEnds
 
 REQUEST_BYTES = 2 << 20
 LEAST_WINDOW = 4 << 20  # bytes in flight per target broker before the link was measured
 PROGRESS_S = 1.0  # between two journal entries of acknowledged progress
-
-
-async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:
-    await asyncio.gather(*tasks)
 
 
 class Observer(Protocol):
@@ -67,6 +77,9 @@ class _PendingPark(NamedTuple):
     entity: str
 
 
+REPLICA_GROUPS = 8  # connections to one leader, at most
+
+
 class ProduceLoop:
     """Runs until drained, or until the claim ends with `LaneFault` or `LaneLost`."""
 
@@ -83,7 +96,7 @@ class ProduceLoop:
         self.membership = context.membership
         self.events = context.events
         self.journal = journal
-        self.streams = streams
+        self.streams = list(streams)
         self.observer = observer
         self.parked = parked
         self._pending_parks: dict[PartitionStream, _PendingPark] = {}
@@ -91,46 +104,54 @@ class ProduceLoop:
         self._targets = {(s.target.topic, s.target.partition): s for s in streams}
         self._work = asyncio.Event()
         self._fetcher = Fetcher(context, journal, streams, self)
-        self._markers = Markers(context, journal, self._work.set)
+        self.markers = Markers(context, journal, self._work.set)
         self._foreign_reads: set[asyncio.Task[None]] = set()
         self._progressed: dict[PartitionStream, None] = {}  # may have progress to journal
         # stream -> the streams of the same leader that have batches to send, longest waiting first
         self._busy: dict[PartitionStream, dict[PartitionStream, None]] = {}
+        self._senders: dict[tuple[int, int], tuple[dict[PartitionStream, None], asyncio.Task[None]]] = {}
+        self._groups: dict[int, dict[tuple[int, ...], int]] = {}  # by leader: replicas -> number of the connection
+        self._unanswered: Counter[PartitionStream] = Counter()  # requests in flight that hold a batch of the stream
         self._most_in_flight = max(LEAST_WINDOW, context.memory.limit // 2)
         self._draining = False
         self._in_flight = 0
+        self._ended = False
         self._failed: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
 
-    async def run(self, leaders: Mapping[tuple[str, int], int]) -> None:
-        """Copy until `drain` was called and everything fetched is acknowledged. `leaders`: target partition -> node ID."""
+    async def run(self, log: LogEnds) -> None:
+        """Copy until `drain` was called and everything fetched is acknowledged. `log`: leaders and replicas of the mirrors."""
         loop = asyncio.get_running_loop()
-        self._failed = loop.create_future()
-        by_node: dict[int, dict[PartitionStream, None]] = {}
-        for stream in self.streams:
-            self._busy[stream] = by_node.setdefault(leaders[stream.target.topic, stream.target.partition], {})
+        self._failed, self._drained = loop.create_future(), loop.create_future()
+        self._distribute(self.streams, log)
+        self._note_drained()
         fetch = asyncio.create_task(self._fetcher.run())
         progress = asyncio.create_task(self._progress())
-        marking = asyncio.create_task(self._markers.run())
-        senders = [asyncio.create_task(self._send_loop(node, busy)) for node, busy in by_node.items()]
-        senders = senders or [asyncio.create_task(self._idle())]
-        sending = asyncio.create_task(_all(senders))
-        endings: set[asyncio.Future[None]] = {fetch, progress, marking, sending, self._failed}
+        marking = asyncio.create_task(self.markers.run())
+        endings: set[asyncio.Future[None]] = {fetch, progress, marking, self._drained, self._failed}
+        drained = False
         try:
             done, _ = await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
             await asyncio.gather(*self._foreign_reads)
+            drained = True
         finally:
             for reading in self._foreign_reads:
                 reading.cancel()
-            tasks = (fetch, progress, marking, sending, *senders)
+            tasks = (fetch, progress, marking, *(sender for _, sender in self._senders.values()))
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._drained.cancel()
             if not self._failed.done():
                 self._failed.cancel()
             elif not self._failed.cancelled():
                 self._failed.exception()  # retrieved: another task may have ended the claim first
+            self._ended = True
+            for stream in self.streams:
+                stream.release()
+            self._fetcher.memory.close(drained=drained)
         await self.journal.append([entry for stream in self.streams for entry in stream.progress()])
 
     def drain(self) -> None:
@@ -138,6 +159,64 @@ class ProduceLoop:
         self._draining = True
         self._fetcher.drain()
         self._work.set()
+        self._note_drained()
+
+    @property
+    def running(self) -> bool:
+        """False before `run`, and once the claim drains or has ended."""
+        return self._failed is not None and not self._failed.done() and not self._draining and not self._ended
+
+    @property
+    def purposes(self) -> list[str]:
+        """The connections that batches were sent over."""
+        return sorted({_purpose(self.lane, group) for _, group in self._senders})
+
+    def add(self, streams: Sequence[PartitionStream], log: LogEnds) -> None:
+        """Copy these partitions too, which have joined the claim: they are fenced and counted."""
+        self.streams += streams
+        self._targets |= {(s.target.topic, s.target.partition): s for s in streams}
+        self._distribute(streams, log)
+        self._fetcher.add(streams)
+
+    async def resume(self, streams: Sequence[PartitionStream]) -> None:
+        """Try parked partitions of this claim again, from the first record that was not acknowledged.
+
+        Raises `ClaimAgain` where the target has more or less of theirs, `BrokerError` where it does not let us mark them.
+        """
+        ready = [stream for stream in streams if stream.parked and not self._unanswered[stream]]
+        if not ready:
+            return
+        doubtful = [stream for stream in ready if stream.promised]
+        if doubtful:
+            await self.markers.mark_again(doubtful)
+        await self.journal.append([entry for stream in ready for entry in stream.resume()])
+        self._fetcher.add(ready)
+
+    def _distribute(self, streams: Iterable[PartitionStream], log: LogEnds) -> None:
+        """Give each stream to the sender for its leader and replicas."""
+        for stream in streams:
+            leader, replicas = log.leaders[stream.target], log.replicas[stream.target]
+            groups = self._groups.setdefault(leader, {})
+            key = (leader, groups.setdefault(replicas, len(groups) % REPLICA_GROUPS))
+            if key not in self._senders:
+                busy: dict[PartitionStream, None] = {}
+                sender = asyncio.create_task(self._send_loop(*key, busy))
+                sender.add_done_callback(self._on_sender_ended)
+                self._senders[key] = busy, sender
+            self._busy[stream] = self._senders[key][0]
+
+    def _on_sender_ended(self, sender: asyncio.Task[None]) -> None:
+        if sender.cancelled():
+            return
+        error = sender.exception()
+        if error is not None:
+            self.fail(error)
+        self._note_drained()
+
+    def _note_drained(self) -> None:
+        drained = self._draining and all(task.done() for _, task in self._senders.values())
+        if drained and self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
 
     # -- called by the fetcher -----------------------------------------------------------------------------------------
 
@@ -198,39 +277,39 @@ class ProduceLoop:
 
     # -- target side ---------------------------------------------------------------------------------------------
 
-    async def _idle(self) -> None:
-        """A lane without partitions waits until it is drained."""
-        while not self._draining:
-            self._work.clear()
-            await self._work.wait()
-
-    async def _send_loop(self, node: int, busy: dict[PartitionStream, None]) -> None:
+    async def _send_loop(self, node: int, group: int, busy: dict[PartitionStream, None]) -> None:
         """Send what the streams led by `node` have ready. `busy`: those with batches, longest waiting first."""
-        connection = await self.target.connection(node, f"produce-{self.lane}")
+        connection = await self.target.connection(node, _purpose(self.lane, group))
         window = InFlightWindow(LEAST_WINDOW, self._most_in_flight)
         ping = self.watch(asyncio.create_task(measure(self.target, node, window, lambda: bool(busy))))
         try:
             while True:
-                if not window.open or not any(s.ready() and not self._markers.blocks(s) for s in busy):
+                if not window.open or not any(s.ready() and not self.markers.blocks(s) for s in busy):
                     if self._draining and not self._in_flight and not busy:
                         return
                     self._work.clear()
                     await self._work.wait()
                     continue
                 await self.membership.until_may_send()
-                topics, size = self._pick(busy, min(REQUEST_BYTES, window.size // 2))
-                if not topics:
-                    continue
-                self._fetcher.room()
-                self._in_flight += 1
-                hit("after-claim")
-                response = connection.produce_many(topics)
-                flight = window.sent(time.monotonic(), size)
-                response.add_done_callback(partial(self._on_response, window=window, flight=flight))
-                hit("mid-produce")
-                await connection.drain()
+                if self._send(connection, busy, window):
+                    await connection.drain()
         finally:
             ping.cancel()
+
+    def _send(self, connection: Connection, busy: dict[PartitionStream, None], window: InFlightWindow) -> bool:
+        """Send one request of what is ready; False when nothing is. No reference to its batches is left here."""
+        topics, size = self._pick(busy, min(REQUEST_BYTES, window.size // 2))
+        if not topics:
+            return False
+        self._fetcher.room()
+        self._in_flight += 1
+        hit("after-claim")
+        response = connection.produce_many(topics)
+        flight = window.sent(time.monotonic(), size)
+        sent = [self._targets[topic, number] for topic, batches in topics.items() for number, _ in batches]
+        response.add_done_callback(partial(self._on_response, sent=sent, window=window, flight=flight))
+        hit("mid-produce")
+        return True
 
     def _pick(
         self, busy: dict[PartitionStream, None], most: int
@@ -242,7 +321,8 @@ class ProduceLoop:
             del busy[stream]
             if stream.parked:
                 continue
-            if stream.ready() and not self._markers.blocks(stream):
+            if stream.ready() and not self.markers.blocks(stream):
+                self._unanswered[stream] += 1
                 batch = stream.send_next()
                 topics.setdefault(stream.target.topic, []).append((stream.target.partition, batch))
                 size += batch.size
@@ -253,14 +333,21 @@ class ProduceLoop:
         return topics, size
 
     def _on_response(
-        self, response: asyncio.Future[list[ProduceResult]], window: InFlightWindow, flight: Flight
+        self,
+        response: asyncio.Future[list[ProduceResult]],
+        sent: Sequence[PartitionStream],
+        window: InFlightWindow,
+        flight: Flight,
     ) -> None:
         try:
             self._in_flight -= 1
+            self._unanswered.subtract(sent)
             window.answered(flight, time.monotonic(), flight.expected)
             self._work.set()
-            self._markers.answered()  # takes effect once this callback is through
+            self.markers.answered()  # takes effect once this callback is through
             error = asyncio.CancelledError() if response.cancelled() else response.exception()
+            if self._ended:
+                return  # the next claim reads back what was appended
             if error is not None:
                 self.fail(LaneFault(self.lane, f"the response to a produce request is lost ({error})"))
                 return
@@ -281,7 +368,12 @@ class ProduceLoop:
                 self.fail(LaneLost(self.lane, f"{stream.target} refused our epoch (code {result.error_code})"))
             elif result.error_code in REFUSED:
                 why, remedy = self._refusal(stream, result)
+                if result.error_code in TOO_LARGE and stream.unacked[0].batch.count > 1:
+                    self.parked.too_large(stream.target.topic, stream.unacked[0].batch.size)
                 self._park(stream, f"{why}. {remedy}", "TargetRefused")
+            elif result.error_code == NOT_ENOUGH_REPLICAS:  # checked before the append: the batch was not written
+                unavailable = MirrorUnavailable(str(stream.target), "too few of its replicas are in sync")
+                self._park(stream, f"{unavailable.what}: {unavailable.why}", "MirrorUnavailable", str(stream.target))
             elif result.error_code == TOPIC_AUTHORIZATION_FAILED:
                 # A broker authorizes before it appends: the batch was not written.
                 refused = BrokerError(result.error_code, f"writing {stream.target}", result.error_message)
@@ -301,7 +393,7 @@ class ProduceLoop:
         item = stream.acknowledge(base_offset, clock.now_ms())
         if item is not None:
             self._progressed[stream] = None
-            self._markers.appended(stream)
+            self.markers.appended(stream)
             self.observer.acked(stream, item)
             self.parked.progressed(stream)
             if stream.idle:
@@ -369,3 +461,8 @@ class ProduceLoop:
                     entries += stream.progress()
             if entries:
                 await self.journal.append(entries)
+
+
+def _purpose(lane: str, group: int) -> str:
+    """The connection for one group of replicas."""
+    return f"produce-{lane}-{group}"

@@ -22,11 +22,12 @@ from drlib.mirror.errors import (
     JournalLost,
     MirrorTopicRecreated,
     MirrorUnauthorized,
+    MirrorUnavailable,
     SourceRewound,
     remirror_remedy,
 )
 from drlib.mirror.journal.entries import ClaimId, Entry, Foreign, Remirrored, SourcePartition, TopicNames
-from drlib.mirror.journal.leader_epochs import epoch_below, epochs_read, taken_back
+from drlib.mirror.journal.leader_epochs import epochs_read
 from drlib.mirror.mm2.connect_offsets import ConnectRecordUnreadable
 from drlib.mirror.mm2.takeover import MirrorTooLong, Mm2Progress, TakeoverContradiction, TakeoverReader
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -58,6 +59,8 @@ class ClaimStart:
     excluded: Mapping[str, DrlibError]
     takeover: TakeoverReader
     events: EventLog
+    learned: Mapping[str, int]  # by mirror topic: a batch of more bytes than this was refused before
+    unavailable: Mapping[TopicPartition, MirrorUnavailable]  # mirror partitions that are left out
     entries: list[Entry] = field(default_factory=list)
     streams: list[PartitionStream] = field(default_factory=list)
     parked: list[PartitionStream] = field(default_factory=list)
@@ -81,11 +84,17 @@ class ClaimStart:
                 continue
             names = self.maps.names.get(topic.topic_id) or self.maps.of_target(topic.target)
             target_id = names.target_topic_id if names is not None else self.logs.log.ids.get(topic.target)
+            left_out = {n: bad for n in topic.partitions if (bad := self._unavailable(topic, n)) is not None}
+            self.parked += [self._parked(topic, SourcePartition(topic.topic_id, n), left_out[n]) for n in left_out]
+            if len(left_out) == len(topic.partitions):
+                continue
             if target_id is None:
                 raise ClaimAgain(self.lane, f"{topic.target} changed while it was claimed")
             self.entries.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
             recreated = any(source == topic.source and other != topic.topic_id for source, other in known)
             for number in topic.partitions:
+                if number in left_out:
+                    continue
                 key = SourcePartition(topic.topic_id, number)
                 copied_to = topic.target not in {*self.excluded, *remirrored}
                 if progress is not None and copied_to and self.maps.get(key).position is None:
@@ -117,10 +126,15 @@ class ClaimStart:
             target_id=target_id,
             start_known=offsets.position is not None or source in self.logs.starts,
         )
-        stream.merge_bytes = min(MERGE_BYTES, self.logs.limits.get(topic.target, 0))
-        stream.epoch = stream.journaled_epoch = epoch_below(epochs, stream.position)
-        self.entries += taken_back(key, epochs, stream.position)
+        limit, learned = self.logs.limits.get(topic.target, 0), self.learned.get(topic.target, 0)
+        stream.most_bytes = min(filter(None, (limit, learned)), default=0)
+        stream.merge_bytes = min(MERGE_BYTES, limit, stream.most_bytes)
+        stream.epochs = dict(epochs)
+        self.entries += stream.take_back_epochs()
         return stream
+
+    def _unavailable(self, topic: LaneTopic, number: int) -> MirrorUnavailable | None:
+        return self.unavailable.get(TopicPartition(topic.target, number))
 
     def _parked(self, topic: LaneTopic, key: SourcePartition, why: DrlibError) -> PartitionStream:
         """A partition that this claim does not copy: shown in the status, never sent to."""
@@ -164,8 +178,11 @@ class ClaimStart:
                 partition = TopicPartition(topic, entry.partition.partition)
                 open_foreign_writer(self.events, str(partition), entry.target_offset, entry.count)
         for stream in self.parked:
-            why = self.excluded.get(stream.target.topic) or self.maps.refused[stream.key]
-            if isinstance(why, MirrorTopicRecreated):
+            excluded = self.excluded.get(stream.target.topic) or self.unavailable.get(stream.target)
+            why = excluded or self.maps.refused[stream.key]
+            if isinstance(why, MirrorUnavailable):
+                parked.park(stream, -1, "MirrorUnavailable", str(stream.target), f"{why.what}: {why.why}")
+            elif isinstance(why, MirrorTopicRecreated):
                 detail = f"{why.what}: {why.why}"
                 self.events.open("MirrorTopicRecreated", str(stream.target), detail, remedy=why.remedy, by=self.lane)
             elif isinstance(why, MirrorUnauthorized):

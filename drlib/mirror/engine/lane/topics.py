@@ -6,11 +6,13 @@ re-created may be filled again only while it holds nothing but markers.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drlib.clock import now_ms
+from drlib.errors import DrlibError
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, TopicMetadata
 from drlib.kafka.protocol.error_codes import (
@@ -19,11 +21,14 @@ from drlib.kafka.protocol.error_codes import (
     BrokerError,
     raise_for,
 )
-from drlib.mirror.errors import MirrorTopicRecreated, SourceRewound
+from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
+from drlib.mirror.errors import MirrorTopicRecreated, MirrorUnavailable, SourceRewound
 from drlib.mirror.journal.entries import Entry, Incarnation, Remirrored, SourcePartition, SourceTruncated, TopicNames
 from drlib.mirror.offsets.map.load_maps import recreated_topics
-from drlib.mirror.read_batches import filled_partitions, holds_data, log_ends, log_starts
+from drlib.mirror.read_batches import concurrently, filled_partitions, holds_data, log_ends, log_starts
 from drlib.model import TopicPartition
+
+PROBE_S = 3.0  # how long a leader may take to answer before its partitions are left out of a claim
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,17 @@ class LaneTopic:
     target: str
     partitions: tuple[int, ...]
     remirror: bool = False  # `drlib.remirror.topics`: a re-created mirror topic is filled from the source's start
+
+
+def only_adds(before: Sequence[LaneTopic], now: Sequence[LaneTopic]) -> bool:
+    """Does `now` have everything that `before` has, as it was, and perhaps more partitions?"""
+    found = {topic.source: topic for topic in now}
+    return all(
+        (kept := found.get(topic.source)) is not None
+        and replace(kept, partitions=topic.partitions) == topic
+        and set(kept.partitions) >= set(topic.partitions)
+        for topic in before
+    )
 
 
 async def recreated_mirrors(
@@ -52,6 +68,47 @@ def journaled_mirrors(names: Iterable[TopicNames], topics: Sequence[LaneTopic]) 
     return [known[t.target] for t in topics if t.target in known]
 
 
+async def unavailable_mirrors(
+    target: ClusterClient, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, MirrorUnavailable]:
+    """Partitions of the target that accept no write: without a leader that answers, or with too few replicas in sync.
+
+    A marker for one of them would not be written, and the claim over all partitions of the lane would wait for it.
+    Source: Kafka's `Partition.appendRecordsToLeader` and `UnifiedLog.minInSyncReplicas`.
+    """
+    metadata = await target.metadata(sorted({p.topic for p in partitions}))
+    led = {p: found for p in partitions if (found := metadata.topics[p.topic].partitions.get(p.partition)) is not None}
+    shrunken = {p.topic for p, found in led.items() if found.leader >= 0 and len(found.isr) < len(found.replicas)}
+    needed = await _topic_numbers(target, shrunken, "min.insync.replicas")
+    silent = await _silent_brokers(target, {found.leader for found in led.values() if found.leader >= 0})
+    bad: dict[TopicPartition, MirrorUnavailable] = {}
+    for partition, found in led.items():
+        least = min(needed.get(partition.topic, 1), len(found.replicas))
+        if found.leader < 0:
+            bad[partition] = MirrorUnavailable(str(partition), "it has no leader")
+        elif found.leader in silent:
+            bad[partition] = MirrorUnavailable(str(partition), f"its leader, broker {found.leader}, does not answer")
+        elif len(found.isr) < least:
+            why = f"{len(found.isr)} of its replicas are in sync, and min.insync.replicas is {least}"
+            bad[partition] = MirrorUnavailable(str(partition), why)
+    return bad
+
+
+async def _silent_brokers(target: ClusterClient, nodes: Collection[int]) -> set[int]:
+    """Brokers that do not answer: one that died is listed as a leader until the controller misses it."""
+
+    async def is_silent(node: int) -> bool:
+        try:
+            async with asyncio.timeout(PROBE_S):
+                await wait_for_response(target, node)
+        except (DrlibError, TimeoutError, OSError):
+            return True
+        return False
+
+    answers = await concurrently(nodes, is_silent)
+    return {node for node, silent in zip(nodes, answers, strict=True) if silent}
+
+
 async def mirrors_with_data(
     target: ClusterClient, topics: Sequence[LaneTopic]
 ) -> tuple[set[str], dict[str, BrokerError]]:
@@ -65,19 +122,22 @@ async def mirrors_with_data(
         candidates = set(partitions)  # one topic is the cause: check them one by one
     with_data: set[str] = set()
     unauthorized: dict[str, BrokerError] = {}
-    for partition in partitions:
-        if partition not in candidates or partition.topic in unauthorized:
-            continue
+
+    async def check(partition: TopicPartition) -> None:
+        if partition.topic in with_data or partition.topic in unauthorized:
+            return
         try:
             if await holds_data(target, partition):
                 with_data.add(partition.topic)
         except BrokerError as error:
             if error.code == UNKNOWN_TOPIC_OR_PARTITION:
-                continue  # just created and not known to every broker yet: it is empty
+                return  # just created and not known to every broker yet: it is empty
             if error.code != TOPIC_AUTHORIZATION_FAILED:
                 raise
             unauthorized[partition.topic] = error
-    return with_data, unauthorized
+
+    await concurrently([p for p in partitions if p in candidates], check)
+    return with_data - unauthorized.keys(), unauthorized
 
 
 def rewound(entries: Iterable[Entry], topics: Sequence[LaneTopic]) -> dict[SourcePartition, SourceRewound]:
@@ -121,10 +181,15 @@ def incarnations(entries: Sequence[Entry], topics: Sequence[LaneTopic]) -> list[
 
 async def size_limits(target: ClusterClient, topics: Collection[str]) -> dict[str, int]:
     """`max.message.bytes` of each mirror topic that may be described."""
+    return await _topic_numbers(target, topics, "max.message.bytes")
+
+
+async def _topic_numbers(target: ClusterClient, topics: Collection[str], name: str) -> dict[str, int]:
+    """The value of one setting for each topic that may be described."""
     if not topics:
         return {}
     connection = await target.connection(min(target.brokers), "control")
-    configs = await requests.topic_config(connection, sorted(topics), "max.message.bytes")
+    configs = await requests.topic_config(connection, sorted(topics), name)
     return {topic: int(value) for topic, value in configs.items()}
 
 

@@ -18,6 +18,7 @@ from drlib import clock
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import (
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -46,7 +47,7 @@ from drlib.mirror.offsets.map.count_records import RecoveryContradiction, TailBa
 from drlib.mirror.offsets.map.fold_claims import unfold
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.offsets.map.offset_map import MapContradiction, PartitionMap
-from drlib.mirror.read_batches import locate, log_ends, read_range
+from drlib.mirror.read_batches import LogBounds, concurrently, expired, log_bounds, log_ends, read_range
 from drlib.model import TopicPartition
 
 
@@ -136,19 +137,26 @@ async def build_maps(
     for key in list(maps.by_partition):
         if key.topic_id in unusable:
             maps.refuse(key, unusable[key.topic_id])
+
+    counted: dict[SourcePartition, TopicPartition] = {}  # with claims that are not sealed, and their mirrors
     for key, claims in placements.items():
         mirror = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
-        if key in maps.refused or not (reading or mirror in ends):
-            continue
+        unsealed = any((key, claim) not in sealed and claim in runs[key] for claim in claims)
+        if unsealed and key not in maps.refused and (reading or mirror in ends):
+            counted[key] = mirror
+    bounds = await log_bounds(target, set(counted.values()), ends)
+
+    async def count(key: SourcePartition) -> None:
         findings: list[Entry] = []
         try:
-            for claim, placed in claims.items():
+            for claim, placed in placements[key].items():
                 if (key, claim) in sealed or claim not in runs[key]:
                     continue
-                counted = await _count(target, mirror, key, claim, placed, acks.get((key, claim)), ends, reading)
-                for entry in counted:
+                ack = acks.get((key, claim))
+                entries = await _count(target, counted[key], key, claim, placed, ack, bounds, reading)
+                for entry in entries:
                     maps.get(key).apply(entry)
-                findings += counted
+                findings += entries
         except (RecoveryContradiction, MapContradiction) as error:
             maps.refuse(key, error)
         except BrokerError as error:
@@ -157,6 +165,8 @@ async def build_maps(
             maps.refuse(key, error)
         else:
             maps.findings += findings
+
+    await concurrently(counted, count)
     return maps
 
 
@@ -209,33 +219,18 @@ async def _count(
     claim: ClaimId,
     placed: Sequence[Placement],
     ack: Ack | None,
-    ends: Mapping[TopicPartition, int],
+    bounds: LogBounds,
     ends_may_lag: bool,
 ) -> list[Entry]:
     """Count one claim's records in the mirror partition; returns the entries to journal."""
-    topic_id, leader = await locate(target, partition)
-    connection = await target.connection(leader, "read")
-    end = ends.get(partition)
-    if end is None:
-        end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
-    start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+    end = bounds.ends[partition]
     tail_from = ack.target_offset if ack is not None else placed[0].target_offset
     seen_from = tail_from - 1 if ack is not None else tail_from  # to check that the last acknowledged record is ours
     if ends_may_lag:
         end = max(end, tail_from)  # an Ack read after the ends may be newer than they are
-    tail = []
-    async for header, _ in read_range(connection, topic_id, partition, max(seen_from, start), end):
-        tail.append(
-            TailBatch(
-                header.base_offset,
-                header.last_offset,
-                header.last_offset_delta + 1,
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                header.is_control,
-            )
-        )
+    connection = await target.connection(bounds.leaders[partition], "read")
+    topic_id, start = bounds.ids[partition.topic], bounds.starts[partition]
+    tail = await _tail(connection, topic_id, partition, start, seen_from, end)
     result = recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
     now = clock.now_ms()
     entries: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
@@ -243,6 +238,32 @@ async def _count(
     if not result.exact:
         entries.append(Unsure(key, claim, result.low, result.high, now))
     return entries
+
+
+async def _tail(
+    connection: Connection, topic_id: uuid.UUID, partition: TopicPartition, start: int, first: int, end: int
+) -> list[TailBatch]:
+    """The batches of [`first`, `end`) that the log still holds; read again where it loses its first ones meanwhile."""
+    while True:
+        try:
+            return [
+                TailBatch(
+                    header.base_offset,
+                    header.last_offset,
+                    header.last_offset_delta + 1,
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                    header.is_control,
+                )
+                async for header, _ in read_range(connection, topic_id, partition, max(first, start), end)
+            ]
+        except BrokerError as error:
+            if not expired(error):
+                raise
+            before, start = start, (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+            if start == before:
+                raise  # else records expired before they were read: count from the new start
 
 
 async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:

@@ -11,16 +11,17 @@ from drlib.mirror.engine.fetch.memory import Memory, data_share
 
 def test_reservation_counts_until_its_last_reference_is_dropped() -> None:
     memory = Memory(100)
-    one = memory.reserve(60)
+    share = memory.share("lane")
+    one = share.reserve(60)
     other = one
-    assert memory.has_room()
-    two = memory.reserve(60)
-    assert not memory.has_room()
+    assert share.has_room()
+    two = share.reserve(60)
+    assert not share.has_room()
     del one
     assert memory.reserved == 120
     del other
     assert memory.reserved == 60
-    assert memory.has_room()
+    assert share.has_room()
     two.resize(10)
     assert memory.reserved == 10
     two.resize(30)
@@ -29,14 +30,15 @@ def test_reservation_counts_until_its_last_reference_is_dropped() -> None:
 
 def test_when_freed_calls_each_callback_once() -> None:
     memory = Memory(100)
+    share = memory.share("lane")
     calls: list[str] = []
-    first, second = memory.reserve(90), memory.reserve(90)
+    first, second = share.reserve(90), share.reserve(90)
 
     def tell() -> None:
         calls.append("room")
 
-    memory.when_freed(tell)
-    memory.when_freed(tell)
+    share.when_freed(tell)
+    share.when_freed(tell)
     del first
     assert calls == ["room"]
     del second
@@ -45,13 +47,51 @@ def test_when_freed_calls_each_callback_once() -> None:
 
 def test_reserve_more_outlives_the_first_reservation() -> None:
     memory = Memory(100)
-    frame = memory.reserve(60)
+    share = memory.share("lane")
+    frame = share.reserve(60)
     copy = frame.reserve_more(20)
     assert memory.reserved == 80
     del frame
     assert memory.reserved == 20
     del copy
     assert memory.reserved == 0
+
+
+def test_share_without_bytes_is_called_while_others_fill_the_memory() -> None:
+    """A lane whose own records have all left may read on, whatever the other lanes keep."""
+    memory = Memory(100)
+    other, share = memory.share("other"), memory.share("lane")
+    full, own = other.reserve(200), share.reserve(10)
+    told: list[str] = []
+    share.when_freed(lambda: told.append("lane"))
+    other.when_freed(lambda: told.append("other"))
+    del own
+    assert (told, share.held, memory.by_owner()) == (["lane"], 0, {"other": 200})
+    del full
+    assert told == ["lane", "other"]
+
+
+def test_share_close_ends_what_is_still_referred_to() -> None:
+    memory = Memory(100)
+    share = memory.share("lane")
+    forgotten = share.reserve(100)
+    told: list[str] = []
+    memory.share("other").when_freed(lambda: told.append("room"))
+    share.close(drained=True)
+    assert (memory.reserved, memory.leaked, told) == (0, 100, ["room"])
+    forgotten.resize(10)
+    late = share.reserve(50)
+    del forgotten, late
+    share.close(drained=True)
+    assert (memory.reserved, memory.leaked, memory.by_owner()) == (0, 100, {})
+
+
+def test_share_closed_by_a_fault_is_no_leak() -> None:
+    memory = Memory(100)
+    share = memory.share("lane")
+    queued = share.reserve(60)
+    share.close()
+    assert (memory.reserved, memory.leaked, queued.size) == (0, 0, 60)
 
 
 def test_data_share_subtracts_reserved_and_refuses_too_little() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from uuid import UUID
 
 import google_crc32c
@@ -16,8 +17,14 @@ from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.kafka.protocol.merge_batches import GROWTH
 from drlib.mirror.engine.fencing.producer_expiration import last_sequence
 from drlib.mirror.engine.fetch.memory import Memory
-from drlib.mirror.engine.fetch.partition_stream import BEYOND_END_RESPONSES, SMALL_BYTES, PartitionStream
-from drlib.mirror.journal.entries import Ack, ClaimId, Placement, Run, SourcePartition
+from drlib.mirror.engine.fetch.partition_stream import (
+    BEYOND_END_RESPONSES,
+    SMALL_BYTES,
+    PartitionStream,
+    PromiseChanged,
+)
+from drlib.mirror.journal.entries import Ack, ClaimId, Placement, Run, SourceEpoch, SourcePartition
+from drlib.mirror.journal.leader_epochs import NEVER
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import Segment, TopicPartition
 
@@ -70,15 +77,16 @@ def stream() -> PartitionStream:
     return new_stream(0)
 
 
-@given(logs, st.sampled_from([0, 3000, 64 << 10]), st.integers(0, 25))
+@given(logs, st.sampled_from([0, 3000, 64 << 10]), st.integers(0, 25), st.sampled_from([0, 200, 3000, 64 << 10]))
 def test_plan_copies_each_remaining_record_once_with_exact_map(
-    log: list[tuple[set[int], int, int]], merge_bytes: int, position: int
+    log: list[tuple[set[int], int, int]], merge_bytes: int, position: int, most_bytes: int
 ) -> None:
     data = b"".join(batch(PER_BATCH * n, *each) for n, each in enumerate(log))
     end = PER_BATCH * len(log)
     left = [PER_BATCH * n + k for n, (kept, _, _) in enumerate(log) for k in sorted(kept)]
     wanted = [offset for offset in left if offset >= position]
-    copy = new_stream(merge_bytes, position)
+    copy = new_stream(min(merge_bytes, most_bytes or merge_bytes), position)
+    copy.most_bytes = most_bytes
     entries = copy.plan(fetched(data, end))
     assert all(isinstance(entry, Run) for entry in entries)
     assert copy.position == max(position, end)
@@ -89,6 +97,7 @@ def test_plan_copies_each_remaining_record_once_with_exact_map(
         ((header, view),) = iter_batches(out.head + bytes(out.body))
         verify(view, header)
         assert header.contiguous
+        assert out.size <= most_bytes or out.count == 1 or not most_bytes
         assert header.base_sequence == len(there)
         mine = [int(record.key or b"") for record in recode.records(view)]
         item = copy.acknowledge(target, NOW)
@@ -120,13 +129,34 @@ def test_plan_merged_batch_stays_within_merge_bytes(kept: int) -> None:
     assert max(item.batch.size for item in copy.queue) <= 3000
 
 
+@pytest.mark.parametrize("codec", [0, 1])
+def test_plan_batch_above_the_limit_keeps_timestamps_headers_and_positions(codec: int) -> None:
+    records = [
+        recode.Record(n, NOW - 7 * n, b"%d" % n, random.Random(n).randbytes(400), (("h", None), ("n", b"%d" % n)))
+        for n in range(50)
+    ]
+    whole = recode.rebuild(records, codec=codec, producer_id=1, producer_epoch=0, base_sequence=0)
+    copy = new_stream(0, position=3)
+    copy.most_bytes = 2000
+    copy.plan(fetched(whole.head + bytes(whole.body), 50))
+    assert len(copy.queue) > 10
+    assert [item.covers for item in copy.queue][-1] == 50
+    assert all(item.covers == sum(item.pieces[-1]) for item in copy.queue)
+    assert all(item.batch.size <= 2000 for item in copy.queue)
+    assert [len(copy.plan(fetched(b"", 50))), copy.position] == [0, 50]
+    there = [r for item in copy.queue for r in recode.records(item.batch.head + bytes(item.batch.body))]
+    assert [(r.timestamp, r.key, r.value, r.headers) for r in there] == [
+        (r.timestamp, r.key, r.value, r.headers) for r in records[3:]
+    ]
+
+
 def test_plan_small_batch_alone_is_copied_out_of_its_frame() -> None:
     """A view would keep the whole frame reserved until the batch is acknowledged."""
     memory = Memory(1 << 20)
     batches = [batch(PER_BATCH * n, set(range(PER_BATCH)), 100, 0) for n in range(41)]
     data = b"".join(batches)
     copy = new_stream(len(data) - len(batches[-1]) + GROWTH * 400)
-    frame = memory.reserve(len(data))
+    frame = memory.share("lane").reserve(len(data))
     copy.plan(fetched(data, 410), frame)
     del frame
     assert [item.batch.count for item in copy.queue] == [400, 10]
@@ -219,3 +249,55 @@ def test_marker_written_takes_an_offset_and_keeps_the_sequence(stream: Partition
     assert int.from_bytes(bytes(batch.head)[53:57]) == 10
     assert stream.acknowledge(16, NOW) is not None
     assert list(stream.map.segments()) == [Segment(0, 5, 10), Segment(10, 16, 10)]
+
+
+@given(st.integers(1, 5), st.integers(0, 5), st.sampled_from([0, 2000]))
+def test_resume_after_a_park_continues_the_promises_of_the_claim(sent: int, acked: int, most_bytes: int) -> None:
+    """What was promised and not acknowledged is read and sent again under the same numbers, whatever the batches are."""
+    data = b"".join(batch(PER_BATCH * n, {0, 1, 2, 6, 7}, 400, 0) for n in range(6))
+    copy = new_stream(0)
+    before = copy.plan(fetched(data, 60))
+    for _ in range(sent):
+        copy.send_next()
+    for n in range(min(sent, acked)):
+        copy.acknowledge(5 + 5 * n, NOW)
+    acked = copy.acked
+    copy.park("refused")
+    copy.most_bytes = most_bytes
+    copy.resume()
+    copy.marker_written(5 + acked + 1, NOW)
+    again = copy.plan(fetched(data, 60))
+    assert not [entry for entry in again if isinstance(entry, Run)], before
+    numbers: list[int] = []
+    while copy.queue:
+        out = copy.send_next()
+        ((header, _),) = iter_batches(out.head + bytes(out.body))
+        assert header.base_sequence == acked + len(numbers)
+        item = copy.acknowledge(copy.expected_offset, NOW)
+        assert item is not None
+        numbers += [at + n for at, count in item.pieces for n in range(count)]
+    wanted = [PER_BATCH * n + k for n in range(6) for k in (0, 1, 2, 6, 7)]
+    assert numbers == wanted[acked:]
+    for n, offset in enumerate(wanted):
+        assert copy.map.forward(offset).offset == 5 + n + (n >= acked)
+
+
+def test_resume_other_records_than_promised_need_a_new_claim() -> None:
+    """The source was compacted meanwhile: the number of the first record left is promised for one that is gone."""
+    copy = new_stream(0)
+    copy.plan(fetched(batch(0, {0, 3, 5}, 100, 0), 10))
+    copy.park("refused")
+    copy.resume()
+    with pytest.raises(PromiseChanged):
+        copy.plan(fetched(batch(0, {3, 5}, 100, 0), 10))
+
+
+def test_resume_takes_back_leader_epochs_that_were_not_delivered() -> None:
+    copy = new_stream(0)
+    copy.epochs = {3: 0}
+    copy.covered = 10
+    copy.position = 30
+    copy.epochs |= {4: 12, 5: 20}
+    copy.park("refused")
+    assert copy.resume() == [SourceEpoch(P, 4, NEVER), SourceEpoch(P, 5, NEVER)]
+    assert (copy.position, copy.epoch, copy.journaled_epoch) == (10, 3, 3)

@@ -1,0 +1,49 @@
+"""Run the services beside the copy of records so that none of them can end it: each is started again by itself.
+
+Rules: heartbeats, checkpoints, offset syncs, configurations, ACLs, groups, lag, watches. Whatever one of them raises is the
+event `ServiceFailed` with its name; it starts again after a pause that grows, and the event ends once it has run for
+`STEADY_S`.
+Not for: lanes and the membership, whose end is the end of the copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from drlib.errors import DrlibError
+from drlib.mirror.status.worker_status import EventLog
+
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+STEADY_S: Final = 2.0
+
+
+async def keep_running(entity: str, run: Callable[[], Awaitable[None]], events: EventLog) -> None:
+    """Run a service until cancelled, again after every error. `entity`: the flow and the service, as in the event."""
+    pause = FIRST_PAUSE_S
+    while True:
+        service = asyncio.ensure_future(run())
+        try:
+            await asyncio.wait([service], timeout=STEADY_S)
+            if not service.done():
+                events.resolve("ServiceFailed", entity)
+                pause = FIRST_PAUSE_S
+            await service
+            why = "it ended by itself"
+        except Exception as error:
+            why = explain(error)
+        finally:
+            service.cancel()
+            await asyncio.gather(service, return_exceptions=True)
+        events.open("ServiceFailed", entity, f"{why}; started again after {pause:g} s")
+        await asyncio.sleep(pause)
+        pause = min(LONGEST_PAUSE_S, pause * 2)
+
+
+def explain(error: BaseException) -> str:
+    """An error in one line: the first of a group, with its type where it is not one of ours."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}"

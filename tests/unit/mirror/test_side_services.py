@@ -1,0 +1,56 @@
+"""A service that fails is an event, starts again, and ends nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from testbed_lane import until
+
+from drlib.errors import DrlibError
+from drlib.mirror import side_services
+from drlib.mirror.side_services import explain, keep_running
+from drlib.mirror.status.worker_status import EventLog
+
+
+async def test_keep_running_failed_service_is_reported_restarted_and_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_services, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(side_services, "STEADY_S", 0.01)
+    events = EventLog()
+    failures: list[BaseException] = [RuntimeError("boom"), ExceptionGroup("tasks", [OSError("gone")])]
+    ended = asyncio.Event()
+
+    async def service() -> None:
+        if failures:
+            raise failures.pop(0)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    running = asyncio.create_task(keep_running("A->B groups", service, events))
+    await until("both failures are over", lambda: not failures and not events.is_open("ServiceFailed", "A->B groups"))
+    (event,) = events.snapshot()
+    assert (event.name, event.times) == ("ServiceFailed", 1)
+    assert event.detail.startswith("OSError: gone")
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert ended.is_set()
+    assert running.cancelled()
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (ExceptionGroup("a", [ExceptionGroup("b", [KeyError("k"), ValueError("v")])]), "KeyError: 'k'"),
+    ],
+)
+def test_explain_unexpected_error_is_named_with_its_type(error: Exception, text: str) -> None:
+    assert explain(error) == text
+
+
+def test_explain_own_error_speaks_for_itself() -> None:
+    own = DrlibError("what happened", "why", "next")
+    assert explain(ExceptionGroup("tasks", [own])) == str(own)
