@@ -368,4 +368,5 @@ class RunningFlow:
         flow = self._settings.flow
         if not self._lanes:
             return FlowStatus(str(flow), (), (), self._records, self._bytes)
-        return flow_status(flow, self._lanes, self._lag_monitor, self._expiry, self._records, self._bytes)
+        kept = self._setup.memory.by_owner()
+        return flow_status(flow, self._lanes, self._lag_monitor, self._expiry, self._records, self._bytes, kept)

@@ -17,18 +17,28 @@ from drlib.model import Flow
 
 
 def flow_status(
-    flow: Flow, lanes: Mapping[int, Lane], monitor: LagMonitor, expiry: Expiry, records: int, size: int
+    flow: Flow,
+    lanes: Mapping[int, Lane],
+    monitor: LagMonitor,
+    expiry: Expiry,
+    records: int,
+    size: int,
+    kept: Mapping[str, int],
 ) -> FlowStatus:
-    """The status of one flow. `lanes`: of this worker, by number; `records`, `size` (bytes): mirrored since its start."""
+    """The status of one flow. `lanes`: of this worker, by number; `records`, `size` (bytes): mirrored since its start;
+    `kept`: bytes of records in memory, by the lane's name."""
     now = now_ms()
     owned = sorted(lanes.items())
     partitions = tuple(_partition(number, s, monitor, expiry, now) for number, lane in owned for s in lane.streams)
-    return FlowStatus(str(flow), tuple(_lane(*each) for each in owned), partitions, records, size, *monitor.rates())
+    return FlowStatus(
+        str(flow), tuple(_lane(*each, kept) for each in owned), partitions, records, size, *monitor.rates()
+    )
 
 
-def _lane(number: int, lane: Lane) -> LaneStatus:
+def _lane(number: int, lane: Lane, kept: Mapping[str, int]) -> LaneStatus:
     claim = lane.claim_id
-    return LaneStatus(number, lane.state.value, claim.producer_id if claim else -1, claim.epoch if claim else -1)
+    producer_id, epoch = (claim.producer_id, claim.epoch) if claim else (-1, -1)
+    return LaneStatus(number, lane.state.value, producer_id, epoch, kept.get(lane.name, 0))
 
 
 def _partition(lane: int, stream: PartitionStream, monitor: LagMonitor, expiry: Expiry, now: int) -> PartitionStatus:

@@ -33,6 +33,7 @@ class LaneView:
     claimed_ms: int
     partitions: int
     lag: int | None
+    kept_bytes: int = 0  # records read ahead, in its worker's memory
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,7 @@ def _lanes(
                 claim.claimed_at_ms if claim else 0,
                 len(mine),
                 lag,
+                lane.kept_bytes,
             )
         else:
             state = UNKNOWN if survey.target_error else "owned" if number in assigned else "not owned"

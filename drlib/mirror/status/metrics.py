@@ -110,6 +110,7 @@ def _flows(flows: tuple[FlowStatus, ...]) -> list[Metric]:
     state = GaugeMetricFamily("drlib_lane_state", "1 for the state the lane is in.", labels=(*labels, "state"))
     epoch = GaugeMetricFamily("drlib_lane_epoch", "Producer epoch of the lane's claim.", labels=labels)
     records = CounterMetricFamily("drlib_records", "Records mirrored by this worker.", labels=labels[:2])
+    kept = GaugeMetricFamily("drlib_memory_bytes", "Records read ahead that a lane keeps in memory.", labels=labels)
     size = CounterMetricFamily("drlib_bytes", "Bytes mirrored by this worker, as batches.", labels=labels[:2])
     for flow in flows:
         ends = Flow.parse(flow.flow)
@@ -118,9 +119,10 @@ def _flows(flows: tuple[FlowStatus, ...]) -> list[Metric]:
         size.add_metric((source, target), flow.bytes)
         for lane in flow.lanes:
             state.add_metric((source, target, str(lane.lane), lane.state), 1)
+            kept.add_metric((source, target, str(lane.lane)), lane.kept_bytes)
             if lane.epoch >= 0:
                 epoch.add_metric((source, target, str(lane.lane)), lane.epoch)
-    return [state, epoch, records, size]
+    return [state, epoch, kept, records, size]
 
 
 def _worker(state: WorkerStatus) -> list[Metric]:

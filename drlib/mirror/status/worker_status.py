@@ -86,12 +86,13 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class LaneStatus:
-    """A lane of this worker; producer ID and epoch are -1 without a claim."""
+    """A lane of this worker; producer ID and epoch are -1 without a claim. `kept_bytes`: of records read ahead, in memory."""
 
     lane: int
     state: str
     producer_id: int
     epoch: int
+    kept_bytes: int = 0
 
 
 @dataclass(frozen=True)

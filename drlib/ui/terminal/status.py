@@ -78,6 +78,11 @@ def _numbers(view: FlowView) -> Table:
     if view.bytes_per_s is not None:
         rate += f", {formats.size(int(view.bytes_per_s))}/s"
     table.add_row("rate", rate)
+    kept = [(lane.kept_bytes, lane.lane) for lane in view.lanes if lane.kept_bytes]
+    if kept:
+        most, lane = max(kept)
+        text = f"{formats.size(sum(size for size, _ in kept))} of records read ahead"
+        table.add_row("memory", f"{text}, {formats.size(most)} of it by lane {lane}")
     guarded = sum(p.guarded for p in view.partitions)
     if guarded:
         text = f"{guarded:,} partitions: the target may have forgotten the claim, so a write by another client would be"

@@ -78,7 +78,8 @@ async def test_lane_without_progress_is_an_event_whatever_the_cause(
 def delete_records(bootstrap: str, topic: str, before: int) -> None:
     """As retention does: partition 0 begins at offset `before` when it returns."""
     below = KafkaPartition(topic, 0, before)
-    AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).delete_records([below])[below].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_records([below])[below].result(30)
 
 
 async def test_retention_overtaking_requests_in_flight_is_one_loss_and_no_truncation(
