@@ -35,10 +35,12 @@ def survey(**more: object) -> Survey:
     return replace(plain, **more)  # type: ignore[arg-type]
 
 
-def worker(*events: Event, state: str = "running", lane_state: str = "running", at_ms: int = NOW) -> WorkerStatus:
+def worker(
+    *events: Event, state: str = "running", lane_state: str = "running", at_ms: int = NOW, kept_bytes: int = 0
+) -> WorkerStatus:
     flow = FlowStatus(
         FLOW,
-        (LaneStatus(0, lane_state, 10, 4), LaneStatus(1, "running", 11, 4)),
+        (LaneStatus(0, lane_state, 10, 4, kept_bytes), LaneStatus(1, "running", 11, 4)),
         (partition(0, 95, 100, outlook=Outlook(lag_s=2.5, lag_bytes=5000, in_per_s=1, out_per_s=2, eta_s=5.0)),),
         95,
         9500,

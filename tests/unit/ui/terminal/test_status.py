@@ -76,3 +76,9 @@ def test_render_status_fits_eighty_columns() -> None:
     long = replace(partition(0, 0, 10**9), topic="a-topic-with-quite-a-long-name-as-they-are-in-real-life")
     text = shown(overview(survey(partitions=(long,)), [], NOW), width=80)
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_render_status_names_the_lane_that_keeps_most_in_memory() -> None:
+    text = shown(overview(survey(), [worker(kept_bytes=7_000_000)], NOW))
+    assert "7.0 MB of records read ahead, 7.0 MB of it by lane 0" in text
+    assert "read ahead" not in shown(overview(survey(), [worker()], NOW))
