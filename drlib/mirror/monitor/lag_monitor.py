@@ -17,7 +17,7 @@ import asyncio
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from drlib import clock
@@ -309,9 +309,10 @@ class LagMonitor:
             started = time.thread_time()
             probes = [stream for stream in streams if self._wants_probe(stream)]
             cost += time.thread_time() - started
-            for stream in probes[:PROBES]:
+            await self._look_up_leaders(stream.source for stream in probes)
+            for stream in [stream for stream in probes if stream.source in self._leaders][:PROBES]:
                 mirrored = self._oldest_to_mirror(stream)
-                connection = await self._source.connection(await self._leader(stream.source), "forecast")
+                connection = await self._source.connection(self._leaders[stream.source], "forecast")
                 batch = await first_batch(connection, stream.key.topic_id, stream.source, mirrored)
                 measured = self._of(stream.source)
                 measured.probed = (mirrored, -1 if batch is None else batch[0])
@@ -337,31 +338,40 @@ class LagMonitor:
         return not known and max(stream.high_watermark, measured.end) > mirrored
 
     async def _read_log_ends(self, streams: Iterable[PartitionStream]) -> None:
+        """Request log ends from their leaders; a partition without one, or a broker that refuses, holds up no other."""
+        stale = [stream.source for stream in streams]
+        await self._look_up_leaders(stale)
         by_node: dict[int, list[TopicPartition]] = {}
-        for stream in streams:
-            by_node.setdefault(await self._leader(stream.source), []).append(stream.source)
-        for node, partitions in by_node.items():
-            connection = await self._source.connection(node, "forecast")
-            ends, starts, stable = await asyncio.gather(
-                requests.list_offsets(connection, partitions, requests.LATEST),
-                requests.list_offsets(connection, partitions, requests.EARLIEST),
-                requests.list_offsets(connection, partitions, requests.LATEST, "read_committed"),
-            )
-            for partition in partitions:
-                measured = self._of(partition)
-                measured.end, measured.start, measured.stable = ends[partition], starts[partition], stable[partition]
-                measured.as_of_ms = clock.now_ms()
+        for partition in stale:
+            if partition in self._leaders:
+                by_node.setdefault(self._leaders[partition], []).append(partition)
+        reads = [self._read_ends_of(node, partitions) for node, partitions in by_node.items()]
+        for result in await asyncio.gather(*reads, return_exceptions=True):
+            if result is not None:
+                raise result
+
+    async def _read_ends_of(self, node: int, partitions: Sequence[TopicPartition]) -> None:
+        connection = await self._source.connection(node, "forecast")
+        ends, starts, stable = await asyncio.gather(
+            requests.list_offsets(connection, partitions, requests.LATEST),
+            requests.list_offsets(connection, partitions, requests.EARLIEST),
+            requests.list_offsets(connection, partitions, requests.LATEST, "read_committed"),
+        )
+        for partition in partitions:
+            measured = self._of(partition)
+            measured.end, measured.start, measured.stable = ends[partition], starts[partition], stable[partition]
+            measured.as_of_ms = clock.now_ms()
 
     def _oldest_to_mirror(self, stream: PartitionStream) -> int:
         """The oldest source offset that can still be mirrored; earlier unmirrored records have expired."""
         return max(stream.mirrored, stream.log_start, self._of(stream.source).start)
 
-    async def _leader(self, partition: TopicPartition) -> int:
-        if partition not in self._leaders:
-            metadata = await self._source.metadata([partition.topic])
-            for number, described in metadata.topics[partition.topic].partitions.items():
-                self._leaders[TopicPartition(partition.topic, number)] = described.leader
-        return self._leaders[partition]
+    async def _look_up_leaders(self, partitions: Iterable[TopicPartition]) -> None:
+        topics = sorted({partition.topic for partition in partitions if partition not in self._leaders})
+        metadata = await self._source.metadata(topics) if topics else None
+        for name, topic in metadata.topics.items() if metadata is not None else ():
+            found = {TopicPartition(name, number): p.leader for number, p in topic.partitions.items()}
+            self._leaders |= {partition: leader for partition, leader in found.items() if leader >= 0}
 
 
 async def first_batch(
