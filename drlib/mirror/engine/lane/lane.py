@@ -348,11 +348,12 @@ class Lane:
         if not topics or not running.loop.running:
             return
         target, claim_id = self.context.target, running.taken.claim
+        unavailable = await self._unavailable(topics)
+        available = [topic for topic in topics if not unavailable.keys() & _mirrors([topic], ())]
         excluded: dict[str, DrlibError] = {
             **await recreated_mirrors(target, (self._names or {}).values(), topics),
-            **await self._unexplained(topics, running.taken.recreated),
+            **await self._unexplained(available, running.taken.recreated),
         }
-        unavailable = await unavailable_mirrors(target, _mirrors(topics, excluded))
         while partitions := _by_topic(_mirrors(topics, excluded, unavailable)):
             try:
                 await running.loop.markers.fence(partitions)
@@ -384,8 +385,9 @@ class Lane:
         recreated = await recreated_mirrors(target, (self._names or {}).values(), topics)
         remirrored = await empty_recreated_mirrors(target, topics, recreated)
         recreated = {name: why for name, why in recreated.items() if name not in {r.target_topic for r in remirrored}}
-        excluded: dict[str, DrlibError] = {**recreated, **await self._unexplained(topics, recreated)}
-        unavailable = await unavailable_mirrors(target, [*_mirrors(topics, excluded), self.journal_partition])
+        unavailable = await self._unavailable(topics)
+        available = [topic for topic in topics if not unavailable.keys() & _mirrors([topic], ())]
+        excluded: dict[str, DrlibError] = {**recreated, **await self._unexplained(available, recreated)}
         if (down := unavailable.get(self.journal_partition)) is not None:
             raise LaneFault(self.name, f"its journal partition {self.journal_partition} cannot be written: {down.why}")
         claim_id, entries = await self._claim_allowed(topics, excluded, unavailable)
@@ -437,6 +439,20 @@ class Lane:
             await journal.append([Claim(claim_id, self.generation + 1, now_ms(), self.worker)])
             await target.drop(f"journal-{self.transactional_id}")
             self.generation += 1
+
+    async def _unavailable(self, topics: Sequence[LaneTopic]) -> dict[TopicPartition, MirrorUnavailable]:
+        """Mirror partitions, and the journal's, that cannot be written now.
+
+        Of a topic that is not in the journal all wait: whether it is empty can only be seen of all its partitions.
+        """
+        found = await unavailable_mirrors(self.context.target, [*_mirrors(topics, ()), self.journal_partition])
+        known = {n.target_topic for n in (self._names or {}).values()}
+        for topic in topics:
+            mirrors = _mirrors([topic], ())
+            why = next((found[mirror] for mirror in mirrors if mirror in found), None)
+            if why is not None and topic.target not in known:
+                found |= dict.fromkeys(mirrors, why)
+        return found
 
     async def _unexplained(
         self, topics: Sequence[LaneTopic], recreated: Mapping[str, DrlibError]
