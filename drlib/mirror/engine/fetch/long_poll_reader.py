@@ -47,6 +47,7 @@ class LongPollReader:
         self._members: dict[Key, PartitionFetch] = {}
         self._changed: dict[Key, PartitionFetch] = {}
         self._removed: dict[Key, None] = {}
+        self._offsets: dict[Key, int] = {}  # from which on the broker answers, as last requested
         self._session = fetching.NEW_SESSION
         self._wake = asyncio.Event()
         self._counter = LongPollCounter()
@@ -87,13 +88,14 @@ class LongPollReader:
         reservation = self.memory.reserve(response.size)
         for partition in response.partitions:
             key = (partition.topic_id, partition.partition)
-            fetch = self._members.get(key)
-            if fetch is None:
+            fetch, offset = self._members.get(key), self._offsets.get(key)
+            if fetch is None or offset is None:
                 continue
             if in_session and partition.error_code == UNKNOWN_TOPIC_OR_PARTITION:
                 self._session = fetching.NEW_SESSION
                 continue
-            await self.handler.handle(connection, fetch, fetch.stream.position, partition, reservation)
+            # A partition that was parked meanwhile, and resumed, has gone back to an earlier position.
+            await self.handler.handle(connection, fetch, offset, partition, reservation)
             if fetch.behind or fetch.stream.parked:
                 del self._members[key]
                 fetch.stream.long_poll = None
@@ -107,6 +109,7 @@ class LongPollReader:
     async def _fetch(self, connection: Connection, in_session: bool) -> fetching.Fetched | None:
         """Send one request; None when the session is gone and the next request must name every partition."""
         named = self._changed if in_session else self._members
+        self._offsets |= {key: fetch.stream.position for key, fetch in named.items()}
         future = requests.fetch_future(
             connection,
             [FetchPartition(*key, f.stream.position, PARTITION_BYTES, f.stream.epoch) for key, f in named.items()],

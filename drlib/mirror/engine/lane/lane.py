@@ -163,7 +163,6 @@ class Lane:
             try:
                 await self._run_claim()
                 if self._reassigned and not self._stopping:
-                    self._reassigned = False
                     self._move(LaneState.CLAIMING)
                     continue
                 break
@@ -255,7 +254,7 @@ class Lane:
 
     async def _run_claim(self) -> None:
         """One claim: take the lane, recover behind the fence, copy until drained."""
-        topics = self.topics
+        topics, self._reassigned = self.topics, False
         taken = await self._take_lane(topics)
         self._move(LaneState.RECOVERING)
         log, journal, streams = await self._recover(topics, taken)
