@@ -94,12 +94,16 @@ class BacklogReader:
         finally:
             ping.cancel()
             self.memory.cancel(self.wake)
-            for request in in_flight:
-                request.future.cancel()
-                for fetch, _, _ in request.partitions.values():
-                    fetch.requested.clear()
-            for fetch in self._members:
-                fetch.out_of_order.clear()
+            self._abandon(in_flight)
+
+    def _abandon(self, in_flight: list[FetchRequest]) -> None:
+        """Drop what was requested and what arrived out of order: whoever reads next requests it again."""
+        for request in in_flight:
+            request.future.cancel()
+        in_flight.clear()
+        for fetch in self._members:
+            fetch.requested.clear()
+            fetch.out_of_order.clear()
 
     async def _receive(self, connection: Connection, in_flight: list[FetchRequest]) -> None:
         """Wait for the oldest response and handle it; no reference to it is left afterwards."""
