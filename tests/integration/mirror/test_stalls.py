@@ -336,7 +336,7 @@ async def test_mirror_partitions_that_accept_no_write_wait_alone(engine: Engine,
     names = {name: f"{engine.topics}.{name}" for name in ("leaderless", "shrunken", "sound")}
     engine.topics = ", ".join(names.values())
     factors = ("replication", "checkpoints.topic.replication", "heartbeats.topic.replication")
-    engine.extra |= {f"{name}.factor": "3" for name in (*factors, "offset-syncs.topic.replication")}
+    engine.extra |= {f"{name}.factor": "3" for name in factors}
     engine.extra |= {"drlib.lanes": "1", "sync.topic.configs.enabled": "false"}
     alive, _, dead = cluster.brokers
     one, lost = alive.spec.node_id, dead.spec.node_id
