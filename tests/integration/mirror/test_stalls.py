@@ -64,8 +64,8 @@ async def test_lane_without_progress_is_an_event_whatever_the_cause(
         with monkeypatch.context() as patch:
             patch.setattr(PartitionStream, "ready", lambda _: False)
             await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
-            await until("the stall is an event", lambda: bool(owner.told("LaneStalled")))
-            (detail,) = owner.told("LaneStalled")
+            await until("the stall is an event", lambda: bool(owner.reported("LaneStalled")))
+            (detail,) = owner.reported("LaneStalled")
             assert "50 records wait" in detail
             assert f"drlib.{engine.source}.{engine.target}.0" in detail
         await asyncio.to_thread(send, engine.left, topic, ["next"])
@@ -109,8 +109,8 @@ async def test_retention_overtaking_requests_in_flight_is_one_loss_and_no_trunca
         await owner.mirrored(topic, {0: count})
         assert ahead, "no request was sent ahead"
         assert ahead[0] < start
-        assert owner.told("SourceLoss")
-        assert not owner.told("SourceTruncated")
+        assert owner.reported("SourceLoss")
+        assert not owner.reported("SourceTruncated")
         await asyncio.to_thread(send, engine.left, topic, ["next"])
         await owner.mirrored(topic, {0: count + 1})
     here, there = (read_all(b, t, 1)[0] for b, t in ((engine.left, topic), (engine.right, f"{engine.source}.{topic}")))
@@ -143,7 +143,7 @@ async def test_recovery_mirror_records_expire_while_they_are_counted(
         await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
         await owner.mirrored(topic, {0: 100})
         assert expired, "nothing was counted"
-        assert not owner.told("LaneFailed")
+        assert not owner.reported("LaneFailed")
     there = [value for _, value, _, _ in read_all(engine.right, mirror, 1)[0]]
     assert there[-50:] == [f"b{n}".encode() for n in range(50)]
     assert len(there) == len(set(there))
@@ -178,7 +178,7 @@ async def test_batch_above_the_limit_of_the_target_is_split_by_records(engine: E
         assert len([h for h in await headers(client, TopicPartition(mirror, 0)) if not h.is_control]) > 2
         await asyncio.to_thread(send, engine.left, topic, ["small"], partition=1)
         await asyncio.to_thread(send_large, engine.left, topic, [1], 2_000_000)
-        await until("the large record is refused", lambda: bool(owner.told("TargetRefused")))
+        await until("the large record is refused", lambda: bool(owner.reported("TargetRefused")))
         found = owner.partition(topic, 1)
         assert found is not None
         assert found.mirrored == 1
@@ -218,8 +218,8 @@ async def test_heartbeats_fatal_error_of_their_producer_ends_nothing_else(engine
             if code == 0:
                 break
         assert code == 0
-        await until("the failure is an event", lambda: bool(owner.told("ServiceFailed")))
-        assert "OUT_OF_ORDER" in owner.told("ServiceFailed")[0]
+        await until("the failure is an event", lambda: bool(owner.reported("ServiceFailed")))
+        assert "OUT_OF_ORDER" in owner.reported("ServiceFailed")[0]
         await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
         await owner.mirrored(topic, {0: 50})
         await beat_of_another(client, ours.producer_id)
@@ -257,7 +257,7 @@ async def test_partitions_are_counted_at_the_same_time(engine: Engine, monkeypat
         for number in range(partitions):
             await asyncio.to_thread(send, engine.left, topic, ["c"], partition=number)
         await owner.mirrored(topic, dict.fromkeys(range(partitions), 3))
-        assert not owner.told("LaneFault")
+        assert not owner.reported("LaneFault")
     engine.assert_same(topic, partitions)
 
 
@@ -275,7 +275,7 @@ async def test_refused_record_is_tried_again_alone(engine: Engine) -> None:
     await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(20)])
     async with running(engine) as owner, connected(engine.right) as client:
         await owner.mirrored(others, {0: 20})
-        await until("the record is refused", lambda: bool(owner.told("TargetRefused")))
+        await until("the record is refused", lambda: bool(owner.reported("TargetRefused")))
         claim = owner.claim()
         resumed: list[int] = []
         resume = ProduceLoop.resume

@@ -97,7 +97,7 @@ class BacklogReader:
             self._abandon(in_flight)
 
     def _abandon(self, in_flight: list[FetchRequest]) -> None:
-        """Drop what was requested and what arrived out of order: whoever reads next requests it again."""
+        """Drop what was requested and what arrived out of order: the next reader requests it again."""
         for request in in_flight:
             request.future.cancel()
         in_flight.clear()

@@ -62,23 +62,23 @@ def test_share_without_bytes_is_called_while_others_fill_the_memory() -> None:
     memory = Memory(100)
     other, share = memory.share("other"), memory.share("lane")
     full, own = other.reserve(200), share.reserve(10)
-    told: list[str] = []
-    share.when_freed(lambda: told.append("lane"))
-    other.when_freed(lambda: told.append("other"))
+    calls: list[str] = []
+    share.when_freed(lambda: calls.append("lane"))
+    other.when_freed(lambda: calls.append("other"))
     del own
-    assert (told, share.held, memory.by_owner()) == (["lane"], 0, {"other": 200})
+    assert (calls, share.held, memory.by_owner()) == (["lane"], 0, {"other": 200})
     del full
-    assert told == ["lane", "other"]
+    assert calls == ["lane", "other"]
 
 
 def test_share_close_ends_what_is_still_referred_to() -> None:
     memory = Memory(100)
     share = memory.share("lane")
     forgotten = share.reserve(100)
-    told: list[str] = []
-    memory.share("other").when_freed(lambda: told.append("room"))
+    calls: list[str] = []
+    memory.share("other").when_freed(lambda: calls.append("room"))
     share.close(drained=True)
-    assert (memory.reserved, memory.leaked, told) == (0, 100, ["room"])
+    assert (memory.reserved, memory.leaked, calls) == (0, 100, ["room"])
     forgotten.resize(10)
     late = share.reserve(50)
     del forgotten, late
