@@ -24,6 +24,7 @@ from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.produce_loop import ProduceLoop
 from drlib.mirror.journal.entries import ClaimId
 from drlib.mirror.offsets.map import load_maps
+from drlib.mirror.read_batches import read_range
 from drlib.model import TopicPartition
 
 LARGE_BYTES = 900_000
@@ -129,7 +130,6 @@ async def test_recovery_mirror_records_expire_while_they_are_counted(
     await asyncio.to_thread(send, engine.left, topic, [f"a{n}" for n in range(50)])
     async with running(engine) as former:
         await former.mirrored(topic, {0: 50})
-    read_range = load_maps.read_range
     expired: list[TopicPartition] = []
 
     def late(connection: Connection, topic_id: Any, partition: TopicPartition, start: int, end: int) -> Any:
@@ -242,7 +242,6 @@ async def test_partitions_are_counted_at_the_same_time(engine: Engine, monkeypat
     ends = dict.fromkeys(range(partitions), 2)
     async with running(engine) as former:
         await former.mirrored(topic, ends)
-    read_range = load_maps.read_range
     all_read = asyncio.Barrier(partitions)
 
     async def together(*arguments: Any) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
