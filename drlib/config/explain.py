@@ -5,8 +5,6 @@ References are shown as written, even where they cannot be resolved; secrets are
 Not for: printing (`drlib.cli.mirror.config`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -5,8 +5,6 @@ which is the order of `drlib config explain`. Defaults are MirrorMaker 2's. A me
 Not for: keys of clusters and keys without effect (`drlib.config.keys`), whole files (`drlib.config.settings`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum

@@ -7,8 +7,6 @@ Kafka 4.3 (`MirrorSourceConfig`, `MirrorCheckpointConfig`, `MirrorHeartbeatConfi
 Not for: values (`drlib.config.values`) and scopes (`drlib.config.settings`).
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum

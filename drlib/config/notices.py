@@ -5,8 +5,6 @@ An unknown key under `drlib.` is always refused.
 Not for: values (`drlib.config.values`).
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass

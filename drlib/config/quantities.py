@@ -5,8 +5,6 @@ Rules: B is bytes and b is bits, as on every data sheet, so `1Gb/s` is 125,000,0
 Not for: values of a properties file, which are in bytes and milliseconds as in Kafka.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

@@ -6,8 +6,6 @@ and `RemoteClusterUtils` find everything that a flow writes; internal names foll
 Not for: which topics a user chose (`drlib.config.patterns.selection`).
 """
 
-from __future__ import annotations
-
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable

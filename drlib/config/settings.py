@@ -8,8 +8,6 @@ take it with `--command-config`, has Java's keys without a prefix, of which thos
 Not for: connecting to clusters (`drlib.kafka.admin`, `drlib.kafka.net`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations

@@ -8,8 +8,6 @@ made in JupyterLab stay.
 Not for: starting a lab, which the notebooks do.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -3,8 +3,6 @@
 Rules: order is kept; a label is moved only as far as it must be.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

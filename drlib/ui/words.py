@@ -1,7 +1,5 @@
 """Verdicts, stages and what a drill measured as text, the same in the terminal, in notebooks and in reports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

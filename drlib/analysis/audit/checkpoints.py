@@ -7,8 +7,6 @@ writer. A partition without a pair cannot be judged. Only counts are collected.
 Not for: whether a checkpoint is recent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame

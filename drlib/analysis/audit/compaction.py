@@ -8,8 +8,6 @@ it was written, and its timestamp is not later than that (KIP-534, `LogCleaner`)
 Not for: keys without a later record; their loss is a loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

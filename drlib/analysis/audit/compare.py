@@ -9,8 +9,6 @@ A read that fails because records were deleted ends in `unknown`, never in a par
 Not for: reading topics and skipping what sums prove equal (`staged`); positions of groups; proving the engine's offset map.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

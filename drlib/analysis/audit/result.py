@@ -5,8 +5,6 @@ fault, whatever else could not be read. Records that LEFT acknowledged and the m
 a failover (RPO), measured and no fault of the copy; a hole before them is a fault.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum

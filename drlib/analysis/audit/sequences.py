@@ -6,8 +6,6 @@ has no modular exponentiation. Collected is one row per piece of 65,536 records.
 Not for: frames that are not read in offset order; a row's number means nothing there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final

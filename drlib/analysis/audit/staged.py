@@ -10,8 +10,6 @@ Price: a collision of all eight sums hides a difference; record by record, a col
 Not for: how the records of two frames differ (`compare`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final

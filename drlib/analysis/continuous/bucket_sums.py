@@ -11,8 +11,6 @@ check_high, first, last, changed_ms, late long.
 Not for: what unequal sums mean (`drlib.analysis.continuous.rules`).
 """
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ partition and at most `LIMIT` unequal buckets; the rest of them is counted as un
 Not for: starting and stopping queries (`stream`), verdicts of a run (`drlib.analysis.sessions.continuous_audit`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final

@@ -14,8 +14,6 @@ Rules:
 Not for: which record differs; the record-by-record comparison finds it at the offsets given here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final

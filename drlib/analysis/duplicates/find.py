@@ -9,8 +9,6 @@ One shuffle of all records; only repeated ones are looked at further. Windows ar
 Not for: missing, altered or reordered records (`audit`), nor what a group read again (`rewinds`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Final

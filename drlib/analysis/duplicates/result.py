@@ -5,8 +5,6 @@ Rules: a duplicate is a record, not a pair: of five equal records, four are dupl
 not be read is unknown, never pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -7,8 +7,6 @@ records before and after it, paired by content.
 Not for: setting positions, nor groups that store theirs elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -13,8 +13,6 @@ Columns of records: topic string, partition int, offset long, timestamp, bytes l
 reader, topic, partition, at timestamp, position, lag_records long, lag_bytes long, lag_s double.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Final
 

@@ -5,8 +5,6 @@ now was not copied then. So for a stopped MirrorMaker 2 both bounds grow, and fo
 than what is left now. For checkpoints the lower bound is of the last moment only.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace

@@ -15,8 +15,6 @@ Sources: `OffsetSyncWriter`, `MirrorSourceTask` of `connect.mirror`: a pair is w
 Not for: translating positions (`drlib.mirror.offsets.map.sparse_syncs`), or for flows of drlib, whose journal is exact.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from drlib.analysis.lag.trend import LagJudgement, Limits, Point, Trend, judge_lag

@@ -5,8 +5,6 @@ before them. Every unknown partition has a reason.
 Not for: what pairs mean (`mm2_lag`), nor for MirrorMaker 2's committed offsets, which are up to a minute older.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

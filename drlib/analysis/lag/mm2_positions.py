@@ -7,8 +7,6 @@ Columns of pairs: topic, partition, at timestamp, upstream and downstream long, 
 Sources: `OffsetSync` and `Checkpoint` of `connect.mirror`, as in `drlib.mirror.mm2.records`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Final
 

@@ -9,8 +9,6 @@ Sources: OffsetCommitKey.json and OffsetCommitValue.json of Apache Kafka, as in 
 of `drlib.mirror.journal.claims_and_runs`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 from uuid import UUID

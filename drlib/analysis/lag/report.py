@@ -9,8 +9,6 @@ two bounds.
 Not for: what lag is (`frames`), what it means (`trend`, `mm2_lag`).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The result of a lag analysis as frozen values. `report` computes them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -13,8 +13,6 @@ Not for: forecasting from rates in a running worker (`drlib.mirror.status.foreca
 (`drlib.analysis.lag.frames`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

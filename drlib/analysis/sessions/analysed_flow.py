@@ -5,8 +5,6 @@ Rules: nothing is created on clusters of a properties file. A topic that was nam
 traffic, and stopped by `close`. Brokers are read at their own addresses, never through the lab's link.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ on the target before its position. The mirror is stopped before anything is read
 Not for: clusters that are not a lab.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

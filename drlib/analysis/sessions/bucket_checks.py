@@ -4,8 +4,6 @@ Rules: a fault is a fault, whatever could not be read. Differences that prove no
 a topic without records and a side that was not read lately. Buckets the mirror has not passed yet are a price.
 """
 
-from __future__ import annotations
-
 from drlib import formats
 from drlib.analysis.continuous.compare import BucketReport
 from drlib.analysis.continuous.rules import BucketState

@@ -8,8 +8,6 @@ fault after that. A side that is no longer read makes the whole unknown, and so 
 Not for: order within keys and checkpoints, which sums do not cover (`nightly_audit`).
 """
 
-from __future__ import annotations
-
 import contextlib
 from functools import partial
 from pathlib import Path

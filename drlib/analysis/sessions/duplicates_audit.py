@@ -4,8 +4,6 @@ Rules: as in `session`. A flow of drlib is judged by its offset map as far as th
 cause in `allow` is a price and no failure. The results are in the run's folder, `duplicates.json`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial

@@ -4,8 +4,6 @@ Rules: as in `session`. The clusters are read once; everything shown is of that 
 applies to the mirror only; groups are judged against retention alone, because how far a group may be behind is its own matter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

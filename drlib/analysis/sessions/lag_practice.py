@@ -7,8 +7,6 @@ lab adds to what is there.
 Not for: clusters that are not a lab.
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass

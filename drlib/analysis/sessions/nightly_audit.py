@@ -6,8 +6,6 @@ checkpoint that has records read again is a price only up to `reread_allowed`, a
 that has records skipped fails. The results are in the run's folder, `audit.json`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import Final

@@ -7,8 +7,6 @@ nothing, so RTO and RPO are not in it. `close` stops Spark and a lab that were s
 Not for: what an analysis computes (`duplicates_audit`, `nightly_audit`, `continuous_audit`, `lag_analysis`).
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ shuffle. Only counts and bounded lists are collected. Where a side was not read 
 Not for: judging (`drlib.analysis.audit.compare`, `drlib.analysis.duplicates.find`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

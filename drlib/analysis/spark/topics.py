@@ -11,8 +11,6 @@ event_time timestamp (header `event-time`), content_hash long. Control records a
 Not for: following a topic as it grows.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ as in `java.util.regex` without flags. `tests/java/patterns.tsv` is the table of
 Not for: lists of patterns and the time a match takes (`drlib.config.patterns.selection`).
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@ suggestion is at most two letters away, and at most a quarter of the name.
 Not for: patterns (`drlib.config.patterns.selection`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Final
 

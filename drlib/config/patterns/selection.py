@@ -6,8 +6,6 @@ Java's (`drlib.config.patterns.java_regex`). A match that takes longer than `TIM
 Not for: internal topics and cycles (`drlib.config.replication_policy`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ deadline is `Unreachable`, not the end.
 Not for: following a log as it grows.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping

@@ -8,8 +8,6 @@ Not for: mirroring, which speaks the protocol itself (`drlib.kafka`), and not fo
 Longer than most modules: one handle has every blocking call.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

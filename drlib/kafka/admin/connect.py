@@ -5,8 +5,6 @@ answer is asked of all at the same time, with a short deadline. Nothing is chang
 Not for: librdkafka's clients, which use `ClusterSettings.confluent()`; rights on topics and groups, which each call reports.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -5,8 +5,6 @@ the addresses.
 Not for: drlib's own requests, whose codes are mapped by `drlib.kafka.protocol.error_codes`.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException

@@ -12,8 +12,6 @@ Rules:
 Not for: deciding what to commit (`drlib.mirror.sync.rules.group_offsets`), members of groups (`cluster`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 import zlib

@@ -6,8 +6,6 @@ others that match it. Brokers apply a change a moment after the controller has a
 Not for: deciding which rules (`drlib.drill.actions.applications.deny_rules`, `acl_sync`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 

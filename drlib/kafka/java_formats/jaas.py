@@ -5,8 +5,6 @@ Rules: the grammar is that of Kafka's own `JaasConfig` (Java's StreamTokenizer: 
 Not for: what the options of a module mean (`drlib.kafka.security.java_keys`), JAAS files.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ stream cipher): weak by today's measure, but the format. This module writes no s
 Not for: PKCS12 (`drlib.kafka.java_formats.key_stores`), although Java also writes that into files called .jks.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -8,8 +8,6 @@ Source: Kafka's `DefaultSslEngineFactory`; Java's dual-format keystores (JEP 229
 Not for: verifying certificates (`drlib.kafka.security.tls`).
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -5,8 +5,6 @@ start scripts read it. Where a key is set twice the later line wins, as in Java.
 Not for: what a key means (`drlib.config.settings`).
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

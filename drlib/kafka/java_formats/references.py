@@ -5,8 +5,6 @@ value. Source: Kafka's `EnvVarConfigProvider` and `FileConfigProvider`; `config.
 Not for: other providers; a value that needs one is refused.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Final

@@ -5,8 +5,6 @@ returns an empty list for both, so drlib sends these requests itself.) Any broke
 Source: `DescribeAclsRequest.json`, `CreateAclsRequest.json`, `DeleteAclsRequest.json` of Kafka.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -5,8 +5,6 @@ require Kafka 3.1 or newer (topic IDs in Fetch). AddPartitionsToTxn stays at 3 a
 the broker bumps the epoch itself (KIP-890), and a fence must carry exactly the epoch of the claim.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -12,8 +12,6 @@ Rules:
 Not for: admin calls on topics, groups and settings (`drlib.kafka.admin`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

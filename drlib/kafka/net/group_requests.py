@@ -5,8 +5,6 @@ deadline is the rebalance timeout.
 Source: KIP-62, KIP-394 (a first JoinGroup is answered with a member ID to come back with), KIP-559.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

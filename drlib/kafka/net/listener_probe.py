@@ -6,8 +6,6 @@ own connection.
 Not for: connections that worked before; those are lost, not misconfigured.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import ssl

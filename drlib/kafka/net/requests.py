@@ -6,8 +6,6 @@ Source: the message definitions of Kafka, in the versions of `drlib.kafka.net.ap
 Not for: groups (`group_requests`), ACLs (`acl_requests`).
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ waiting requests were checked against the ownership deadline before. A failed re
 Source: Kafka's `SaslClientAuthenticator`, `ScramSaslClient`, `OAuthBearerSaslClient`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import binascii

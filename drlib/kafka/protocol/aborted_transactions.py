@@ -6,8 +6,6 @@ producer with an active aborted transaction is not data. Control batches are nev
 pass through `keep` in order, including those already read, as one of them may be a marker.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 Not for: requests (`drlib.kafka.net.acl_requests`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final

@@ -9,8 +9,6 @@ Not for: decoding records (`drlib.kafka.protocol.recode`).
 Source: Kafka's `DefaultRecordBatch` and `AbstractLegacyRecordBatch`, KIP-98.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ Not for: errors of librdkafka (`drlib.kafka.admin.errors`).
 Source: Kafka's `org.apache.kafka.common.protocol.Errors`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final

@@ -6,8 +6,6 @@ divergence and aborted transactions are returned as received.
 Source: KIP-227, KIP-516, KIP-595, FetchRequest.json and FetchResponse.json of Kafka.
 """
 
-from __future__ import annotations
-
 import struct
 import uuid
 from collections.abc import Iterable

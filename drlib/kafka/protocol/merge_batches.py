@@ -13,8 +13,6 @@ Not for: compressed batches, whose records can't be reached without decoding the
 Source: Kafka's `DefaultRecord` (record format 2).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ a list of buffers for a scatter write; the batches' bodies among them are views 
 Source: KIP-482, ProduceRequest.json and ProduceResponse.json of Kafka.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

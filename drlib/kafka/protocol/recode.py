@@ -8,8 +8,6 @@ Not for: batches that can move verbatim, at a tenth of the cost.
 Source: KIP-98, Kafka's `DefaultRecord`; the codec is aiokafka's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence

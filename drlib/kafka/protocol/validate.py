@@ -8,8 +8,6 @@ the damage are still returned; the next request begins at the damage and meets i
 Not for: checksums, which are checked where a batch is used (`drlib.kafka.protocol.batch`).
 """
 
-from __future__ import annotations
-
 from drlib.kafka.protocol.batch import BatchHeader, CorruptBatch, iter_batches
 
 

@@ -4,8 +4,6 @@ Rules: secrets are resolved when a client is made, and never printed.
 Not for: files (`drlib.config.settings`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ No secret is in a `repr`. A certificate's host name is checked unless that is sw
 Not for: Kafka's keys and stores (`drlib.kafka.security.java_keys`), the bytes of a mechanism (`drlib.kafka.net.sasl`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -6,8 +6,6 @@ a mirror that runs for ever retries all the same.
 Source: OpenSSL's x509_vfy.h (verify codes), RFC 8446 section 6.2 (alerts), Kafka's `SaslServerAuthenticator`.
 """
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterable
 from enum import StrEnum

@@ -6,8 +6,6 @@ are in `HONOURED`; keys that make a client run a command or load code are in `DE
 Not for: Kerberos; delegation tokens; lines of a file (`drlib.config.notices`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ Rules: a token is renewed after `FRESH_SHARE` of its life; it is in no `repr` an
 Source: Kafka's `OAuthBearerUnsecuredLoginCallbackHandler` and `HttpJwtRetriever`; RFC 6749 section 4.4.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

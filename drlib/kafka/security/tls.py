@@ -4,8 +4,6 @@ Rules: the broker's certificate is always verified, its host name unless switche
 that another user may read, and on Linux to no file at all. Invalid PEM is a `UsageError`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import ssl

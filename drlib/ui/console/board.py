@@ -6,8 +6,6 @@ notebook nothing is drawn. While a step waits for approval the board has buttons
 papermill), and says what follows a click: the waiting cell continues, or has to be run again.
 """
 
-from __future__ import annotations
-
 import getpass
 import sys
 import time

@@ -7,8 +7,6 @@ clocks of the lab's. Records keep wrong timestamps for good, so skewed clocks ar
 Not for: clusters outside a lab.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ as unknown. Problems come first, and a shortened list says how much it leaves ou
 Not for: pressing anything (`drlib.ui.console`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final

@@ -7,8 +7,6 @@ reload disconnects for a moment. Where no such server is found, a page is assume
 Source: Jupyter Server's REST API, GET /api/kernels/ID, `connections`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -5,8 +5,6 @@ is unknown; each state is a word, not only a colour.
 Not for: observing (`drlib.ui.console.watcher`), drawing (`drlib.ui.console.picture`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -6,8 +6,6 @@ there are no clicks.
 Sources: JEP 91 (kernel subshells), `SubshellManager` and `Kernel.shell_channel_thread_main` of ipykernel 7.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

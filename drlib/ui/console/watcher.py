@@ -7,8 +7,6 @@ time, so a lab that was stopped or started again is noticed. While no page is co
 `close` ends the thread. Nothing here changes anything.
 """
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 from pathlib import Path

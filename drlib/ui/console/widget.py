@@ -8,8 +8,6 @@ ends the console's threads, and no drill, mirror or broker.
 Not for: the state (`watcher`), what a fault does (`faults`).
 """
 
-from __future__ import annotations
-
 import getpass
 import threading
 from collections.abc import Callable

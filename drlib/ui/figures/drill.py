@@ -4,8 +4,6 @@ Rules: as in `figures`: labels instead of a legend, UTC, units on axes, no meani
 recorded is drawn; a figure without data says so.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from statistics import median

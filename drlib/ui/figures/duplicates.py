@@ -5,8 +5,6 @@ number, and small maps each cell. The times are the records' own. Only partition
 where there are many.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

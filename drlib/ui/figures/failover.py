@@ -5,8 +5,6 @@ had been acknowledged when the source died, so that a line's distance below 0 is
 is not counted again. The lower half says which readers were served by which topic, and when none was.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final

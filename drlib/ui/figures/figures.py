@@ -4,8 +4,6 @@ Rules: lines and bars carry their own labels instead of a legend; times are UTC;
 Okabe-Ito's, and no meaning rests on colour alone. What was not measured is said in the picture, never drawn as 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 

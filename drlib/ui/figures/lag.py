@@ -6,8 +6,6 @@ axis says. A lag that is known between two bounds is drawn as both, the upper on
 says. A time without a measurement is a gap. Only the worst partitions are drawn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log10
 from typing import Final

@@ -6,8 +6,6 @@ not drawn as 0. Only the rows that are furthest off are drawn, and the number of
 Not for: judging (`drlib.analysis.audit.checkpoints`, `drlib.lab.checker`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -5,8 +5,6 @@ stay only when they are in the file itself, and an address becomes its text. Hea
 Charts are handed over as plotly's JSON for the page's one script to draw. Not for: executing.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

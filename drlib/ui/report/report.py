@@ -5,8 +5,6 @@ library, once, and a few lines that draw the figures' JSON); all text is escaped
 counted; the file appears whole or not at all, readable by its owner only. The verdict comes first.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -4,8 +4,6 @@ Rules: every line and every value that is set is shown, rounded; the journal its
 the journal's, with spaces; a value named `..._ms` is a time, in UTC.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ Rules: a prediction is a line and a measurement a mark with its number, so that 
 their unit, sizes and rates are decimal. What was not measured is not drawn.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log10
 

@@ -3,8 +3,6 @@
 Not for: figures (`drlib.ui.sizing.figures`), which need plotly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from drlib import formats

@@ -5,8 +5,6 @@ that falls short may only show a busy machine, so it is unknown and no failure.
 Not for: the arithmetic (`rules.sizing`).
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Sequence
 from pathlib import Path

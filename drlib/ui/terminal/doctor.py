@@ -5,8 +5,6 @@ check the first few are shown and the rest counted. A fix has its own line, and 
 markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final

@@ -4,8 +4,6 @@ Rules: the mode comes first; a step that changes nothing says so; steps that des
 are marked; an entity that does not exist is shown so. Text from outside never becomes markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -4,8 +4,6 @@ Rules: at most four times a second; text and HTML, so that an executed notebook 
 draws nothing. Not for: terminals, which `views.terminal` has.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from html import escape

@@ -3,8 +3,6 @@
 Rules: field names and types are a public interface; the fields here are complete.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Rules: the same output once and with `--watch`; the greatest lag comes first, an
 Unknown is written as unknown. Sizes are estimates and say so. Text from outside never becomes markup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 
