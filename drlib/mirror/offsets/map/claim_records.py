@@ -14,13 +14,12 @@ from drlib.mirror.offsets.map.segments import MapContradiction
 class Line:
     """A piecewise linear function from record number to offset: value + (q - start) from each start on."""
 
-    __slots__ = ("_cursor", "_starts", "_values", "_what")
+    __slots__ = ("_starts", "_values", "_what")
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._starts = array("q")
         self._values = array("q")
-        self._cursor = 0  # index that `at` used last: acknowledgements only move forward
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -47,14 +46,10 @@ class Line:
 
     def at(self, q: int) -> tuple[int, int]:
         """The offset of record `q`, and how many records from `q` on are contiguous. Raises `MapContradiction`."""
-        starts, index = self._starts, self._cursor
-        if index + 1 < len(starts) and starts[index] <= q and starts[index + 1] <= q:
-            index += 1
-        if index >= len(starts) or q < starts[index] or (index + 1 < len(starts) and starts[index + 1] <= q):
-            index = bisect_right(starts, q) - 1
-            if index < 0:
-                raise MapContradiction(f"record {q} was acknowledged, its {self._what} is not in the journal")
-        self._cursor = index
+        starts = self._starts
+        index = bisect_right(starts, q) - 1
+        if index < 0:
+            raise MapContradiction(f"record {q} was acknowledged, its {self._what} is not in the journal")
         more = starts[index + 1] - q if index + 1 < len(starts) else 1 << 62
         return self._values[index] + q - starts[index], more
 
