@@ -131,11 +131,12 @@ def recover(
                 f"where {q % SEQUENCE_MODULUS} was due and {missing} offsets are missing"
             )
         q += ahead
-        if base != expected(q):
-            if base < expected(q):
-                raise RecoveryContradiction(
-                    f"record {q} of {claim} is at target offset {base}, the journal placed it at {expected(q)}"
-                )
+        due = expected(q)
+        if base < due:
+            raise RecoveryContradiction(
+                f"record {q} of {claim} is at target offset {base}, the journal placed it at {due}"
+            )
+        if base > due:
             added.append(Placement(placements[0].partition, claim, q, base))
             known[q] = base
             starts = sorted(known)

@@ -178,6 +178,7 @@ def test_decode_unknown_kind_is_kept() -> None:
     assert isinstance(entry, Unknown)
     assert entry.kind == 200
     assert (entry.key(), entry.value()) == (b"\x01\xc8abc", b"\x07xyz")
+    assert decode(b"\x01\xc8", b"\x01") == Unknown(b"\x01\xc8", b"\x01")
 
 
 RUN = Run(P, C, 5, 258)

@@ -21,6 +21,11 @@ def test_lane_of_is_pinned() -> None:
     assert lane_of("größe", 2, 5) == (zlib.crc32("größe".encode()) + 2) % 5
 
 
+def test_assign_is_pinned() -> None:
+    # Workers of two releases in one group have to agree.
+    assert assign(8, ["a", "b", "c"]) == {"a": (0, 1, 4), "b": (2, 3), "c": (5, 6, 7)}
+
+
 @given(st.text(), st.integers(1, 64))
 def test_lane_of_consecutive_partitions_cycle_through_lanes(topic: str, lanes: int) -> None:
     assert sorted(lane_of(topic, p, lanes) for p in range(lanes)) == list(range(lanes))

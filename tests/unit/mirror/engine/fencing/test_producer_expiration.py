@@ -33,7 +33,12 @@ def test_expiry_from_config_missing_values_are_kafkas_defaults() -> None:
     }
     assert Expiry.from_config(reported) == Expiry(2000, 500, 7 * DAY_MS)
     assert (DEFAULT.interval_ms, DEFAULT.idle_ms, DEFAULT.keep_alive_ms) == (300_000, 5_000, HOUR_MS)
-    assert Expiry(2000, 500, 5000).keep_alive_ms == 500
+    assert Expiry.from_config({"producer.id.expiration.ms": "-1"}) == DEFAULT
+    for producer_ms, transactional_ms, keep_alive_ms in ((2000, 5000, 500), (5000, 2000, 500), (200, 200, 100)):
+        assert Expiry(producer_ms, 500, transactional_ms).keep_alive_ms == keep_alive_ms
+    for check_interval_ms, interval_ms, idle_ms in ((1, 1, 1), (150, 75, 75), (400, 200, 100), (24_000, 12_000, 200)):
+        expiry = Expiry(DAY_MS, check_interval_ms)
+        assert (expiry.interval_ms, expiry.idle_ms) == (interval_ms, idle_ms)
 
 
 def test_markers_recent_records_need_none() -> None:
@@ -48,6 +53,7 @@ def test_markers_recent_records_need_none() -> None:
 def test_due_before_batch_after_half_the_expiration_only() -> None:
     last = LastAppend(NOW, NOW)
     assert not due_when_idle(last, DEFAULT, NOW + 30 * DAY_MS)
+    assert not due_before_batch(last, DEFAULT, NOW + DAY_MS // 2)
     assert due_before_batch(last, DEFAULT, NOW + DAY_MS // 2 + 1)
     assert not fence_may_have_expired(last, DEFAULT, NOW + DAY_MS - 1)
     assert fence_may_have_expired(last, DEFAULT, NOW + DAY_MS)

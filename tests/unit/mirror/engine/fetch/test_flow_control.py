@@ -64,3 +64,38 @@ def test_window_fast_link_outgrows_its_start_quickly() -> None:
     window = InFlightWindow(least=16 << 20, most=80 << 20)
     run(window, bandwidth=500e6, delay_s=0.0005, piece=128 << 10, seconds=0.02)
     assert window.size >= 16 << 20
+
+
+def test_window_before_the_first_measurement_is_its_start() -> None:
+    window = InFlightWindow(least=16 << 20, most=80 << 20)
+    assert (window.rate, window.round_trip_s, window.in_transit, window.size) == (0.0, 0.0, 0, 256 << 10)
+    window.sent(0.0, (256 << 10) - 1)
+    assert window.open
+    window.sent(0.0, 1)
+    assert not window.open
+
+
+def test_window_is_least_and_two_round_trips_within_most_and_patience() -> None:
+    window = InFlightWindow(least=1000, most=1 << 40, start=10)
+    window.answered(window.sent(0.0, 100), 0.0, 100)
+    assert window.rate == 0.0  # no time passed: that is no measurement
+    window.answered(window.sent(1.0, 100), 3.0, 2000)
+    assert (window.rate, window.outstanding, window.delivered) == (1000.0, 0, 2100)
+    window.measured(0.5)
+    assert (window.in_transit, window.size) == (1000, 2000)
+    window.measured(0.25)
+    assert window.size == 1500
+    slow = InFlightWindow(least=1 << 30, most=1 << 40, start=10)
+    slow.answered(slow.sent(0.0, 1), 1.0, 1000)
+    assert slow.size == 4000  # what the link moves in four seconds
+
+
+def test_window_remembers_the_best_rate_of_ten_seconds_and_the_best_of_five_round_trips() -> None:
+    window = InFlightWindow(least=1, most=1 << 40)
+    window.answered(window.sent(0.0, 1), 1.0, 500)
+    for end, rate in ((11.0, 500.0), (11.5, 100.0)):
+        window.answered(window.sent(end - 1, 1), end, 100)
+        assert window.rate == rate
+    for trip, least in ((0.1, 0.1), *[(0.5, 0.1)] * 4, (0.5, 0.5)):
+        window.measured(trip)
+        assert window.round_trip_s == least

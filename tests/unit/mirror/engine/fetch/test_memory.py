@@ -45,6 +45,19 @@ def test_when_freed_calls_each_callback_once() -> None:
     assert calls == ["room"]
 
 
+def test_memory_at_its_limit_has_no_room() -> None:
+    memory = Memory(100)
+    calls: list[str] = []
+    some = memory.reserve(99)
+    assert memory.has_room()
+    memory.when_freed(lambda: calls.append("room"))
+    some.resize(99)
+    assert calls == []  # nothing was released
+    some.resize(100)
+    assert not memory.has_room()
+    assert Memory().limit == 128 << 20
+
+
 def test_reserve_more_outlives_the_first_reservation() -> None:
     memory = Memory(100)
     share = memory.share("lane")
@@ -96,6 +109,7 @@ def test_share_closed_by_a_fault_is_no_leak() -> None:
 
 def test_data_share_subtracts_reserved_and_refuses_too_little() -> None:
     assert data_share(256 << 20) == 128 << 20
+    assert data_share(160 << 20) == 32 << 20
     assert data_share(1 << 30) == (1 << 30) - (128 << 20)
     with pytest.raises(UsageError, match="at least 160MiB"):
         data_share(100 << 20)

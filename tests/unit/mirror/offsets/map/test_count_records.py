@@ -72,6 +72,10 @@ class TestLiteralTails:
         assert run([ours(11, 2, 10), control(13, 9, 4)], 14, ack=ack) == found(12, 13)
         assert run([control(11, 9, 4)], 12, ack=ack) == found(10, 11)
 
+    def test_recover_batch_that_ends_below_the_last_acknowledged_record_may_be_of_others(self) -> None:
+        tail = [other(8, 2), ours(11, 2, 10), control(13, 9, 4)]
+        assert run(tail, 14, ack=Ack(P, C, 10, 11)) == found(12, 13)
+
     def test_recover_own_marker_shifts_the_placement(self) -> None:
         tail = [ours(1, 2, 0), control(3), ours(4, 2, 2), ours(6, 1, 4)]
         assert run(tail, 7) == found(5, 7, placed=((2, 4),))
@@ -155,12 +159,13 @@ class TestLiteralTails:
             ([ours(1, 2, 0), ours(3, 1, 3)], "has sequence 3 where 2 was due"),
             ([ours(3, 1, 3)], "2 offsets are missing"),
             ([ours(1, 2, MODULUS - 1)], "where 0 was due"),
+            ([ours(1 + MODULUS, 1, 0)], "0 was due and 2147483648 offsets are missing"),  # none were ours, or all
             ([ours(1, 2, 0), ours(5, 2, 0)], "sequence 0 where 2 was due and 2 offsets are missing"),
         ],
     )
     def test_recover_impossible_sequence_is_a_contradiction(self, tail: list[TailBatch], says: str) -> None:
         with pytest.raises(RecoveryContradiction, match=says):
-            run(tail, 20)
+            run(tail, 20 + MODULUS)
 
     def test_recover_record_below_its_placement_is_a_contradiction(self) -> None:
         with pytest.raises(RecoveryContradiction, match=r"record 2 .* is at target offset 3, .* at 9"):
