@@ -7,14 +7,16 @@ mutant runs in a fork in which the code of the changed functions is exchanged, a
 Of what is outside functions, plain constants are exchanged, in every module that holds them, against the tests that call the
 module; the rest (defaults, class bodies, tables of objects) cannot be exchanged in a loaded module, and functions that no test
 calls may be called while tests are collected: they are untried. `__main__` tries these, and constants that are alive, in a
-process that imports the mutated module from the start, on the test files with a call (`file MODULE PATH`). A function whose
-results are kept (`functools.cache`) may be called by more tests than are noted.
+process that imports the mutated module from the start, on the test files with a call (`file MODULE PATH`). Caches are emptied
+before each test of the first pass and before each fork.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import gc
+import inspect
 import os
 import resource
 import signal
@@ -33,10 +35,12 @@ from mutants.mutate import Mutant, mutants
 from mutants.select import source, tests_of
 
 OPTIONS = (
-    *("-x", "-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=50"),
+    *("-x", "-q", "-s", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"),
+    "--timeout=0",  # a fork has limits of its own
     *("-W", "ignore:Module already imported", "--hypothesis-profile=mutants"),
 )
 NOTED = "__called__"
+_Cache = type(functools.cache(lambda: None))
 OPTIMIZED = 1  # a function's code; without it: a module's or a class's body (inspect.CO_OPTIMIZED)
 EXAMPLES = 40
 CPU_LIMIT_S = 2  # and twice what the tests take on the unchanged module: a mutant that loops is killed by it
@@ -91,6 +95,7 @@ class Target:
         self._index = {_place(code): i for i, code in enumerate(self.original)}
 
     def add(self, function: FunctionType) -> None:
+        """Add a function of this module as it is loaded, perhaps one of several with the same code."""
         index = self._index.get(_place(function.__code__))
         if index is not None:
             self.functions[index].append(function)
@@ -133,6 +138,7 @@ class Session:
     def __init__(self, targets: Sequence[Target], todo: Sequence[tuple[Target, Mutant]], results: int) -> None:
         self._targets, self._todo, self._results = targets, todo, results
         self._took_s: dict[pytest.Item, float] = {}
+        self._caches: list[functools._lru_cache_wrapper[object]] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -151,10 +157,15 @@ class Session:
                 running = self._unfinished(running)
             tests = sorted(change.tests, key=lambda item: self._took_s[item])
             cpu_s = CPU_LIMIT_S + int(2 * sum(self._took_s[item] for item in tests))
+            self._empty_caches()
             running.append((mutant, change, Fork(partial(_failed, session, tests, change.make), cpu_s)))
         while running:
             running = self._unfinished(running)
         return True
+
+    def _empty_caches(self) -> None:
+        for cache in self._caches:
+            cache.cache_clear()
 
     def _report(self, line: str) -> None:
         os.write(self._results, f"{line}\n".encode())
@@ -176,11 +187,16 @@ class Session:
         for candidate in gc.get_objects():
             if type(candidate) is FunctionType and candidate.__code__.co_filename in by_path:
                 by_path[candidate.__code__.co_filename].add(candidate)
+            elif isinstance(candidate, _Cache):
+                wrapped = getattr(inspect.unwrap(candidate), "__code__", None)
+                if wrapped is not None and wrapped.co_filename in by_path:
+                    self._caches.append(candidate)
         noted: set[tuple[Target, int]] = set()
         for target in self._targets:
             target.note_calls(noted)
         for item in session.items:
             noted.clear()
+            self._empty_caches()
             begun = time.process_time()
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             if session.testsfailed:

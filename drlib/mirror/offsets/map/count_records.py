@@ -44,10 +44,6 @@ class TailBatch:
     base_sequence: int
     control: bool
 
-    @property
-    def span(self) -> int:
-        return self.last_offset - self.base_offset + 1
-
 
 @dataclass(frozen=True, slots=True)
 class ForeignRange:

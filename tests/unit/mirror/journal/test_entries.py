@@ -245,13 +245,13 @@ def test_decode_changed_bytes_are_another_entry_or_corrupt(entry: Entry, data: s
 def test_valid_entries_remirrored_voids_earlier_ones() -> None:
     other = SourcePartition(OTHER, 0)
     journal: list[Entry] = [
-        Run(P, C, 0, 1),
         Run(other, C, 0, 1),
+        Run(P, C, 0, 1),
         Ack(P, C, 5, 6),
         Remirrored("A.t", OTHER, 1),
         Placement(P, ClaimId(4000, 8), 0, 1),
         TopicNames(TOPIC, "t", "A.t", OTHER),  # compaction keeps the newest names only, behind what they void
         TopicNames(OTHER, "u", "A.u", OTHER),
     ]
-    assert valid_entries(journal) == [journal[1], *journal[3:]]
+    assert valid_entries(journal) == [journal[0], *journal[3:]]
     assert valid_entries(journal[:3]) == journal[:3]
