@@ -172,6 +172,10 @@ def test_entry_key_unique_for_lasting_facts() -> None:
     assert len({fact.key() for fact in facts}) == len(facts)
 
 
+def test_entry_has_no_dict_of_its_own() -> None:
+    assert not hasattr(Run(P, C, 0, 0), "__dict__")  # a map holds millions while it is loaded
+
+
 def test_decode_unknown_kind_is_kept() -> None:
     entry = decode(b"\x01\xc8abc", b"\x07xyz")
     assert entry == Unknown(b"\x01\xc8abc", b"\x07xyz")

@@ -26,6 +26,7 @@ def test_taken_back_epochs_beyond_the_position() -> None:
     entries: list[Entry] = [SourceEpoch(P, 4, 0), SourceEpoch(P, 5, 100)]
     back = taken_back(P, epochs_read(entries)[P], 95)
     assert back == [SourceEpoch(P, 5, NEVER)]
+    assert back[0].value() == bytes.fromhex("01 7fffffffffffffff"), "journals of earlier versions have it"
     read = epochs_read([*entries, *back, SourceEpoch(P, 6, 105)])[P]
     assert [epoch_below(read, at) for at in (103, 105, 106)] == [4, 4, 6]
     assert taken_back(P, read, 200) == []

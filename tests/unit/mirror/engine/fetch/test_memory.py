@@ -47,14 +47,17 @@ def test_when_freed_calls_each_callback_once() -> None:
 
 def test_memory_at_its_limit_has_no_room() -> None:
     memory = Memory(100)
+    share, other = memory.share("lane 0"), memory.share("lane 1")
     calls: list[str] = []
-    some = memory.reserve(99)
-    assert memory.has_room()
-    memory.when_freed(lambda: calls.append("room"))
-    some.resize(99)
+    one, rest = other.reserve(50), share.reserve(49)
+    assert share.has_room()
+    share.when_freed(lambda: calls.append("room"))
+    rest.resize(49)
     assert calls == []  # nothing was released
-    some.resize(100)
-    assert not memory.has_room()
+    rest.resize(50)
+    assert not share.has_room()
+    one.resize(49)
+    assert calls == ["room"]
     assert Memory().limit == 128 << 20
 
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_histories import History, P, built, histories
 
-from drlib.mirror.journal.entries import Chunk, ClaimId, Entry, Folded, Placement, Run, Sealed, Takeover, Unsure, decode
+from drlib.mirror.journal.entries import (
+    Chunk,
+    ClaimId,
+    Covered,
+    Entry,
+    Folded,
+    Placement,
+    Run,
+    Sealed,
+    Takeover,
+    Unsure,
+    decode,
+)
+from drlib.mirror.offsets.map import fold_claims
 from drlib.mirror.offsets.map.fold_claims import fold, unfold
 from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.model import Segment
 
 C = ClaimId(7, 0)
 
@@ -83,6 +98,54 @@ def test_unfold_puts_takeovers_before_chunks() -> None:
     assert list(folded.segments()) == list(whole.segments())
     assert [folded.forward(g) for g in range(200)] == [whole.forward(g) for g in range(200)]
     assert [folded.backward(t) for t in range(110)] == [whole.backward(t) for t in range(110)]
+
+
+def test_fold_takes_every_claim_but_the_newest_from_the_size_given_on() -> None:
+    journal = many(4, 2)
+    assert fold(journal, 13).entries == ()
+    found = fold(journal, 12)
+    assert set(found.forget) == {e.key() for e in journal if getattr(e, "claim", None) != ClaimId(7, 3)}
+    assert found.entries[-1] == Folded(P, 1, (ClaimId(7, 2),))
+    assert isinstance(found.entries[0], Chunk)
+    assert found.entries[0].number == 0
+    assert fold(many(2, 2), 4).entries[-1] == Folded(P, 1, (ClaimId(7, 0),))
+
+
+def test_fold_numbers_chunks_on_from_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_claims, "SEGMENTS_PER_CHUNK", 1)
+    first = fold(many(2, 2), 1)
+    again = fold([*first.entries, *many(3, 2)], 1)
+    for found, numbers in ((first, [0, 1]), (again, [2, 3])):
+        assert [e.number for e in found.entries if isinstance(e, Chunk)] == numbers
+    assert again.entries[-1] == Folded(P, 4, (ClaimId(7, 1),))
+
+
+def test_unfold_ignores_chunks_without_their_folded_and_entries_with_it() -> None:
+    other = ClaimId(8, 0)
+    chunks = [Chunk(P, n, (Segment(n * 10, n * 10, 5),)) for n in range(2)]
+    folded = Folded(P, 1, (ClaimId(7, 1), other))
+    old = [Run(P, ClaimId(7, 0), 0, 0), Run(P, ClaimId(7, 1), 0, 5), Run(P, other, 0, 6)]
+    new = [Run(P, ClaimId(7, 2), 0, 9), Run(P, ClaimId(8, 1), 0, 9), Run(P, ClaimId(9, 0), 0, 9)]
+    assert unfold([*chunks, folded, *old, *new]) == [chunks[0], *new]
+    assert unfold([*chunks, *old]) == old
+
+
+def test_fold_needs_a_seal_of_every_old_claim_with_a_promise() -> None:
+    sealed, newest = many(2, 2)[:4], ClaimId(7, 9)
+    unsealed = [Placement(P, ClaimId(7, 1), 0, 9), Run(P, ClaimId(7, 1), 0, 9)]
+    after = [Placement(P, newest, 0, 20), Run(P, newest, 0, 20)]
+    assert fold([*sealed, *unsealed, *after], 1).entries == ()
+    assert fold([*sealed, unsealed[0], *after], 1).entries != ()  # placed and never promised: nothing was sent
+    assert fold([*sealed, *unsealed, Sealed(P, ClaimId(7, 1), 0, True), *after], 1).entries != ()
+
+
+def test_fold_keeps_the_first_promise_where_nothing_else_says_where_mirroring_began() -> None:
+    empty = [Placement(P, C, 0, 1), Run(P, C, 0, 10), Sealed(P, C, 0, True), Placement(P, ClaimId(7, 1), 0, 2)]
+    assert fold(empty, 1).entries == ()
+    for known in (Covered(P, 10), Takeover(P, 10, 1, -1, 0, 1, ())):
+        assert fold([*empty, known], 1).entries == (Folded(P, 0, (C,)),)
+    before = Folded(P, 1, (ClaimId(6, 0),))
+    assert fold([Chunk(P, 0, (Segment(0, 0, 1),)), before, *empty], 1).entries == (Folded(P, 1, (ClaimId(6, 0), C)),)
 
 
 def test_fold_leaves_small_and_unsure_journals() -> None:

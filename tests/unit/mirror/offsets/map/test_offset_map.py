@@ -59,7 +59,7 @@ class TestSegments:
         assert offsets.forward(11) == Translation(1, BEHIND, 1)
         assert offsets.forward(9) == Translation(1, NEVER)
         assert (offsets.promised(C1), offsets.acknowledged(C1)) == (0, 0)
-        assert built(Placement(P, C1, 0, 1)).promised(C1) == 0
+        assert built(Placement(P, C1, 0, 1)).promised(C1) == offsets.acknowledged(C2) == 0
 
     def test_runs_are_composed_with_placements(self) -> None:
         offsets = built(*TWO_RUNS)

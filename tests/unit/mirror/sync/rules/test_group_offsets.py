@@ -172,6 +172,10 @@ def test_finding_detail_long_list_is_cut() -> None:
     (finding,) = decide(GroupState.ABSENT, many, {}, dict.fromkeys(many, 3), None).findings
     assert finding.name == "GroupPastEnd"
     assert finding.detail.endswith("and 2 more")
+    three = dict(list(many.items())[:3])
+    (finding,) = decide(GroupState.ABSENT, three, {}, dict.fromkeys(many, 3), None).findings
+    assert finding.detail.count(";") == 2
+    assert "more" not in finding.detail
 
 
 steps = st.lists(
