@@ -98,8 +98,7 @@ class PartitionMap:
 
     def cover(self, source_offset: int) -> None:
         """Note that all data of the source below `source_offset` is on the target."""
-        if self._covered is None or source_offset > self._covered:
-            self._covered = source_offset
+        self._covered = source_offset if self._covered is None else max(source_offset, self._covered)
 
     def _claim(self, claim: ClaimId) -> ClaimRecords:
         state = self._claims.get(claim)
@@ -218,10 +217,9 @@ class PartitionMap:
             while at < end:
                 following = self._segments.next_source(at)
                 stop = end if following is None else min(following, end)
-                if at < stop and stretches and stretches[-1][1] == at:
-                    stretches[-1] = (stretches[-1][0], stop)
-                elif at < stop:
-                    stretches.append((at, stop))
+                if at < stop:
+                    begin = stretches.pop()[0] if stretches and stretches[-1][1] == at else at
+                    stretches.append((begin, stop))
                 at = stop
                 if following is not None and stop == following < end:
                     segment = self._segments.find_source(following)

@@ -53,8 +53,6 @@ def failback_position(
         resume = max(source_end, offsets.position or 0, settled, previously_read, source_log_start)
         return FailbackPosition(Translation(resume, TranslationKind.EXACT))
     if settled > source_end and translation.kind in (TranslationKind.EXACT, TranslationKind.BOUNDED):
-        read_again = settled - source_end
-        if translation.kind is TranslationKind.BOUNDED:
-            read_again += translation.records
+        read_again = settled - source_end + translation.records
         return FailbackPosition(Translation(translation.offset, TranslationKind.BOUNDED, read_again), unread)
     return FailbackPosition(translation, unread)

@@ -119,10 +119,10 @@ def decide_position(
         return SyncDecision.PAST_END
     if committed is None:
         return SyncDecision.FIRST
-    if offset == committed:
-        return SyncDecision.KEEP
     if offset > committed:
         return SyncDecision.RAISE
+    if offset == committed:
+        return SyncDecision.KEEP
     ours = written is not None and written.target == committed
     return SyncDecision.LOWER if ours and written is not None and wanted.source < written.source else SyncDecision.AHEAD
 

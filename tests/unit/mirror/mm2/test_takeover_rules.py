@@ -233,8 +233,9 @@ def test_map_own_records_after_takeover_are_exact_both_ways() -> None:
     taken = Takeover(KEY, 1000, 800, 990, 0, 1, ((500, 400), (900, 760)))
     assert decode(taken.key(), taken.value()) == taken
     offsets = PartitionMap()
-    for entry in (taken, Placement(KEY, CLAIM, 0, 801)):
-        offsets.apply(entry)
+    offsets.apply(taken)
+    assert offsets.backward(800) == Translation(1000, TranslationKind.EXACT)
+    offsets.apply(Placement(KEY, CLAIM, 0, 801))
     assert offsets.position == 1000
     assert offsets.forward(1000) == Translation(801, TranslationKind.EXACT)
     assert offsets.forward(1004) == Translation(801, TranslationKind.BEHIND, 4)
@@ -245,6 +246,7 @@ def test_map_own_records_after_takeover_are_exact_both_ways() -> None:
     assert offsets.forward(1005) == Translation(804, TranslationKind.EXACT)
     assert offsets.forward(950) == Translation(761, TranslationKind.BOUNDED, 39)
     assert offsets.forward(950, target_log_start=780) == Translation(780, TranslationKind.BOUNDED, 20)
+    assert offsets.forward(950, target_log_start=800) == Translation(800, TranslationKind.BOUNDED, 0)
     assert offsets.backward(800) == Translation(1002, TranslationKind.EXACT)
     assert offsets.backward(780) == Translation(901, TranslationKind.BOUNDED, 99)
 

@@ -44,6 +44,7 @@ def test_expiry_from_config_missing_values_are_kafkas_defaults() -> None:
 def test_markers_recent_records_need_none() -> None:
     last = LastAppend(NOW, NOW)
     last.batch(NOW + 1000, NOW + 1000)
+    assert idle_due_ms(last, DEFAULT) == NOW + 1000 + DAY_MS // 2 + 1
     for later in (0, HOUR_MS, 11 * HOUR_MS):
         assert not due_before_batch(last, DEFAULT, NOW + later)
         assert not due_when_idle(last, DEFAULT, NOW + later)

@@ -56,6 +56,9 @@ def test_memory_at_its_limit_has_no_room() -> None:
     assert calls == []  # nothing was released
     rest.resize(50)
     assert not share.has_room()
+    one.resize(51)
+    one.resize(50)
+    assert calls == []  # that made no room
     one.resize(49)
     assert calls == ["room"]
     assert Memory().limit == 128 << 20

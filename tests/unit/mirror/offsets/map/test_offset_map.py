@@ -159,6 +159,28 @@ class TestSegments:
             segments[2]
 
 
+class TestAbsent:
+    def test_absent_loss_past_the_log_end_is_cut_there(self) -> None:
+        assert built(*TWO_RUNS, SourceLoss(P, 18, 30, 0)).absent(10, 25) == ((18, 25),)
+
+    def test_absent_losses_between_mirrored_records_are_apart(self) -> None:
+        offsets = built(*TWO_RUNS[:2], Run(P, C1, 5, 30), Ack(P, C1, 7, 8), SourceLoss(P, 15, 18, 0))
+        offsets.apply(SourceLoss(P, 20, 25, 0))
+        assert offsets.absent(10, 32) == ((15, 18), (20, 25))
+        offsets.apply(SourceLoss(P, 18, 21, 0))
+        assert offsets.absent(10, 32) == ((15, 25),)
+
+    def test_absent_loss_holds_only_what_is_not_mirrored(self) -> None:
+        assert built(*TWO_RUNS, SourceLoss(P, 12, 17, 0)).absent(10, 18) == ((15, 16),)
+
+    def test_position_without_an_acknowledged_record_is_the_first_promise(self) -> None:
+        promises = (Placement(P, C1, 0, 1), Run(P, C1, 0, 10), Placement(P, C2, 0, 3), Run(P, C2, 0, 12))
+        assert built(*promises).position == built(*promises[2:], *promises[:2]).position == 10
+
+    def test_cover_never_goes_back(self) -> None:
+        assert built(Covered(P, 20), Covered(P, 15)).covered == 20
+
+
 class TestForward:
     def test_position_inside_a_run(self) -> None:
         offsets = built(*TWO_RUNS)
@@ -233,6 +255,11 @@ class TestForward:
             assert offsets.forward(position) == Translation(3, UNKNOWN)
         assert offsets.backward(3) == exact(12)
         assert offsets.backward(4) == Translation(12, UNKNOWN)
+
+    def test_truncations_diverge_from_the_lowest_on(self) -> None:
+        later, earlier = SourceTruncated(P, 16, 18, 0), SourceTruncated(P, 14, 18, 0)
+        assert built(*TWO_RUNS, later, earlier).diverged == built(*TWO_RUNS, earlier, later).diverged == 14
+        assert built(SourceTruncated(P, 5, 9, 0)).backward(1).kind is UNKNOWN
 
     def test_position_after_an_open_park(self) -> None:
         offsets = built(*TWO_RUNS, Parked(P, 18, "too large", 0))
@@ -320,6 +347,12 @@ class TestUnsure:
         offsets.ack(C2, 5)
         assert {offsets.forward(g) for g in (9, 10, 11)} == {Translation(1, UNKNOWN)}
         assert offsets.forward(12) == exact(6)
+
+    def test_uncertain_claim_without_records_or_doubt_leaves_all_certain(self) -> None:
+        assert built(*TWO_RUNS, Unsure(P, C2, 0, 5, 0)).doubtful == 0
+        settled = built(*TWO_RUNS[:3], Ack(P, C1, 5, 6), Unsure(P, C1, 5, 5, 0), Placement(P, C2, 0, 9))
+        assert settled.doubtful == 0
+        assert settled.backward(7) == exact(15)
 
     def test_log_start_keeps_uncertain_positions_unknown(self) -> None:
         assert built(*self.FOUND).forward(15, target_log_start=9) == Translation(9, UNKNOWN)

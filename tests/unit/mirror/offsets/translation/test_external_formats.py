@@ -38,6 +38,10 @@ def test_render_rows_keeps_extra_fields() -> None:
     (row,) = json.loads(render(external, [answer(external.positions[0].partition, 42, 57)], OffsetsForm.ROWS))
     assert (row["job"], row["topic"], row["partition"], row["offset"]) == ("billing", "LEFT.orders", 1, 57)
     assert (row["kind"], row["source_topic"], row["source_offset"]) == ("exact", "orders", 42)
+    rendered = render(external, [answer(external.positions[0].partition, 42, 57)], OffsetsForm.ROWS)
+    assert rendered.startswith('[\n  {\n    "topic": "LEFT.orders",\n')
+    with pytest.raises(ValueError, match="shorter"):
+        render(external, [], OffsetsForm.ROWS)
     again = parse(json.dumps([row]), "file")  # rendered rows are valid input
     assert again.positions[0].partition == TopicPartition("LEFT.orders", 1)
 
@@ -80,7 +84,8 @@ def test_render_two_positions_in_one_partition_in_spark_form_is_refused() -> Non
     ],
 )
 def test_skips_no_record_by_translation_kind(kind: TranslationKind, skips_none: bool) -> None:
-    assert skips_no_record([answer(TopicPartition("o", 0), 1, 1, kind, 1)]) is skips_none
+    exact, other = (answer(TopicPartition("o", 0), 1, 1, k, 1) for k in (TranslationKind.EXACT, kind))
+    assert skips_no_record([other]) is skips_no_record([exact, other]) is skips_none
 
 
 @pytest.mark.parametrize(
@@ -136,6 +141,14 @@ def test_read_offsets_planned_batch_and_state_are_in_notices(tmp_path: Path) -> 
     assert [
         word in " ".join(external.notices) for word in ("batch 2 was planned", "its 3 offsets", "2 other", "state")
     ] == [True] * 4
+
+
+def test_read_offsets_planned_batch_without_records_and_sources_of_other_formats(tmp_path: Path) -> None:
+    committed, planned = log('{"o":{"0":5,"1":9}}', '{"a":{"0":1},"b":5}', "{}"), log('{"o":{"0":5,"1":8,"2":4}}')
+    external = read_offsets(checkpoint(tmp_path, {1: committed, 2: planned}, [1]))
+    assert [one.offset for one in external.positions] == [5, 9]
+    assert external.notices[0].startswith("2 other source(s)")
+    assert "which of its 0 offsets" in external.notices[1]
 
 
 def test_read_offsets_malformed_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -42,11 +42,12 @@ def test_failback_position_mirror_partly_read_resumes_at_its_record(position: in
     assert failback_position(offsets, position, previously_read=22) == FailbackPosition(
         Translation(offset, EXACT), unread
     )
+    assert failback_position(offsets, position, settled=18).translation == Translation(offset, EXACT)
     assert failback_position(offsets, position, settled=25) == FailbackPosition(Translation(offset, BOUNDED, 7), unread)
 
 
 def test_failback_position_nothing_mirrored_resumes_at_source_position() -> None:
-    assert failback_position(None, 0) == FailbackPosition(Translation(0, EXACT))
+    assert failback_position(None, 0) == FailbackPosition(Translation(0, EXACT), unread=0)
     assert failback_position(None, 0, settled=7, previously_read=5).translation == Translation(7, EXACT)
     assert failback_position(
         built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10)), 1, previously_read=12

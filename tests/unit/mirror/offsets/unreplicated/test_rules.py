@@ -28,6 +28,7 @@ from drlib.model import TopicPartition
     ("entries", "start", "end", "expected"),
     [
         ((), 3, 9, [(3, 9)]),  # nothing was mirrored
+        ((), 3, 3, []),  # and there was nothing
         (TWO_RUNS, 10, 18, []),  # all of it was
         (TWO_RUNS, 10, 25, [(18, 25)]),
         ((*TWO_RUNS, Covered(P, 20)), 10, 25, [(20, 25)]),  # 18 and 19 were read and held nothing
@@ -56,9 +57,15 @@ def test_unreplicated_diverged_history_has_none() -> None:
     offsets = built(*TWO_RUNS)
     assert tail.divergence(offsets, 18, True) == ""
     assert tail.divergence(offsets, 30, None) == ""  # one side no longer has the record: nothing speaks against it
+    assert tail.divergence(built(), 0, None) == ""  # nothing was mirrored
     assert "lost 3 of them" in tail.divergence(offsets, 15, None)
     assert "offset 17" in tail.divergence(offsets, 30, False)
     assert "offset 14" in tail.divergence(built(*TWO_RUNS, SourceTruncated(P, 14, 18, 0)), 30, True)
+
+
+def test_partition_without_unreplicated_records_counts_none() -> None:
+    nothing = tail.PartitionTail(TopicPartition("orders", 0), (), 18, 18)
+    assert nothing == Tally(nothing.partition).tail((), 18, 18, 0)
 
 
 def test_tally_unknown_to_the_journal_is_counted() -> None:
@@ -91,6 +98,7 @@ def test_tally_counts_all_and_shows_examples() -> None:
     assert sorted(tally.keys.values()) == [5, 6, 6, 7]
     assert tail.shown(b"\xff" + b"a" * 100).startswith("\\xffaaa")
     assert len(tail.shown(b"a" * 100)) == 63
+    assert tail.shown(b"a" * 60) == "a" * 60
 
 
 @pytest.mark.parametrize(

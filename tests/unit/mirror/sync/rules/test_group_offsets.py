@@ -94,6 +94,7 @@ def test_decide_empty_group_with_positions_is_observed_for_one_run() -> None:
 def test_decide_group_with_members_is_live_and_forgotten(state: GroupState) -> None:
     found = run(state, 50, {}, GroupMemory({P: 10}))
     assert (dict(found.writes), names(found), found.memory) == ({}, ["GroupLive"], None)
+    assert ("has members" in found.findings[0].detail) is (state is GroupState.ACTIVE)
 
 
 @pytest.mark.parametrize("moved", [{P: 60}, {P: 40}, {P: 50, Q: 3}])
@@ -102,7 +103,7 @@ def test_decide_moved_position_makes_group_live_until_unchanged_for_ten_runs(
 ) -> None:
     memory = GroupMemory({P: 50}, {P: Written(100, 50)})
     found = run(GroupState.EMPTY, 70, moved, memory)
-    for _ in range(UNCHANGED_RUNS - 1):
+    for _ in range(9):
         assert (dict(found.writes), names(found)) == ({}, ["GroupLive"])
         found = run(GroupState.EMPTY, 70, moved, found.memory)
     assert names(found) == ["GroupLive"]
@@ -153,6 +154,23 @@ def test_decide_write_with_lost_answer_counts_as_written_if_made() -> None:
     assert (refused.writes[P].offset, names(refused)) == (50, [])
     theirs = run(GroupState.EMPTY, 50, {P: 45}, lost)
     assert (dict(theirs.writes), names(theirs)) == ({}, ["GroupLive"])
+
+
+def test_decide_position_that_was_not_written_here_is_not_remembered_as_written() -> None:
+    memory = GroupMemory({P: 55, Q: 7}, {P: Written(90, 50), Q: Written(9, 7)})
+    found = run(GroupState.EMPTY, 50, {P: 55, Q: 7}, memory)
+    assert names(found) == ["GroupAhead"]
+    assert "committed offset 55 is 5 ahead of 50" in found.findings[0].detail
+    for after in (found.memory, found.unwritten):
+        assert after is not None
+        assert after.written == {Q: Written(9, 7)}
+
+
+def test_decide_doubted_write_that_was_made_is_not_doubted_any_more() -> None:
+    doubted = {P: Written(100, 50), Q: Written(9, 7)}
+    found = run(GroupState.EMPTY, 50, {P: 50}, GroupMemory({}, doubted=doubted))
+    assert found.unwritten is not None
+    assert found.unwritten.doubted == {Q: Written(9, 7)}
 
 
 def test_decide_untranslated_partition_does_not_block_others() -> None:
