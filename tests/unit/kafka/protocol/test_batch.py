@@ -132,6 +132,18 @@ def test_aborted_filter_marker_ends_one_transaction_only() -> None:
     assert keep.keep(data, data_view), "the producer's next transaction is not aborted"
 
 
+def test_aborted_filter_transaction_begins_at_its_first_offset() -> None:
+    (data, data_view), (_, commit) = stored("committed")
+    one = data._replace(base_offset=5, last_offset_delta=0, producer_id=1000)
+    assert AbortedFilter([(1000, 6)]).keep(one, data_view)
+    keep = AbortedFilter([(1000, 5), (2000, 7)])
+    assert not keep.keep(one, data_view)
+    assert keep.keep(one._replace(producer_id=2000), data_view)
+    marker = stored("committed")[1][0]._replace(base_offset=6, last_offset_delta=0, producer_id=1000)
+    assert not keep.keep(marker, commit)
+    assert not keep.keep(one, data_view), "only an abort marker ends an aborted transaction"
+
+
 def test_rebuild_compacted_batch_has_no_gaps() -> None:
     header, view = next((h, v) for h, v in stored("compacted") if not h.contiguous)
     assert header.count < header.last_offset_delta + 1
@@ -245,6 +257,38 @@ def test_iter_batches_impossible_length_or_format_is_refused(length: int, magic:
     raw = struct.pack(">qiib", 0, length, -1, magic) + bytes(100)
     with pytest.raises(CorruptBatch):
         list(iter_batches(raw))
+
+
+def test_iter_batches_shortest_readable_beginning_is_checked() -> None:
+    beginning = struct.pack(">qiib", 0, -1, -1, 2)
+    assert list(iter_batches(beginning[:16])) == []
+    with pytest.raises(CorruptBatch, match="its length is -1"):
+        list(iter_batches(beginning))
+
+
+@pytest.mark.parametrize(
+    ("magic", "attributes", "log_append_time", "control", "transactional"),
+    [
+        (0, 0x38, False, False, False),
+        (1, 0x38, True, False, False),
+        (2, 0x08, True, False, False),
+        (2, 0x10, False, False, True),
+        (2, 0x20, False, True, False),
+        (2, 0x07, False, False, False),
+    ],
+)
+def test_header_attributes_are_those_of_the_format(
+    magic: int, attributes: int, log_append_time: bool, control: bool, transactional: bool
+) -> None:
+    header = stored("none")[0][0]._replace(magic=magic, attributes=attributes)
+    assert header.is_log_append_time is log_append_time
+    assert (header.is_control, header.is_transactional) == (control, transactional)
+
+
+def test_header_contiguous_means_a_record_at_every_offset() -> None:
+    header = stored("none")[0][0]
+    for count, delta, contiguous in ((3, 2, True), (2, 2, False), (1, 0, True), (0, -1, False)):
+        assert header._replace(count=count, last_offset_delta=delta).contiguous is contiguous
 
 
 @pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)])
