@@ -115,6 +115,29 @@ def test_control_type_of_control_batches() -> None:
     assert control_type(aborted[1][1]) is ControlType.ABORT
 
 
+@pytest.mark.parametrize("timestamp_delta", ["00", "7f", "ac02", "808001", "ff" * 9 + "01"])
+@pytest.mark.parametrize(("kind", "expected"), [(0, ControlType.ABORT), (1, ControlType.COMMIT), (2, None)])
+def test_control_type_follows_numbers_of_any_length(
+    timestamp_delta: str, kind: int, expected: ControlType | None
+) -> None:
+    record = bytes.fromhex("20" + "00" + timestamp_delta + "00" + "08") + struct.pack(">hh", 0, kind)
+    assert control_type(memoryview(bytes(61) + record)) is expected
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ("20" + "00" + "ff" * 10 + "01" + "00" + "08" + "00000000", "has no end"),
+        ("20" + "00" + "00" + "00" + "06" + "00000000", "its key has 3 bytes"),
+        ("20" + "00" + "00" + "00" + "08" + "000000", "ends early"),
+        ("20" + "00" + "80", "ends early"),
+    ],
+)
+def test_control_type_unreadable_record_is_corrupt_batch(record: str, why: str) -> None:
+    with pytest.raises(CorruptBatch, match=why):
+        control_type(memoryview(bytes(61) + bytes.fromhex(record)))
+
+
 def test_aborted_filter_drops_aborted_batches() -> None:
     for name in ("committed", "aborted"):
         batches = stored(name)
@@ -256,7 +279,39 @@ def test_iter_batches_cut_batch_is_left_out(cut: int) -> None:
 def test_iter_batches_impossible_length_or_format_is_refused(length: int, magic: int) -> None:
     raw = struct.pack(">qiib", 0, length, -1, magic) + bytes(100)
     with pytest.raises(CorruptBatch):
-        list(iter_batches(raw))
+        list(iter_batches(bytes(raw)))
+
+
+def test_iter_batches_emptied_batch_is_its_header_alone() -> None:
+    header, view = stored("none")[0]
+    emptied = bytearray(view[:61])
+    struct.pack_into(">i", emptied, 8, 61 - 12)
+    struct.pack_into(">i", emptied, 57, 0)
+    assert list(iter_batches(bytes(emptied[:60]))) == []
+    for after in (b"", bytes(view)):
+        found = [h for h, _ in iter_batches(bytes(emptied) + after)]
+        assert found[0] == header._replace(length=49, count=0)
+        assert found[1:] == ([header] if after else [])
+
+
+@pytest.mark.parametrize(("at", "layout", "claimed"), [(0, ">q", -1), (23, ">i", -1), (57, ">i", -1)])
+def test_iter_batches_negative_offset_or_count_is_refused(at: int, layout: str, claimed: int) -> None:
+    raw = bytearray(stored("none")[0][1])
+    struct.pack_into(layout, raw, at, claimed)
+    with pytest.raises(CorruptBatch, match="it claims"):
+        list(iter_batches(bytes(raw)))
+
+
+@pytest.mark.parametrize(("magic", "timestamp"), [(0, -1), (1, 1234)])
+def test_iter_batches_message_of_an_old_format_is_a_batch_of_one(magic: int, timestamp: int) -> None:
+    builder = LegacyRecordBatchBuilder(magic=magic, compression_type=0, batch_size=1000)
+    builder.append(0, 1234 if magic else None, None, None)
+    raw = bytes(builder.build())
+    for header, _ in iter_batches(raw + raw):
+        assert (header.base_offset, header.last_offset, header.count, header.length) == (0, 0, 1, len(raw) - 12)
+        assert (header.base_timestamp, header.max_timestamp, header.leader_epoch) == (timestamp, timestamp, -1)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
+    assert len(list(iter_batches(raw + raw))) == 2
 
 
 def test_iter_batches_shortest_readable_beginning_is_checked() -> None:
@@ -264,6 +319,8 @@ def test_iter_batches_shortest_readable_beginning_is_checked() -> None:
     assert list(iter_batches(beginning[:16])) == []
     with pytest.raises(CorruptBatch, match="its length is -1"):
         list(iter_batches(beginning))
+    with pytest.raises(CorruptBatch, match="its format is 3"):
+        list(iter_batches(struct.pack(">qiib", 0, 49, -1, 3)))
 
 
 @pytest.mark.parametrize(

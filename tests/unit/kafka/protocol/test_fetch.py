@@ -149,6 +149,7 @@ def test_fetch_encode_matches_kafka_python(
     )
     assert sorted((t.topic_id, p) for t in read.forgotten_topics_data for p in t.partitions) == sorted(left)
     assert read.rack_id == ""
+    assert all(p.log_start_offset == -1 for t in read.topics for p in t.partitions)  # a consumer has no log
     found = [
         FetchPartition(
             t.topic_id, p.partition, p.fetch_offset, p.partition_max_bytes, p.last_fetched_epoch, p.current_leader_epoch
@@ -170,7 +171,7 @@ fetched = st.builds(
     log_start_offset=int64,
     aborted=st.lists(st.tuples(int64, int64), max_size=3).map(tuple),
     diverging_epoch=st.none() | st.builds(DivergingEpoch, int32, int64),
-    current_leader=st.integers(0, 9),
+    current_leader=st.integers(-1, 9),
     preferred_read_replica=int32,
     records=st.binary(max_size=50).map(memoryview),
 )
@@ -181,7 +182,9 @@ def fetch_response(wanted: list[FetchedPartition], code: int) -> bytes:
     data = topic.PartitionData
     topics = []
     for w in wanted:
-        tagged = {"current_leader": data.LeaderIdAndEpoch(leader_id=w.current_leader, leader_epoch=1)}
+        tagged = {}
+        if w.current_leader >= 0:
+            tagged["current_leader"] = data.LeaderIdAndEpoch(leader_id=w.current_leader, leader_epoch=1)
         if w.diverging_epoch is not None:
             tagged["diverging_epoch"] = data.EpochEndOffset(
                 epoch=w.diverging_epoch.epoch, end_offset=w.diverging_epoch.end_offset
