@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drlib.clock import now_ms
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, TopicMetadata
 from drlib.kafka.protocol.error_codes import (
@@ -74,29 +74,34 @@ async def unavailable_mirrors(
     Source: Kafka's `Partition.appendRecordsToLeader` and `UnifiedLog.minInSyncReplicas`.
     """
     metadata = await target.metadata(sorted({p.topic for p in partitions}))
-    led = {p: found for p in partitions if (found := metadata.topics[p.topic].partitions.get(p.partition)) is not None}
-    shrunken = {p.topic for p, found in led.items() if found.leader >= 0 and len(found.isr) < len(found.replicas)}
+    found = {
+        p: state for p in partitions if (state := metadata.topics[p.topic].partitions.get(p.partition)) is not None
+    }
+    # A broker that died stays listed, as leader and in sync, until the controller misses it.
+    listed = {node for state in found.values() for node in (state.leader, *state.isr) if node >= 0}
+    silent = await _silent_brokers(target, listed)
+    in_sync = {p: [node for node in state.isr if node not in silent] for p, state in found.items()}
+    shrunken = {p.topic for p, state in found.items() if len(in_sync[p]) < len(state.replicas)}
     needed = await _topic_numbers(target, shrunken, "min.insync.replicas")
-    silent = await _silent_brokers(target, {found.leader for found in led.values() if found.leader >= 0})
     bad: dict[TopicPartition, MirrorUnavailable] = {}
-    for partition, found in led.items():
-        least = min(needed.get(partition.topic, 1), len(found.replicas))
-        if found.leader < 0:
+    for partition, state in found.items():
+        least = min(needed.get(partition.topic, 1), len(state.replicas))
+        if state.leader < 0:
             bad[partition] = MirrorUnavailable(str(partition), "it has no leader")
-        elif found.leader in silent:
-            bad[partition] = MirrorUnavailable(str(partition), f"its leader, broker {found.leader}, does not answer")
-        elif len(found.isr) < least:
-            why = f"{len(found.isr)} of its replicas are in sync, and min.insync.replicas is {least}"
+        elif state.leader in silent:
+            bad[partition] = MirrorUnavailable(str(partition), f"its leader, broker {state.leader}, does not answer")
+        elif len(in_sync[partition]) < least:
+            why = f"{len(in_sync[partition])} of its replicas are in sync, and min.insync.replicas is {least}"
             bad[partition] = MirrorUnavailable(str(partition), why)
     return bad
 
 
 async def _silent_brokers(target: ClusterClient, nodes: Collection[int]) -> set[int]:
-    """Brokers that do not answer: one that died is listed as a leader until the controller misses it."""
+    """Those of `nodes` (broker IDs) that do not answer within the client's time-out."""
 
     async def is_silent(node: int) -> bool:
         try:
-            await wait_for_response(target, node)  # within the client's own time-out
+            await wait_for_response(target, node)
         except (DrlibError, TimeoutError, OSError):
             return True
         return False
@@ -184,9 +189,18 @@ async def _topic_numbers(target: ClusterClient, topics: Collection[str], name: s
     """The value of one setting for each topic that may be described."""
     if not topics:
         return {}
-    connection = await target.connection(min(target.brokers), "control")
-    configs = await requests.topic_config(connection, sorted(topics), name)
-    return {topic: int(value) for topic, value in configs.items()}
+    unreachable: Unreachable | None = None
+    for node in sorted(target.brokers):  # any broker answers; the first may be down
+        try:
+            connection = await target.connection(node, "control")
+            configs = await requests.topic_config(connection, sorted(topics), name)
+        except Unreachable as error:
+            unreachable = error
+        else:
+            return {topic: int(value) for topic, value in configs.items()}
+    raise unreachable or Unreachable(
+        "no broker of the target is known", "its metadata names none", "Start its brokers."
+    )
 
 
 def _has_leader(topic: TopicMetadata, number: int) -> bool:
