@@ -57,10 +57,14 @@ class ParkedPartitions:
         """The command that ends a park by `event`; "" where it is not known."""
         return "" if self._remedy is None else self._remedy(event, entity)
 
+    def with_remedy(self, event: str, entity: str, reason: str) -> str:
+        """The reason with the command that ends a park by `event`, where the lane knows one."""
+        remedy = self.remedy(event, entity)
+        return f"{reason} {remedy}" if remedy and remedy not in reason else reason
+
     def park(self, stream: PartitionStream, offset: int, event: str, entity: str, reason: str) -> None:
         """Report that the partition is stopped at source offset `offset`."""
-        remedy = self.remedy(event, entity)
-        reason = f"{reason} {remedy}" if remedy and remedy not in reason else reason
+        reason = self.with_remedy(event, entity, reason)
         before = self._parked.get(stream.source)
         if before is not None and before.event != event:
             self._resolve(before)

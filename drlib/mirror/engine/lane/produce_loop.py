@@ -245,10 +245,11 @@ class ProduceLoop:
     def _park(self, stream: PartitionStream, reason: str, event: str, entity: str = "") -> None:
         offset = stream.mirrored
         self._pending_parks.pop(stream, None)
-        stream.park(reason)
+        entity = entity or str(stream.source)
+        stream.park(self.parked.with_remedy(event, entity, reason))
         self._busy[stream].pop(stream, None)
         self._work.set()
-        self.parked.park(stream, offset, event, entity or str(stream.source), reason)
+        self.parked.park(stream, offset, event, entity, reason)
         parked = Parked(stream.key, offset, reason, clock.now_ms())
         stream.map.apply(parked)
         self.journal.begin([parked]).add_done_callback(self._on_promised)
