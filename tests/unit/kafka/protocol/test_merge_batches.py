@@ -158,9 +158,27 @@ def test_merge_record_out_of_order_is_refused() -> None:
             merged([(changed, body)])
 
 
-def test_can_merge_refuses_compressed_and_log_append_time_batches() -> None:
+def test_can_merge_refuses_compressed_emptied_old_and_log_append_time_batches() -> None:
     (header, _), *_ = stored([[(1, b"k", b"v", [])] * 2])[0]
     assert not coalesce.can_merge(header._replace(attributes=1))
     assert not coalesce.can_merge(header._replace(attributes=8))
+    assert not coalesce.can_merge(header._replace(count=0))  # emptied by the log cleaner
     assert not coalesce.can_merge(header._replace(magic=1))
     assert coalesce.can_merge(header._replace(last_offset_delta=7))
+
+
+def test_merge_record_before_its_batch_is_refused() -> None:
+    (header, view), *_ = stored([[(1, b"k", b"v", [])] * 2])[0]
+    changed = bytearray(view)
+    assert changed[61 + 3] == 0  # the first record's offset delta
+    changed[61 + 3] = 1  # -1
+    gaps = header._replace(last_offset_delta=7, crc=google_crc32c.value(bytes(changed[21:])))
+    with pytest.raises(CorruptBatch, match="one of its records has offset 4999"):
+        merged([(gaps, memoryview(bytes(changed)))])
+
+
+def test_merge_records_around_lengths_of_one_two_and_three_bytes_are_kept() -> None:
+    sizes = [*range(50, 70), *range(8_170, 8_200), 16_384]
+    batches, records = stored([[(1, None, b"x" * size, [])] for size in sizes])
+    ((_, view),) = iter_batches(merged(batches))
+    assert [r.value for r in recode.records(view)] == [r.value for r in records]
