@@ -182,3 +182,9 @@ def test_merge_records_around_lengths_of_one_two_and_three_bytes_are_kept() -> N
     batches, records = stored([[(1, None, b"x" * size, [])] for size in sizes])
     ((_, view),) = iter_batches(merged(batches))
     assert [r.value for r in recode.records(view)] == [r.value for r in records]
+
+
+def test_merge_time_deltas_and_numbers_of_two_bytes_are_kept() -> None:
+    batches, records = stored([[(64 * n, None, None, []) for n in range(140)]])
+    ((_, view),) = iter_batches(merged(batches))
+    assert [r.timestamp for r in recode.records(view)] == [r.timestamp for r in records]
