@@ -43,7 +43,7 @@ from drlib.mirror.side_services import keep_running
 from drlib.mirror.stall_watch import watch_progress
 from drlib.mirror.status.worker_status import EventLog, FlowStatus
 from drlib.mirror.sync.create_topics import MirrorTopics
-from drlib.mirror.sync.internal_topics import create_missing, internal_topics, read_expiry
+from drlib.mirror.sync.internal_topics import InternalTopicsWatch, create_missing, internal_topics, read_expiry
 from drlib.mirror.sync.source_groups import GroupPositions
 from drlib.mirror.sync.tasks import SyncTasks
 from drlib.model import TopicPartition
@@ -135,7 +135,7 @@ class FlowRunner:
         if (refusal := discovery.nothing_possible()) is not None:
             raise refusal
         await until_listed(target, {setup.journal_topic: settings.lanes})
-        writer = Mm2Writer(settings, setup.source, setup.target)
+        writer = Mm2Writer(settings, setup.source, setup.target, events)
         return StartedFlow(source, target, takeover, discovery, expiry, writer)
 
 
@@ -208,6 +208,7 @@ class RunningFlow:
             "topics": self._refresh,
             "heartbeats and offset syncs": self._emit_heartbeats,
             **self._sync_tasks().services(),
+            "internal topics": self._internal_topics_watch().run,
             "lag": self._lag_monitor.run,
             "progress": lambda: watch_progress(
                 self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events
@@ -264,6 +265,14 @@ class RunningFlow:
                 if any(e.resolved_ms is None and e.name in SAME_CAUSE for e in self._events.snapshot()):
                     continue
                 self._events.open("DiscoveryFailed", str(self._settings.flow), str(error))
+
+    def _internal_topics_watch(self) -> InternalTopicsWatch:
+        def rewrite() -> None:
+            self._groups.rewrite()
+            self._syncs.rewrite()
+
+        source, target = (self._source, self._setup.source), (self._target, self._setup.target)
+        return InternalTopicsWatch(self._settings, source, target, self._events, rewrite)
 
     def _sync_tasks(self) -> SyncTasks:
         return SyncTasks(

@@ -18,6 +18,7 @@ from drlib.errors import Unreachable
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import BatchHeader, iter_batches
 from drlib.kafka.protocol.error_codes import (
@@ -89,12 +90,13 @@ async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, dead
 
 @dataclass(frozen=True, slots=True)
 class LogEnds:
-    """Leader (node ID), log end and replicas (node IDs, ascending) of each partition, and the ID of each topic."""
+    """Of each partition leader (node ID), log end, replicas (ascending node IDs) and leader epoch; the ID of each topic."""
 
     leaders: dict[TopicPartition, int]
     ends: dict[TopicPartition, int]
     ids: dict[str, uuid.UUID]
     replicas: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    epochs: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,9 @@ async def log_ends(client: ClusterClient, partitions: Iterable[TopicPartition]) 
     metadata = await client.metadata(sorted({p.topic for p in wanted}))
     leaders, ids = _leaders_in(metadata, wanted)
     replicas = {p: tuple(sorted(metadata.topics[p.topic].partitions[p.partition].replicas)) for p in wanted}
-    return LogEnds(leaders, await _offsets(client, leaders, requests.LATEST), ids, replicas)
+    found = await _offset_epochs(client, leaders, requests.LATEST)
+    ends, epochs = {p: at for p, (at, _) in found.items()}, {p: epoch for p, (_, epoch) in found.items()}
+    return LogEnds(leaders, ends, ids, replicas, epochs)
 
 
 async def log_starts(client: ClusterClient, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -164,6 +168,13 @@ def _leaders_in(
 async def _offsets(
     client: ClusterClient, leaders: Mapping[TopicPartition, int], timestamp: int
 ) -> dict[TopicPartition, int]:
+    return {p: offset for p, (offset, _) in (await _offset_epochs(client, leaders, timestamp)).items()}
+
+
+async def _offset_epochs(
+    client: ClusterClient, leaders: Mapping[TopicPartition, int], timestamp: int
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Offset and leader epoch of each partition."""
     by_node: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition, node in leaders.items():
         by_node[node].append(partition)
@@ -173,8 +184,8 @@ async def _offsets(
 
 async def _offsets_of_node(
     client: ClusterClient, node: int, partitions: Sequence[TopicPartition], timestamp: int
-) -> dict[TopicPartition, int]:
-    return await requests.list_offsets(await client.connection(node, "read"), partitions, timestamp)
+) -> dict[TopicPartition, tuple[int, int]]:
+    return await requests.list_offset_epochs(await client.connection(node, "read"), partitions, timestamp)
 
 
 async def filled_partitions(client: ClusterClient, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
@@ -184,6 +195,26 @@ async def filled_partitions(client: ClusterClient, partitions: Collection[TopicP
     ends = await log_ends(client, partitions)
     starts = await log_starts(client, partitions)
     return {p for p in partitions if ends.ends.get(p, 0) > starts.get(p, 0)}
+
+
+async def record_at(client: ClusterClient, partition: TopicPartition, topic_id: uuid.UUID, offset: int) -> bytes | None:
+    """Digest of the content (key, value, headers) of the record at `offset`; b"" where something else stands there, and
+    None where nothing does any more: it was deleted or cleaned, or the topic is another one now."""
+    try:
+        found_id, leader = await locate(client, partition)
+        if found_id != topic_id:
+            return None
+        connection = await client.connection(leader, "read")
+        async for header, view in read_range(connection, topic_id, partition, offset, offset + 1):
+            if header.is_control:
+                return b""
+            for record in recode.records(view):
+                if record.offset == offset:
+                    return recode.digest(record.key, record.value, record.headers, None)
+    except BrokerError as error:
+        if error.code not in (OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION):
+            raise
+    return None
 
 
 async def holds_data(client: ClusterClient, partition: TopicPartition) -> bool:

@@ -162,7 +162,18 @@ async def list_offsets(
     timestamp: int,
     isolation: Isolation = "read_uncommitted",
 ) -> dict[TopicPartition, int]:
-    """Offset per partition: the log end for `LATEST`, the log start for `EARLIEST`, else the first record from `timestamp` on.
+    """The offsets of `list_offset_epochs`."""
+    return {p: offset for p, (offset, _) in (await list_offset_epochs(conn, partitions, timestamp, isolation)).items()}
+
+
+async def list_offset_epochs(
+    conn: Connection,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    isolation: Isolation = "read_uncommitted",
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Offset and leader epoch per partition: the log end for `LATEST`, with the leader's own epoch, the log start for
+    `EARLIEST`, else the first record from `timestamp` on.
 
     `timestamp` in ms. read_committed makes the log end the last stable offset. The connection must be to the leaders. An
     offset of -1 means that there is no such record.
@@ -180,12 +191,12 @@ async def list_offsets(
             topics=[topic_class(name=t, partitions=p) for t, p in topics.items()],
         )
     )
-    offsets: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, tuple[int, int]] = {}
     for topic in answer.topics:
         for p in topic.partitions:
             partition = TopicPartition(topic.name, p.partition_index)
             raise_for(p.error_code, f"listing the offsets of {partition}", topics=[topic.name])
-            offsets[partition] = p.offset
+            offsets[partition] = p.offset, p.leader_epoch
     return offsets
 
 

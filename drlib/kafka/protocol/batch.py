@@ -111,6 +111,9 @@ class BatchHeader(NamedTuple):
     def is_log_append_time(self) -> bool:
         return self.magic >= 1 and bool(self.attributes & LOG_APPEND_TIME_MASK)
 
+    def written_by(self, producer_id: int, producer_epoch: int) -> bool:
+        return (self.producer_id, self.producer_epoch) == (producer_id, producer_epoch)
+
     @property
     def contiguous(self) -> bool:
         """True when there is a record at every offset, so that the batch may move verbatim."""

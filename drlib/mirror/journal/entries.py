@@ -29,6 +29,7 @@ from drlib.mirror.journal.fields import FORMAT, KINDS, ClaimId, Fields, JournalE
 from drlib.mirror.journal.partition_events import (
     Foreign,
     Incarnation,
+    MirrorRefused,
     Parked,
     SourceLoss,
     SourceTruncated,
@@ -48,6 +49,7 @@ __all__ = [
     "Foreign",
     "Incarnation",
     "JournalCorrupt",
+    "MirrorRefused",
     "Parked",
     "Placement",
     "Remirrored",

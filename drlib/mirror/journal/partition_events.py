@@ -79,6 +79,15 @@ class Unsure(JournalEntry):
     at_ms: Int64
 
 
+@entry(21, key=1)
+class MirrorRefused(JournalEntry):
+    """The mirror partition's log contradicts the journal: nothing is copied to it and no position in it is translated."""
+
+    partition: SourcePartition
+    reason: str
+    at_ms: Int64
+
+
 @entry(20, key=1)
 class Takeover(JournalEntry):
     """Another replicator copied the partition up to source position `source_offset`; its log ended at `target_offset`.

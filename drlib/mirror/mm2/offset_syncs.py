@@ -75,6 +75,13 @@ class OffsetSyncWriter:
         self._due.update(self._pending)
         self._pending.clear()
 
+    def rewrite(self) -> None:
+        """The newest pair of every partition becomes due: the topic of the syncs was deleted."""
+        for partition, state in self._states.items():
+            state.last_sync_downstream = state.previous_downstream
+            self._pending.pop(partition, None)
+            self._due[partition] = OffsetSync(partition, state.previous_upstream, state.previous_downstream)
+
     def take_due(self) -> tuple[OffsetSync, ...]:
         """The pairs to write now, in the order they became due; each is returned once."""
         due = tuple(self._due.values())

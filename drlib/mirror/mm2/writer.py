@@ -3,7 +3,8 @@
 Rules: bytes by `drlib.mirror.mm2.records`, everything to partition 0, no tombstones. These records only inform: a lost one
 is superseded by the next, so an ordinary idempotent producer suffices, and a source that is down delays its offset syncs
 without delaying anything else. An idempotent producer ends for good when a log loses its last batches (unclean election):
-then it is replaced, and the caller gets a `WriterFailed`.
+then it is replaced, and the caller gets a `WriterFailed`. A topic that refuses these
+records is an event; a cluster that does not answer is reported elsewhere.
 """
 
 from __future__ import annotations
@@ -18,9 +19,23 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from drlib.mirror.status.worker_status import EventLog
 
 POSITION_HEADER = "drlib.position"  # the group's committed source offset, where the mirror was behind it
 AS_OF_HEADER = "drlib.as-of-ms"  # when that was known to be its position
+
+
+_ANSWERS_MISSING = frozenset(  # no broker refused the record
+    {
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+        KafkaError._UNKNOWN_TOPIC,  # deleted: `InternalTopicsWatch` creates it again
+    }
+)
 
 
 class WriterFailed(DrlibError):
@@ -37,7 +52,11 @@ class WriterFailed(DrlibError):
 class Mm2Writer:
     """Writes one flow's records; call `poll` from the event loop and `close` at the end."""
 
-    def __init__(self, settings: FlowSettings, source: ClusterSettings, target: ClusterSettings) -> None:
+    def __init__(
+        self, settings: FlowSettings, source: ClusterSettings, target: ClusterSettings, events: EventLog
+    ) -> None:
+        self._events = events
+        self._refused: set[str] = set()  # topics
         self._flow = settings.flow
         policy = settings.policy
         self._heartbeats = policy.heartbeats_topic
@@ -96,9 +115,16 @@ class Mm2Writer:
         except (BufferError, KafkaException):  # the queue is full, or the topic is known to be unauthorized
             self.failures += 1
 
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        topic = str(message.topic())
         if error is not None:
             self.failures += 1
+            if error.code() not in _ANSWERS_MISSING:
+                self._refused.add(topic)
+                self._events.open("Mm2RecordRefused", topic, error.str())
+        elif topic in self._refused:
+            self._refused.discard(topic)
+            self._events.resolve("Mm2RecordRefused", topic)
 
 
 class _RestartingProducer:

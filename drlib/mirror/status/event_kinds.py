@@ -179,6 +179,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "of the link, so that it does not happen again.",
         lasts_s=DAY_S,
     ),
+    "JournalTruncated": Kind(
+        "the journal lost entries that its brokers had acknowledged; a mirror partition that cannot be proven without them is "
+        "parked",
+        "Set unclean.leader.election.enable=false on the journal topic, with three replicas and min.insync.replicas=2.",
+        lasts_s=DAY_S,
+    ),
     "TopicRecreated": Kind(
         "a source topic was deleted and re-created under the same name",
         "Check that this was intended: its mirror topic now holds records of both.",
@@ -217,6 +223,15 @@ KINDS: Final[Mapping[str, Kind]] = {
     "EndpointUnavailable": Kind(
         "the address for status and metrics could not be opened; mirroring continues without it",
         "Give each worker on a machine its own --metrics HOST:PORT; port 0 takes any free port.",
+    ),
+    "InternalTopicDeleted": Kind(
+        "the topic of heartbeats, checkpoints or offset syncs was deleted while the flow ran",
+        "Find out who deleted it. Consumers that translate by its records find those written since.",
+        lasts_s=DAY_S,
+    ),
+    "Mm2RecordRefused": Kind(
+        "heartbeats, checkpoints or offset syncs are refused by their topic; records are mirrored",
+        "Grant the worker's principal Write on the topic, or correct the setting that the error names.",
     ),
     "StatusUnwritable": Kind(
         "the worker's status file cannot be written, so readers of the file see an old state; mirroring continues",

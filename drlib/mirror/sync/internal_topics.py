@@ -1,22 +1,34 @@
 """Create the internal topics of a flow on both clusters, and read for how long the target remembers producers.
 
-Rules: created once, before the first lane claims; an existing topic stays as it is (`preflight` checks it). All are
-compacted. Names are those of the replication policy, so that MirrorMaker 2's readers find them.
+Rules: created before the first lane claims; an existing topic stays as it is (`preflight` checks it). All are compacted. One
+that is deleted while the flow runs is created again and filled again, except the journal, which cannot be replaced. A
+producer may have created it first, by auto.create.topics.enable and with the broker's settings: they are set. Names are
+those of the replication policy, so that MirrorMaker 2's readers find them.
 Source: `MirrorUtils.createCompactedTopic`.
 Not for: mirror topics (`create_topics`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import NewTopicSpec
+from drlib.kafka.admin.descriptions import ConfigChange, NewTopicSpec
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.status.worker_status import EventLog
+from drlib.mirror.threads import in_daemon
+
+WATCH_S: Final = 2.0
 
 
 def internal_topics(settings: FlowSettings) -> tuple[list[NewTopicSpec], list[NewTopicSpec]]:
@@ -46,6 +58,61 @@ def create_missing(cluster: ClusterSettings, topics: Sequence[NewTopicSpec], tim
         for answer in admin.create_topics(topics).values():
             if isinstance(answer, DrlibError):
                 raise answer
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopicsWatch:
+    """Watches the topics of heartbeats, checkpoints and offset syncs of one flow; `rewrite` writes their records again."""
+
+    settings: FlowSettings
+    source: tuple[ClusterClient, ClusterSettings]
+    target: tuple[ClusterClient, ClusterSettings]
+    events: EventLog
+    rewrite: Callable[[], None]
+    _ids: dict[tuple[str, str], uuid.UUID] = field(default_factory=dict)
+
+    async def run(self) -> None:
+        """Look every `WATCH_S` seconds, until cancelled."""
+        (_, *on_target), on_source = internal_topics(self.settings)  # the journal is watched by its lanes
+        while True:
+            for (client, cluster), topics in ((self.target, on_target), (self.source, on_source)):
+                try:
+                    await self._look(client, cluster, {topic.name: topic for topic in topics})
+                except (DrlibError, TimeoutError, OSError):
+                    continue  # a cluster that does not answer is reported by its lanes and readers
+            await asyncio.sleep(WATCH_S)
+
+    async def _look(self, client: ClusterClient, cluster: ClusterSettings, topics: Mapping[str, NewTopicSpec]) -> None:
+        if not topics:
+            return
+        for name, found in (await client.metadata(sorted(topics))).topics.items():
+            known = self._ids.get((cluster.alias, name))
+            gone = found.error_code == UNKNOWN_TOPIC_OR_PARTITION
+            if not gone and not found.error_code:
+                self._ids[cluster.alias, name] = found.topic_id
+            if not gone and (found.error_code or known in (None, found.topic_id)):
+                continue
+            what = f"{name} on {cluster.alias} was deleted; "
+            try:
+                await in_daemon(partial(_create_again, cluster, topics[name], self.settings.admin_timeout_ms / 1000))
+            except DrlibError as error:
+                self.events.open("InternalTopicDeleted", name, f"{what}creating it again failed: {error}")
+                continue
+            self.events.open("InternalTopicDeleted", name, f"{what}it was created again and is being filled again")
+            self._ids.pop((cluster.alias, name), None)  # its new ID follows
+            self.rewrite()
+
+
+def _create_again(cluster: ClusterSettings, topic: NewTopicSpec, timeout_s: float) -> None:
+    """Create a topic, or give the one that exists its settings. Blocks. Raises why it was refused."""
+    with Cluster(cluster, timeout_s=timeout_s) as admin:
+        answer = admin.create_topics([topic])[topic.name]
+        if isinstance(answer, DrlibError):
+            raise answer
+        if answer is False:
+            admin.alter_topic_settings(
+                topic.name, [ConfigChange(key, None, value) for key, value in topic.config.items()]
+            )
 
 
 def read_expiry(target: ClusterSettings, timeout_s: float, events: EventLog) -> Expiry:

@@ -120,6 +120,12 @@ class GroupPositions:
         for group in self._groups_of.get(partition, ()):
             self._dirty.add((group, partition))
 
+    def rewrite(self) -> None:
+        """Write every checkpoint again: their topic was deleted."""
+        self._written.clear()
+        self._headers.clear()
+        self._dirty |= self._positions.keys()
+
     def emit(self) -> None:
         """Write the checkpoints that are due."""
         dirty, self._dirty = self._dirty, set()

@@ -198,7 +198,7 @@ async def test_source_unreachable_without_offsets_topic_is_resolved(
     (flow,) = (f for f in mirror.flows if f.enabled)
     source, target = mirror.clusters[engine.source], mirror.clusters[engine.target]
     log, client = EventLog(str(flow.flow)), wire_client(source, client_id="following")
-    writer = Mm2Writer(flow, source, target)
+    writer = Mm2Writer(flow, source, target, EventLog())
     groups = GroupPositions(flow, source, client, writer, log, lambda _: None)
     following = asyncio.create_task(groups.run())
     try:

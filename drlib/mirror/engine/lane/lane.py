@@ -24,6 +24,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from drlib.clock import now_ms
 from drlib.errors import DrlibError, Unreachable
@@ -68,8 +69,8 @@ from drlib.mirror.journal.entries import (
 )
 from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.offsets.map.fold_claims import fold, valid_entries
-from drlib.mirror.offsets.map.journal_log import LaneJournal, read_journal
-from drlib.mirror.offsets.map.load_maps import build_maps, recreated_in
+from drlib.mirror.offsets.map.journal_log import JournalRead, LaneJournal, Written, read_journal, read_through
+from drlib.mirror.offsets.map.load_maps import FencedLogs, build_maps, content_agrees, recreated_in
 from drlib.mirror.preflight.checks import Grants
 from drlib.mirror.read_batches import LogEnds, locate, log_ends
 from drlib.model import TopicPartition
@@ -91,9 +92,11 @@ class Housekeeping:
 
 @dataclass(frozen=True, slots=True)
 class _TakenLane:
-    """A lane behind its fence. `entries`: the journal there; `excluded`: mirror topics that are not copied to, and why."""
+    """A lane behind its fence. `journal`: as read there, `entries`: those that are valid; `excluded`: mirror topics that are
+    not copied to, and why."""
 
     claim: ClaimId
+    journal: JournalRead
     entries: Sequence[Entry]
     remirrored: Sequence[Remirrored]
     recreated: Mapping[str, MirrorTopicRecreated]
@@ -135,6 +138,8 @@ class Lane:
     _stopping: bool = False
     _reassigned: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _written: Written | None = None  # what this worker knows to be in the journal
+    _leaders_seen: dict[TopicPartition, int] = field(default_factory=dict)  # leader epochs of mirrors at the last claim
     _names: dict[uuid.UUID, TopicNames] | None = None  # as last read from the journal; None before the first read
 
     def __post_init__(self) -> None:
@@ -280,6 +285,7 @@ class Lane:
             self._move(LaneState.DRAINING)
         finally:
             self._running = None
+            self._written = journal.written
             for task in beside:
                 task.cancel()
             await asyncio.gather(*beside, return_exceptions=True)
@@ -361,7 +367,7 @@ class Lane:
                 self._exclude_unauthorized(error, topics, excluded)
         joining = {SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions}
         entries = [e for e in running.taken.entries if getattr(e, "partition", None) in {None, *joining}]
-        log, start = await self._plan(topics, claim_id, entries, excluded, unavailable)
+        log, start = await self._plan(topics, claim_id, running.taken.journal, entries, excluded, unavailable)
         new = [*start.maps.findings, *start.entries, *(stream.start(now_ms()) for stream in start.streams)]
         await running.journal.append(new)
         self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
@@ -389,20 +395,20 @@ class Lane:
         excluded: dict[str, DrlibError] = {**recreated, **await self._unexplained(available, recreated)}
         if (down := unavailable.get(self.journal_partition)) is not None:
             raise LaneFault(self.name, f"its journal partition {self.journal_partition} cannot be written: {down.why}")
-        claim_id, entries = await self._claim_allowed(topics, excluded, unavailable)
-        entries = valid_entries([*entries, *remirrored])
+        claim_id, journal = await self._claim_allowed(topics, excluded, unavailable)
+        entries = valid_entries([*journal.entries, *remirrored])
         self.claim_id = claim_id
         journaled = {e.target_topic for e in entries if isinstance(e, TopicNames)}
         if any(isinstance(why, JournalLost) and name in journaled for name, why in excluded.items()):
             raise ClaimAgain(self.name, "the former owner wrote to the journal while it was read")
-        return _TakenLane(claim_id, entries, remirrored, recreated, excluded, unavailable)
+        return _TakenLane(claim_id, journal, entries, remirrored, recreated, excluded, unavailable)
 
     async def _claim_allowed(
         self,
         topics: Sequence[LaneTopic],
         excluded: dict[str, DrlibError],
         unavailable: Mapping[TopicPartition, MirrorUnavailable],
-    ) -> tuple[ClaimId, list[Entry]]:
+    ) -> tuple[ClaimId, JournalRead]:
         """Claim what is not in `excluded`; adds the topics that the target does not let us claim and tries again."""
         while True:
             try:
@@ -419,19 +425,19 @@ class Lane:
             raise error
         excluded.update({name: self._unauthorized(name, error) for name in refused})
 
-    async def _claim_lane(self, fenced: Collection[TopicPartition]) -> tuple[ClaimId, list[Entry]]:
+    async def _claim_lane(self, fenced: Collection[TopicPartition]) -> tuple[ClaimId, JournalRead]:
         """Claim and fence under the newest generation; returns the claim and the journal behind the fence."""
         target = self.context.target
         partitions = _by_topic(fenced)
         while True:
             claim_id = await claim(target, self.transactional_id, partitions)
-            entries = await read_journal(target, self.journal_partition)
+            read = await read_through(target, self.journal_partition, "read", self._written)
             generation = self.generation
-            self._remember(entries)
+            self._remember(read.entries)
             if self.generation > generation:
                 continue  # another claimant moved the lane to a new ID before our fence: the old ID is out of use
             if claim_id.epoch < self.housekeeping.rotate_at_epoch:
-                return claim_id, entries
+                return claim_id, read
             # The old ID's producer stays fenced; any later claimant under it reads this entry behind its own fence.
             _, leader = await locate(target, self.journal_partition)
             journal = LaneJournal(target, self.journal_partition, claim_id, self.transactional_id, leader)
@@ -485,7 +491,7 @@ class Lane:
         source, target, events = self.context.source, self.context.target, self.context.events
         (_, journal_leader), (log, start) = await asyncio.gather(
             locate(target, self.journal_partition),
-            self._plan(topics, taken.claim, taken.entries, taken.excluded, taken.unavailable),
+            self._plan(topics, taken.claim, taken.journal, taken.entries, taken.excluded, taken.unavailable),
         )
         maps = start.maps
         journal = LaneJournal(target, self.journal_partition, taken.claim, self.transactional_id, journal_leader)
@@ -494,6 +500,7 @@ class Lane:
         new += [Clusters(source.cluster_id, target.cluster_id), *start.entries]
         new += [s.start(now_ms()) for s in start.streams]
         await journal.append(new)
+        self._written, self._leaders_seen = journal.written, log.epochs
         await self._fold(journal, [*taken.entries, *maps.findings])
         self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
         start.report(self.parked)
@@ -508,6 +515,7 @@ class Lane:
         self,
         topics: Sequence[LaneTopic],
         claim_id: ClaimId,
+        journal: JournalRead,
         entries: Sequence[Entry],
         excluded: Mapping[str, DrlibError],
         unavailable: Mapping[TopicPartition, MirrorUnavailable],
@@ -524,7 +532,7 @@ class Lane:
         start = ClaimStart(
             lane=self.name,
             claim=claim_id,
-            maps=await build_maps(target, entries, log.ends),
+            maps=await build_maps(target, entries, self._fenced(claim_id, journal, log)),
             logs=RecoveryInput(log, limits, starts),
             excluded=excluded,
             takeover=self.takeover,
@@ -534,6 +542,17 @@ class Lane:
         )
         await start.plan_streams(topics, entries)
         return log, start
+
+    def _fenced(self, claim_id: ClaimId, journal: JournalRead, log: LogEnds) -> FencedLogs:
+        """The fenced logs, and how far they and the journal are known to be whole."""
+        lost = journal.lost
+        if lost:
+            self.context.events.open("JournalTruncated", str(self.journal_partition), lost)
+        before = None if self._written is None else self._written.claim
+        alone = before is not None and claim_id == ClaimId(before.producer_id, before.epoch + 1) and not lost
+        unchanged = {p for p, epoch in log.epochs.items() if alone and self._leaders_seen.get(p) == epoch}
+        agrees = partial(content_agrees, self.context.source, self.context.target)
+        return FencedLogs(log, unchanged, lost, agrees if lost or journal.elected else None)
 
     async def _fold(self, journal: LaneJournal, entries: Sequence[Entry]) -> None:
         folded = fold(entries, self.housekeeping.fold_at)

@@ -32,7 +32,7 @@ from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.errors import ClaimAgain, LaneFault
 from drlib.mirror.journal.entries import Entry, Foreign
-from drlib.mirror.offsets.map.count_records import ForeignRange
+from drlib.mirror.offsets.map.count_records import ForeignRange, RecoveryContradiction
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 from drlib.mirror.read_batches import log_ends
 from drlib.mirror.status.worker_status import EventLog
@@ -162,7 +162,11 @@ class Markers:
         """Entries for what other producers wrote between our last record and our marker, the last offset below `end`."""
         if end == stream.target_next + 1:
             return []
-        ranges = await foreign_ranges(self.target, stream.target, stream.target_id, stream.target_next, end)
+        start, claim = stream.target_next, stream.claim
+        try:
+            ranges = await foreign_ranges(self.target, stream.target, stream.target_id, claim, start, end)
+        except RecoveryContradiction as error:
+            raise LaneFault(self.lane, error.why) from error  # the next claim decides what follows
         return record_foreign(self.events, stream, ranges)
 
 

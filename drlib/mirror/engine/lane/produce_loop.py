@@ -436,7 +436,7 @@ class ProduceLoop:
     async def _read_foreign(self, stream: PartitionStream, start: int, end: int) -> None:
         """Journal and report what precedes a batch that was appended beyond its expected offset."""
         try:
-            ranges = await foreign_ranges(self.target, stream.target, stream.target_id, start, end)
+            ranges = await foreign_ranges(self.target, stream.target, stream.target_id, stream.claim, start, end)
             await self.journal.append(record_foreign(self.events, stream, ranges))
             stream.foreign_reads -= 1
         except LaneLost as lost:

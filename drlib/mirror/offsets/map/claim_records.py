@@ -28,6 +28,11 @@ class Line:
     def last(self) -> int:
         return self._starts[-1] if self._starts else 0
 
+    @property
+    def first_value(self) -> int:
+        """The offset of the first record that has one."""
+        return self._values[0]
+
     def set(self, q: int, value: int, settled: int) -> None:
         """Set the offset of record `q` to `value`, ascending from there. The first `settled` records are final."""
         if q >= settled:

@@ -7,13 +7,16 @@ Rules:
 - A sequence number tells how many of our records precede the batch, including those that the log cleaner removed.
 - Offsets missing after our last batch may have been ours or not: then there are two bounds, and only equal ones are exact.
 - An impossible log (a sequence that decreases, an end below what was acknowledged) is a `RecoveryContradiction`.
+- A log that lost records ends below the journaled end, or holds another batch where the last mirrored record was, whatever
+  was written behind it: logs lose their ends. A journal that lost entries knows less than the log holds: records of a
+  claim that promised none.
 Not for: reading the log or journaling the result (`load_maps`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from drlib.errors import DrlibError
@@ -141,6 +144,47 @@ def recover(
         missing = 0
     missing += marker - cursor
     return Recovered(q, q, q + missing, missing == 0, tuple(added), end, tuple(foreign))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEnd:
+    """What a journal says of the end of a mirror partition's log.
+
+    `record`: target offset of the last mirrored record, None without one; `claim`: who wrote it, None where that was folded.
+    `promised`: has a claim promised records of this partition? `producers`: the producer IDs of the lane.
+    """
+
+    log_end: int
+    record: int | None
+    claim: ClaimId | None
+    promised: Callable[[ClaimId], bool]
+    producers: Collection[int]
+
+
+def check_end(known: KnownEnd, log_end: int, tail: Iterable[TailBatch]) -> None:
+    """Raise `RecoveryContradiction` unless the log has the last mirrored record, and no record that was never promised.
+
+    `tail`: the batches from the last mirrored record on, or from the first journaled offset where there is none.
+    """
+    if log_end < known.log_end:
+        raise RecoveryContradiction(
+            f"its log was written up to target offset {known.log_end}, it ends at {log_end}: {known.log_end - log_end} offsets "
+            "are lost"
+        )
+    for batch in tail:
+        writer = ClaimId(batch.producer_id, batch.epoch)
+        ours = not batch.control and batch.producer_id in known.producers
+        if known.record is not None and batch.base_offset <= known.record <= batch.last_offset:
+            if not ours or known.claim not in (None, writer):
+                raise RecoveryContradiction(
+                    f"at target offset {known.record}, where the last mirrored record was, the log now holds another batch: it "
+                    "was truncated and has grown again, the records that it held are lost"
+                )
+        elif ours and not known.promised(writer):
+            raise RecoveryContradiction(
+                f"at target offset {batch.base_offset} are records of {writer}, which promised none in the journal: it lost "
+                "entries, and which records of the source these are is unknown"
+            )
 
 
 def _check_still_ours(batch: TailBatch, claim: ClaimId, acked: int) -> None:

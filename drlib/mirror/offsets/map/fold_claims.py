@@ -124,8 +124,9 @@ def _parts(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:
 def _is_folded(entry: Entry, folded: Mapping[SourcePartition, Folded]) -> bool:
     if not isinstance(entry, Run | Placement | Ack | Sealed) or entry.partition not in folded:
         return False
-    return _covers(folded[entry.partition].claims, entry.claim)
+    return covers(folded[entry.partition].claims, entry.claim)
 
 
-def _covers(claims: Iterable[ClaimId], claim: ClaimId) -> bool:
+def covers(claims: Iterable[ClaimId], claim: ClaimId) -> bool:
+    """Is `claim` among the folded `claims`, which are the newest of each producer?"""
     return any(c.producer_id == claim.producer_id and claim.epoch <= c.epoch for c in claims)

@@ -2,7 +2,8 @@
 
 Rules: mirror topics are not read, so records that a lane has not yet acknowledged in its journal are missing; a position
 beyond them is reported as behind, which is safe. A journal is read again from its start when it was re-created or cleaned
-below what was read, contradicts what was read, or had claims folded or voided.
+below what was read, contradicts what was read, or had claims folded or voided. A partition that contradicts itself, or whose
+mirror a claim refused, has no map; the others are not affected.
 Not for: claims and failover, which must know the last record (`load_maps`).
 """
 
@@ -14,7 +15,17 @@ from dataclasses import dataclass, field
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol import recode
-from drlib.mirror.journal.entries import Chunk, Entry, Folded, Remirrored, SourcePartition, TopicNames, decode
+from drlib.mirror.journal.entries import (
+    Chunk,
+    Entry,
+    Folded,
+    MirrorRefused,
+    Remirrored,
+    SourcePartition,
+    TopicNames,
+    decode,
+)
+from drlib.mirror.offsets.map.count_records import RecoveryContradiction
 from drlib.mirror.offsets.map.fold_claims import unfold
 from drlib.mirror.offsets.map.journal_log import read_through
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -37,7 +48,9 @@ class _Read:
         if isinstance(entry, TopicNames):
             self.maps.names[entry.topic_id] = entry
         source = getattr(entry, "partition", None)
-        if isinstance(source, SourcePartition):
+        if isinstance(entry, MirrorRefused):
+            self.maps.refuse(entry.partition, RecoveryContradiction(entry.reason))
+        elif isinstance(source, SourcePartition) and source not in self.maps.refused:
             self.maps.get(source).apply(entry)
 
 
@@ -99,5 +112,10 @@ class JournalFollower:
         journal = await read_through(self.target, partition, PURPOSE)
         read = _Read(journal.topic_id, journal.next_offset)
         for entry in unfold(journal.entries):
-            read.apply(entry)
+            try:
+                read.apply(entry)
+            except (
+                MapContradiction
+            ) as error:  # a whole journal was read: this partition's entries do contradict each other
+                read.maps.refuse(entry.partition, error)  # type: ignore[attr-defined]
         return read

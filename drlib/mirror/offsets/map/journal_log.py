@@ -2,7 +2,9 @@
 
 Rules: entries of one call go in one batch (split only where a batch would be too large). Batches are written one after
 the other, and each is acknowledged before anything relies on it. A claim reads after its fence, so that no former owner
-can append behind what was read.
+can append behind what was read. A journal that lost acknowledged entries is noticed while writing (a batch that is appended
+below the end of the one before) and while reading: by the worker that wrote them (`Written`), and as a possibility by
+others, where the partition had an election since its last entry (`elected`).
 """
 
 from __future__ import annotations
@@ -36,6 +38,16 @@ class JournalRead:
     topic_id: uuid.UUID
     next_offset: int
     entries: tuple[Entry, ...]
+    elected: bool = False  # its leader changed since the newest entry, so that entries may be missing
+    lost: str = ""  # acknowledged entries are missing: which
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The journal up to offset `end` as this worker knows it: the batch before that is its own, of `claim`."""
+
+    claim: ClaimId
+    end: int
 
 
 async def read_journal(target: ClusterClient, partition: TopicPartition) -> list[Entry]:
@@ -43,8 +55,13 @@ async def read_journal(target: ClusterClient, partition: TopicPartition) -> list
     return list((await read_through(target, partition, "read")).entries)
 
 
-async def read_through(target: ClusterClient, partition: TopicPartition, purpose: str) -> JournalRead:
-    """Read a journal partition from its start, over the connection for `purpose`. Raises `JournalCorrupt`."""
+async def read_through(
+    target: ClusterClient, partition: TopicPartition, purpose: str, written: Written | None = None
+) -> JournalRead:
+    """Read a journal partition from its start, over the connection for `purpose`. Raises `JournalCorrupt`.
+
+    `written`: what must be in it. Where it is, no entry is missing.
+    """
     topic_id, leader = await locate(target, partition)
     connection = await target.connection(leader, purpose)
     starts, ends = await asyncio.gather(  # in this order, on one connection
@@ -52,9 +69,18 @@ async def read_through(target: ClusterClient, partition: TopicPartition, purpose
         requests.list_offsets(connection, [partition], requests.LATEST),
     )
     newest: dict[bytes, bytes] = {}  # as compaction would leave it: the newest value of each key, in log order
+    data_epoch = newest_epoch = -1
+    lost, proven = "", False
+    if written is not None and ends[partition] < written.end:
+        lost = f"it was written up to offset {written.end} and ends at {ends[partition]}"
     async for header, view in read_range(connection, topic_id, partition, starts[partition], ends[partition]):
+        newest_epoch = header.leader_epoch
+        if written is not None and header.base_offset < written.end <= header.next_offset:
+            proven = header.written_by(written.claim.producer_id, written.claim.epoch)
+            lost = "" if proven else f"another batch is at offset {written.end - 1}, which {written.claim} had written"
         if header.is_control:
             continue
+        data_epoch = header.leader_epoch
         for record in recode.records(view):
             if record.key is None:
                 continue
@@ -62,7 +88,8 @@ async def read_through(target: ClusterClient, partition: TopicPartition, purpose
             if record.value is not None:
                 newest[record.key] = record.value
     entries = valid_entries([decode(key, value) for key, value in newest.items()])
-    return JournalRead(topic_id, ends[partition], tuple(entries))
+    elected = data_epoch >= 0 and data_epoch != newest_epoch and not proven
+    return JournalRead(topic_id, ends[partition], tuple(entries), elected, lost)
 
 
 @dataclass
@@ -76,7 +103,13 @@ class LaneJournal:
     leader: int
     sequence: int = 0
     permanent_entries: int = 0  # written entries that no later one supersedes: they make a journal grow
+    end: int = -1  # offset after the last acknowledged batch
     _tail: asyncio.Task[None] | None = None
+
+    @property
+    def written(self) -> Written | None:
+        """What the journal must hold from now on; None before the first acknowledged batch."""
+        return Written(self.claim, self.end) if self.end >= 0 else None
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Write `entries` and wait until they are acknowledged by the in-sync replicas.
@@ -127,6 +160,10 @@ class LaneJournal:
                         raise LaneLost(self.lane, f"the journal refused our epoch (code {result.error_code})")
                     if result.error_code:
                         raise LaneFault(self.lane, f"the journal answered code {result.error_code}")
+                    if result.base_offset < self.end:
+                        why = f"a batch was appended at {result.base_offset}, the one before ended at {self.end}"
+                        raise LaneFault(self.lane, f"the journal lost entries: {why}")
+                    self.end = result.base_offset + batch.count
         except (ConnectionLost, TimeoutError, OSError) as error:
             raise LaneFault(self.lane, f"the journal's broker does not answer ({error})") from error
 

@@ -4,14 +4,16 @@ Rules: an unsealed claim's records are counted in the log itself, from its last 
 marked as such. A claim counts only partitions that it has fenced: elsewhere a batch of a former claim may still arrive, and
 a journaled count is final. Reading takes no lock: while a lane runs, the map is that of a moment ago. A mirror topic that
 was deleted, re-created or may not be read, and a partition whose log contradicts the journal, are refused one by one: they
-have no map, and the others are not affected.
+have no map, and the others are not affected. Every log's end is compared with what the journal says of it, also behind
+sealed claims (`count_records.check_end`); a contradiction that a claim finds is journaled (`MirrorRefused`).
+Longer than most modules: a claim and a reader build the same maps, and differ in what they may conclude.
 """
 
 from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drlib import clock
@@ -19,6 +21,7 @@ from drlib.errors import DrlibError
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.batch import BatchHeader
 from drlib.kafka.protocol.error_codes import (
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -31,8 +34,10 @@ from drlib.mirror.journal.entries import (
     Claim,
     ClaimId,
     Entry,
+    Folded,
     Foreign,
     Incarnation,
+    MirrorRefused,
     Parked,
     Placement,
     Run,
@@ -43,11 +48,21 @@ from drlib.mirror.journal.entries import (
     TopicNames,
     Unsure,
 )
-from drlib.mirror.offsets.map.count_records import RecoveryContradiction, TailBatch, recover
-from drlib.mirror.offsets.map.fold_claims import unfold
+from drlib.mirror.offsets.map.count_records import KnownEnd, RecoveryContradiction, TailBatch, check_end, recover
+from drlib.mirror.offsets.map.fold_claims import covers, unfold
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.offsets.map.offset_map import MapContradiction, PartitionMap
-from drlib.mirror.read_batches import LogBounds, concurrently, expired, log_bounds, log_ends, read_range
+from drlib.mirror.read_batches import (
+    LogBounds,
+    LogEnds,
+    concurrently,
+    expired,
+    log_bounds,
+    log_ends,
+    log_starts,
+    read_range,
+    record_at,
+)
 from drlib.model import TopicPartition
 
 
@@ -79,6 +94,11 @@ class Maps:
         self.refused[key] = why
         self.by_partition.pop(key, None)
 
+    def refuse_for_good(self, key: SourcePartition, why: DrlibError) -> None:
+        """Refuse a partition also for later claims and for those who follow the journal."""
+        self.refuse(key, why)
+        self.findings.append(MirrorRefused(key, why.why, clock.now_ms()))
+
     def refusal(self, topic: str, partition: int) -> DrlibError | None:
         """Why there is no map of a source topic's partition; None when there is one, or it was never mirrored."""
         return next(
@@ -99,14 +119,31 @@ class Maps:
         return newest
 
 
-async def build_maps(
-    target: ClusterClient, entries: Sequence[Entry], ends: Mapping[TopicPartition, int], *, reading: bool = False
-) -> Maps:
-    """Maps of one lane. `ends`: log ends of the mirror partitions that the lane's claim has fenced; no other is counted.
+@dataclass(frozen=True, slots=True)
+class FencedLogs:
+    """The mirror partitions that a lane's claim has fenced.
 
-    `reading`: this is no claim and the lane may be running, so every partition is counted, `ends` may be older than the
-    journal, and partitions that may not be read are refused.
+    `unchanged`: those whose leader is the one of this worker's claim before, with no other claim since: their ends need not
+    be read. `journal_lost`: acknowledged entries are missing; `prove`: has the last record of a map the same content on both
+    clusters (None: one has it no longer)? Needed where entries may be missing.
     """
+
+    log: LogEnds
+    unchanged: Collection[TopicPartition] = frozenset()
+    journal_lost: str = ""
+    prove: Callable[[SourcePartition, TopicNames, PartitionMap], Awaitable[bool | None]] | None = None
+
+
+async def build_maps(
+    target: ClusterClient, entries: Sequence[Entry], fenced: FencedLogs | Mapping[TopicPartition, int]
+) -> Maps:
+    """Maps of one lane, counting only the mirror partitions that its claim has fenced.
+
+    Log ends instead of `FencedLogs`: this is no claim and the lane may be running, so every partition is counted, the ends
+    may be older than the journal, and partitions that may not be read are refused.
+    """
+    reading = not isinstance(fenced, FencedLogs)
+    ends = fenced.log.ends if isinstance(fenced, FencedLogs) else fenced
     maps = Maps()
     placements: dict[SourcePartition, dict[ClaimId, list[Placement]]] = defaultdict(lambda: defaultdict(list))
     runs: dict[SourcePartition, set[ClaimId]] = defaultdict(set)
@@ -123,6 +160,8 @@ async def build_maps(
             acks[entry.partition, entry.claim] = entry
         elif isinstance(entry, Sealed):
             sealed.add((entry.partition, entry.claim))
+        elif isinstance(entry, MirrorRefused):
+            maps.refuse(entry.partition, RecoveryContradiction(entry.reason))
         elif isinstance(entry, SourceLoss | SourceTruncated | Incarnation | Parked):
             maps.ledger.append(entry)
         partition = getattr(entry, "partition", None)
@@ -139,6 +178,7 @@ async def build_maps(
             maps.refuse(key, unusable[key.topic_id])
 
     counted: dict[SourcePartition, TopicPartition] = {}  # with claims that are not sealed, and their mirrors
+    counts: dict[SourcePartition, int] = {}  # records of the claims that are counted now
     for key, claims in placements.items():
         mirror = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
         unsealed = any((key, claim) not in sealed and claim in runs[key] for claim in claims)
@@ -157,8 +197,9 @@ async def build_maps(
                 for entry in entries:
                     maps.get(key).apply(entry)
                 findings += entries
+                counts[key] = max(counts.get(key, 0), maps.get(key).acknowledged(claim))
         except (RecoveryContradiction, MapContradiction) as error:
-            maps.refuse(key, error)
+            maps.refuse(key, error) if reading else maps.refuse_for_good(key, error)
         except BrokerError as error:
             if not reading or error.code != TOPIC_AUTHORIZATION_FAILED:
                 raise
@@ -167,7 +208,118 @@ async def build_maps(
             maps.findings += findings
 
     await concurrently(counted, count)
+    await _check_ends(target, maps, entries, fenced)
+    if isinstance(fenced, FencedLogs):
+        await _prove(fenced, [key for key, count in counts.items() if count], maps)
     return maps
+
+
+async def _prove(fenced: FencedLogs, keys: Collection[SourcePartition], maps: Maps) -> None:
+    """Where journal entries may be missing: refuse partitions whose last record counted is not the source's."""
+    prove = fenced.prove
+    if prove is None:
+        return
+    lost = fenced.journal_lost or "its leader changed since its last entry"
+
+    async def check(key: SourcePartition) -> None:
+        same = await prove(key, maps.names[key.topic_id], maps.by_partition[key])
+        if same is False or (same is None and fenced.journal_lost):
+            found = "is another one than on the source" if same is False else "cannot be compared with the source's"
+            why = f"its last record {found}, and the journal may have lost promises ({lost}): which records it holds is unknown"
+            maps.refuse_for_good(key, RecoveryContradiction(why))
+
+    await concurrently([key for key in keys if key in maps.by_partition], check)
+
+
+async def content_agrees(
+    source: ClusterClient, target: ClusterClient, key: SourcePartition, names: TopicNames, offsets: PartitionMap
+) -> bool | None:
+    """Has the last mirrored record the same content on both clusters? None: one of them has it no longer, or there is none."""
+    last = offsets.segments()[-1:]
+    if not last:
+        return None
+    original = TopicPartition(names.source_topic, key.partition)
+    mirror = TopicPartition(names.target_topic, key.partition)
+    here = await record_at(source, original, key.topic_id, last[0].source_end - 1)
+    there = await record_at(target, mirror, names.target_topic_id, last[0].target_end - 1)
+    return None if here is None or there is None else here == there
+
+
+async def _check_ends(
+    target: ClusterClient,
+    maps: Maps,
+    entries: Sequence[Entry],
+    fenced: FencedLogs | Mapping[TopicPartition, int],
+) -> None:
+    """Refuse the partitions whose log has not what the journal says, or has more of ours than it says."""
+    claims = {e.claim for e in entries if isinstance(e, Claim | Placement)}
+    producers = {claim.producer_id for claim in claims}
+    runs: dict[TopicPartition, set[ClaimId]] = defaultdict(set)
+    folded: dict[TopicPartition, list[ClaimId]] = defaultdict(list)
+    keys: dict[TopicPartition, list[SourcePartition]] = defaultdict(list)
+    for entry in entries:
+        partition = getattr(entry, "partition", None)
+        if not isinstance(partition, SourcePartition) or partition.topic_id not in maps.names:
+            continue
+        mirror = TopicPartition(maps.names[partition.topic_id].target_topic, partition.partition)
+        if isinstance(entry, Run):
+            runs[mirror].add(entry.claim)
+        elif isinstance(entry, Folded):
+            folded[mirror] += entry.claims
+            producers |= {claim.producer_id for claim in entry.claims}
+    for key in maps.by_partition:
+        if key.topic_id in maps.names:
+            keys[TopicPartition(maps.names[key.topic_id].target_topic, key.partition)].append(key)
+    newest = {mirror: max((maps.get(key) for key in those), key=_least_end) for mirror, those in keys.items()}
+    newest = {mirror: offsets for mirror, offsets in newest.items() if offsets.least_log_end}
+    if isinstance(fenced, FencedLogs):
+        log = fenced.log
+        wanted = {m: offsets for m, offsets in newest.items() if m in log.ends and m not in fenced.unchanged}
+    else:  # asked now: the journal may be newer than the ends that were given
+        log, wanted = await log_ends(target, newest), newest
+    starts = await log_starts(target, wanted)
+    marker = isinstance(fenced, FencedLogs)  # of this claim, behind everything that is known
+
+    async def check(item: tuple[TopicPartition, PartitionMap]) -> None:
+        mirror, offsets = item
+        record, claim = offsets.newest_record or (None, None)
+        known = KnownEnd(
+            offsets.least_log_end + marker,
+            record,
+            claim,
+            lambda writer: writer in runs[mirror] or covers(folded[mirror], writer),
+            producers,
+        )
+        first = offsets.first_log_end if record is None else record
+        end = log.ends[mirror] if marker else min(log.ends[mirror], offsets.least_log_end)
+        try:
+            connection = await target.connection(log.leaders[mirror], "read")
+            tail = await _tail(connection, log.ids[mirror.topic], mirror, starts[mirror], first, end)
+            check_end(known, log.ends[mirror], tail)
+        except RecoveryContradiction as error:
+            for key in keys[mirror]:
+                maps.refuse_for_good(key, error) if marker else maps.refuse(key, error)
+        except BrokerError as error:
+            if marker or error.code != TOPIC_AUTHORIZATION_FAILED:
+                raise  # a reader without the right to read the mirror relies on the journal
+
+    await concurrently(wanted.items(), check)
+
+
+def _least_end(offsets: PartitionMap) -> int:
+    return offsets.least_log_end
+
+
+def _tail_batch(header: BatchHeader) -> TailBatch:
+    return TailBatch(
+        header.base_offset,
+        header.last_offset,
+        header.last_offset_delta + 1,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.is_control,
+    )
 
 
 async def recreated_topics(
@@ -246,18 +398,8 @@ async def _tail(
     """The batches of [`first`, `end`) that the log still holds; read again where it loses its first ones meanwhile."""
     while True:
         try:
-            return [
-                TailBatch(
-                    header.base_offset,
-                    header.last_offset,
-                    header.last_offset_delta + 1,
-                    header.producer_id,
-                    header.producer_epoch,
-                    header.base_sequence,
-                    header.is_control,
-                )
-                async for header, _ in read_range(connection, topic_id, partition, max(first, start), end)
-            ]
+            batches = read_range(connection, topic_id, partition, max(first, start), end)
+            return [_tail_batch(header) async for header, _ in batches]
         except BrokerError as error:
             if not expired(error):
                 raise
@@ -276,7 +418,7 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
         # The log ends first, then the journal: every record below those ends then has its promise in what is read.
         ends = await _ends(target, await read_journal(target, partition))
         entries = await read_journal(target, partition)
-        maps.merge(await build_maps(target, entries, ends, reading=True))
+        maps.merge(await build_maps(target, entries, ends))
         claims = [entry for entry in entries if isinstance(entry, Claim)]
         if claims:
             maps.claims[number] = max(claims, key=lambda claim: claim.claimed_at_ms)

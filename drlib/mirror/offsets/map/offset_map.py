@@ -160,6 +160,29 @@ class PartitionMap:
         return self._target_next() if end is None else end
 
     @property
+    def least_log_end(self) -> int:
+        """The target's log does not end below this offset: everything before it was acknowledged there."""
+        taken = 0 if self._taken is None else self._taken.target_offset
+        return max(self._segments.target_end or 0, self._target_next() or 0, taken)
+
+    @property
+    def first_log_end(self) -> int:
+        """Where the first claim placed its records; the target's own log end where nothing was placed."""
+        placed = [state.placements.first_value for state in self._claims.values() if state.placements]
+        return min(placed, default=self.least_log_end)
+
+    @property
+    def newest_record(self) -> tuple[int, ClaimId | None] | None:
+        """Target offset of the last mirrored record, and the claim that wrote it: None where claims were folded."""
+        end = self._segments.target_end
+        if end is None:
+            return None
+        for claim, state in reversed(self._claims.items()):
+            if state.q:
+                return end - 1, claim if state.placements.at(state.q - 1)[0] == end - 1 else None
+        return end - 1, None
+
+    @property
     def position(self) -> int | None:
         """The next source offset to mirror: past the last mirrored record, what was read through, and known losses.
 

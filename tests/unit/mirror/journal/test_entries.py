@@ -22,6 +22,7 @@ from drlib.mirror.journal.entries import (
     Foreign,
     Incarnation,
     JournalCorrupt,
+    MirrorRefused,
     Parked,
     Placement,
     Remirrored,
@@ -68,6 +69,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Ack, partitions, claims, numbers, numbers),
     st.builds(Sealed, partitions, claims, numbers, st.booleans()),
     st.builds(Covered, partitions, numbers),
+    st.builds(MirrorRefused, partitions, st.text(), times),
     st.builds(SourceLoss, partitions, numbers, numbers, times),
     st.builds(SourceTruncated, partitions, numbers, numbers, times),
     st.builds(Incarnation, st.text(), uuids, uuids, times),
@@ -116,6 +118,7 @@ def test_entry_kinds_are_pinned() -> None:
         15: Remirrored("t", OTHER, 1),
         16: Chunk(P, 0, (Segment(1, 2, 3),)),
         17: Folded(P, 1, (C,)),
+        21: MirrorRefused(P, "r", 1),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 

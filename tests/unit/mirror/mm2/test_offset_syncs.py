@@ -104,3 +104,15 @@ def test_acked_run_equals_single_records(lag: int, runs: list[tuple[int, int, in
     whole.commit()
     single.commit()
     assert whole.take_due() == single.take_due()
+
+
+def test_rewrite_makes_the_newest_pair_of_each_partition_due_again() -> None:
+    writer, other = OffsetSyncWriter(100), TopicPartition("topic", 1)
+    writer.acked_run(TP, 0, 100, 40)
+    writer.acked(other, 7, 70)
+    writer.take_due()
+    writer.rewrite()
+    assert set(writer.take_due()) == {OffsetSync(TP, 39, 139), OffsetSync(other, 7, 70)}
+    writer.commit()
+    assert writer.take_due() == ()
+    assert not writer.acked(TP, 40, 140)

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, Sealed, SourcePartition, Unsure
-from drlib.mirror.offsets.map.count_records import ForeignRange, Recovered, RecoveryContradiction, TailBatch, recover
+from drlib.mirror.offsets.map.count_records import (
+    ForeignRange,
+    KnownEnd,
+    Recovered,
+    RecoveryContradiction,
+    TailBatch,
+    check_end,
+    recover,
+)
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TranslationKind
 
@@ -351,3 +359,45 @@ def test_recover_map_never_skips_and_is_unknown_where_inexact(crash: Crash, gap:
             assert answer.kind is not TranslationKind.UNKNOWN
         if answer.exact and answer.offset is not None:
             assert [s for s, t in pairs if t >= answer.offset and s < g and (t in readable or t >= crash.end)] == []
+
+
+def known(log_end: int = 12, record: int | None = 10, claim: ClaimId | None = C) -> KnownEnd:
+    """Ten records at target offsets 1 to 10, and the claimant's marker at 11."""
+    return KnownEnd(log_end, record, claim, {C, ClaimId(9, 2)}.__contains__, {9})
+
+
+@pytest.mark.parametrize(
+    ("end", "tail"),
+    [
+        (12, [ours(6, 5, 5), control(11, epoch=4)]),
+        (12, [control(11, epoch=4)]),  # the cleaner removed the batch
+        (15, [ours(6, 5, 5), control(11, epoch=4), other(12, 3)]),  # a foreign writer behind it
+        (15, [ours(6, 5, 5, count=2), control(11, epoch=4), control(12, epoch=5), control(13, epoch=6)]),
+    ],
+)
+def test_check_end_whole_log_is_accepted(end: int, tail: list[TailBatch]) -> None:
+    check_end(known(), end, tail)
+
+
+@pytest.mark.parametrize(
+    ("end", "tail", "why"),
+    [
+        (9, [], "3 offsets are lost"),
+        (11, [ours(6, 4, 5), control(10, epoch=4)], "1 offsets are lost"),
+        (14, [control(n, epoch=n) for n in range(10, 14)], "another batch"),  # markers filled the gap
+        (14, [other(10, 4)], "another batch"),  # a foreign writer did
+        (14, [TailBatch(10, 13, 4, 9, 2, 0, False)], "another batch"),  # a former claim of the lane's own records
+        (14, [ours(6, 5, 5), control(11, epoch=5), TailBatch(12, 13, 2, 9, 4, 0, False)], "promised none"),
+    ],
+)
+def test_check_end_log_or_journal_that_lost_records_is_refused(end: int, tail: list[TailBatch], why: str) -> None:
+    with pytest.raises(RecoveryContradiction, match=why):
+        check_end(known(), end, tail)
+
+
+def test_check_end_folded_claim_is_any_of_the_lane() -> None:
+    check_end(known(claim=None), 12, [ours(6, 5, 5)])
+    with pytest.raises(RecoveryContradiction, match="another batch"):
+        check_end(known(claim=None), 12, [other(6, 5)])
+    with pytest.raises(RecoveryContradiction, match="promised none"):
+        check_end(known(record=None, claim=None), 12, [TailBatch(3, 5, 3, 9, 4, 0, False)])

@@ -13,6 +13,7 @@ from map_histories import History, P, built, histories
 
 from drlib.mirror.journal.entries import (
     Ack,
+    Chunk,
     ClaimId,
     Covered,
     Entry,
@@ -559,3 +560,18 @@ def test_many_segments_append_and_translate_quickly() -> None:
     # Far above what it takes on any machine, far below what anything quadratic would.
     assert built_s < 10
     assert looked_up_s < 5
+
+
+def test_newest_record_and_least_log_end_follow_claims_and_placements() -> None:
+    empty = PartitionMap()
+    assert (empty.newest_record, empty.least_log_end, empty.first_log_end) == (None, 0, 0)
+    offsets = built(*TWO_RUNS)
+    assert (offsets.newest_record, offsets.least_log_end, offsets.first_log_end) == ((7, C1), 8, 1)
+    later = ClaimId(9, 1)
+    offsets.apply(Placement(P, later, 0, 30))  # markers and others between the two claims
+    assert (offsets.newest_record, offsets.least_log_end) == ((7, C1), 30)
+    offsets.apply(Run(P, later, 0, 40))
+    offsets.apply(Ack(P, later, 2, 32))
+    assert (offsets.newest_record, offsets.least_log_end) == ((31, later), 32)
+    folded = built(Chunk(P, 0, (Segment(10, 1, 7),)), Placement(P, later, 0, 30))
+    assert (folded.newest_record, folded.least_log_end) == ((7, None), 30)

@@ -1,0 +1,89 @@
+"""The topics of heartbeats, checkpoints and offset syncs are deleted or refuse records while a flow runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import AdminClient
+from fix_engine import Engine, alter, create_topic, produce, read_all, wait_for
+from testbed_mm2 import consume_some
+
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
+
+ALL_TOPICS = ("heartbeats", "{source}.checkpoints.internal", "mm2-offset-syncs.{target}.internal")
+
+
+def names(engine: Engine) -> list[tuple[str, str]]:
+    """Bootstrap server and name of each topic."""
+    found = [name.format(source=engine.source, target=engine.target) for name in ALL_TOPICS]
+    return [(engine.right, found[0]), (engine.right, found[1]), (engine.left, found[2])]
+
+
+def records(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    try:
+        return [(record[0], record[1]) for record in read_all(bootstrap, topic, 1)[0]]
+    except Exception:  # the topic does not exist, or has no leader yet
+        return []
+
+
+def commit(bootstrap: str, topic: str, group: str, offset: int) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    try:
+        consumer.commit(offsets=[KafkaPartition(topic, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def test_internal_topics_deleted_are_created_filled_and_reported(
+    engine: Engine, fresh_topic: Callable[..., str]
+) -> None:
+    topic, group = engine.topics, fresh_topic("group")
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 100, partitions=1)
+    consume_some(engine.left, topic, group, 100)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+
+    def complete() -> bool:
+        beats, checkpoints, syncs = (records(*where) for where in names(engine))
+        beating = any(Heartbeat.decode(*record).source == engine.source for record in beats)
+        translated = any(Checkpoint.decode(*record).group == group for record in checkpoints)
+        synced = any(OffsetSync.decode(*record).partition.topic == topic for record in syncs)
+        return beating and translated and synced
+
+    wait_for("all three are written", complete)
+    for bootstrap, name in names(engine):
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        admin.delete_topics([name])[name].result(30)
+    for _, name in names(engine):
+        assert "created again" in engine.wait_reported("InternalTopicDeleted", name).detail
+    wait_for("all three are written again, though nothing moved", complete)
+    for bootstrap, name in names(engine):
+        with Cluster(ClusterSettings("ANY", (bootstrap,))) as cluster:
+            assert cluster.topic_config([name])[name]["cleanup.policy"] == "compact"
+            assert cluster.topics([name])[name].partitions == 1
+    assert engine.stop(worker) == 0, engine.log()
+
+
+@pytest.mark.long
+def test_writer_refused_record_is_an_event_until_the_next_delivery(
+    engine: Engine, fresh_topic: Callable[..., str]
+) -> None:
+    topic, group = engine.topics, fresh_topic("group")
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 100, partitions=1)
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    checkpoints = names(engine)[1][1]
+    alter(engine.right, checkpoints, "max.message.bytes", "10")
+    commit(engine.left, topic, group, 50)
+    assert "large" in engine.wait_reported("Mm2RecordRefused", checkpoints).detail.lower()
+    alter(engine.right, checkpoints, "max.message.bytes", "100000")
+    commit(engine.left, topic, group, 60)
+    engine.wait_reported("Mm2RecordRefused", checkpoints, resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
