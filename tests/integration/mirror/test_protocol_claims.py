@@ -13,11 +13,14 @@ from testbed_lane import REFUSED_EPOCH, append, connected, headers, journal_of, 
 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.mirror.engine.lane.lane import Housekeeping
 from drlib.mirror.errors import LaneFault, LaneLost
-from drlib.mirror.journal.entries import Claim, ClaimId, Folded, Run
+from drlib.mirror.journal.entries import Claim, ClaimId, Folded, Placement, Run
 from drlib.mirror.offsets.map.follow_journal import JournalFollower
+from drlib.mirror.offsets.map.journal_log import LaneJournal
 from drlib.mirror.offsets.map.load_maps import read_maps
+from drlib.mirror.read_batches import log_ends
 from drlib.model import TopicPartition
 
 
@@ -130,6 +133,19 @@ async def test_journal_of_many_gaps_is_folded_into_the_same_map(engine: Engine) 
     engine.assert_same(topic, 1)
 
 
+async def promise_records(
+    client: ClusterClient, engine: Engine, owner: ClaimId, journal: str, *, target_offset: int
+) -> None:
+    """Journal what an owner of lane 0 journals before it appends; records of a claim without it mean a lost journal."""
+    (key,) = {e.partition for e in await journal_of(client, engine) if isinstance(e, Run)}
+    partition = TopicPartition(journal, 0)
+    leader = (await log_ends(client, [partition])).leaders[partition]
+    written = LaneJournal(client, partition, owner, "usurper", leader)
+    await written.append(
+        [Claim(owner, 0, 0, "usurper"), Placement(key, owner, 0, target_offset), Run(key, owner, 0, 50)]
+    )
+
+
 async def test_lane_fenced_owner_claims_again_only_after_a_session_with_the_group(engine: Engine) -> None:
     topic = engine.topics
     engine.extra |= {"drlib.lanes": "1", "drlib.session.timeout.ms": "3000"}
@@ -144,6 +160,7 @@ async def test_lane_fenced_owner_claims_again_only_after_a_session_with_the_grou
         assert usurper.epoch == first.epoch + 1
         await asyncio.to_thread(send, engine.left, topic, [f"b{n}" for n in range(50)])
         await until("the owner knows that it lost the lane", lambda: bool(owner.reported("LaneLost")))
+        await promise_records(client, engine, usurper, journal, target_offset=52)
         assert await append(client, mirror, usurper, 0) == (0, 52)
         assert await asyncio.to_thread(never, lambda: owner.claim() != first, 1.5)
         assert await append(client, mirror, usurper, 1) == (0, 53)
