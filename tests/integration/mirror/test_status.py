@@ -168,7 +168,7 @@ def test_status_hanging_transaction_is_named_with_its_remedy(
     assert event.entity == f"{topic}-0"
     assert f"transactional ID holder-{topic}" in event.detail
     assert "producer ID" in event.detail
-    assert "51 offsets wait" in event.detail
+    assert "it holds back 51 offsets" in event.detail
     assert f"abort --topic {topic} --partition 0 --start-offset 0" in event.remedy
     held = partition(engine, topic)
     assert held is not None
