@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -33,6 +33,8 @@ from deadline import Deadline
 
 from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
+
+YOUNG_TOPIC = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
 
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
 
@@ -132,7 +134,19 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Reco
     """Every committed record of a topic, by partition, in log order."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
-    ends = {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
+    ends: dict[int, int] = {}
+
+    def leaders_answer() -> bool:
+        """Not at once for a new topic: its leader learns of it later than the broker that listed it."""
+        try:
+            ends.update({tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()})
+        except KafkaException as error:
+            if error.args[0].code() not in YOUNG_TOPIC:
+                raise
+            return False
+        return True
+
+    wait_for(f"the leaders of {topic} answer", leaders_answer, 30)
     found: dict[int, list[Record]] = {p: [] for p in range(partitions)}
     consumer = Consumer(
         {

@@ -130,7 +130,7 @@ def source(guarded: tuple[str, str], tmp_path: Path) -> Source:
 def test_writing_is_denied_to_all_and_exactly_that_is_taken_back(source: Source) -> None:
     bare, ruled = source.topics
     before = source.rules()
-    with pytest.raises(UsageError, match=f"writing to {bare} .* locks out"):
+    with pytest.raises(UsageError, match=f"writing to {bare} .* denies every principal"):
         source.do(source.step("source.fence", deny_write=".*"))
     assert (source.rules(), pointer_file.read(source.place.pointer).hold) == (before, False)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no topic of LEFT"):

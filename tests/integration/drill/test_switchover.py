@@ -419,7 +419,7 @@ def test_groups_return_together_and_undo_leaves_changed_positions(both: Both) ->
         stood = here.group_offsets(groups[3])[moved]
         here.alter_group_offsets(groups[3], {moved: CommittedOffset(1)})
         assert step.probe(changes) is Reach.UNKNOWN
-        with pytest.raises(Deviated, match=f"{groups[3]} was at None.*changed by others"):
+        with pytest.raises(Deviated, match=f"{groups[3]} was at None.*another client changed it"):
             step.undo(changes)
         assert {len(found) for found in at_home().values()} == {2 * PARTITIONS}
         here.alter_group_offsets(groups[3], {moved: stood})
