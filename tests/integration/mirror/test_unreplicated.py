@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -303,16 +304,19 @@ def test_quarantine_killed_half_way_resumes_without_duplicates(returned: Returne
     process = drlib(book, engine.properties, "--skip-gate", "its mirror is stopped, as a tail wants it")
     with Cluster(ClusterSettings("RIGHT", (engine.right,))) as right:
 
+        def committed() -> Mapping[TopicPartition, int]:
+            return right.log_ends(away, Isolation.READ_COMMITTED)
+
         def begun() -> bool:
             assert process.poll() is None, process.communicate()
-            return returned.quarantine in right.topics([returned.quarantine]) and any(right.log_ends(away).values())
+            return returned.quarantine in right.topics([returned.quarantine]) and any(committed().values())
 
         wait_for("the first records are set aside", begun, 90)
         (folder,) = (path for path in runs.iterdir() if path.is_dir())
         os.kill(int((folder / "kernel.pid").read_text()), signal.SIGKILL)
         process.kill()
         process.communicate(timeout=60)
-        half = sum(right.log_ends(away, Isolation.READ_COMMITTED).values())
+        half = sum(committed().values())
     assert 0 < half < TAIL + 30, "it was to be killed half-way"
 
     resumed = drlib("--resume", folder)
