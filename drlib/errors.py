@@ -108,3 +108,16 @@ class MissingDependency(DrlibError):
     """Java, a jar or an optional package is not installed."""
 
     exit_code = 2
+
+
+def first_error(error: BaseException) -> BaseException:
+    """The first error in a group of any depth; an error that is no group itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def explain(error: BaseException) -> str:
+    """An error in one line: the first of a group, with its type where it is not one of ours."""
+    first = first_error(error)
+    return str(first) if isinstance(first, DrlibError) else f"{type(first).__name__}: {first}"

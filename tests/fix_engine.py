@@ -59,6 +59,27 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
     wait_for(f"{topic} is visible", visible)
 
 
+def delete_topic(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_topics([topic])[topic].result(30)
+
+
+def delete_records(bootstrap: str, topic: str, before: int) -> None:
+    """As retention does: partition 0 begins at offset `before` when it returns."""
+    below = TopicPartition(topic, 0, before)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_records([below])[below].result(30)
+
+
+def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """Commit partition 0 of `topic` for a group that has no members."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    finally:
+        consumer.close()
+
+
 def alter(bootstrap: str, topic: str, key: str, value: str) -> None:
     """Set one key of a topic's configuration."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
@@ -313,6 +334,13 @@ class Engine:
         if code == 0 and path.exists():
             assert not status.read(path).memory.leaked, "memory was reserved when all was acknowledged"
         return code
+
+    def mirror_now(self, *topics: str) -> None:
+        """Run a worker until it has caught up with `topics`, of one partition each."""
+        worker = self.start()
+        for topic in topics:
+            self.wait_caught_up(topic, 1)
+        assert self.stop(worker) == 0, self.log()
 
     def assert_same(self, topic: str, partitions: int) -> None:
         """Source and target hold the same records in the same order, none twice."""

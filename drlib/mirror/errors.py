@@ -21,13 +21,6 @@ def remirror_remedy(source: str, mirror: str) -> str:
     )
 
 
-def first_error(error: BaseException) -> BaseException:
-    """The first error in a group of any depth; an error that is no group itself."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
 class LaneLost(LeaseHeld):
     """Another worker holds a newer claim on this lane."""
 

@@ -120,7 +120,6 @@ async def log_bounds(
         return LogBounds({}, {}, {}, {})
     leaders, ids = await _leaders(client, partitions)
     unknown = {p: leader for p, leader in leaders.items() if p not in ends}
-    # The ends first: what expires in between is then below both.
     newest, starts = await asyncio.gather(
         _offsets(client, unknown, requests.LATEST), _offsets(client, leaders, requests.EARLIEST)
     )
@@ -222,24 +221,36 @@ async def holds_data(client: ClusterClient, partition: TopicPartition) -> bool:
     topic_id, leader = await locate(client, partition)
     connection = await client.connection(leader, "read")
     end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
-    start = -1
+
+    async def any_record(start: int) -> bool:
+        async for header, _ in read_range(connection, topic_id, partition, start, end):
+            if not header.is_control and header.count > 0:
+                return True
+        return False
+
+    return await from_log_start(connection, partition, await _log_start(connection, partition), any_record)
+
+
+async def from_log_start(
+    connection: Connection, partition: TopicPartition, start: int, read: Callable[[int], Awaitable[Answer]]
+) -> Answer:
+    """`read` from the log start `start` on; again from the new one where records expire before they are read.
+
+    Raises what `read` raises, `BrokerError` of an offset out of range also where the log start did not move.
+    """
     while True:
-        before, start = start, (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
-        if start >= end:
-            return False
         try:
-            async for header, _ in read_range(connection, topic_id, partition, start, end):
-                if not header.is_control and header.count > 0:
-                    return True
-            return False
+            return await read(start)
         except BrokerError as error:
-            if not expired(error) or start == before:
-                raise  # else records expired before they were read: from the new start
+            if error.code != OFFSET_OUT_OF_RANGE:
+                raise
+            before, start = start, await _log_start(connection, partition)
+            if start == before:
+                raise
 
 
-def expired(error: BrokerError) -> bool:
-    """Did the log start move past the range that was read?"""
-    return error.code == OFFSET_OUT_OF_RANGE
+async def _log_start(connection: Connection, partition: TopicPartition) -> int:
+    return (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
 
 
 async def read_range(

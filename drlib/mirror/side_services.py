@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from drlib.errors import DrlibError
+from drlib.errors import explain
 from drlib.mirror.status.worker_status import EventLog
 
 FIRST_PAUSE_S: Final = 0.5
@@ -40,10 +40,3 @@ async def keep_running(entity: str, run: Callable[[], Awaitable[None]], events: 
         events.open("ServiceFailed", entity, f"{why}; started again after {pause:g} s")
         await asyncio.sleep(pause)
         pause = min(LONGEST_PAUSE_S, pause * 2)
-
-
-def explain(error: BaseException) -> str:
-    """An error in one line: the first of a group, with its type where it is not one of ours."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error) if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}"

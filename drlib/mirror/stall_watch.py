@@ -28,7 +28,8 @@ _NO_CLAIM: Final = frozenset({LaneState.LOST, LaneState.STOPPED})  # not ours, o
 
 @dataclass(frozen=True, slots=True)
 class LaneWork:
-    """A lane at one moment. `waiting`: records that could be mirrored; `offsets`: read and acknowledged, by partition."""
+    """A lane at one moment. `waiting`: records that could be mirrored; `offsets`: read and acknowledged, by partition,
+    also of parked ones, which may be read again from an earlier offset."""
 
     state: LaneState
     waiting: int
@@ -42,26 +43,25 @@ class LaneWork:
 
 @dataclass(slots=True)
 class LaneProgress:
-    """The furthest offsets of a lane, and for how long it has had work without moving beyond them."""
+    """The furthest offsets of each partition of a lane, and for how long it has had work without moving beyond them."""
 
     furthest: dict[SourcePartition, tuple[int, int]] = field(default_factory=dict)
     idle_s: float = 0.0
 
     def observe(self, work: LaneWork, elapsed_s: float) -> None:
         """Take in the lane as it is `elapsed_s` after the observation before."""
-        moved = False
-        for partition, (read, acknowledged) in work.offsets.items():
-            before = self.furthest.get(partition, (-1, -1))
-            if read > before[0] or acknowledged > before[1]:
-                self.furthest[partition] = max(read, before[0]), max(acknowledged, before[1])
-                moved = True
+        before = {partition: self.furthest.get(partition, (-1, -1)) for partition in work.offsets}
+        self.furthest = {
+            p: (max(read, before[p][0]), max(acked, before[p][1])) for p, (read, acked) in work.offsets.items()
+        }
+        moved = self.furthest != before
         self.idle_s = self.idle_s + elapsed_s if work.any and not moved else 0.0
 
 
 def lane_work(lane: Lane, monitor: LagMonitor) -> LaneWork:
     """The lane now, as its worker knows it."""
     active = [stream for stream in lane.streams if not stream.parked]
-    offsets = {stream.key: (stream.position, stream.mirrored) for stream in active}
+    offsets = {stream.key: (stream.position, stream.mirrored) for stream in lane.streams}
     return LaneWork(lane.state, sum(map(monitor.waiting, active)), offsets)
 
 

@@ -23,12 +23,11 @@ from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings
-from drlib.errors import Aborted, DrlibError, Unreachable, UsageError
+from drlib.errors import Aborted, DrlibError, Unreachable, UsageError, first_error
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
-from drlib.mirror.errors import first_error
 from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
 from drlib.mirror.preflight.cycles import find_cycle, refuse_cycles
 from drlib.mirror.status import worker_status as status

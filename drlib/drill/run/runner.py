@@ -27,7 +27,7 @@ from drlib.drill.run.outcome import Result
 from drlib.drill.run.permissions import NOTHING_GRANTED, Permissions, refuse_untyped, unapproved
 from drlib.drill.run.step_thread import Stuck, working
 from drlib.drill.step.action import Action, Probe
-from drlib.errors import Aborted, DrlibError, UsageError
+from drlib.errors import Aborted, UsageError, explain
 from drlib.runs import journal
 from drlib.runs.abort import Abort
 from drlib.runs.journal import JOURNAL, DrillJournal, Scalar
@@ -231,7 +231,7 @@ class Runner:
             except Aborted:
                 return
             except Exception as error:
-                holds, evidence = None, _one_line(error)
+                holds, evidence = None, explain(error)
             if not holds:
                 result = "does not hold" if holds is False else "could not be checked"
                 self._note(Noted.HYPOTHESIS_FAILED, detail=when, expectation=title, evidence=f"{result}: {evidence}")
@@ -257,7 +257,7 @@ class Runner:
         try:
             reach, evidence = self._actions[step].probe(changes), ""
         except Exception as error:
-            reach, evidence = Reach.UNKNOWN, _one_line(error)
+            reach, evidence = Reach.UNKNOWN, explain(error)
         self._note(Noted.PROBED, step, detail=reach, evidence=evidence)
 
     def _act(self, step: str, again: bool) -> None:
@@ -266,7 +266,7 @@ class Runner:
             if not again:
                 self._compare([step], drill_progress.fold(self._lines))
         except Exception as error:
-            return self._note(Noted.STEP_FAILED, step, error=_one_line(error))
+            return self._note(Noted.STEP_FAILED, step, error=explain(error))
         self._note(Noted.STEP_STARTED, step)
         changes, began = self.plan.of(step).changes, time.monotonic()
         try:
@@ -278,7 +278,7 @@ class Runner:
                 self._abort.request(f"step {step}")
             return None  # how far it came is for its probe
         except Exception as error:
-            return self._note(Noted.STEP_FAILED, step, error=_one_line(error))
+            return self._note(Noted.STEP_FAILED, step, error=explain(error))
         return self._note(Noted.STEP_SUCCEEDED, step, "", **{"seconds": round(time.monotonic() - began, 3), **evidence})
 
     def _undo(self, step: str, needed: bool) -> None:
@@ -288,7 +288,7 @@ class Runner:
             try:
                 self._actions[step].undo(self.plan.of(step).changes)
             except Exception as error:
-                return self._note(Noted.UNDO_FAILED, step, error=_one_line(error))
+                return self._note(Noted.UNDO_FAILED, step, error=explain(error))
         return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)
 
     def _close(self, ending: RunOutcome) -> Result:
@@ -317,7 +317,3 @@ def notes_of(lines: Collection[journal.Line]) -> tuple[Note, ...]:
             ) from None
         notes.append(Note(event, str(line.data.get("step") or ""), str(line.data.get("detail") or "")))
     return tuple(notes)
-
-
-def _one_line(error: Exception) -> str:
-    return str(error) if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}"

@@ -65,8 +65,11 @@ def decode_key(key: bytes | None) -> tuple[str, str, TopicPartition] | None:
 def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
     """The entry of a MirrorSourceConnector; None for another connector's. Raises `ConnectRecordUnreadable`."""
     identity = decode_key(key)
-    if identity is None:
-        return None
+    return None if identity is None else SourceOffset(*identity, _decode_value(key, value))
+
+
+def _decode_value(key: bytes | None, value: bytes | None) -> int | None:
+    """The offset in the record with `key`; None where it was deleted. Raises `ConnectRecordUnreadable`."""
     try:
         stored = json.loads(value) if value is not None else None
         offset = None if stored is None else int(stored["offset"])
@@ -74,7 +77,7 @@ def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
             raise ValueError(f"offset {offset}")
     except (ValueError, TypeError, KeyError) as error:
         raise ConnectRecordUnreadable("offsets topic", f"the record with key {key!r} is malformed ({error})") from error
-    return SourceOffset(*identity, offset)
+    return offset
 
 
 def copied(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> StoredOffsets:
@@ -94,8 +97,7 @@ def copied(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> 
         if identity is None or identity[0] not in names or identity[1] != flow.source:
             continue
         try:
-            entry = decode(key, value)
-            newest[identity[0], identity[2]] = None if entry is None else entry.offset
+            newest[identity[0], identity[2]] = _decode_value(key, value)
         except ConnectRecordUnreadable as error:
             newest[identity[0], identity[2]] = error
     offsets: dict[TopicPartition, int] = {}

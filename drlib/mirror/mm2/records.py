@@ -19,7 +19,7 @@ MAX_STRING_BYTES: Final = 32767
 
 
 class MalformedRecord(ValueError):
-    """Bytes that are not the MirrorMaker 2 record they were supposed to be. _Readers skip it, as `MirrorClient` does."""
+    """Bytes that are not the MirrorMaker 2 record they were supposed to be. Readers skip it, as `MirrorClient` does."""
 
 
 @dataclass(frozen=True, slots=True)

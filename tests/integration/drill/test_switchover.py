@@ -227,12 +227,12 @@ def test_switchover_group_reading_until_the_hold_continues_there(both: Both, mon
     there = both.there()
     assert (both.active, there["exact_positions"]) == (away, there["positions"])
     with Cluster(both.place.cluster(away)) as gone_to, Cluster(both.place.cluster(home)) as left:
-        for group, stood in ((still, 20), (reads, 33)):
+        for group, position in ((still, 20), (reads, 33)):
             found = gone_to.group_offsets(group)
             assert {p.topic for p in found} == {f"{home}.{topic}"}
             for partition, at in found.items():
                 (record,) = gone_to.read({partition: Range(at.offset, at.offset + 1)})
-                (expected,) = left.read({TopicPartition(topic, partition.partition): Range(stood, stood + 1)})
+                (expected,) = left.read({TopicPartition(topic, partition.partition): Range(position, position + 1)})
                 assert (record.key, record.value) == (expected.key, expected.value)
 
 
@@ -311,8 +311,8 @@ def test_applications_held_by_a_dead_drill_continue(both: Both) -> None:
         holder.wait(10)
     held = pointer_file.read(both.on.pointer)
     assert (held.hold, held.hold_limit_s) == (True, 2.0)
-    stood = seen(producer, home, "produced")
-    wait_for("they continue", lambda: seen(producer, home, "produced") > stood + 200, 20)
+    before = seen(producer, home, "produced")
+    wait_for("they continue", lambda: seen(producer, home, "produced") > before + 200, 20)
     read = seen(reader, home, "consumed")
     wait_for("the group reads on", lambda: seen(reader, home, "consumed") > read + 100, 20)
     assert pointer_file.read(both.on.pointer) == held  # the hold expired by itself; the pointer is unchanged
@@ -416,13 +416,13 @@ def test_groups_return_together_and_undo_leaves_changed_positions(both: Both) ->
     assert {len(found) for found in at_home().values()} == {2 * PARTITIONS}
     moved = TopicPartition(topic, 0)
     with Cluster(both.place.cluster(home)) as here:
-        stood = here.group_offsets(groups[3])[moved]
+        before = here.group_offsets(groups[3])[moved]
         here.alter_group_offsets(groups[3], {moved: CommittedOffset(1)})
         assert step.probe(changes) is Reach.UNKNOWN
         with pytest.raises(Deviated, match=f"{groups[3]} was at None.*another client changed it"):
             step.undo(changes)
         assert {len(found) for found in at_home().values()} == {2 * PARTITIONS}
-        here.alter_group_offsets(groups[3], {moved: stood})
+        here.alter_group_offsets(groups[3], {moved: before})
     step.undo(changes)
     assert not any(at_home().values())
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import google_crc32c
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from fix_authorizer import acl, add_acls, drop_acls, kafka_acls
-from fix_engine import Engine, Record, alter, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, Record, alter, commit, create_topic, produce, read_all, wait_for
 from testbed_log_files import log_of, patch_batch, rewrite
 
 from drlib.config.settings import load_mirror_settings
@@ -258,13 +258,6 @@ def test_source_missing_describe_rights_are_reported_and_mirroring_continues(
         engine.wait_reported("GroupTailUnavailable", flow, resolved=True)
     assert engine.stop(worker) == 0, engine.log()
     engine.assert_same(topic, 1)
-
-
-def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
-    """Commit partition 0 of `topic` for a group that has no members."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
 
 
 def checkpointed(engine: Engine, group: str) -> int | None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import AdminClient
-from fix_engine import Engine, alter, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, alter, commit, create_topic, delete_topic, produce, read_all, wait_for
 from testbed_mm2 import consume_some
 
 from drlib.kafka.admin.cluster import Cluster
@@ -31,14 +28,6 @@ def records(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None
         return []
 
 
-def commit(bootstrap: str, topic: str, group: str, offset: int) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
-    try:
-        consumer.commit(offsets=[KafkaPartition(topic, 0, offset)], asynchronous=False)
-    finally:
-        consumer.close()
-
-
 def test_internal_topics_deleted_are_created_filled_and_reported(
     engine: Engine, fresh_topic: Callable[..., str]
 ) -> None:
@@ -58,8 +47,7 @@ def test_internal_topics_deleted_are_created_filled_and_reported(
 
     wait_for("all three are written", complete)
     for bootstrap, name in names(engine):
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        admin.delete_topics([name])[name].result(30)
+        delete_topic(bootstrap, name)
     for _, name in names(engine):
         assert "created again" in engine.wait_reported("InternalTopicDeleted", name).detail
     wait_for("all three are written again, though nothing moved", complete)
@@ -81,9 +69,9 @@ def test_writer_refused_record_is_an_event_until_the_next_delivery(
     engine.wait_caught_up(topic, 1)
     checkpoints = names(engine)[1][1]
     alter(engine.right, checkpoints, "max.message.bytes", "10")
-    commit(engine.left, topic, group, 50)
+    commit(engine.left, group, topic, 50)
     assert "large" in engine.wait_reported("Mm2RecordRefused", checkpoints).detail.lower()
     alter(engine.right, checkpoints, "max.message.bytes", "100000")
-    commit(engine.left, topic, group, 60)
+    commit(engine.left, group, topic, 60)
     engine.wait_reported("Mm2RecordRefused", checkpoints, resolved=True)
     assert engine.stop(worker) == 0, engine.log()

@@ -41,13 +41,6 @@ def journal_topic(engine: Engine) -> str:
     return flow.policy.journal_topic(engine.source)
 
 
-def mirror_now(engine: Engine, *topics: str) -> None:
-    worker = engine.start()
-    for topic in topics:
-        engine.wait_caught_up(topic, 1)
-    assert engine.stop(worker) == 0, engine.log()
-
-
 def cut(lab: Lab, topic: str, offset: int) -> None:
     """The target's log of partition 0 of `topic` ends below `offset` from now on."""
     cluster = lab.clusters["AUTHORIZED"]
@@ -72,8 +65,8 @@ def test_mirror_that_lost_records_of_a_sealed_claim_is_parked(
     on_authorizer_lab(engine, authorizer_lab, other)
     for first in range(0, RECORDS, 10):
         produce(engine.left, topic, 10, partitions=1, first=first)
-        mirror_now(engine, topic)  # a claim each, and its records are sealed by the next one
-    mirror_now(engine, topic)
+        engine.mirror_now(topic)  # a claim each, and its records are sealed by the next one
+    engine.mirror_now(topic)
     end = asyncio.run(end_of(engine, mirror))
     cut(authorizer_lab, mirror, end - 5)
     asyncio.run(leave_markers(engine, mirror, markers))
@@ -141,7 +134,7 @@ def test_journal_that_lost_its_end_duplicates_nothing(
     mirror = f"{engine.source}.{topic}"
     on_authorizer_lab(engine, authorizer_lab, other)
     produce(engine.left, topic, 10, partitions=1)
-    mirror_now(engine, topic)
+    engine.mirror_now(topic)
     worker = engine.start()
     producer = Producer({"bootstrap.servers": engine.left, "transactional.id": uuid.uuid4().hex, "log_level": 0})
     producer.init_transactions(30)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka import TopicPartition as KafkaPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from fix_engine import Engine, alter, create_topic, read_all
+from fix_engine import Engine, alter, create_topic, delete_records, read_all
 from fix_lab import LabFactory
 from testbed_lane import append, connected, headers, running, send, until
 
@@ -74,13 +73,6 @@ async def test_lane_without_progress_is_an_event_whatever_the_cause(
         flow = f"{engine.source}->{engine.target}"
         await until("the stall is over", lambda: not owner.events.is_open("LaneStalled", flow))
     engine.assert_same(topic, 1)
-
-
-def delete_records(bootstrap: str, topic: str, before: int) -> None:
-    """As retention does: partition 0 begins at offset `before` when it returns."""
-    below = KafkaPartition(topic, 0, before)
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.delete_records([below])[below].result(30)
 
 
 async def test_retention_overtaking_requests_in_flight_is_one_loss_and_no_truncation(

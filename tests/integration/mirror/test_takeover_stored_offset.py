@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from fix_engine import Engine, create_topic, read_all, wait_for
+from fix_engine import Engine, create_topic, delete_topic, read_all, wait_for
 from testbed_lane import send
 
 from drlib.mirror.mm2.records import OffsetSync
@@ -34,24 +34,12 @@ def copied_up_to(engine: Engine, offset: int) -> str:
     return topic
 
 
-def delete_topic(bootstrap: str, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.delete_topics([topic])[topic].result(30)
-    wait_for(f"{topic} is gone", lambda: topic not in admin.list_topics(timeout=5).topics)
-
-
 def values(engine: Engine) -> list[bytes | None]:
     return [record[1] for record in read_all(engine.right, f"{engine.source}.{engine.topics}", 1)[0]]
 
 
 def as_bytes(*parts: Sequence[str]) -> list[bytes]:
     return [value.encode() for part in parts for value in part]
-
-
-def mirror_now(engine: Engine) -> None:
-    worker = engine.start()
-    engine.wait_caught_up(engine.topics, 1)
-    assert engine.stop(worker) == 0, engine.log()
 
 
 FORMER = [f"former{n}" for n in range(100)]
@@ -67,12 +55,14 @@ def test_takeover_recreated_source_topic_starts_at_its_log_start(engine: Engine)
     send(engine.left, topic, FORMER, timestamp=now)
     send(engine.right, f"{engine.source}.{topic}", FORMER, timestamp=now)
     copied_up_to(engine, 99)
-    mirror_now(engine)
+    engine.mirror_now(topic)
     assert values(engine) == as_bytes(FORMER)
     delete_topic(engine.left, topic)
+    admin = AdminClient({"bootstrap.servers": engine.left, "log_level": 0})
+    wait_for(f"{topic} is gone", lambda: topic not in admin.list_topics(timeout=5).topics)
     create_topic(engine.left, topic, 1)
     send(engine.left, topic, LATER)
-    mirror_now(engine)
+    engine.mirror_now(topic)
     assert values(engine) == as_bytes(FORMER, LATER), engine.log()
     assert [e.detail for e in engine.events() if e.name == "TakeoverStale"] == [
         f"MM2 copied up to 99, {topic} was re-created since"
@@ -86,7 +76,7 @@ def test_takeover_offset_without_mirror_topic_starts_at_the_log_start(engine: En
     send(engine.left, topic, LATER)
     copied_up_to(engine, 99)
     for _ in range(3):  # each claim leaves a marker where copies would be
-        mirror_now(engine)
+        engine.mirror_now(topic)
         assert values(engine) == as_bytes(LATER), engine.log()
     assert any(e.name == "TakeoverStale" and e.entity == f"{topic}-0" for e in engine.events(0))
 
@@ -127,7 +117,7 @@ def test_takeover_unreadable_records_are_skipped_counted_and_named(engine: Engin
     write(engine.left, syncs, b"\xff", sync.value())
     negative = OffsetSync(TopicPartition(topic, 0), -5, 60)
     write(engine.left, syncs, negative.key(), negative.value())
-    mirror_now(engine)
+    engine.mirror_now(topic)
     assert values(engine) == as_bytes(LATER), engine.log()
     events = {e.entity: e.detail for e in engine.events() if e.name == "TakeoverRecordSkipped"}
     assert set(events) == {offsets, syncs}

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 from testbed_lane import until
 
-from drlib.errors import DrlibError
 from drlib.mirror import side_services
-from drlib.mirror.side_services import explain, keep_running
+from drlib.mirror.side_services import keep_running
 from drlib.mirror.status.worker_status import EventLog
 
 
@@ -38,19 +37,3 @@ async def test_keep_running_failed_service_is_reported_restarted_and_resolved(mo
     await asyncio.gather(running, return_exceptions=True)
     assert ended.is_set()
     assert running.cancelled()
-
-
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ValueError("no"), "ValueError: no"),
-        (ExceptionGroup("a", [ExceptionGroup("b", [KeyError("k"), ValueError("v")])]), "KeyError: 'k'"),
-    ],
-)
-def test_explain_unexpected_error_is_named_with_its_type(error: Exception, text: str) -> None:
-    assert explain(error) == text
-
-
-def test_explain_own_error_speaks_for_itself() -> None:
-    own = DrlibError("what happened", "why", "next")
-    assert explain(ExceptionGroup("tasks", [own])) == str(own)

@@ -45,3 +45,9 @@ def test_progress_claim_that_is_not_complete_counts_time_without_records(state: 
 @pytest.mark.parametrize("state", [LaneState.RUNNING, LaneState.LOST, LaneState.STOPPED])
 def test_progress_without_work_counts_nothing(state: LaneState) -> None:
     assert observe(LaneProgress(), work(3, 3), *[work(3, 3, waiting=0, state=state)] * 3) == 0.0
+
+
+def test_progress_partition_that_left_the_lane_is_forgotten() -> None:
+    progress = LaneProgress()
+    observe(progress, work(3, 1), LaneWork(LaneState.RUNNING, 5, {Q: (7, 7)}))
+    assert progress.furthest == {Q: (7, 7)}

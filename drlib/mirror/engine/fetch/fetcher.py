@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from drlib.errors import Unreachable
+from drlib.errors import Unreachable, first_error
 from drlib.kafka.net.cluster_client import WrongCluster
 from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.errors import SecurityFault
@@ -35,7 +35,6 @@ from drlib.mirror.engine.fetch.fetch_response import (
 from drlib.mirror.engine.fetch.long_poll_reader import LongPollReader
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
-from drlib.mirror.errors import first_error
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
@@ -62,7 +61,7 @@ class Fetcher:
 
     def add(self, streams: Iterable[PartitionStream]) -> None:
         """Read these too, from their positions on: they join the claim, or are no longer parked."""
-        self.streams += [stream for stream in streams if stream not in self.streams]
+        self.streams = list(dict.fromkeys((*self.streams, *streams)))
         self._added.set()
 
     def drain(self) -> None:

@@ -336,9 +336,10 @@ class Lane:
                 if stream.target not in bad and running.loop.running:
                     by_topic[stream.source.topic].append(stream)
             left_out: list[LaneTopic] = []
+            copied = set(running.loop.streams)
             for topic in self.topics:
                 streams = by_topic[topic.source]
-                own = [stream for stream in streams if stream in running.loop.streams]
+                own = [stream for stream in streams if stream in copied]
                 try:
                     await running.loop.resume(own)
                 except BrokerError as error:

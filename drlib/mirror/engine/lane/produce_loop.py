@@ -47,7 +47,7 @@ from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedB
 from drlib.mirror.engine.fetch.round_trip_time import measure
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.engine.lane.markers import Markers, record_foreign
-from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
+from drlib.mirror.engine.lane.parked_partitions import UNAVAILABLE, ParkedPartitions
 from drlib.mirror.errors import LaneFault, LaneLost, MirrorUnavailable
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, Parked
@@ -200,18 +200,10 @@ class ProduceLoop:
             key = (leader, groups.setdefault(replicas, len(groups) % REPLICA_GROUPS))
             if key not in self._senders:
                 busy: dict[PartitionStream, None] = {}
-                sender = asyncio.create_task(self._send_loop(*key, busy))
-                sender.add_done_callback(self._on_sender_ended)
+                sender = self.watch(asyncio.create_task(self._send_loop(*key, busy)))
+                sender.add_done_callback(lambda _: self._note_drained())
                 self._senders[key] = busy, sender
             self._busy[stream] = self._senders[key][0]
-
-    def _on_sender_ended(self, sender: asyncio.Task[None]) -> None:
-        if sender.cancelled():
-            return
-        error = sender.exception()
-        if error is not None:
-            self.fail(error)
-        self._note_drained()
 
     def _note_drained(self) -> None:
         drained = self._draining and all(task.done() for _, task in self._senders.values())
@@ -374,7 +366,7 @@ class ProduceLoop:
                 self._park(stream, f"{why}. {remedy}", "TargetRefused")
             elif result.error_code == NOT_ENOUGH_REPLICAS:  # checked before the append: the batch was not written
                 unavailable = MirrorUnavailable(str(stream.target), "too few of its replicas are in sync")
-                self._park(stream, f"{unavailable.what}: {unavailable.why}", "MirrorUnavailable", str(stream.target))
+                self._park(stream, f"{unavailable.what}: {unavailable.why}", UNAVAILABLE, str(stream.target))
             elif result.error_code == TOPIC_AUTHORIZATION_FAILED:
                 # A broker authorizes before it appends: the batch was not written.
                 refused = BrokerError(result.error_code, f"writing {stream.target}", result.error_message)

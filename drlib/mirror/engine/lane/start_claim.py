@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from drlib.errors import DrlibError
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.markers import open_foreign_writer
-from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
+from drlib.mirror.engine.lane.parked_partitions import UNAVAILABLE, ParkedPartitions
 from drlib.mirror.engine.lane.topics import LaneTopic, incarnations, rewound
 from drlib.mirror.errors import (
     ClaimAgain,
@@ -181,7 +181,7 @@ class ClaimStart:
             excluded = self.excluded.get(stream.target.topic) or self.unavailable.get(stream.target)
             why = excluded or self.maps.refused[stream.key]
             if isinstance(why, MirrorUnavailable):
-                parked.park(stream, -1, "MirrorUnavailable", str(stream.target), f"{why.what}: {why.why}")
+                parked.park(stream, -1, UNAVAILABLE, str(stream.target), f"{why.what}: {why.why}")
             elif isinstance(why, MirrorTopicRecreated):
                 detail = f"{why.what}: {why.why}"
                 self.events.open("MirrorTopicRecreated", str(stream.target), detail, remedy=why.remedy, by=self.lane)

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 
 from drlib import clock
 from drlib.errors import DrlibError
-from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.batch import BatchHeader
@@ -56,7 +55,7 @@ from drlib.mirror.read_batches import (
     LogBounds,
     LogEnds,
     concurrently,
-    expired,
+    from_log_start,
     log_bounds,
     log_ends,
     log_starts,
@@ -396,16 +395,12 @@ async def _tail(
     connection: Connection, topic_id: uuid.UUID, partition: TopicPartition, start: int, first: int, end: int
 ) -> list[TailBatch]:
     """The batches of [`first`, `end`) that the log still holds; read again where it loses its first ones meanwhile."""
-    while True:
-        try:
-            batches = read_range(connection, topic_id, partition, max(first, start), end)
-            return [_tail_batch(header) async for header, _ in batches]
-        except BrokerError as error:
-            if not expired(error):
-                raise
-            before, start = start, (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
-            if start == before:
-                raise  # else records expired before they were read: count from the new start
+
+    async def headers(start: int) -> list[TailBatch]:
+        batches = read_range(connection, topic_id, partition, max(first, start), end)
+        return [_tail_batch(header) async for header, _ in batches]
+
+    return await from_log_start(connection, partition, start, headers)
 
 
 async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
