@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from fix_engine import Engine, alter, commit, create_topic, delete_topic, produce, read_all, wait_for
@@ -28,6 +29,10 @@ def records(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None
         return []
 
 
+def created_again(engine: Engine, name: str) -> bool:
+    return "it was created again" in engine.wait_reported("InternalTopicDeleted", name).detail
+
+
 def test_internal_topics_deleted_are_created_filled_and_reported(
     engine: Engine, fresh_topic: Callable[..., str]
 ) -> None:
@@ -49,7 +54,8 @@ def test_internal_topics_deleted_are_created_filled_and_reported(
     for bootstrap, name in names(engine):
         delete_topic(bootstrap, name)
     for _, name in names(engine):
-        assert "created again" in engine.wait_reported("InternalTopicDeleted", name).detail
+        created = partial(created_again, engine, name)  # at first it may say that the old one is still being deleted
+        wait_for(f"{name} is created again", created)
     wait_for("all three are written again, though nothing moved", complete)
     for bootstrap, name in names(engine):
         with Cluster(ClusterSettings("ANY", (bootstrap,))) as cluster:
