@@ -231,6 +231,7 @@ class Engine:
             "heartbeats.topic.replication.factor": "1",
             # Brokers are shared, aliases are not: each flow there and back would mirror the heartbeats of all before it.
             "heartbeats.replication.enabled": "false",
+            f"{self.target}->{self.source}.emit.heartbeats.enabled": "false",
             "offset-syncs.topic.replication.factor": "1",
             "refresh.topics.interval.seconds": "1",
             "emit.checkpoints.interval.seconds": "1",

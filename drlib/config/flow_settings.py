@@ -182,7 +182,8 @@ class FlowSettings:
         "whether translated positions are written as MirrorMaker 2 checkpoints")
     emit_checkpoints_s: int = _every("emit.checkpoints.interval.seconds", 60,
         "MirrorMaker 2: seconds between checkpoints; drlib writes them at once")
-    emit_heartbeats: bool = _flag("emit.heartbeats.enabled", True, "whether heartbeats are written to the target")
+    emit_heartbeats: bool = _flag("emit.heartbeats.enabled", True,
+        "whether heartbeats are written to the target, also where the flow is not enabled")
     emit_heartbeats_s: int = _every("emit.heartbeats.interval.seconds", 1, "seconds between two heartbeats")
     sync_topic_configs: bool = _flag("sync.topic.configs.enabled", True,
         "whether mirror topics get the source's topic configurations")

@@ -215,6 +215,8 @@ class Lab:
             },
             **overrides,
         }
+        if wanted.get(f"{target}->{source}.enabled") != "true":  # nothing in a lab reads the source's heartbeats
+            wanted.setdefault(f"{target}->{source}.emit.heartbeats.enabled", "false")
         path = path or self.root / "connect-mirror-maker.properties"
         write_whole(path, javaproperties.dumps({key: value for key, value in wanted.items() if value}, timestamp=None))
         return path

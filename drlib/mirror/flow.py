@@ -93,6 +93,11 @@ class FlowRunner:
         """Is this worker a member of the group, and do all lanes assigned to it run? True also without any lane."""
         return self.running is not None and self.running.ready
 
+    @property
+    def owns_first_lane(self) -> bool:
+        """Does this worker do what one worker does for the whole flow?"""
+        return self.running is not None and self.running.owns_first_lane
+
     def status(self) -> FlowStatus:
         if self.running is None:
             return FlowStatus(str(self.setup.settings.flow), (), (), 0, 0)
@@ -199,6 +204,10 @@ class RunningFlow:
             return False
         running = [number for number, lane in self._lanes.items() if lane.state is LaneState.RUNNING]
         return frozenset(running) >= self.membership.owned
+
+    @property
+    def owns_first_lane(self) -> bool:
+        return 0 in self._lanes
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop`, then drain. Raises what cannot be waited out."""
@@ -361,7 +370,7 @@ class RunningFlow:
         loop = asyncio.get_running_loop()
         while True:
             now = loop.time()
-            if self._settings.emit_heartbeats and 0 in self._lanes and now >= beat_at:
+            if self._settings.emit_heartbeats and self.owns_first_lane and now >= beat_at:
                 self._writer.heartbeat()
                 beat_at = now + self._settings.emit_heartbeats_s
             if now >= commit_at:

@@ -3,8 +3,9 @@
 Rules: a signal stops fetching, then everything fetched is sent, acknowledged and journaled, and the process exits 0; a
 second signal ends it at once. SIGKILL is always safe: the next claim reads back what was written. One worker is one event
 loop on one core; more workers are more processes in the same group. Flows are independent: one whose cluster does not
-answer is restarted while the others continue, and so is one whose brokers are not ready yet. Cycles of flows that keep topic
-names are refused before anything starts.
+answer is restarted while the others continue, and so is one whose brokers are not ready yet. Heartbeats of the pairs of
+clusters that are not enabled are written by the worker that owns lane 0 of the opposite flow, or else of the first enabled one.
+Cycles of flows that keep topic names are refused before anything starts.
 """
 
 from __future__ import annotations
@@ -30,12 +31,18 @@ from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
 from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
 from drlib.mirror.preflight.cycles import find_cycle, refuse_cycles
+from drlib.mirror.side_services import keep_running
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.endpoint import Endpoint
 from drlib.mirror.status.systemd import ServiceManager
+from drlib.mirror.sync.heartbeats import PairHeartbeats
+from drlib.model import Flow
 
 STATUS_S = 0.25
 RETRY_S, RETRY_AT_MOST_S = 0.5, 10.0
+HEARTBEATS_TOPIC_S = (
+    3.0  # that flows wait for the topics of heartbeats which they mirror, so that their first look finds them
+)
 STARTING_UP_S = 60.0  # how long a broker may answer that it is loading, electing or without metadata
 
 
@@ -111,6 +118,7 @@ class Worker:
         wanted = metrics_address or next((f.metrics_address for f in flows if f.metrics_address), None)
         self._endpoint = None if wanted is None else Endpoint.open(wanted, self.status, self._events)
         self._runners += [self._runner(flow) for flow in flows]
+        self._heartbeats = {f.flow: self._pair_heartbeats(f) for f in pairs_with_heartbeats(settings, flows)}
 
     @property
     def _address(self) -> str:
@@ -129,6 +137,16 @@ class Worker:
             keeping=[f for f in self._flows if isinstance(f.policy, IdentityReplicationPolicy)],
         )
         return FlowRunner(setup)
+
+    def _pair_heartbeats(self, pair: FlowSettings) -> PairHeartbeats:
+        owner = heartbeats_owner(pair.flow, [flow.flow for flow in self._flows])
+        self._logs[pair.flow] = status.EventLog(str(pair.flow))
+        return PairHeartbeats(
+            pair,
+            self._settings.clusters[pair.flow.target],
+            self._logs[pair.flow],
+            lambda: self._runners[owner].owns_first_lane,
+        )
 
     def status(self) -> status.WorkerStatus:
         """The state now: flows, lanes, partitions and open events."""
@@ -150,8 +168,13 @@ class Worker:
         try:
             async with asyncio.TaskGroup() as group:
                 reporting = group.create_task(self._report(main))
+                beating = [
+                    group.create_task(keep_running(f"{pair} heartbeats", beats.run, self._logs[pair]))
+                    for pair, beats in await self._create_heartbeats_topics()
+                ]
                 await asyncio.wait([group.create_task(self._keep_running(n)) for n in range(len(self._runners))])
-                reporting.cancel()
+                for task in (reporting, *beating):
+                    task.cancel()
             self._state = "stopped"
         except* asyncio.CancelledError:
             raise Aborted(
@@ -164,6 +187,15 @@ class Worker:
                 self._endpoint.close()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+    async def _create_heartbeats_topics(self) -> Sequence[tuple[Flow, PairHeartbeats]]:
+        """Create those of pairs that are not enabled, as far as their clusters answer soon; returns the pairs."""
+        if self._heartbeats:
+            creating = [asyncio.create_task(beats.create_topic()) for beats in self._heartbeats.values()]
+            await asyncio.wait(creating, timeout=HEARTBEATS_TOPIC_S)
+            for task in creating:
+                task.cancel()
+        return tuple(self._heartbeats.items())
 
     def _stop(self, main: asyncio.Task[Any]) -> None:
         """Drain every flow; called a second time, cancel `main` at once."""
@@ -231,6 +263,18 @@ class Worker:
         if isinstance(error, BrokerError):
             return error.retriable and asyncio.get_running_loop().time() < began + STARTING_UP_S
         return len(self._runners) > 1
+
+
+def pairs_with_heartbeats(settings: MirrorSettings, enabled: Sequence[FlowSettings]) -> tuple[FlowSettings, ...]:
+    """The pairs that only write heartbeats, as `MirrorMakerConfig.clusterPairs` chooses them."""
+    running = {flow.flow for flow in enabled}
+    return tuple(f for f in settings.flows if f.emit_heartbeats and f.flow not in running)
+
+
+def heartbeats_owner(pair: Flow, enabled: Sequence[Flow]) -> int:
+    """The index in `enabled` of the flow whose lane 0 decides which worker writes the heartbeats of `pair`."""
+    opposite = Flow(pair.target, pair.source)
+    return enabled.index(opposite) if opposite in enabled else 0
 
 
 async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:

@@ -4,6 +4,7 @@
 - `internal_topics`: create the flow's own topics (journal, checkpoints, heartbeats, offset syncs).
 - `configs`, `acls`, `group_offsets`: copy topic configurations, ACLs and committed offsets; `tasks` repeats them on the worker
   that owns lane 0.
+- `heartbeats`: write those of pairs of clusters that are not enabled.
 - `source_groups`: follow the committed offsets of the source, and write checkpoints.
 - `rules`: the decisions, pure.
 """

@@ -34,20 +34,25 @@ WATCH_S: Final = 2.0
 def internal_topics(settings: FlowSettings) -> tuple[list[NewTopicSpec], list[NewTopicSpec]]:
     """The internal topics on the target, and those on the source."""
     source, policy = settings.flow.source, settings.policy
-
-    def compacted(name: str, partitions: int, replication_factor: int) -> NewTopicSpec:
-        return NewTopicSpec(name, partitions, replication_factor, {"cleanup.policy": "compact"})
-
     journal = policy.journal_topic(source)
-    target = [compacted(journal, settings.lanes, settings.journal_replication_factor)]
+    target = [_compacted(journal, settings.lanes, settings.journal_replication_factor)]
     if settings.emit_checkpoints:
-        target.append(compacted(policy.checkpoints_topic(source), 1, settings.checkpoints_replication_factor))
+        target.append(_compacted(policy.checkpoints_topic(source), 1, settings.checkpoints_replication_factor))
     if settings.emit_heartbeats:
-        target.append(compacted(policy.heartbeats_topic, 1, settings.heartbeats_replication_factor))
+        target.append(heartbeats_topic(settings))
     if not settings.emit_offset_syncs:
         return target, []
-    syncs = compacted(settings.offset_syncs_topic, 1, settings.offset_syncs_replication_factor)
+    syncs = _compacted(settings.offset_syncs_topic, 1, settings.offset_syncs_replication_factor)
     return ([*target, syncs], []) if settings.offset_syncs_location == "target" else (target, [syncs])
+
+
+def heartbeats_topic(settings: FlowSettings) -> NewTopicSpec:
+    """The topic on the flow's target that its heartbeats are written to."""
+    return _compacted(settings.policy.heartbeats_topic, 1, settings.heartbeats_replication_factor)
+
+
+def _compacted(name: str, partitions: int, replication_factor: int) -> NewTopicSpec:
+    return NewTopicSpec(name, partitions, replication_factor, {"cleanup.policy": "compact"})
 
 
 def create_missing(cluster: ClusterSettings, topics: Sequence[NewTopicSpec], timeout_s: float) -> None:

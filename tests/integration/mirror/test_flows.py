@@ -13,6 +13,7 @@ from testbed_mm2 import consume_some, java
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.mm2.records import Heartbeat
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
 
@@ -199,7 +200,28 @@ def topic_config(r: Replicator, cluster: str, topic: str) -> dict[str, str]:
         return there.topic_config([topic])[topic]
 
 
-def test_flow_writes_only_offset_syncs_to_the_source(replicator: Replicator) -> None:
+def test_one_flow_heartbeats_of_the_other_direction_are_found_by_java_clients(replicator: Replicator) -> None:
+    r = replicator
+    r.make("A")
+    r.start(("AB",), emit__heartbeats__enabled="true", heartbeats__replication__enabled="true")
+    a, b = r.alias("A"), r.alias("B")
+
+    def hops() -> int:
+        return int(json.loads(java("TranslateOffsets.java", r.bootstraps["B"], a))["hops"])
+
+    wait_for("RemoteClusterUtils finds A one hop upstream of B", lambda: hops() == 1, 90)
+    wait_for("the heartbeats B->A arrive through A->B", lambda: (b, a) in beats(r, "B", f"{a}.heartbeats"))
+    assert (a, b) in beats(r, "B", "heartbeats")
+    r.stop()
+
+
+def beats(r: Replicator, cluster: str, topic: str) -> set[tuple[str, str]]:
+    """The pairs (source, target) of the heartbeats in a topic."""
+    found = read_all(r.bootstraps[cluster], topic, 1)[0]
+    return {(beat.source, beat.target) for beat in (Heartbeat.decode(key, value) for key, value, _, _ in found)}
+
+
+def test_flow_writes_only_offset_syncs_and_heartbeats_to_the_source(replicator: Replicator) -> None:
     r = replicator
     r.make("A")
     before = all_names(r, "A") | {"heartbeats", "__consumer_offsets"}
@@ -207,8 +229,7 @@ def test_flow_writes_only_offset_syncs_to_the_source(replicator: Replicator) -> 
     r.wait_same(("A", r.topic()), ("B", r.remote("A")))
     a, b = r.alias("A"), r.alias("B")
     connect = {f"mm2-{kind}.{{}}.internal" for kind in ("offsets", "configs", "status")}
-    if r.kind == "mm2":
-        wait_for("MM2 beats on the source", lambda: f"{a}.heartbeats" in all_names(r, "B"))
+    wait_for("heartbeats are written to the source", lambda: f"{a}.heartbeats" in all_names(r, "B"))
     r.stop()
     syncs = {f"mm2-offset-syncs.{b}.internal"}
     there = {name for name in all_names(r, "B") if r.tag in name}

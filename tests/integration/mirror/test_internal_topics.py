@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from fix_engine import Engine, alter, commit, create_topic, delete_topic, produce, read_all, wait_for
 from testbed_mm2 import consume_some
 
+from drlib.config.flow_settings import FlowSettings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from drlib.mirror.status.worker_status import EventLog
+from drlib.mirror.sync.heartbeats import PairHeartbeats
+from drlib.model import Flow
 
 ALL_TOPICS = ("heartbeats", "{source}.checkpoints.internal", "mm2-offset-syncs.{target}.internal")
 
@@ -62,6 +67,22 @@ def test_internal_topics_deleted_are_created_filled_and_reported(
             assert cluster.topic_config([name])[name]["cleanup.policy"] == "compact"
             assert cluster.topics([name])[name].partitions == 1
     assert engine.stop(worker) == 0, engine.log()
+
+
+async def test_pair_heartbeats_topic_that_is_refused_is_an_event_until_it_is_created(engine: Engine) -> None:
+    with Cluster(ClusterSettings("ANY", (engine.left,))) as cluster:
+        if cluster.topics(["heartbeats"]):
+            delete_topic(engine.left, "heartbeats")
+        wait_for("there is no such topic", lambda: not cluster.topics(["heartbeats"]))
+    refused = FlowSettings(flow=Flow(engine.target, engine.source), heartbeats_replication_factor=3)
+    events, left = EventLog(), ClusterSettings(engine.source, (engine.left,))
+    assert not await PairHeartbeats(refused, left, events, lambda: True).create_topic()
+    (event,) = events.snapshot()
+    assert (event.name, event.entity) == ("Mm2RecordRefused", "heartbeats")
+    assert f"{refused.flow}.emit.heartbeats.enabled = false" in event.remedy
+    possible = replace(refused, heartbeats_replication_factor=1)
+    assert await PairHeartbeats(possible, left, events, lambda: True).create_topic()
+    assert not events.is_open("Mm2RecordRefused", "heartbeats")
 
 
 @pytest.mark.long
