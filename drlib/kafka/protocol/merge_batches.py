@@ -104,7 +104,7 @@ def merge(
                         pieces.append((began, behind - began))
                         began = offset + place
                     behind = offset + place + 1
-                if length < 3 or tail > end or end > limit:
+                if tail > end or end > limit:
                     raise _corrupt(header, "a record in it ends outside of it")
                 delta += shift
                 head = (

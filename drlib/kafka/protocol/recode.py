@@ -86,10 +86,9 @@ def rebuild(
     if not records:
         raise ValueError("a batch needs a record")
     timestamps = [r.timestamp for r in records]
-    # The builder takes a first timestamp of -1 for "none yet". Records hold differences only, so build them on
-    # non-negative times and put the true ones into the header.
+    # The builder takes a first timestamp of -1 for "none yet". Records hold differences only, so build them on times
+    # from 0 on and put the true ones into the header.
     lowest = min(timestamps)
-    shift = -lowest if lowest < 0 else 0
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -100,7 +99,7 @@ def rebuild(
         batch_size=_NO_LIMIT,
     )
     for number, record in enumerate(records):
-        appended = builder.append(number, record.timestamp + shift, record.key, record.value, list(record.headers))
+        appended = builder.append(number, record.timestamp - lowest, record.key, record.value, list(record.headers))
         if appended is None:
             raise ValueError(f"{len(records)} records do not fit one batch")
     built = builder.build()

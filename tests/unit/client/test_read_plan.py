@@ -29,6 +29,16 @@ def test_held_by_topic_waits_for_the_slowest_partition() -> None:
     assert held(ReadPlan("orders", scope=Scope.TOPIC), LOCAL, {}) == set()
 
 
+@pytest.mark.parametrize("scope", Scope)
+def test_gates_are_those_of_the_local_partitions_asked_for(scope: Scope) -> None:
+    plan = ReadPlan("orders", "LEFT.orders", (5, 0, 7), scope)
+    every = dict(zip(REMOTE, (5, 0, 7), strict=True))
+    assert plan.gates(LOCAL) == every
+    assert plan.gates(LOCAL[2:]) == (every if scope is Scope.TOPIC else {REMOTE[2]: 7})
+    assert plan.gates(REMOTE) == plan.gates(()) == {}  # remote partitions wait for nothing
+    assert ReadPlan("orders", scope=scope).gates(LOCAL) == {}
+
+
 def test_read_plan_from_pointer_or_refused_without_cutover() -> None:
     assert read_plan(Pointer(1, "LEFT", "h:1"), "orders", Scope.TOPIC) == ReadPlan("orders")
     moved = Pointer(2, "RIGHT", "h:2", "LEFT.", {"LEFT.orders": (5, 7), "LEFT.fresh": ()})

@@ -103,10 +103,9 @@ def lag(status: MirrorStatus, flow: str, context: CheckContext) -> Judgements:
     age = "of unknown age" if view.lag_s is None else f"the oldest {span(view.lag_s)} old"
     objective = f"at most {count(objectives.rpo_records, 'record')} and {span(objectives.rpo_seconds)} may be lost"
     evidence = f"{count(view.lag, 'record')} not on the target, {age}, most in {_furthest(view)}; {objective}"
-    running = view.state == flow_view.MIRRORING and not (status.target_error and not view.workers)
     fix = (
         f"Wait for it to catch up; if it does not, widen the link or add workers: {context.drlib('status', '--watch')}"
-        if running
+        if view.state == flow_view.MIRRORING
         else f"Start a worker: {context.drlib('mirror')}"
     )
     if view.lag > objectives.rpo_records or (view.lag_s is not None and view.lag_s > objectives.rpo_seconds):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drlib.drill.plan.lease_record import LeaseRecord, decode, group, key
+from drlib.drill.plan.lease_record import PARTITION, TOPIC, LeaseRecord, decode, group, key
 from drlib.drill.plan.states import DrillState
 from drlib.errors import UsageError
 from drlib.model import Flow
@@ -14,6 +14,7 @@ def test_lease_record_round_trips_and_anything_else_is_refused() -> None:
     record = LeaseRecord(state=DrillState.RUNNING, run="r", since_ms=5)
     assert decode(record.encode(), FLOW) == record
     assert decode(None, FLOW) == LeaseRecord(state=DrillState.READY, run="", holder=None, since_ms=0)
+    assert (TOPIC, PARTITION) == ("drlib.drills.internal", 0)  # where earlier releases wrote it
     assert (key(FLOW), group(FLOW)) == (b"LEFT->RIGHT", "drlib.drill.LEFT->RIGHT")
     for value in (b"", b"{}x", b'{"state": "asleep"}', b'{"newer": 1}'):
         with pytest.raises(UsageError, match="LEFT->RIGHT"):

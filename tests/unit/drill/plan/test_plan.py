@@ -102,6 +102,13 @@ def test_plan_hash_is_stable_across_processes_and_releases() -> None:
     assert PLAN.hash == "f835fc9f415b74c12164031295ff8d40414eb3ba6e65687712749602e6b9cfa0"
 
 
+def test_plan_text_has_letters_of_all_languages_as_they_are() -> None:
+    """Approvals given by earlier releases are to this text's hash."""
+    plan = with_drill(name="Übung")
+    assert '"name":"Übung"' in canonical(plan)
+    assert parse(canonical(plan)) == plan
+
+
 NAMES = st.text(min_size=1, max_size=8)
 VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 ARGUMENTS = st.lists(

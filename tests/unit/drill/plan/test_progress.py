@@ -222,6 +222,20 @@ def test_rollback_due_by_strategy_and_mode(
     assert (decide(drill, (*BEGUN, *did("look", "one"), *ABORT)) == Undo("one")) is aborted
 
 
+@pytest.mark.parametrize(
+    ("drill", "notes", "ending"),
+    [
+        (WITHOUT_LAST, (*ALL_DONE, *undid("two", "one")), RunOutcome(P)),
+        (DRILL, (*ALL_DONE, *did("last"), *undid("two", "one")), RunOutcome(D, ("last",))),
+        (DRILL, (*BEGUN, *did("look", "one", "two", "last"), *ABORT, *undid("two", "one")), RunOutcome(A, ("last",))),
+    ],
+)
+def test_decide_after_rollback_a_passed_run_deviated_where_changes_stand(
+    drill: Drill, notes: tuple[Note, ...], ending: RunOutcome
+) -> None:
+    assert decide(replace(drill, rollback=Rollback.ALWAYS), notes) == End(ending)
+
+
 def test_decide_asks_for_approval_before_its_step() -> None:
     drill = replace(DRILL, steps=(LOOK, replace(ONE, approval=True), replace(TWO, approval=True)))
     assert decide(drill, (*BEGUN, *did("look"))) == AskApproval("one")

@@ -84,6 +84,14 @@ def test_as_of_later_never_raises_score_nor_opens_gate(found: list[Finding], lat
     assert now.ready(minimum) or not then.ready(minimum)
 
 
+def test_severity_of_a_check_is_its_worst_finding() -> None:
+    found = [Finding("lag", "", severity, "seen", "do", NOW + 1) for severity in Severity]
+    for number, worst in enumerate(WORST_FIRST):
+        left = tuple(f for f in found if f.severity in WORST_FIRST[number:])
+        assert Readiness(FLOW, NOW, left).severity("lag") is worst
+        assert Readiness(FLOW, NOW, left[::-1]).severity("lag") is worst
+
+
 @given(findings)
 def test_worst_first_orders_findings_by_severity(found: list[Finding]) -> None:
     shown = [f.severity for f in Readiness(FLOW, NOW, tuple(found)).worst_first()]
@@ -99,6 +107,8 @@ def test_as_of_expired_evidence_is_unknown_and_quotes_old_evidence() -> None:
     (worker,) = [f for f in old.findings if f.check == "worker"]
     assert worker.evidence.startswith("expired evidence: 1 worker, 2 lanes")
     assert old.severity("rights") is Severity.OK  # an hour
+    assert fresh.as_of(NOW + 59_999).severity("worker") is Severity.OK
+    assert fresh.as_of(NOW + 60_000).severity("worker") is Severity.UNKNOWN
     assert old.severity("drill-age") is Severity.OK  # until the next one is due
 
 
@@ -110,6 +120,10 @@ def test_gate_refusal_names_flow_reason_and_first_fix() -> None:
         gate([judge_flow(observation(), CONTEXT), stopped], 80)
     assert str(caught.value).startswith("LEFT->RIGHT is not ready for a failover: score 90 of 100, critical: worker. ")
     assert "drlib mirror mm2.properties" in caught.value.remedy
+    with pytest.raises(ReadinessError, match="score 90 of 100, critical: worker"):
+        gate([stopped], 90)
+    with pytest.raises(ReadinessError, match="score 90 of 100, 91 required, critical: worker"):
+        gate([stopped], 91)
     with pytest.raises(ReadinessError, match="score 97 of 100, 98 required"):
         gate([judge_flow(observation(drills=Unanswered("runs cannot be read")), CONTEXT)], 98)
 

@@ -124,6 +124,12 @@ def test_control_type_follows_numbers_of_any_length(
     assert control_type(memoryview(bytes(61) + record)) is expected
 
 
+def test_control_type_of_a_longer_key_is_in_its_first_bytes() -> None:
+    """Later versions may add to the key."""
+    record = bytes.fromhex("9601" + "00" + "00" + "00" + "8001") + struct.pack(">hh", 1, 1) + bytes(60)
+    assert control_type(memoryview(bytes(61) + record)) is ControlType.COMMIT
+
+
 @pytest.mark.parametrize(
     ("record", "why"),
     [

@@ -45,6 +45,7 @@ def test_broker_error_remedy_follows_the_code(code: int, remedy: str, retriable:
     [
         (13_000, "of 1970-01-01T00:00:13.000+00:00, which is 3 s after now", "message.timestamp.after.max.ms=6000"),
         (7_000, "of 1970-01-01T00:00:07.000+00:00, which is 3 s before now", "message.timestamp.before.max.ms=6000"),
+        (10_001, "which is 0 s after now", "message.timestamp.after.max.ms=2"),
         (10_000, "which is 0 s before now", "message.timestamp.before.max.ms=1"),
     ],
 )

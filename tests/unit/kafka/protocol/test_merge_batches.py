@@ -188,3 +188,44 @@ def test_merge_time_deltas_and_numbers_of_two_bytes_are_kept() -> None:
     batches, records = stored([[(64 * n, None, None, []) for n in range(140)]])
     ((_, view),) = iter_batches(merged(batches))
     assert [r.timestamp for r in recode.records(view)] == [r.timestamp for r in records]
+
+
+def test_merge_time_deltas_of_all_lengths_are_encoded_as_another_client_does() -> None:
+    """A number in more bytes than it needs is read by some clients and refused by others."""
+    times = [2**62 + 5, 0, 63, 64, 65, 100, 8191, 8192, 8255, 8256, 2**62 + 5, 0, 2**62]
+    batches, records = stored([[(time, None, None, []) for time in times], [(time, None, None, []) for time in times]])
+    ((_, view),) = iter_batches(merged(batches))
+    built = recode.rebuild(records, codec=0, producer_id=77, producer_epoch=3, base_sequence=2**31 - 2)
+    assert view == built.head + bytes(built.body)
+
+
+def test_merge_more_records_than_encodings_are_precomputed_are_numbered_on() -> None:
+    batches, records = stored([[(1, None, b"v", [])] * 8_200])
+    ((_, view),) = iter_batches(merged(batches))
+    assert [r.offset for r in recode.records(view)] == list(range(8_200))
+    assert len(records) == 8_200
+
+
+def of_one_record(length: int, body: bytes) -> tuple[BatchHeader, memoryview]:
+    """A batch with a valid checksum whose only record says that it is `length` bytes long."""
+    encoded = bytes([length << 1]) + body
+    batch = compose(
+        encoded,
+        codec=0,
+        count=1,
+        base_timestamp=1,
+        max_timestamp=1,
+        producer_id=1,
+        producer_epoch=0,
+        base_sequence=0,
+    )
+    ((header, view),) = iter_batches(batch.head + encoded)
+    return header, view
+
+
+def test_merge_record_shorter_than_its_deltas_is_refused() -> None:
+    """What follows the deltas is not decoded, but they have to be within the record."""
+    assert bytes(merged([of_one_record(3, b"\0\0\0")])[61:]) == b"\x06\0\0\0"
+    for length, body in ((2, b"\0\0\0"), (3, b"\0\x80\x01\0"), (4, b"\0\0\0")):
+        with pytest.raises(CorruptBatch, match="ends outside of it"):
+            merged([of_one_record(length, body)])

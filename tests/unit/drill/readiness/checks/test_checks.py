@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sample_observation import (
     CONTEXT,
@@ -13,6 +15,7 @@ from sample_observation import (
     mirror,
     observation,
     on_target,
+    topic,
     topics,
     translation,
 )
@@ -24,16 +27,19 @@ from drlib.drill.readiness.checks.observations import (
     LastHeartbeat,
     MirrorStatus,
     Obstacle,
+    PastDrill,
     PastDrills,
     Readers,
     SettingsDrift,
     Unanswered,
     UnmirroredReader,
 )
-from drlib.drill.readiness.score import CHECKS, HALVES, Finding, Severity
+from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity
 from drlib.kafka.admin.descriptions import ConfigChange
 from drlib.mirror.status.event_log import Event
 from drlib.model import GroupTranslation, TranslationKind
+
+DAY_MS, HOUR_MS = DAY_S * 1000, HOUR_S * 1000
 
 
 def finding_of(check: str, **changes: object) -> Finding:
@@ -58,7 +64,8 @@ CASES = [
     ("target-answers", {"target": ClusterAnswer("RIGHT", "r", 0, "RIGHT is down", "Start it.")}, "critical",
      "cannot be moved", "Start"),
     ("cluster-ids", {"identities": (ClusterIdentity("LEFT", "x", "a", "Correct it."),)}, "critical", "x and not a", "Correct"),
-    ("cluster-ids", {"identities": (ClusterIdentity("LEFT", "", "a"),)}, "unknown", "did not answer", "Restore it"),
+    ("cluster-ids", {"identities": (ClusterIdentity("LEFT", "", "a"),)}, "unknown",
+     "did not answer; its ID should be a", "Restore it"),
     ("cluster-ids", {"identities": (ClusterIdentity("LEFT", "a", ""),)}, "ok", "pinned by the first claim", ""),
     ("rights", {"obstacles": (Obstacle("", "we may not READ", "kafka-acls.sh --add"),)}, "critical", "READ", "kafka-acls.sh"),
     ("worker", {"mirror": mirror("no worker", members=0, answered=0)}, "critical", "no member", "drlib mirror mm2.properties"),
@@ -73,6 +80,7 @@ CASES = [
     ("events", {"mirror": mirror(events=(Event("NoWorker", FLOW, "", NOW),))}, "ok", "no event", ""),
     ("events", {"mirror": mirror(answered=0)}, "unknown", "did not answer", "--metrics"),
     ("lag", {"mirror": mirror(partitions=(behind(12, 0.2),))}, "ok", "12 records not on the target", ""),
+    ("lag", {"mirror": mirror(partitions=(behind(10_000, 30.0),))}, "ok", "at most 10,000 records and 30 s may be lost", ""),
     ("lag", {"mirror": mirror(partitions=(behind(12, 31.0),))}, "critical", "oldest 31 s old", "drlib status"),
     ("lag", {"mirror": mirror(partitions=(behind(10_001, 1.0),))}, "critical", "at most 10,000 records", "widen"),
     ("lag", {"mirror": mirror(partitions=(behind(None, None),))}, "unknown", "are unknown", "source"),
@@ -87,6 +95,7 @@ CASES = [
     ("heartbeat", {"heartbeat": LastHeartbeat(None, 0)}, "ok", "switched off", ""),
     ("groups-exact", {"translations": translated(TranslationKind.BEHIND, 9)}, "ok",
      "ahead of the mirror by 9 records in all", ""),
+    ("groups-exact", {"translations": translated(TranslationKind.BEHIND, 10_000)}, "ok", "by 10,000 records in all", ""),
     ("groups-exact", {"translations": translated(TranslationKind.BEHIND, 10_001)}, "warn", "by 10,001 records: orders-0 at 70",
      "drlib translate mm2.properties --flow 'LEFT->RIGHT' --group billing"),
     ("groups-exact", {"translations": translated(TranslationKind.LOST, 3)}, "critical",
@@ -96,11 +105,14 @@ CASES = [
     ("groups-exact", {"translations": ()}, "ok", "no group has a position", ""),
     ("groups-mirrored", {"readers": Readers(2, (UnmirroredReader("books", ("a", "b", "c", "d")),))}, "warn",
      "it reads a, b, c and 1 more", "Add a, b, c to 'LEFT->RIGHT.topics' in mm2.properties"),
+    ("groups-mirrored", {"readers": Readers(2, (UnmirroredReader("books", ("a", "b", "c")),))}, "warn",
+     "it reads a, b, c, which no enabled flow mirrors", "Add a, b, c to"),
     ("groups-mirrored", {"readers": Readers(1, (), (("books", "refused"),))}, "unknown", "refused", "--group books"),
     ("groups-mirrored", {"readers": Readers(1, (), (), False)}, "unknown", "may be others", "Describe"),
     ("groups-mirrored", {"readers": Readers(1, (), (), None)}, "unknown", "did not say", "again"),
     ("positions-ahead", {"target_positions": (on_target(8, 5, 9),)}, "warn",
      "committed offset 8 is 3 ahead of the source's position, 5", "--reset-offsets --to-offset 5 --execute"),
+    ("positions-ahead", {"target_positions": (on_target(9, 9, 9),)}, "ok", "1 position on the target, none ahead", ""),
     ("positions-ahead", {"target_positions": (on_target(9, 9, 7),)}, "warn",
      "past the log end 7", "--to-offset 9"),
     ("positions-ahead", {"target_positions": (on_target(8, 5, 9, in_use=True),)}, "ok",
@@ -123,10 +135,14 @@ CASES = [
     ("durability", {"durability": durability(replicas=2, in_sync=2, minimum=1)}, "warn", "2 copies on 3 brokers, 3 required",
      "kafka-reassign-partitions.sh"),
     ("durability", {"durability": durability(minimum=3)}, "warn", "the loss of one broker stops producers", ""),
+    ("durability", {"durability": durability(2, 2, 0, 2, brokers=2)}, "warn", "the loss of one broker stops producers", ""),
     ("durability", {"durability": durability(minimum=None)}, "unknown", "could not be read", "DescribeConfigs"),
     ("durability", {"durability": durability(1, 1, 0, 1, brokers=1)}, "ok", "1 copy or more", ""),
     ("drill-age", {"drills": PastDrills("runs", ())}, "warn", "no drill is recorded", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (), ("a", "b"))}, "warn", "2 runs without a readable", "drlib run"),
+    ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30),))}, "ok", "30 d ago, one is due every 30 d", ""),
+    ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30.001),))}, "warn", "one is due every 30 d", "drlib"),
+    ("drill-age", {"drills": PastDrills("runs", (drill("pass", -1),))}, "ok", "was 0.0 s ago", ""),  # by another clock
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 31),))}, "warn", "31 d ago, one is due every 30 d", "drlib"),
     ("drill-age", {"drills": PastDrills("runs", (drill("fail", 1),))}, "warn", "no drill passed", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (drill("fail", 1), drill("conditions", 5)))}, "warn", "ended with fail", ""),
@@ -151,6 +167,104 @@ def test_judge_flow_finding_has_severity_evidence_and_fix(
 
 def test_cases_cover_a_failure_of_every_check() -> None:
     assert {check for check, _, severity, _, _ in CASES if severity != "ok"} == {check.id for check in CHECKS}
+
+
+@pytest.mark.parametrize(
+    ("drills", "expires_ms"),
+    [
+        ((drill("pass", 3),), NOW + 27 * DAY_MS),
+        ((drill("conditions", 3), drill("pass", 40)), NOW + 27 * DAY_MS),
+        ((drill("fail", 1), drill("pass", 3)), NOW + 27 * DAY_MS),
+        ((drill("pass", 30),), NOW + HOUR_MS),  # due now: look again in an hour, as where none passed
+        ((drill("pass", 40),), NOW + HOUR_MS),
+        ((drill("fail", 1),), NOW + HOUR_MS),
+    ],
+)
+def test_drill_age_lasts_until_the_next_drill_is_due(drills: tuple[PastDrill, ...], expires_ms: int) -> None:
+    assert finding_of("drill-age", drills=PastDrills("runs", drills)).expires_ms == expires_ms
+
+
+def test_cluster_without_an_answer_or_an_id_in_the_journal_has_no_id_to_compare() -> None:
+    finding = finding_of("cluster-ids", identities=(ClusterIdentity("LEFT", "", ""),))
+    assert finding.evidence == "it did not answer"
+
+
+@pytest.mark.parametrize(
+    ("factor", "brokers", "replicas", "evidence"),
+    [
+        (-1, 3, 1, "1 copy on 3 brokers, 2 required"),  # the cluster's default: two, where it has as many brokers
+        (-1, 3, 2, "1 topic, 2 copies or more of each on 3 brokers, all in sync"),
+        (-1, 1, 1, "1 topic, 1 copy or more of each on 1 broker, all in sync"),
+        (1, 3, 1, "min.insync.replicas is 1 of 1 copies: the loss of one broker stops producers"),
+        (2, 3, 1, "1 copy on 3 brokers, 2 required"),
+        (3, 2, 2, "1 topic, 2 copies or more of each on 2 brokers, all in sync"),
+    ],
+)
+def test_durability_requires_the_configured_copies_as_far_as_there_are_brokers(
+    factor: int, brokers: int, replicas: int, evidence: str
+) -> None:
+    held = replace(durability(replicas, replicas, minimum=1, brokers=brokers), factor=factor)
+    assert finding_of("durability", durability=held).evidence == evidence
+
+
+@pytest.mark.parametrize(
+    ("replicas", "in_sync", "evidence"),
+    [((3, 2), (3, 2), "2 copies on 3 brokers, 3 required"), ((3, 3), (3, 2), "2 of 3 copies in sync")],
+)
+def test_durability_of_a_topic_is_that_of_its_weakest_partition(
+    replicas: tuple[int, int], in_sync: tuple[int, int], evidence: str
+) -> None:
+    held = durability()
+    (whole,) = held.topics
+    rows = {
+        n: replace(whole.partitions[0], replicas=tuple(range(replicas[n])), isr=tuple(range(in_sync[n])))
+        for n in range(2)
+    }
+    held = replace(held, topics=(replace(whole, partitions=rows),))
+    assert finding_of("durability", durability=held).evidence == evidence
+
+
+def test_durability_names_the_fewest_copies_of_all_topics() -> None:
+    held = replace(durability(minimum=1), factor=2, topics=(topic("LEFT.orders", 1), topic("LEFT.bills", 1, 2, 2)))
+    held = replace(held, settings={**held.settings, "LEFT.bills": held.settings["LEFT.orders"]})
+    evidence = finding_of("durability", durability=held).evidence
+    assert evidence == "2 topics, 2 copies or more of each on 3 brokers, all in sync"
+
+
+@pytest.mark.parametrize("check", ["worker", "events", "lag", "retention"])
+def test_mirror_checks_with_a_silent_target_rely_on_workers_that_answer(check: str) -> None:
+    behind_both = (behind(1, 1.0), behind(2, 2.0))
+    answered = replace(mirror(partitions=behind_both), target_error="RIGHT is down")
+    assert finding_of(check, mirror=answered).severity is Severity.OK
+    finding = finding_of(check, mirror=replace(answered, view=replace(answered.view, workers=())))
+    assert finding.severity is Severity.UNKNOWN
+    assert "the target does not answer" in finding.evidence
+
+
+@pytest.mark.parametrize(
+    ("ends", "severity"), [((1, 2), Severity.OK), ((1, None), Severity.UNKNOWN), ((), Severity.UNKNOWN)]
+)
+def test_lag_with_a_silent_source_is_known_where_every_log_end_is(
+    ends: tuple[int | None, ...], severity: Severity
+) -> None:
+    status = mirror(partitions=tuple(behind(end, 1.0) for end in ends), source_error="LEFT is down")
+    finding = finding_of("lag", mirror=status)
+    assert finding.severity is severity
+    assert ("the source does not answer: the lag is unknown" in finding.evidence) is (severity is Severity.UNKNOWN)
+
+
+@pytest.mark.parametrize(("state", "fix"), [("mirroring", "Wait for it to catch up"), ("no worker", "Start a worker")])
+def test_lag_is_waited_for_only_where_a_worker_mirrors(state: str, fix: str) -> None:
+    finding = finding_of("lag", mirror=mirror(state, partitions=(behind(12, 31.0), behind(500, 1.0))))
+    assert finding.fix.startswith(fix)
+    assert finding.severity is Severity.CRITICAL
+
+
+def test_events_of_partitions_without_a_map_are_listed_once() -> None:
+    unmapped = Event("JournalLost", "orders-0", "its claims are gone", NOW)
+    for status in (mirror(), mirror(events=(unmapped,))):
+        finding = finding_of("events", mirror=replace(status, unmapped=(unmapped,)))
+        assert (finding.entity, finding.severity) == ("orders-0", Severity.CRITICAL)
 
 
 def test_events_unreachable_source_is_reported_by_source_check_only() -> None:

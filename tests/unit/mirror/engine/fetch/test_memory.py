@@ -113,6 +113,14 @@ def test_share_closed_by_a_fault_is_no_leak() -> None:
     assert (memory.reserved, memory.leaked, queued.size) == (0, 0, 60)
 
 
+def test_memory_in_words_names_the_owner_of_most_bytes() -> None:
+    memory = Memory(10 << 10)
+    assert memory.in_words() == "this worker keeps 0 of 10 KiB of records"
+    kept = [memory.share(owner).reserve(size) for owner, size in (("lane 0", 2048), ("lane 1", 5000), ("lane 2", 1024))]
+    assert memory.in_words() == "this worker keeps 7 of 10 KiB of records, most of them, 4 KiB, for lane 1"
+    assert len(kept) == 3
+
+
 def test_data_share_subtracts_reserved_and_refuses_too_little() -> None:
     assert data_share(256 << 20) == 128 << 20
     assert data_share(160 << 20) == 32 << 20
