@@ -18,6 +18,7 @@ from drlib.config.replication_policy import (
     ReplicationPolicy,
     should_mirror,
 )
+from drlib.config.start_rule import EARLIEST, RESET, START, StartRule, read_reset, read_start
 from drlib.config.values import Values
 from drlib.model import Flow
 
@@ -150,6 +151,20 @@ _POLICY: Final = Key(
     _policy,
     "how topics are named on the target",
 )
+_RESET: Final = Key(
+    RESET,
+    EARLIEST.value,
+    read_reset,
+    "where a topic without a position begins: earliest, latest, none (it waits) or by_duration:PnDTnHnMnS",
+    Scope.CONSUMER,
+)
+_START: Final = Key(
+    START,
+    "",
+    read_start,
+    "where a topic without a position begins, instead of auto.offset.reset: 2026-11-01T00:00:00Z, or milliseconds since 1970",
+    Scope.ANY,
+)
 _FILTERS: Final = tuple(
     Key(name, only, _one_of(only), f"how {what} are selected; only MirrorMaker 2's default class is supported")
     for name, only, what in (
@@ -246,6 +261,8 @@ class FlowSettings:
         "the client ID in brokers' quotas and logs; drlib appends the client's role", Scope.CONSUMER)
     target_client_id: str = _text("client.id",
         "the client ID in brokers' quotas and logs; drlib appends the client's role", Scope.PRODUCER)
+    auto_offset_reset: StartRule = field(default=EARLIEST, metadata={"key": _RESET})
+    start_timestamp: StartRule | None = field(default=None, metadata={"key": _START})
     forecast_interval_ms: int = _number("drlib.forecast.interval.ms", 1000,
         "milliseconds between measurements of lag, time to catch up and time until records expire", Scope.ANY)
     retention_warning_s: int = _number("drlib.retention.warning.seconds", 3600,
@@ -262,6 +279,11 @@ class FlowSettings:
         """Whether the source topic is mirrored: heartbeats topics are, internal topics and cycles are not."""
         chosen = Selection(self.topics, self.topics_exclude)
         return should_mirror(self.policy, self.flow, topic, chosen, heartbeats_replication=self.heartbeats_replication)
+
+    @property
+    def start(self) -> StartRule:
+        """Where a topic without a position begins."""
+        return self.start_timestamp or self.auto_offset_reset
 
     def remirrors_topic(self, topic: str) -> bool:
         """Whether a deleted or re-created mirror topic may be filled again from the start of this source topic."""

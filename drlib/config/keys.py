@@ -26,8 +26,8 @@ FLOW_KEYS: Final = frozenset(key.name for key in KEYS if key.scope not in CLIENT
 # MirrorMaker 2 reads these under a flow only: its own definition lacks them, so it drops them at the top of the file.
 UNDER_A_FLOW_ONLY: Final = frozenset(key.name for key in KEYS if key.scope is Scope.FLOW)
 CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "drlib.cluster.id"}) | HONOURED
-# Keys of the Java clients that drlib's connections support.
-CLIENT_KEYS: Final = frozenset(key.name for key in KEYS if key.scope in CLIENT_SCOPES)
+# Keys of the Java clients that drlib supports, by client.
+CLIENT_KEYS: Final = {scope: frozenset(key.name for key in KEYS if key.scope is scope) for scope in CLIENT_SCOPES}
 TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers"})
 
 
@@ -42,11 +42,11 @@ class Place(StrEnum):
 # Which clients' keys count, and where. Reading: `A->B.source.consumer.` beats `A.consumer.` beats `A->B.consumer.`
 # (`MirrorConnectorConfig.sourceConsumerConfig`); writing: `A->B.producer.override.` beats `B.producer.`, because the
 # records are written by the producer of Connect's worker (KIP-458).
-_HONOURED: Final[Mapping[str, Sequence[Place]]] = {
-    "source.consumer.": (Place.FLOW,),
-    "consumer.": (Place.CLUSTER, Place.FLOW),
-    "producer.": (Place.CLUSTER,),
-    "producer.override.": (Place.FLOW,),
+_HONOURED: Final[Mapping[str, tuple[Scope, Sequence[Place]]]] = {
+    "source.consumer.": (Scope.CONSUMER, (Place.FLOW,)),
+    "consumer.": (Scope.CONSUMER, (Place.CLUSTER, Place.FLOW)),
+    "producer.": (Scope.PRODUCER, (Place.CLUSTER,)),
+    "producer.override.": (Scope.PRODUCER, (Place.FLOW,)),
 }
 
 SECURITY_PREFIXES: Final = ("security.", "ssl.", "sasl.")
@@ -90,9 +90,8 @@ _CLIENT: Final[dict[str, str]] = {
             """,
         ),
         (
-            "positions are kept in the journal: a partition begins at its first record, and records that expired unread "
-            "are recorded as lost, never skipped",
-            "auto.offset.reset auto.commit.interval.ms enable.auto.commit",
+            "positions are kept in the journal, and records that expired unread are recorded as lost, never skipped",
+            "auto.commit.interval.ms enable.auto.commit",
         ),
         ("only committed records are mirrored", "isolation.level"),
         ("checksums are always checked", "check.crcs"),
@@ -132,7 +131,7 @@ _CLIENT: Final[dict[str, str]] = {
             "fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes",
         ),
         ("the operating system sizes socket buffers", "receive.buffer.bytes send.buffer.bytes"),
-        (_NOT_THAT_CLIENT, "bootstrap.controllers client.id"),
+        (_NOT_THAT_CLIENT, "auto.offset.reset bootstrap.controllers client.id"),
     )
     for key in keys.split()
 }
@@ -238,9 +237,10 @@ def why_not_used(key: str, place: Place | None = None) -> str | None:
     prefix = key.removesuffix(bare)
     if prefix and bare in CLUSTER_KEYS:
         return "all clients of a cluster share this setting; write it under the cluster's alias"
-    if prefix and bare in CLIENT_KEYS and any(place in (where, None) for where in _HONOURED.get(prefix, ())):
+    scope, places = _HONOURED.get(prefix, (None, ()))
+    if scope is not None and bare in CLIENT_KEYS[scope] and any(place in (where, None) for where in places):
         return None
-    if prefix and bare in CLIENT_KEYS and place is Place.TOP:
+    if prefix and any(bare in supported for supported in CLIENT_KEYS.values()) and place is Place.TOP:
         return "MirrorMaker 2 reads keys of clients under a cluster or a flow only; " + _NOT_THAT_CLIENT
     if not prefix and bare in _CLIENT and bare not in _WORKERS_TOO and place is not None:
         return _BARE_CLIENT

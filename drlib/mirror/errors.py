@@ -91,6 +91,31 @@ class SourceRewound(DrlibError):
         )
 
 
+class NoStartPosition(DrlibError):
+    """A topic was never mirrored, and the file says that such a topic does not begin by itself."""
+
+    def __init__(self, topic: str, rule: str) -> None:
+        super().__init__(
+            f"{topic} is not mirrored",
+            f"it has no position, and {rule} names none",
+            "Set auto.offset.reset = earliest or latest for the source's consumer, or drlib.start.timestamp, and restart the "
+            "worker.",
+        )
+
+
+class StartUnknown(DrlibError):
+    """Where a topic without a position begins cannot be determined now."""
+
+    def __init__(self, partition: str, rule: str) -> None:
+        super().__init__(
+            f"the topic of {partition} is not mirrored yet",
+            f"it has no position, and where it begins by {rule} is not known: {partition} has no leader on the source, or we "
+            "may not describe it",
+            "Start a broker that has a replica of it, or grant Describe on the topic; it then begins by itself.",
+            retriable=True,
+        )
+
+
 class MirrorTopicRecreated(DrlibError):
     """A mirror topic was deleted or re-created: its former records and their offsets are gone. `now`: its ID, if it exists."""
 

@@ -194,6 +194,7 @@ class RunningFlow:
             setup.memory,
             self._expiry,
             settings.source_loss_policy,
+            settings.start,
         )
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -143,6 +143,19 @@ async def log_starts(client: ClusterClient, partitions: Iterable[TopicPartition]
     return await _offsets(client, leaders, requests.EARLIEST)
 
 
+async def stable_ends(client: ClusterClient, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The last stable offsets of partitions, from their `leaders`: no record of an open transaction lies before them."""
+    found = await _offset_epochs(client, leaders, requests.LATEST, "read_committed")
+    return {p: offset for p, (offset, _) in found.items()}
+
+
+async def offsets_from_time(
+    client: ClusterClient, leaders: Mapping[TopicPartition, int], timestamp_ms: int
+) -> dict[TopicPartition, int]:
+    """The first offset with a record of that time or later; -1 where there is none."""
+    return await _offsets(client, leaders, timestamp_ms)
+
+
 async def _leaders(
     client: ClusterClient, partitions: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[str, uuid.UUID]]:
@@ -171,20 +184,27 @@ async def _offsets(
 
 
 async def _offset_epochs(
-    client: ClusterClient, leaders: Mapping[TopicPartition, int], timestamp: int
+    client: ClusterClient,
+    leaders: Mapping[TopicPartition, int],
+    timestamp: int,
+    isolation: requests.Isolation = "read_uncommitted",
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Offset and leader epoch of each partition."""
     by_node: dict[int, list[TopicPartition]] = defaultdict(list)
     for partition, node in leaders.items():
         by_node[node].append(partition)
-    answers = await concurrently(by_node.items(), lambda led: _offsets_of_node(client, *led, timestamp))
+    answers = await concurrently(by_node.items(), lambda led: _offsets_of_node(client, *led, timestamp, isolation))
     return {partition: offset for answer in answers for partition, offset in answer.items()}
 
 
 async def _offsets_of_node(
-    client: ClusterClient, node: int, partitions: Sequence[TopicPartition], timestamp: int
+    client: ClusterClient,
+    node: int,
+    partitions: Sequence[TopicPartition],
+    timestamp: int,
+    isolation: requests.Isolation,
 ) -> dict[TopicPartition, tuple[int, int]]:
-    return await requests.list_offset_epochs(await client.connection(node, "read"), partitions, timestamp)
+    return await requests.list_offset_epochs(await client.connection(node, "read"), partitions, timestamp, isolation)
 
 
 async def filled_partitions(client: ClusterClient, partitions: Collection[TopicPartition]) -> set[TopicPartition]:

@@ -74,6 +74,20 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Stop MirrorMaker 2; the takeover continues by itself.",
     ),
     "TakenOver": Kind("a flow of MirrorMaker 2 was continued after its last copy", "Nothing to do.", lasts_s=3600.0),
+    "StartChosen": Kind(
+        "a topic without a position begins where auto.offset.reset or drlib.start.timestamp says; records before that are not "
+        "mirrored",
+        "Nothing to do, if that is what the file is meant to say.",
+        lasts_s=3600.0,
+    ),
+    "NoStartPosition": Kind(
+        "a topic without a position waits, as auto.offset.reset = none says; other topics are mirrored",
+        "Set the source consumer's auto.offset.reset to earliest or latest, or drlib.start.timestamp, and restart the worker.",
+    ),
+    "StartUnknown": Kind(
+        "a topic without a position waits until the source can say where all its partitions begin; others are mirrored",
+        "Start the brokers that have its replicas, or grant Describe on the topic; it then begins by itself.",
+    ),
     "TakeoverStale": Kind(
         "MirrorMaker 2's committed offset is not about the topic or the mirror that exist now, and is not used",
         "Check whether the source was restored from a backup, or the topic or its mirror was re-created.",

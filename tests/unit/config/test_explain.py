@@ -9,6 +9,7 @@ import pytest
 
 from drlib.config import keys
 from drlib.config.explain import Effective, Explanation, explain
+from drlib.config.flow_settings import Scope
 from drlib.errors import UsageError
 from drlib.kafka.java_formats.references import is_secret, shown
 
@@ -62,8 +63,8 @@ def test_explain_lists_every_key_once_per_scope(file: Path) -> None:
         listed = [value.key for value in found.values if value.scope == scope]
         assert len(set(listed)) == len(listed)
         assert set(listed) >= keys.FLOW_KEYS
-        assert {k.removeprefix("source.consumer.") for k in listed} >= keys.CLIENT_KEYS
-        assert {k.removeprefix("producer.override.") for k in listed} >= keys.CLIENT_KEYS
+        assert {k.removeprefix("source.consumer.") for k in listed} >= keys.CLIENT_KEYS[Scope.CONSUMER]
+        assert {k.removeprefix("producer.override.") for k in listed} >= keys.CLIENT_KEYS[Scope.PRODUCER]
     assert [value.key for value in found.values if not value.meaning] == []
 
 

@@ -34,7 +34,7 @@ def test_check_keys_reports_keys_without_effect_with_line_and_reason() -> None:
         "LEFT.consumer.fetch.max.bytes": "the engine sizes fetch requests",
         "LEFT.consumer.receive.buffer.bytes": "the operating system",
         "LEFT->RIGHT.consumer.isolation.level": "only committed records",
-        "LEFT->RIGHT.consumer.auto.offset.reset": "begins at its first record",
+        "LEFT->RIGHT.consumer.enable.auto.commit": "positions are kept in the journal",
         "RIGHT.producer.override.linger.ms": "as the source holds them",
         "RIGHT.producer.acks": "idempotent",
         "LEFT->RIGHT.admin.request.timeout.ms": "fencing relies on",

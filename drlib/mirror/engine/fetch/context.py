@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from drlib.config.start_rule import EARLIEST, StartRule
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
@@ -17,7 +18,8 @@ from drlib.mirror.status.worker_status import EventLog
 
 @dataclass(frozen=True, slots=True)
 class LaneContext:
-    """`loss_policy`: `drlib.source.loss.policy` of the flow: continue, park or fail."""
+    """`loss_policy`: `drlib.source.loss.policy` of the flow: continue, park or fail. `start`: where a topic without a position
+    begins."""
 
     source: ClusterClient
     target: ClusterClient
@@ -26,3 +28,4 @@ class LaneContext:
     memory: Memory
     expiry: Expiry
     loss_policy: str = "continue"
+    start: StartRule = EARLIEST

@@ -37,6 +37,7 @@ from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.engine.lane.produce_loop import Observer, ProduceLoop
 from drlib.mirror.engine.lane.start_claim import ClaimStart, RecoveryInput
+from drlib.mirror.engine.lane.start_position import start_positions
 from drlib.mirror.engine.lane.state import MOVES, LaneState
 from drlib.mirror.engine.lane.topics import (
     LaneTopic,
@@ -540,6 +541,7 @@ class Lane:
             events=self.context.events,
             learned=self.parked.size_limits,
             unavailable=unavailable,
+            begin=partial(start_positions, source, self.context.start),
         )
         await start.plan_streams(topics, entries)
         return log, start

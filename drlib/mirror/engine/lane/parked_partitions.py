@@ -20,7 +20,7 @@ from drlib.model import TopicPartition
 
 FIRST_RETRY_S = 2.0
 LONGEST_RETRY_S = 300.0
-FINAL = frozenset({"SourceTruncated", "SourceTopicGone", "SourceLossParked"})
+FINAL = frozenset({"SourceTruncated", "SourceTopicGone", "SourceLossParked", "NoStartPosition"})
 """Parks that another claim over the same topics cannot end: an operator has to decide."""
 
 UNAVAILABLE = "MirrorUnavailable"

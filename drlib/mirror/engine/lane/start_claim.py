@@ -1,21 +1,24 @@
 """Decides, at the start of a claim, which partitions it copies, from where, and which it parks.
 
 Rules: everything is decided behind the fence, where no append of ours is pending, and is journaled before the first new
-batch (`ClaimStart.entries`). A partition without a position of ours starts where MirrorMaker 2 stopped, else at the start
-of the source. One whose mirror was re-created, contradicts the journal or may not be written is parked with the reason.
+batch (`ClaimStart.entries`). A partition without a position of ours starts where MirrorMaker 2 stopped, else where the flow's
+start rule says (`start_position`); that is journaled too, so that it is chosen once. A topic that the lane knows by name
+(re-created, with new partitions, or mirrored again) starts at the source's log start. A partition whose mirror was re-created,
+contradicts the journal or may not be written is parked with the reason.
 Not for: claiming, and running the copy (`lane`).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drlib.errors import DrlibError
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.markers import open_foreign_writer
 from drlib.mirror.engine.lane.parked_partitions import UNAVAILABLE, ParkedPartitions
+from drlib.mirror.engine.lane.start_position import Begin
 from drlib.mirror.engine.lane.topics import LaneTopic, incarnations, rewound
 from drlib.mirror.errors import (
     ClaimAgain,
@@ -23,10 +26,12 @@ from drlib.mirror.errors import (
     MirrorTopicRecreated,
     MirrorUnauthorized,
     MirrorUnavailable,
+    NoStartPosition,
     SourceRewound,
+    StartUnknown,
     remirror_remedy,
 )
-from drlib.mirror.journal.entries import ClaimId, Entry, Foreign, Remirrored, SourcePartition, TopicNames
+from drlib.mirror.journal.entries import ClaimId, Covered, Entry, Foreign, Remirrored, SourcePartition, TopicNames
 from drlib.mirror.journal.leader_epochs import epochs_read
 from drlib.mirror.mm2.connect_offsets import ConnectRecordUnreadable
 from drlib.mirror.mm2.takeover import MirrorTooLong, Mm2Progress, TakeoverContradiction, TakeoverReader
@@ -61,6 +66,7 @@ class ClaimStart:
     events: EventLog
     learned: Mapping[str, int]  # by mirror topic: a batch of more bytes than this was refused before
     unavailable: Mapping[TopicPartition, MirrorUnavailable]  # mirror partitions that are left out
+    begin: Callable[[Sequence[LaneTopic]], Awaitable[Mapping[SourcePartition, Begin]]]  # by the flow's start rule
     entries: list[Entry] = field(default_factory=list)
     streams: list[PartitionStream] = field(default_factory=list)
     parked: list[PartitionStream] = field(default_factory=list)
@@ -76,6 +82,7 @@ class ClaimStart:
         remirrored = {entry.target_topic for entry in journaled if isinstance(entry, Remirrored)}
         epochs = epochs_read(journaled)
         known = {(entry.source_topic, entry.topic_id) for entry in journaled if isinstance(entry, TopicNames)}
+        begins = await self.begin(self._never_mirrored(topics, {name for name, _ in known}, remirrored))
         for topic in topics:
             reason = self.excluded.get(topic.target)
             if isinstance(reason, MirrorUnauthorized | JournalLost):  # this claim has not fenced any of its partitions
@@ -90,20 +97,44 @@ class ClaimStart:
                 continue
             if target_id is None:
                 raise ClaimAgain(self.lane, f"{topic.target} changed while it was claimed")
-            self.entries.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
             recreated = any(source == topic.source and other != topic.topic_id for source, other in known)
-            for number in topic.partitions:
-                if number in left_out:
-                    continue
-                key = SourcePartition(topic.topic_id, number)
-                copied_to = topic.target not in {*self.excluded, *remirrored}
-                if progress is not None and copied_to and self.maps.get(key).position is None:
-                    await self._take_over(progress, topic, key, recreated=recreated)
+            keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions if number not in left_out]
+            if topic.target not in {*self.excluded, *remirrored}:
+                taken = False
+                for key in keys:
+                    if progress is not None and self.maps.get(key).position is None:
+                        taken |= await self._take_over(progress, topic, key, recreated=recreated)
+                for key in keys:
+                    if not taken and key in begins and self.maps.get(key).position is None:
+                        self._begin(topic.source, key, begins[key])
+            for key in keys:
                 why = self.excluded.get(topic.target) or self.maps.refused.get(key)
                 if why is None:
                     self.streams.append(self._stream(topic, key, target_id, epochs.get(key, {})))
                 else:
                     self.parked.append(self._parked(topic, key, why))
+            if not any(isinstance(self.maps.refused.get(key), NoStartPosition | StartUnknown) for key in keys):
+                # After where its partitions begin: a topic is known by name once that of all of them is journaled.
+                self.entries.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
+
+    def _never_mirrored(
+        self, topics: Sequence[LaneTopic], known: Collection[str], remirrored: Collection[str]
+    ) -> list[LaneTopic]:
+        """Topics that the lane sees for the first time."""
+        return [t for t in topics if t.source not in known and t.target not in remirrored]
+
+    def _begin(self, topic: str, key: SourcePartition, begin: Begin) -> None:
+        """Journal where a partition begins that was never mirrored; refuse its map where that is not known."""
+        source = TopicPartition(topic, key.partition)
+        if isinstance(begin, DrlibError):
+            self.maps.refused[key] = begin
+            return
+        self.maps.get(key).cover(begin)
+        self.entries.append(Covered(key, begin))
+        if (before := begin - self.logs.starts.get(source, 0)) > 0:
+            detail = f"begins at offset {begin}; {before} offsets before it are not mirrored"
+            self.events.open("StartChosen", str(source), detail)
+            self.events.resolve("StartChosen", str(source))  # a fact: there is nothing to do about it
 
     def _stream(
         self, topic: LaneTopic, key: SourcePartition, target_id: uuid.UUID, epochs: Mapping[int, int]
@@ -153,22 +184,26 @@ class ClaimStart:
 
     async def _take_over(
         self, progress: Mm2Progress, topic: LaneTopic, key: SourcePartition, *, recreated: bool
-    ) -> None:
-        """Journal where to continue a partition that MirrorMaker 2 began; refuse its map where that is not known."""
+    ) -> bool:
+        """Journal where to continue a partition that MirrorMaker 2 began; refuse its map where that is not known.
+
+        False where MirrorMaker 2 did not begin it.
+        """
         source, mirror = TopicPartition(topic.source, key.partition), TopicPartition(topic.target, key.partition)
         try:
             end = self.logs.log.ends[mirror]
             taken = await self.takeover.examine(progress, key, source, mirror, end, recreated=recreated)
         except (MirrorTooLong, TakeoverContradiction, ConnectRecordUnreadable) as unclear:
             self.maps.refused[key] = unclear
-            return
+            return True
         if taken is None:
-            return
+            return False
         self.maps.get(key).apply(taken)
         basis = f"MM2's committed {taken.committed}, {mirror} ends at {taken.target_offset}"
         self.events.open("TakenOver", str(source), f"continues at {taken.source_offset} ({basis})")
         self.events.resolve("TakenOver", str(source))  # a fact: there is nothing to do about it
         self.entries.append(taken)
+        return True
 
     def report(self, parked: ParkedPartitions) -> None:
         """Open and resolve the events of foreign records and parked partitions."""
@@ -189,6 +224,10 @@ class ClaimStart:
                 parked.park(stream, -1, "TargetUnauthorized", stream.target.topic, str(why))
             elif isinstance(why, JournalLost):
                 parked.park(stream, -1, "JournalLost", stream.target.topic, str(why))
+            elif isinstance(why, NoStartPosition):
+                parked.park(stream, -1, "NoStartPosition", stream.source.topic, str(why))
+            elif isinstance(why, StartUnknown):
+                parked.park(stream, -1, "StartUnknown", stream.source.topic, str(why))
             elif isinstance(why, SourceRewound):
                 parked.park(stream, -1, "SourceTruncated", str(stream.source), str(why))
             else:
