@@ -156,19 +156,18 @@ class PartitionStream:
         self.log_start = fetched.log_start_offset
         aborted = AbortedFilter(fetched.aborted)
         plain = not fetched.aborted  # then only the batch's own attributes say whether it is data
+        records = self._plan_single_records(fetched, entries, epochs) if plain else fetched.records
         small: list[tuple[BatchHeader, memoryview]] = []
         size = 0
-        for header, view in sound_batches(fetched.records, self.position, fetched.high_watermark):
+        for header, view in sound_batches(records, self.position, fetched.high_watermark):
             base, count = header.base_offset, header.count
             end = base + header.last_offset_delta + 1
             if end <= self.position and header.magic >= 2:
                 aborted.keep(header, view)
                 continue
             epochs[end] = epoch = header.leader_epoch if header.magic >= 2 else UNKNOWN_EPOCH
-            if epoch > self.journaled_epoch:  # journaled before the first record of that epoch is sent
-                self.journaled_epoch = epoch
-                self.epochs[epoch] = max(base, self.position)
-                entries.append(SourceEpoch(self.key, epoch, self.epochs[epoch]))
+            if epoch > self.journaled_epoch:
+                self._begin_epoch(epoch, max(base, self.position), entries)
             data = count > 0 and ((plain and header.attributes == 0) or aborted.keep(header, view))
             length = len(view)
             if (
@@ -194,6 +193,38 @@ class PartitionStream:
             else:
                 self._skip_to(end)
         self._plan_small(small, entries)
+
+    def _plan_single_records(
+        self, fetched: FetchedPartition, entries: list[Entry], epochs: dict[int, int]
+    ) -> memoryview:
+        """Plan the batches of one record each that the response begins with; returns what follows them."""
+        records = fetched.records
+        at = coalesce.skip_to(records, self.position) if self.merge_bytes else -1
+        while at >= 0:
+            merged = coalesce.merge_single_records(
+                records,
+                at,
+                self.position,
+                end=fetched.high_watermark,
+                most_bytes=self.merge_bytes,
+                **self._identity(0),
+            )
+            if merged is None:
+                break
+            epoch, end = coalesce.leader_epoch(records, at), self.position + merged.number
+            if epoch > self.journaled_epoch:
+                self._begin_epoch(epoch, self.position, entries)
+            epochs[end] = epoch
+            self._promise(self.position, merged.number, entries)
+            self._enqueue(merged.batch, ((self.position, merged.number),), end, merged.max_timestamp, copied=True)
+            at = merged.after
+        return records[at:] if at > 0 else records
+
+    def _begin_epoch(self, epoch: int, first: int, entries: list[Entry]) -> None:
+        """Journal a new leader epoch, before its first record, at offset `first`, is sent."""
+        self.journaled_epoch = epoch
+        self.epochs[epoch] = first
+        entries.append(SourceEpoch(self.key, epoch, first))
 
     def _plan_small(self, small: list[tuple[BatchHeader, memoryview]], entries: list[Entry]) -> None:
         if len(small) < 2:

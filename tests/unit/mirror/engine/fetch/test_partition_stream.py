@@ -11,7 +11,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.kafka.protocol import recode
+from drlib.kafka.protocol import merge_batches, recode
 from drlib.kafka.protocol.batch import CorruptBatch, iter_batches, verify
 from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.kafka.protocol.merge_batches import GROWTH
@@ -301,3 +301,40 @@ def test_resume_takes_back_leader_epochs_that_were_not_delivered() -> None:
     copy.park("refused")
     assert copy.resume() == [SourceEpoch(P, 4, NEVER), SourceEpoch(P, 5, NEVER)]
     assert (copy.position, copy.epoch, copy.journaled_epoch) == (10, 3, 3)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 1, 1, 1, 2]), st.sampled_from([10, 2000]), st.integers(0, 1)), max_size=40),
+    st.integers(0, 10),
+    st.integers(-3, 0),
+    st.sampled_from([1500, 64 << 10]),
+)
+def test_plan_single_records_in_one_pass_changes_nothing(
+    log: list[tuple[int, int, int]], position: int, unstable: int, merge_bytes: int
+) -> None:
+    data, offset, epoch = b"", 0, 0
+    for count, size, step in log:
+        raw = bytearray(batch(offset, set(range(count)), size, 0))
+        raw[23:27] = (count - 1).to_bytes(4, "big")
+        epoch += step
+        raw[12:16] = epoch.to_bytes(4, "big")
+        raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+        data += bytes(raw)
+        offset += count
+    ways = []
+    for one_pass in (True, False):
+        stream = new_stream(merge_bytes, position)
+        with pytest.MonkeyPatch.context() as patch:
+            if not one_pass:
+                patch.setattr(merge_batches, "merge_single_records", lambda *_, **__: None)
+            try:
+                entries = sorted(map(repr, stream.plan(fetched(data, offset + unstable))))
+            except CorruptBatch as corrupt:
+                entries = [str(corrupt)]
+        records = [
+            (item.pieces[0][0] + n, record.timestamp, record.key, record.value)
+            for item in stream.queue
+            for n, record in enumerate(recode.records(memoryview(item.batch.head + bytes(item.batch.body))))
+        ]
+        ways.append((entries, records, stream.position, stream.epoch, stream.epochs, stream.record_count))
+    assert ways[0] == ways[1]
