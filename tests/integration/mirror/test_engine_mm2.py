@@ -10,6 +10,7 @@ from confluent_kafka import Consumer
 from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from testbed_mm2 import consume_some, java
 
+from drlib.mirror.mm2.records import OffsetSync
 from drlib.model import TopicPartition
 
 PARTITIONS = 3
@@ -48,6 +49,22 @@ def test_checkpoints_java_client_and_translate_agree_with_logs(engine: Engine) -
         if position < len(source[partition]):
             value = target[partition, row["offset"]]
             assert value == source[partition][position][1], f"partition {partition} resumes at another record"
+
+
+def test_offset_syncs_without_lag_are_one_for_each_record(engine: Engine) -> None:
+    topic = engine.topics
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 40, partitions=1)
+    engine.extra |= {"offset.lag.max": "0", "drlib.lanes": "1"}
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    produce(engine.left, topic, 40, partitions=1, first=40, batch=1)  # each record a batch of its own
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    written = read_all(engine.left, f"mm2-offset-syncs.{engine.target}.internal", 1)[0]
+    syncs = [OffsetSync.decode(key, value) for key, value, _, _ in written]
+    assert [sync.upstream_offset for sync in syncs] == [*range(80)]
+    assert len({sync.offset for sync in syncs}) == 80
 
 
 def records_by_offset(bootstrap: str, topic: str) -> dict[tuple[int, int], bytes | None]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
+from drlib.mirror.mm2.offset_syncs import MOST_DUE, OffsetSyncWriter
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.model import TopicPartition
 
@@ -25,7 +25,7 @@ def test_commit_makes_the_newest_pending_pair_due() -> None:
     writer.acked(TP, 1, 101)
     writer.acked(TP, 2, 102)
     writer.commit()
-    assert writer.take_due() == (OffsetSync(TP, 2, 102),)
+    assert writer.take_due() == (OffsetSync(TP, 0, 100), OffsetSync(TP, 2, 102))
     writer.commit()
     assert writer.take_due() == ()
 
@@ -53,7 +53,31 @@ def test_acked_due_pair_replaces_the_pending_one() -> None:
     for up, down in ((0, 0), (1, 1), (5, 2)):
         writer.acked(TP, up, down)
     writer.commit()
-    assert writer.take_due() == (OffsetSync(TP, 5, 2),)
+    assert writer.take_due() == (OffsetSync(TP, 0, 0), OffsetSync(TP, 5, 2))
+
+
+def test_acked_without_lag_every_record_is_due() -> None:
+    single, whole = OffsetSyncWriter(0), OffsetSyncWriter(0)
+    for number in range(40):
+        single.acked_run(TP, number, number + 5, 1)
+    whole.acked_run(TP, 0, 5, 40)
+    expected = tuple(OffsetSync(TP, number, number + 5) for number in range(40))
+    assert single.take_due() == whole.take_due() == expected
+    for writer in (single, whole):
+        writer.commit()
+        assert writer.take_due() == ()
+
+
+def test_due_pairs_that_are_not_taken_stay_bounded_and_are_the_newest() -> None:
+    writer, other = OffsetSyncWriter(0), TopicPartition("topic", 1)
+    writer.acked_run(TP, 0, 0, 1_000_000)
+    assert writer.take_due() == tuple(OffsetSync(TP, n, n) for n in range(1_000_000 - MOST_DUE, 1_000_000))
+    for number in range(1_000_000, 1_003_000):
+        writer.acked(TP, number, number)
+        writer.acked(other, number, number)
+    due = writer.take_due()
+    assert len(due) == MOST_DUE
+    assert {sync.upstream_offset for sync in due} == set(range(1_003_000 - MOST_DUE // 2, 1_003_000))
 
 
 def test_acked_run_contiguous_records_are_due_every_lag_plus_one() -> None:
