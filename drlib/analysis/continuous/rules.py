@@ -166,8 +166,7 @@ def aligned_start(offsets: PartitionMap | None, source_start: int, target_start:
         return None
     if cut.target >= target_start:
         return cut
-    on_target = _on_target(offsets.backward(target_start), target_start)
-    return on_target if on_target is not None and on_target.source >= source_start else None
+    return _on_target(offsets.backward(target_start), target_start)
 
 
 def _on_target(back: Translation, target: int) -> Cut | None:

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import itertools
 import random
+import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
-from drlib.analysis.audit.rules import PIECE, PRIME, FourSums, Multipliers, Piece, agreement, draw_multipliers
+from drlib.analysis.audit.rules import (
+    PIECE,
+    PRIME,
+    Agreement,
+    FourSums,
+    Multipliers,
+    Piece,
+    Prefix,
+    agreement,
+    draw_multipliers,
+    prefixes,
+)
 
 Content = tuple[int, int]  # two hashes of 64 bits
 
@@ -51,6 +64,21 @@ def test_prefixes_any_piece_order_but_overlap_raises() -> None:
     assert agreement(pieces[::-1], pieces, by).whole
     with pytest.raises(ValueError, match="in two pieces"):
         agreement([*pieces, pieces[1]], pieces, by)
+    with pytest.raises(ValueError, match=f"offset {pieces[0].last} is in two pieces"):
+        list(prefixes([pieces[0], replace(pieces[1], first=pieces[0].last)], by))
+
+
+def test_prefixes_last_one_has_the_sums_of_the_log_as_one_piece() -> None:
+    log, by = contents(50), draw_multipliers()
+    (whole,) = (replace(piece, newest_ms=-1) for piece in cut(log, [], by))  # records without a timestamp
+    *_, last = prefixes((replace(piece, newest_ms=-1) for piece in cut(log, [10, 30], by)), by)
+    assert last == Prefix(50, whole.last, -1, whole.contents, whole.ordered)
+
+
+def test_sums_of_a_piece_fit_into_a_long_and_are_modulo_a_prime() -> None:
+    assert (2**32 - 1) * (PRIME - 1) < 2**63
+    assert pow(3, PRIME - 1, PRIME) == 1
+    assert PRIME > 2**30
 
 
 @pytest.mark.parametrize(
@@ -105,14 +133,34 @@ def test_agreement_newest_timestamp_within_prefix_is_reported() -> None:
     target = cut(log[:290], [100, 200], by)
     assert agreement(source, target, by).newest_is_behind
     assert not agreement([early, *source[1:]], target, by).newest_is_behind
+    as_late = [early, replace(source[1], newest_ms=10**6), source[2]]
+    assert agreement(as_late, target, by).newest_is_behind  # no later than the latest of what follows
+
+
+def test_agreement_newest_timestamp_of_the_last_common_record_does_not_follow_it() -> None:
+    log, by = contents(40), draw_multipliers()
+    source = cut(log, [1, 20], by)
+    source[0] = replace(source[0], newest_ms=10**6)
+    found = agreement(source, cut(log[:30], [1, 20], by), by)
+    assert (found.records, found.source_last, found.newest_is_behind) == (1, 0, False)
 
 
 def test_agreement_empty_logs_agree_with_zero_records() -> None:
-    found = agreement([], [], draw_multipliers())
-    assert (found.records, found.whole) == (0, True)
+    by = draw_multipliers()
+    assert agreement([], [], by) == Agreement(0, -1, -1, True, True)
+    assert agreement([], cut(contents(5), [], by), by) == Agreement(0, -1, -1, False, True)
 
 
 def test_draw_multipliers_are_random_and_large() -> None:
     drawn = {number for _ in range(50) for number in draw_multipliers()}
     assert len(drawn) > 90
     assert all(PIECE <= number < PRIME - PIECE for number in drawn)
+
+
+def test_draw_multipliers_are_no_smaller_than_a_piece_and_none_is_minus_such_a_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(secrets, "randbelow", lambda _: 0)
+    assert draw_multipliers() == (PIECE, PIECE)
+    monkeypatch.setattr(secrets, "randbelow", lambda limit: limit - 1)
+    assert draw_multipliers() == (PRIME - PIECE - 1, PRIME - PIECE - 1)

@@ -22,7 +22,16 @@ from drlib.analysis.continuous.rules import (
     difference,
     judge_bucket,
 )
-from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, SourceLoss, SourcePartition
+from drlib.mirror.journal.entries import (
+    Ack,
+    ClaimId,
+    Entry,
+    Placement,
+    Run,
+    SourceLoss,
+    SourcePartition,
+    SourceTruncated,
+)
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
 
@@ -55,6 +64,8 @@ def judged(
         (HERE, SHORT, Difference.FEWER),
         (HERE, None, Difference.FEWER),
         (None, THERE, Difference.MORE),
+        (replace(HERE, records=1), None, Difference.FEWER),
+        (None, replace(THERE, records=1), Difference.MORE),
         (HERE, replace(THERE, records=11, bytes=101), Difference.MORE),
         (HERE, replace(THERE, bytes=101, content=0), Difference.BYTES),
         (HERE, replace(THERE, content=8), Difference.CONTENT),
@@ -95,6 +106,7 @@ def test_judge_bucket_unequal_differs_only_behind_cut(cut: Cut | None, state: Bu
     [
         (1_302_000, 1_302_000, BucketState.OVERDUE),
         (1_301_000, 1_302_000, BucketState.NOT_YET),  # 300 s are allowed
+        (1_301_100, 1_302_000, BucketState.OVERDUE),
         (9_000_000, 1_200_000, BucketState.NOT_YET),  # the target was not read since
         (1_200_000, 9_000_000, BucketState.NOT_YET),
         (None, 9_000_000, BucketState.NOT_YET),
@@ -130,6 +142,11 @@ def test_cut_at_is_behind_both_positions(source: int, target: int, cut: Cut) -> 
     assert cut_at(mapped(*TWO_RUNS), source, target) == cut
 
 
+def test_cut_at_a_target_read_to_lost_records_keeps_the_source_position() -> None:
+    offsets = mapped(Placement(P, C, 0, 0), Run(P, C, 0, 0), SourceLoss(P, 1, 3, 0), Ack(P, C, 1, 1))
+    assert cut_at(offsets, 2, 1) == Cut(2, 1)
+
+
 def test_cut_at_without_map_is_none() -> None:
     assert cut_at(None, 5, 5) is None
     assert cut_at(PartitionMap(), 5, 5) is None
@@ -147,6 +164,18 @@ def test_cut_at_without_map_is_none() -> None:
 )
 def test_aligned_start_begins_with_same_record(source_start: int, target_start: int, cut: Cut) -> None:
     assert aligned_start(mapped(*TWO_RUNS), source_start, target_start) == cut
+
+
+def test_aligned_start_begins_at_the_target_where_source_was_read_further() -> None:
+    assert aligned_start(mapped(Placement(P, C, 0, 0), Run(P, C, 0, 0), Ack(P, C, 1, 1)), 2, 1) == Cut(2, 1)
+
+
+def test_aligned_start_is_unknown_where_the_map_is() -> None:
+    assert aligned_start(mapped(*TWO_RUNS), 10, 20) is None  # the target's log starts past all that was mirrored
+    truncated = mapped(*TWO_RUNS, SourceTruncated(P, 12, 18, 0))
+    assert aligned_start(truncated, 16, 0) is None
+    assert aligned_start(truncated, 10, 7) is None
+    assert aligned_start(truncated, 10, 0) == Cut(10, 1)
 
 
 def test_aligned_start_includes_records_lost_before_first_copy() -> None:

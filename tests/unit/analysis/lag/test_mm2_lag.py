@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+
+import pytest
 
 from drlib.analysis.lag.mm2_lag import (
     Mm2Position,
@@ -12,7 +15,7 @@ from drlib.analysis.lag.mm2_lag import (
     judge_deleted,
     mm2_position,
 )
-from drlib.analysis.lag.trend import Limits, Point, judge_lag
+from drlib.analysis.lag.trend import LagJudgement, Limits, Point, Slope, judge_lag
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.model import TopicPartition
@@ -94,15 +97,37 @@ def test_judge_bounds_disagreeing_bounds_are_unknown() -> None:
     assert judge_bounds(lost, Point(1740.0, 1, 10, 3600.0), LIMITS).verdict is Verdict.FAIL
 
 
+@pytest.mark.parametrize(
+    ("low", "soonest_s", "verdict"),
+    [
+        (0.1, 0.5, Verdict.FAIL),
+        (0.1, 86_400.0, Verdict.FAIL),
+        (0.1, 86_401.0, Verdict.UNKNOWN),
+        (0.1, None, Verdict.UNKNOWN),
+        (-0.1, 0.5, Verdict.UNKNOWN),  # it may as well shrink
+    ],
+)
+def test_judge_bounds_predicted_loss_needs_growth_and_a_day_at_most(
+    low: float, soonest_s: float | None, verdict: Verdict
+) -> None:
+    age = Slope(0.5, low, 1.1, 30, 30.0)
+    most = LagJudgement(Verdict.FAIL, "it may be lost", None, age.trend, age, age, soonest_s)
+    assert judge_bounds(most, Point(1740.0, 1, 10, 1.0), LIMITS).verdict is verdict
+    assert judge_bounds(replace(most, age_per_s=None), Point(1740.0, 1, 10, 1.0), LIMITS).verdict is Verdict.UNKNOWN
+
+
 def test_judge_deleted_fails_only_beyond_possible_copies() -> None:
     fine = judge_lag(points(30.0, 0.0), LIMITS)
     assert judge_deleted(fine, Mm2Position(100, 20), 100) == fine
     assert judge_deleted(fine, Mm2Position(100, 20), 120).verdict is Verdict.UNKNOWN
     gone = judge_deleted(fine, Mm2Position(100, 20), 121)
-    assert (gone.verdict, gone.soonest_s) == (Verdict.FAIL, 0.0)
+    assert (gone.verdict, gone.soonest_s, gone.expected_s) == (Verdict.FAIL, 0.0, 0.0)
+    doubt = judge_deleted(fine, Mm2Position(100, 20), 101)
+    assert (doubt.verdict, doubt.soonest_s, doubt.expected_s) == (Verdict.UNKNOWN, 0.0, None)
     assert "offsets 100 to 121" in gone.why
 
 
 def test_copied_but_unread_counts_certain_copies_only() -> None:
     assert copied_but_unread(Point(9.0, 500, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 380, 4000, 44.0)
+    assert copied_but_unread(Point(9.0, 121, 900, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 1, 0, 44.0)
     assert copied_but_unread(Point(9.0, 100, 5000, 44.0), Point(9.0, 120, 1000, 7.0)) == Point(9.0, 0, 0, 0.0)

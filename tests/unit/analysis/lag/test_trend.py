@@ -52,19 +52,53 @@ def test_slope_exact_line_has_zero_width() -> None:
     assert found.trend is Trend.GROWING
     flat = slope([(x, 5.0) for x in range(20)])
     assert flat is not None
-    assert flat.trend is Trend.STEADY
+    assert (flat.trend, flat.independent) == (Trend.STEADY, 20)
 
 
 def test_slope_too_few_points_is_none() -> None:
     assert slope([(x, x) for x in range(7)]) is None
+    assert slope([(x, x) for x in range(8)]) is not None
     assert slope([(1.0, x) for x in range(20)]) is None
 
 
+def test_slope_of_independent_residuals_has_the_interval_of_simple_regression() -> None:
+    """Standard error by numpy's polyfit, t of 8 degrees of freedom by the table."""
+    points = [(x, 2 * x + (-1) ** x) for x in range(10)]
+    found = slope(points)
+    assert found is not None
+    assert (found.value, found.independent) == pytest.approx((64 / 33, 10))
+    assert found.high - found.value == pytest.approx(2.306004 * 0.12121212121, rel=1e-4)
+    assert found.value - found.low == pytest.approx(found.high - found.value)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-4, 1e4])
+def test_slope_similar_neighbours_widen_the_interval_in_any_unit(unit: float) -> None:
+    """Runs of three: the first-order autocorrelation of the residuals is 17/36."""
+    runs = "+++---++++++---+++"
+    found = slope([(x * unit, unit if sign == "+" else -unit) for x, sign in enumerate(runs)])
+    assert found is not None
+    assert found.independent == pytest.approx(18 * (1 - 17 / 36) / (1 + 17 / 36))
+    assert (found.value, found.high) == pytest.approx((0.0, 0.20244651461360272))
+
+
+@pytest.mark.parametrize(("points", "independent"), [(40, 3.0), (1000, 1000 * 0.01 / 1.99)])
+def test_slope_smooth_curve_has_few_independent_points(points: int, independent: float) -> None:
+    middle = (points - 1) / 2
+    found = slope([(x, (x - middle) ** 2) for x in range(points)])
+    assert found is not None
+    assert found.independent == pytest.approx(independent)
+
+
 @pytest.mark.parametrize(
-    ("freedom", "expected"), [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (1000, 1.962)]
+    ("freedom", "expected"), [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (10, 2.228), (30, 2.042), (1000, 1.962)]
 )
 def test_student_t_matches_published_tables(freedom: float, expected: float) -> None:
-    assert student_t(0.95, freedom) == pytest.approx(expected, rel=0.01)
+    assert student_t(0.95, freedom) == pytest.approx(expected, rel=0.01 if freedom > 2 else 0.0001)
+
+
+def test_student_t_is_the_expansion_of_abramowitz_and_stegun() -> None:
+    """Formula 26.7.5: at 4 degrees of freedom it is 2e-4 below the quantile, 2.7764."""
+    assert student_t(0.95, 4) == pytest.approx(2.775582224236797, rel=1e-12)
 
 
 def test_judge_lag_predicts_loss_hours_before_retention() -> None:
@@ -90,10 +124,15 @@ def test_judge_lag_age_slope_is_capped_at_one() -> None:
 
 
 def test_judge_lag_expired_fails_and_zero_lag_passes() -> None:
-    assert judge_lag(series(2, 25 * HOUR, 0.0), Limits(retention_s=24 * HOUR)).soonest_s == 0
+    lost = judge_lag(series(2, 25 * HOUR, 0.0), Limits(retention_s=24 * HOUR))
+    assert (lost.verdict, lost.soonest_s, lost.expected_s) == (Verdict.FAIL, 0.0, 0.0)
+    assert lost.why == "retention is deleting unread records"
+    at_the_limit = judge_lag(series(1, 100.0, 0.0)[:3], Limits(retention_s=100.0))
+    assert (at_the_limit.verdict, at_the_limit.soonest_s) == (Verdict.FAIL, 0.0)
     done = [Point(step * 300.0, 0, 0, 0.0) for step in range(24)]
     found = judge_lag(done, Limits(retention_s=1.0, retention_bytes=1))
     assert (found.verdict, found.soonest_s, found.expected_s) == (Verdict.PASS, None, None)
+    assert found.why == "nothing is behind"
 
 
 def test_judge_lag_retention_bytes_predicts_loss() -> None:
@@ -109,7 +148,32 @@ def test_judge_lag_without_points_is_unknown() -> None:
     assert judge_lag(series(1, 100.0, 0.0)[:3], Limits(objective_s=10)).verdict is Verdict.FAIL
 
 
+def test_judge_lag_at_its_objective_is_behind_and_passes() -> None:
+    found = judge_lag(series(1, 100.0, 0.0), Limits(objective_s=100.0))
+    assert (found.verdict, found.why) == (Verdict.PASS, "behind, and not growing towards a loss")
+
+
+@pytest.mark.parametrize(("spare_s", "verdict"), [(86_400.0, Verdict.FAIL), (86_401.0, Verdict.PASS)])
+def test_judge_lag_fails_where_a_loss_may_come_within_a_day(spare_s: float, verdict: Verdict) -> None:
+    """An age that grows by more than a second a second is taken to grow by one."""
+    points = [Point(step * 10.0, 500, 1000, step * 20.0) for step in range(40)]
+    found = judge_lag(points, Limits(retention_s=780.0 + spare_s))
+    assert (found.verdict, found.soonest_s) == (verdict, spare_s)
+    if verdict is Verdict.FAIL:
+        assert found.why == "retention may reach it in 24.0 h, 24.0 h at the present rate"
+
+
+def test_judge_lag_loss_that_the_present_rate_does_not_bring_is_named_without_it() -> None:
+    """The age grows; the bytes waver, and at the upper end of their interval they grow as well."""
+    points = [Point(step * 10.0, 500, 1000 + 400 * (step % 2) - 3 * step, step * 5.0) for step in range(40)]
+    found = judge_lag(points, Limits(retention_bytes=1500))
+    assert (found.verdict, found.expected_s) == (Verdict.FAIL, None)
+    assert found.why.startswith("retention may reach it in ")
+    assert "at the present rate" not in found.why
+
+
 def test_seconds_until_limit() -> None:
+    assert seconds_until(10, 10, 0) == 0
     assert (seconds_until(10, 4, 2), seconds_until(10, 10, 2), seconds_until(10, 4, 0), seconds_until(10, 4, -1)) == (
         3,
         0,
@@ -126,6 +190,7 @@ def test_partition_shares_twice_the_even_share_is_hot() -> None:
     assert found[0].times == pytest.approx(2.8)
     assert [share.hot for share in found[1:]] == [False] * 4
     assert partition_shares([("a", 0, 0, 0)])[0].times == 0
+    assert [share.hot for share in partition_shares([("a", 0, 1, 100), ("a", 1, 0, 0)])] == [True, False]
 
 
 def test_judge_lag_growing_age_alone_is_growing() -> None:

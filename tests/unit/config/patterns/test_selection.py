@@ -1,6 +1,7 @@
 """Java's regular expressions in Python: the table says what java.util.regex answers."""
 
 import re
+import sys
 import time
 
 import pytest
@@ -51,7 +52,7 @@ def test_matches_agrees_with_java(patterns: str, name: str, answer: str) -> None
         ("[a", "the [ is never closed"),
         ("(a", "the ( is never closed"),
         ("a)", "has no `(`"),
-        ("*a", "nothing to repeat"),
+        ("*a", "`*` has nothing to repeat"),
         ("(?<=a+)b", "look-behind"),
         ("(?#c)", "(?#"),
         ("\\012", "octal"),
@@ -68,7 +69,9 @@ def test_matches_agrees_with_java(patterns: str, name: str, answer: str) -> None
         ("(?P<a>b)", "(?P"),
         ("(*FAIL)", "nothing to repeat"),
         ("a{e<=1}", "`{`"),
-        ("[a-\\d]", "the range"),
+        ("[a-\\d]", "the range `a-\\d` in a class"),
+        ("[\\b-c]", "drlib does not support `\\b` in a class"),
+        ("\\p{h}", "drlib does not support `\\p{h}`"),
         ("[a&&&b]", "nothing on one side"),
     ],
 )
@@ -77,6 +80,11 @@ def test_translate_unsupported_construct_is_refused_by_name(pattern: str, constr
         matches((pattern,), "x")
     assert construct in refused.value.why
     assert pattern in refused.value.what
+
+
+def test_matches_category_has_letters_up_to_the_last_code_point() -> None:
+    assert matches((r"\p{Cn}",), chr(sys.maxunicode))
+    assert not matches((r"\p{Cn}",), "a")
 
 
 def test_matches_empty_list_chooses_nothing() -> None:
@@ -138,5 +146,6 @@ def test_split_list_a_group_may_reach_over_a_comma_as_in_java() -> None:
 
 
 def test_compile_list_refuses_a_pattern_of_2001_letters() -> None:
+    assert matches(("a" * 2000,), "a" * 2000)
     with pytest.raises(UsageError, match="2001 letters"):
         matches(("a" * 2001,), "a")

@@ -20,6 +20,7 @@ def test_missing_rights_are_only_those_not_granted() -> None:
     assert missing(wanted, {"WRITE", "READ"}) is None
     assert missing(wanted, {"ALL"}) is None
     assert missing(wanted, ()) == wanted
+    assert missing(Right("cluster", "", ("DESCRIBE_CONFIGS", "DESCRIBE")), {"ALTER_CONFIGS", "ALTER"}) is None
 
 
 def test_acl_command_can_be_pasted() -> None:
@@ -29,6 +30,13 @@ def test_acl_command_can_be_pasted() -> None:
         "--operation Read --operation DescribeConfigs --topic orders.v1"
     )
     assert command(Right("cluster", "", ("CREATE",)), "User:m", ["a:1"]).endswith("--operation Create --cluster")
+    prefixed = Right("transactional-id", "drlib-", ("WRITE", "DESCRIBE"), prefixed=True)
+    assert command(prefixed, "User:m", ["a:1"]).endswith("--transactional-id drlib- --resource-pattern-type prefixed")
+    assert [str(one) for one in (right, prefixed, Right("cluster", "", ("CREATE",)))] == [
+        "READ and DESCRIBE_CONFIGS on topic orders.v1",
+        "WRITE and DESCRIBE on transactional-id drlib-*",
+        "CREATE on cluster",
+    ]
 
 
 def test_acl_command_quotes_a_principal_with_spaces() -> None:

@@ -18,9 +18,16 @@ def test_addresses_of_other_masters_is_empty(master: str) -> None:
 def test_addresses_of_standalone_masters() -> None:
     assert rules.addresses("spark://one:7077,two:7078") == (("one", 7077), ("two", 7078))
     assert rules.addresses("spark://[::1]:7077") == (("::1", 7077),)
+    assert rules.addresses("spark://one:1,two:65535") == (("one", 1), ("two", 65535))
 
 
-@pytest.mark.parametrize("master", ["", "locals", "local[x]", "spark://", "spark://one", "spark://one:0", "http://h:1"])
+@pytest.mark.parametrize(
+    "master",
+    [
+        *("", "locals", "local[x]", "spark://", "spark://one", "spark://one:0", "http://h:1", "spark://:7077"),
+        *("spark://one:65536", "spark://one:7077,", "spark://one:x", "spark://one:\u0664", "spark://7077"),
+    ],
+)
 def test_addresses_invalid_master_is_refused(master: str) -> None:
     with pytest.raises(UsageError, match="is no Spark master"):
         rules.addresses(master)
@@ -36,6 +43,16 @@ def test_settings_memory_for_every_worker_and_given_settings_override() -> None:
     assert (own["spark.cores.max"], own["spark.executor.memoryOverhead"]) == ("8", "9m")
     assert "spark.executorEnv.PYTHONPATH" not in own
     assert "spark.cores.max" not in rules.settings("yarn", 3, 256 * MIB, {}, "")
+
+
+@pytest.mark.parametrize(
+    ("memory", "cores", "overhead"),
+    [(256 * MIB, None, 384 + 256), (MIB, "1", 384 + 1), (MIB + 1, "3", 384 + 3 * 2), (MIB, "all", 384 + 1)],
+)
+def test_settings_overhead_holds_a_worker_for_each_core(memory: int, cores: str | None, overhead: int) -> None:
+    """Whole MiB, rounded up: YARN kills a container that takes more."""
+    found = rules.settings("yarn", 1, memory, {} if cores is None else {"spark.executor.cores": cores}, "")
+    assert (found["spark.executor.memoryOverhead"], found["spark.executor.memory"]) == (f"{overhead}m", "512m")
 
 
 def test_parse_settings_invalid_pair_is_refused_without_its_value() -> None:
@@ -61,7 +78,26 @@ def test_should_restart_only_after_running_and_retriable(code: int, retriable: b
 
 
 def test_restart_pause_s_grows_to_a_limit() -> None:
-    assert [rules.restart_pause_s(times) for times in (1, 2, 3, 9)] == [1.0, 2.0, 4.0, 30.0]
+    assert [rules.restart_pause_s(times) for times in (1, 2, 3, 5, 6, 9)] == [1.0, 2.0, 4.0, 16.0, 30.0, 30.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("", "it gave no reason"),
+        ("\n \tat org.apache.X\n", "it gave no reason"),
+        ("first\nlast. \n\tat org.apache.X\n\n", "last"),
+        ("java.io.IOException: one\nCaused by: java.lang.OutOfMemoryError: two. \n\tat y\nlast", "two"),
+        ("java.io.IOException: one\nCaused by: a.BError: two\nCaused by: c.DException: three", "three"),
+    ],
+)
+def test_cause_of_is_the_last_exception_or_line(text: str, cause: str) -> None:
+    assert rules.cause_of(text) == cause
+
+
+def test_explain_failure_by_our_own_error_is_the_last_one() -> None:
+    text = "drlib.errors.Unreachable: one\ndrlib.errors.UsageError: two\ndrlib.errors.Aborted: three. Do it. "
+    assert rules.explain_failure("it failed", text).why == "three. Do it"
 
 
 @pytest.mark.parametrize(

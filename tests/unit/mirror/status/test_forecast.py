@@ -48,6 +48,7 @@ def test_retention_of_topic_configurations(config: dict[str, str], expected: Ret
 def test_rates_need_two_samples() -> None:
     assert rates([Sample(0, 0, 0)]) is None
     assert rates([Sample(1, 0, 0), Sample(1, 5, 5)]) is None
+    assert rates([Sample(0, 50, 100), Sample(10, 40, 90)]) == (0.0, 0.0)  # a truncated log
     assert rates([Sample(0, 0, 100), Sample(5, 0, 100), Sample(10, 50, 200)]) == (10.0, 5.0)
 
 
@@ -73,6 +74,12 @@ def test_time_left_takes_the_earlier_rule() -> None:
     found = time_left(both, now_ms=NOW, oldest_ms=NOW - 4_000, lag_bytes=900, in_bytes_per_s=100)
     assert found is not None
     assert found.rule == "retention.bytes"
+
+
+def test_time_left_limits_and_timestamps_of_zero_count() -> None:
+    at = {"now_ms": 5_000, "oldest_ms": 0, "lag_bytes": 400, "in_bytes_per_s": 100.0}
+    assert time_left(Retention(ms=0), **at) == TimeLeft(-5.0, 0.0, "retention.ms")  # type: ignore[arg-type]
+    assert time_left(Retention(bytes=0), **at) == TimeLeft(-4.0, 0.0, "retention.bytes")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("oldest", [None, -1])
@@ -110,6 +117,7 @@ def test_warn_without_lag_or_retention_is_empty() -> None:
 
 def test_warn_expiry_now_and_soon() -> None:
     assert "any moment" in warn(9, TimeLeft(-1, 10, "retention.ms"), 1, [], HOUR)
+    assert "any moment" in warn(1, TimeLeft(0, 10, "retention.ms"), 1, [], HOUR)
     assert "expires in 4 s by retention.ms" in warn(9, TimeLeft(4, 10, "retention.ms"), 1, [], HOUR)
 
 
@@ -124,6 +132,43 @@ def test_warn_catching_up_before_retention_is_empty() -> None:
     assert warn(9, left, 2 * DAY, moving(3 * DAY, 1.0), HOUR) == ""
     # five days to go and three left, but every second of copying wins two: it never gets there
     assert warn(9, left, 5 * DAY, moving(3 * DAY, -1.0), HOUR) == ""
+
+
+@pytest.mark.parametrize(
+    ("left_s", "eta", "samples", "warned"),
+    [
+        (3 * DAY, 3 * DAY + 1, moving(3 * DAY, 1.0), True),
+        (3 * DAY, 3 * DAY, moving(3 * DAY, 1.0), False),  # it catches up just in time
+        (3 * DAY, 5 * DAY, moving(3 * DAY, 0.0), False),  # as fast as time passes
+        (3 * DAY, 5 * DAY, [Sample(0, 0, 100, 3 * DAY)], False),  # one sample shows no speed
+        (0.5, 0.9, moving(0.5, 1.0), True),
+    ],
+)
+def test_warn_compares_the_time_to_catch_up_with_the_time_left(
+    left_s: float, eta: float, samples: list[Sample], warned: bool
+) -> None:
+    left = TimeLeft(left_s, 2 * left_s, "retention.ms")
+    assert warn(9, left, eta, samples, 0.1 * left_s).startswith("catching up takes") is warned
+
+
+def test_warn_at_the_threshold_is_empty() -> None:
+    assert warn(9, TimeLeft(HOUR, 10 * HOUR, "retention.ms"), None, [], HOUR) == ""
+    assert warn(9, TimeLeft(HOUR - 1, 10 * HOUR, "retention.ms"), None, [], HOUR)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (119, "119 s"),
+        (120, "2.0 min"),
+        (7199, "120.0 min"),
+        (7200, "2.0 h"),
+        (2 * DAY - 1, "48.0 h"),
+        (2 * DAY, "2.0 days"),
+    ],
+)
+def test_warn_time_is_in_the_largest_unit_that_it_fills_twice(seconds: float, words: str) -> None:
+    assert f"expires in {words} by" in warn(9, TimeLeft(seconds, 20 * seconds, "retention.ms"), None, [], seconds + 1)
 
 
 def test_warn_stuck_partition_at_its_threshold() -> None:
@@ -152,6 +197,23 @@ def test_outlook_without_lag_is_zero() -> None:
         [Sample(0, 5, 5)], now_ms=NOW, oldest_ms=None, record_bytes=None, retention=Retention(ms=1), warning_s=HOUR
     )
     assert found == Outlook(lag_s=0.0, lag_bytes=0, eta_s=0.0)
+    for mirrored in (5, 6):  # or further than a truncated source reaches
+        samples = [Sample(0, mirrored, 5), Sample(10, mirrored, 5)]
+        found = outlook(
+            samples, now_ms=NOW, oldest_ms=NOW, record_bytes=9.0, retention=Retention(ms=1, bytes=1), warning_s=HOUR
+        )
+        assert found == Outlook(lag_s=0.0, lag_bytes=0, in_per_s=0.0, out_per_s=0.0, eta_s=0.0)
+        assert found.idle
+
+
+@pytest.mark.parametrize(("oldest_ms", "lag_s"), [(0, NOW / 1000), (-1, None), (NOW + 500, 0.0), (NOW - 500, 0.5)])
+def test_outlook_lag_in_seconds_by_the_oldest_timestamp(oldest_ms: int, lag_s: float | None) -> None:
+    """A record of another clock may be newer than now."""
+    found = outlook(
+        [Sample(0, 0, 1)], now_ms=NOW, oldest_ms=oldest_ms, record_bytes=None, retention=None, warning_s=HOUR
+    )
+    assert found.lag_s == lag_s
+    assert not found.idle
 
 
 def test_outlook_unknown_values_are_none() -> None:
@@ -160,12 +222,14 @@ def test_outlook_unknown_values_are_none() -> None:
 
 
 def test_outlook_lag_without_progress_is_stuck_after_stuck_s() -> None:
-    def found(seconds: float) -> Outlook:
-        samples = [Sample(0, 7, 9), Sample(seconds, 7, 12)]
+    def found(seconds: float, end: int = 12) -> Outlook:
+        samples = [Sample(0, 7, min(9, end)), Sample(seconds, 7, end)]
         return outlook(samples, now_ms=NOW, oldest_ms=NOW, record_bytes=1, retention=Retention(), warning_s=HOUR)
 
     assert not found(4).stuck
     assert found(5).stuck
+    assert found(5, end=8).stuck
+    assert not found(5, end=7).stuck
 
 
 def oldest(**given: int | None) -> int | None:
@@ -244,3 +308,19 @@ def test_forecast_window_drops_old_samples_and_keeps_two() -> None:
         )
     assert [sample.at_s for sample in samples] == [20.0, 60.0]
     assert samples[-1].left_s == found.left_s == 1.0
+
+
+def test_forecast_window_begins_with_the_last_sample_before_it() -> None:
+    samples: deque[Sample] = deque()
+    for at_s in (0.0, 10.0, 20.0, 50.0):
+        forecast(
+            samples,
+            Sample(at_s, 0, 100),
+            window_s=30.0,
+            now_ms=0,
+            oldest_ms=None,
+            record_bytes=None,
+            retention=None,
+            warning_s=HOUR,
+        )
+    assert [sample.at_s for sample in samples] == [10.0, 20.0, 50.0]
