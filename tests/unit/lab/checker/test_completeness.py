@@ -26,6 +26,8 @@ def test_completeness_counts_all_and_names_the_first() -> None:
     assert (found.missing_count, found.missing) == (19, tuple(names[1 : EXAMPLES + 1]))
     assert (found.doubled_count, found.doubled) == (1, ("0",))
     assert not found.complete
+    twice = check_completeness([sent("1")], [read("1"), read("1")])
+    assert (twice.doubled, twice.complete) == (("1",), False)
 
 
 def test_completeness_record_in_doubt_is_optional_and_unsent_is_counted() -> None:

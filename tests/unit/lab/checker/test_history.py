@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,7 @@ def test_history_unknown_line_is_torn(line: bytes) -> None:
 
 
 def test_history_without_end_line_is_open() -> None:
+    assert decode([], "producer").open == ("producer",)
     assert decode([encode(PRODUCED)], "producer").open == ("producer",)
     assert decode([encode(PRODUCED), encode_end()], "producer").open == ()
     assert decode([encode_end(), encode(PRODUCED)], "producer").open == ("producer",)
@@ -86,6 +88,13 @@ def test_digest_differs_for_different_content() -> None:
     ]
     assert len({digest(*content) for content in contents}) == len(contents)
     assert digest(b"k", b"v", [("id", b"1")], 5) == digest(b"k", b"v", [("id", b"1")], 5)
+
+
+def test_digest_is_the_one_that_earlier_histories_hold() -> None:
+    """A CRC-32, by zlib: lengths in 4 bytes, all ones for null, and the time in 8; -1 is no time."""
+    content = b"\0\0\0\1k" + b"\xff" * 4 + b"\0\0\0\2id" + b"\0\0\0\0"
+    assert digest(b"k", None, [("id", b"")], -1) == zlib.crc32(content + b"\xff" * 8)
+    assert digest(b"k", None, [("id", b"")], 258) == zlib.crc32(content + b"\0" * 6 + b"\1\2")
 
 
 def test_read_history_keeps_order_and_names_missing_files(tmp_path: Path) -> None:

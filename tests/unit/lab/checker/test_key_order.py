@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from drlib.lab.checker.history import Consumed
-from drlib.lab.checker.key_order import key_order
+from drlib.lab.checker.key_order import disordered, key_order
 
 
 def row(key: str, n: int, at_ms: int, topic: str = "orders", partition: int = 0) -> Consumed:
@@ -47,6 +49,12 @@ def test_key_order_same_millisecond_is_undecided() -> None:
     older_first = key_order([[row("a", 0, 10)], [row("a", 1, 10)]])
     for found in (older_second, older_first):
         assert (found.violations, found.undecided, found.holds) == ((), 1, None)
+
+
+def test_key_order_two_records_of_one_number_are_told_apart_by_their_ids() -> None:
+    rows = [row("a", 1, 10), replace(row("a", 1, 11), id="another")]
+    assert [one.n for one in key_order([rows]).violations] == [1]
+    assert list(disordered(rows)) == []  # neither is the later one
 
 
 def test_key_order_no_records_is_unknown() -> None:

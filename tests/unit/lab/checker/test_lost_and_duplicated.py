@@ -116,6 +116,9 @@ def test_check_clean_move_passes() -> None:
     (group,) = report.groups
     assert (group.re_read, group.skipped, group.out_of_order, group.reached, group.behind) == (0, 0, 0, True, 0)
     assert group.last_commit == ((0, 2), (1, 1))
+    assert group.evidence == "8 processed; 0 yet to read; last committed on LEFT, by partition: 0 at 2, 1 at 1"
+    assert (report.out_of_order_count, report.altered_count, report.duplicated_count) == (0, 0, 0)
+    assert finding(report, WHOLE).evidence == "every history ends with its end line"
 
 
 def test_check_lost_tail_is_rpo() -> None:
@@ -126,6 +129,43 @@ def test_check_lost_tail_is_rpo() -> None:
     assert [(r.id, r.key, r.partition, r.offset, r.acked_ms) for r in report.lost] == [("5", "AA2", 1, 2, 5005)]
     assert check(replace(moved, rpo_records_allowed=1)).verdict is Verdict.PASS
     assert "1 of 6" in finding(report, LOST).evidence
+
+
+def test_check_loss_in_seconds_is_of_send_times_whatever_the_target_stamps() -> None:
+    stamped = tuple(replace(row, timestamp_ms=row.timestamp_ms + 10_000) for row in without(5))
+    assert check(replace(CLEAN, mirrored=stamped)).rpo_seconds == 1.0
+
+
+@pytest.mark.parametrize(
+    ("kept", "in_tail"),
+    [
+        ((0,), True),  # of partition 0 the first is there, of partition 1 none
+        ((), True),
+        ((0, 2, 4, 1), True),
+        ((0, 2, 4, 3), False),
+    ],
+)
+def test_check_loss_is_in_the_tail_where_nothing_of_its_partition_follows(kept: tuple[int, ...], in_tail: bool) -> None:
+    there = tuple(row for row in MIRRORED if row.topic == "flights" or int(row.id) in kept)
+    assert check(replace(CLEAN, mirrored=there)).lost_in_tail is in_tail
+
+
+def test_check_lost_record_whose_offset_another_one_took_is_not_in_the_tail() -> None:
+    """The source's log was truncated and written again."""
+    produced = (*PRODUCED[:5], replace(PRODUCED[5], id="50"), *PRODUCED[5:])
+    report = check(replace(CLEAN, produced=produced))
+    assert ([one.id for one in report.lost], report.lost_in_tail) == (["50"], False)
+
+
+def test_check_rows_of_other_groups_and_topics_do_not_count() -> None:
+    others = tuple(replace(row, group="departures", at_ms=1) for row in CONSUMED[3:])
+    elsewhere = tuple(replace(row, topic="RIGHT.flights") for row in CONSUMED)
+    commits = (
+        *(replace(row, group="departures", offset=9) for row in COMMITTED),
+        *(replace(row, topic="RIGHT.flights", offset=9) for row in COMMITTED),
+    )
+    noisy = replace(CLEAN, consumed=(*CONSUMED, *others, *elsewhere), committed=(*COMMITTED, *commits))
+    assert check(noisy) == check(CLEAN)
 
 
 def test_check_loss_before_mirrored_records_fails() -> None:
@@ -217,6 +257,47 @@ def test_check_group_one_record_skipped() -> None:
     assert "LEFT.flights-1@2" in report.groups[0].evidence
 
 
+WITHOUT_0 = (COMMITTED[1], *COMMITTED[3:])  # of partition 0 the group had committed nothing on LEFT
+
+
+def test_check_partition_without_a_source_commit_is_due_from_its_first_record() -> None:
+    there = consumed("RIGHT", "LEFT.flights", 0, 0, 0, "UA1", 0)
+    rows = (there, *CONSUMED[1:2], replace(CONSUMED[2], cluster="RIGHT", topic="LEFT.flights"), *CONSUMED[3:])
+    assert check(replace(CLEAN, consumed=rows, committed=WITHOUT_0)).verdict is Verdict.PASS
+    (group,) = check(replace(CLEAN, consumed=rows[1:], committed=WITHOUT_0)).groups
+    assert (group.re_read, group.skipped) == (0, 1)
+
+
+def test_check_records_before_the_source_commit_are_not_due() -> None:
+    """A group whose history begins later than its commits."""
+    (group,) = check(replace(CLEAN, consumed=CONSUMED[3:])).groups
+    assert (group.re_read, group.skipped) == (0, 0)
+
+
+def test_check_local_records_yet_to_read_are_no_skip() -> None:
+    rows = tuple(row for row in CONSUMED if row.id != "7")
+    report = check(replace(CLEAN, consumed=rows, committed=COMMITTED[:-1]))
+    assert report.verdict is Verdict.PASS
+    assert (report.groups[0].reached, report.groups[0].behind) == (True, 1)
+    assert finding(report, SKIPPED).evidence == report.groups[0].evidence
+
+
+def test_check_skip_is_a_failure_before_the_remote_topic_is_read_to_its_end() -> None:
+    fewer = tuple(r for r in CONSUMED if r.id not in ("3", "5", "6", "7"))
+    commits = (*COMMITTED[:3], committed("RIGHT", "LEFT.flights", 0, 3), committed("RIGHT", "LEFT.flights", 1, 3))
+    report = check(replace(CLEAN, consumed=fewer, committed=commits))
+    assert (report.groups[0].reached, report.groups[0].skipped) == (False, 1)
+    assert SKIPPED in with_verdict(report, Verdict.FAIL)
+    assert finding(report, SKIPPED).evidence.startswith("it has not read the remote topic to its end; ")
+
+
+def test_check_group_evidence_names_the_first_disorder_only() -> None:
+    read = (*CONSUMED[:6], replace(CONSUMED[6], n=1), replace(CONSUMED[7], n=1))
+    (group,) = check(replace(CLEAN, consumed=read)).groups
+    assert group.out_of_order == 2
+    assert group.evidence.count("out of order: ") == 1
+
+
 def test_check_group_local_record_skipped() -> None:
     report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "6")))
     assert with_verdict(report, Verdict.FAIL) == {SKIPPED}
@@ -299,6 +380,26 @@ def test_check_missing_evidence_is_unknown(gap: dict[str, Any], unknown: set[str
     assert unknown <= with_verdict(report, Verdict.UNKNOWN)
     assert with_verdict(report, Verdict.FAIL) == set()
     assert report.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("gap", "evidence"),
+    [({"consumed": ()}, "its history holds no record"), ({"mirrored": None}, "the target was not scanned")],
+)
+def test_check_group_without_evidence_has_reached_nothing(gap: dict[str, Any], evidence: str) -> None:
+    report = check(replace(CLEAN, **gap))
+    assert (report.groups[0].reached, report.groups[0].evidence) == (False, evidence)
+    assert (report.out_of_order_count is None) is ("mirrored" in gap)
+
+
+def test_check_group_without_any_commit_had_committed_nothing() -> None:
+    assert "by partition: nothing" in check(replace(CLEAN, committed=())).groups[0].evidence
+
+
+def test_check_one_digest_is_enough_to_compare() -> None:
+    one = tuple(replace(row, digest=row.digest if row.id == "5" else None) for row in MIRRORED)
+    report = check(replace(CLEAN, mirrored=one))
+    assert (report.verdict, report.altered_count) == (Verdict.PASS, 0)
 
 
 def test_check_without_digest_is_unknown() -> None:

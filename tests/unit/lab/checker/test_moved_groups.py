@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, History, Produced, ProducedStatus, Row
 from drlib.lab.checker.moved_groups import ResumedGroup, ServedInterval, resumed_groups, served_intervals
 from drlib.model import TopicPartition
@@ -67,3 +69,21 @@ def test_served_intervals_end_at_pause_or_other_cluster() -> None:
         ServedInterval("RIGHT", 1100, 1150, 2),
     )
     assert served_intervals((), 300) == ()
+    assert served_intervals([(0, "LEFT"), (300, "LEFT")], 300) == (ServedInterval("LEFT", 0, 300, 2),)
+    assert len(served_intervals([(0, "LEFT"), (301, "LEFT")], 300)) == 2
+
+
+def test_resumed_groups_rows_at_the_very_move_are_before_it() -> None:
+    found = on(had("g", 10, 5000), read("g", 4, 5000), read("g", 7, 5001))["g-0"]
+    assert (found.true, found.again, found.skipped) == (10, 0, 2)
+
+
+def test_resumed_groups_count_records_of_the_source_only() -> None:
+    """Between the records that LEFT acknowledged there are offsets of what RIGHT did."""
+    history = History(
+        (*(sent(n) for n in range(20)), *(replace(sent(n + 20, cluster="RIGHT"), offset=2 * n + 1) for n in range(20))),
+        (read("g", 7, 6000),),
+        (had("g", 10, 1),),
+    )
+    (found,) = resumed_groups(history, "LEFT", "RIGHT", "t", "LEFT.t", FAULT)
+    assert (found.again, found.skipped) == (0, 2)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from drlib.lab.checker.history import Committed, Consumed, History, Mirrored, Produced, ProducedStatus
+from drlib.lab.checker.history import CommitStatus, Committed, Consumed, History, Mirrored, Produced, ProducedStatus
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.check import Verdict
@@ -99,6 +100,74 @@ def test_round_trip_lost_commits_are_a_price_of_failover_only() -> None:
     assert check_round_trip(trip).groups[0].again_failover == 1
     planned = replace(trip, settled=None)
     assert "group g reads nothing again" in failed(check_round_trip(planned))
+    assert check_round_trip(planned).groups[0].again == 1
+
+
+def test_round_trip_prices_name_what_was_read_again() -> None:
+    def price(trip: Trip) -> str:
+        return next(one.evidence for one in check_round_trip(trip).checks if one.name == "group g reads nothing again")
+
+    assert price(RECOVERED) == "0 of 6; 1 recovered, which it had read at LEFT"
+    assert price(QUARANTINED) == "0 of 4"
+    left = replace(QUARANTINED, quarantine=(), settled=Settle.LEAVE)
+    assert price(left) == "0 of 4"
+    a2 = consumed("a2", 2, HOME, TOPIC, 31)
+    read = (*READ, a2, ABROAD, replace(a2, at_ms=3005), HOME_AGAIN)
+    assert price(replace(left, history=History(PRODUCED, read))) == (
+        "0 of 6; 1 of the tail that stayed behind, which their producer had also sent to RIGHT"
+    )
+
+
+def test_round_trip_tail_was_acknowledged_before_anything_was_away() -> None:
+    more = (*PRODUCED, produced("a3", 5, HOME, 2030), produced("e", 6, AWAY, 3500))
+    assert check_round_trip(replace(QUARANTINED, history=History(more))).tail == 2
+
+
+@pytest.mark.parametrize(("settled", "verdict"), [(Settle.QUARANTINE, Verdict.UNKNOWN), (None, Verdict.PASS)])
+def test_round_trip_tail_without_anything_acknowledged_away_is_unknown_after_a_failover(
+    settled: Settle | None, verdict: Verdict
+) -> None:
+    home_only = tuple(row for row in PRODUCED if row.cluster == HOME)
+    commit = Committed("g", HOME, TOPIC, 0, 2, 25)
+    trip = replace(QUARANTINED, history=History(home_only, READ, (commit,)), settled=settled)
+    (tail,) = (one for one in check_round_trip(trip).checks if one.name == "the tail is accounted for")
+    assert tail.verdict is verdict
+
+
+def test_round_trip_tail_that_is_all_that_home_still_holds_is_accounted_for() -> None:
+    trip = replace(
+        QUARANTINED,
+        history=History(PRODUCED[:4], (*READ, ABROAD)),
+        home_log=(*there(TOPIC, "a1", "a2"), *there(BACK, "b")),
+        quarantine=(),
+        settled=Settle.LEAVE,
+    )
+    assert "the tail is accounted for" not in failed(check_round_trip(trip))
+
+
+@pytest.mark.parametrize("gap", [{"home_log": ()}, {"away_log": ()}, {"history": History()}])
+def test_round_trip_without_a_log_or_history_is_unknown(gap: dict[str, Any]) -> None:
+    checks = check_round_trip(replace(QUARANTINED, **gap)).checks
+    about_records = [
+        one.verdict for one in checks if one.name in ("no acknowledged record is lost", "no record is there twice")
+    ]
+    assert about_records == [Verdict.UNKNOWN] * 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "verdict"), [((), Verdict.UNKNOWN), ((consumed("a0", 0, HOME, TOPIC, 11),), Verdict.FAIL)]
+)
+def test_round_trip_group_is_judged_from_its_first_record_on(rows: tuple[Consumed, ...], verdict: Verdict) -> None:
+    checks = check_round_trip(replace(QUARANTINED, history=History(PRODUCED, rows))).checks
+    assert [one.verdict for one in checks if one.name == "group g skips nothing"] == [verdict]
+
+
+def test_round_trip_rows_of_other_groups_and_topics_do_not_count() -> None:
+    rows = QUARANTINED.history.consumed
+    noise = (*(replace(row, group="h", at_ms=1) for row in rows), *(replace(row, topic="other") for row in rows))
+    assert check_round_trip(replace(QUARANTINED, history=History(PRODUCED, (*rows, *noise)))).groups == (
+        check_round_trip(QUARANTINED).groups
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,3 +242,20 @@ def test_round_trip_left_tail_read_again_needs_unanswered_commit() -> None:
     assert (failed(report), report.groups[0].again_tail) == ([], 1)
     answered = replace(trip, history=History(PRODUCED, read, (replace(commit, offset=3),)))
     assert "group g reads nothing again" in failed(check_round_trip(answered))
+    for changes in ({"group": "h"}, {"cluster": AWAY}, {"status": CommitStatus.UNKNOWN}, {"at_ms": 2030}):
+        other = replace(commit, offset=3, **changes)  # type: ignore[arg-type]
+        assert check_round_trip(replace(trip, history=History(PRODUCED, read, (commit, other)))) == report
+
+
+def test_round_trip_left_tail_of_a_partition_without_a_commit_is_read_again_at_a_price() -> None:
+    a2 = replace(consumed("a2", 0, HOME, TOPIC, 31), partition=1)
+    read = (*READ, a2, ABROAD, replace(a2, at_ms=3005), HOME_AGAIN)
+    trip = replace(QUARANTINED, history=History(PRODUCED, read), quarantine=(), settled=Settle.LEAVE)
+    assert check_round_trip(trip).groups[0].again_tail == 1
+
+
+def test_round_trip_left_record_that_was_not_in_doubt_is_not_read_again_at_home() -> None:
+    there_and_back = (consumed("a0", 0, AWAY, MIRROR, 2035), ABROAD, consumed("a0", 0, HOME, TOPIC, 3001), HOME_AGAIN)
+    trip = replace(QUARANTINED, history=History(PRODUCED, there_and_back), quarantine=(), settled=Settle.LEAVE)
+    (group,) = check_round_trip(trip).groups
+    assert (group.again, group.again_tail) == (1, 0)
