@@ -147,5 +147,13 @@ def test_split_list_a_group_may_reach_over_a_comma_as_in_java() -> None:
 
 def test_compile_list_refuses_a_pattern_of_2001_letters() -> None:
     assert matches(("a" * 2000,), "a" * 2000)
-    with pytest.raises(UsageError, match="2001 letters"):
+    with pytest.raises(UsageError, match="2001 letters") as refused:
         matches(("a" * 2001,), "a")
+    assert f"`{'a' * 80}...`" in refused.value.what
+
+
+def test_matches_slow_pattern_is_quoted_whole_up_to_80_letters() -> None:
+    pattern = "(a|aa)+b" + "c" * 72
+    with pytest.raises(UsageError) as refused:
+        matches((pattern,), "a" * 249)
+    assert f"`{pattern}`" in refused.value.what

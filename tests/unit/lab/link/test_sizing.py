@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.lab.link import sizing
-from drlib.lab.link.sizing import LinkSpec, after_outage, clients_needed, falls_off_after, ours, sequential, size
+from drlib.lab.link.sizing import (
+    LinkSpec,
+    Outage,
+    after_outage,
+    clients_needed,
+    falls_off_after,
+    ours,
+    sequential,
+    size,
+)
 from drlib.mirror.engine.fetch import backlog_reader as backlog
 from drlib.mirror.engine.fetch import memory
 
@@ -25,6 +34,24 @@ def test_ours_default_memory_fills_the_link() -> None:
     assert (reach, bound) == (pytest.approx(122.5e6), "the link")  # measured: 114 and 124 MB/s
     assert ours(LinkSpec(125e6, 2.0))[1] == "memory"
     assert ours(LinkSpec(10e9, 0.0))[1] == "cores"
+
+
+def test_window_is_two_bandwidth_delay_products_and_a_start_within_half_of_the_data() -> None:
+    assert sizing.window(GIGABIT, 1 << 30) == 16 * sizing.MIB + 2 * 25e6
+    assert sizing.window(LinkSpec(1e9, 10), 1 << 30) == (1024 - 128) // 2 * sizing.MIB
+    assert sizing.window(LinkSpec(1e9, 10), 128 * sizing.MIB) == 16 * sizing.MIB
+
+
+def test_size_of_ten_gigabit_is_by_cores_and_memory_by_the_round_trip() -> None:
+    found = size(LinkSpec(1.25e9, 0.187), 1e9, 100)
+    assert (found.workers, found.lanes, found.memory) == (9, 18, 288 * sizing.MIB)
+    slow = size(LinkSpec(1e6, 0.1), 98e4, 100)
+    assert (slow.workers, slow.lanes, slow.memory, slow.bound) == (1, 2, 256 * sizing.MIB, "the link")
+    assert (slow.reach, slow.enough) == (98e4, False)  # it would never catch up
+    for rate, partitions in ((-1, 1), (0, 0)):
+        with pytest.raises(ValueError, match="no flow has"):
+            size(GIGABIT, rate, partitions)
+    assert size(GIGABIT, 0, 1).workers == 1
 
 
 def test_sizing_constants_equal_the_engines() -> None:
@@ -67,7 +94,8 @@ def test_outage_beyond_retention_loses_records() -> None:
     beyond = after_outage(90000, 5e6, 45e6, 86400)
     assert (beyond.lost, beyond.left_s) == (3600 * 5e6, 0)
     assert beyond.catch_up_s == pytest.approx(86400 * 5e6 / 40e6)
-    assert after_outage(3600, 5e6, 5e6).catch_up_s is None
+    assert after_outage(3600, 5e6, 5e6) == Outage(3600, 18e9, None, 0.0, None)
+    assert after_outage(0, 5e6, 5e6).catch_up_s == 0
     assert after_outage(3600, 0, 5e6).catch_up_s == 0
 
 
@@ -82,6 +110,20 @@ def test_falls_off_after_of_a_slow_mirror_is_when_records_are_lost() -> None:
     assert behind == pytest.approx(86400, abs=2)
     assert falls_off_after(10e6, 10e6, 7200, 86400) is None
     assert falls_off_after(10e6, 8e6, 86400, 86400) == 0
+    assert falls_off_after(10e6, 20e6, 86400, 86400) == 0
+
+
+def test_clients_needed_for_exactly_what_three_reach_is_three() -> None:
+    assert clients_needed(GIGABIT, sizing.MIB, 3 * sequential(GIGABIT, sizing.MIB)) == 3
+    assert clients_needed(GIGABIT, sizing.MIB, 3.001 * sequential(GIGABIT, sizing.MIB)) == 4
+
+
+def test_usual_request_is_a_mebibyte_a_partition_and_50_at_most() -> None:
+    assert [sizing.usual_request(count) / sizing.MIB for count in (1, 50, 51)] == [1, 50, 50]
+
+
+def test_link_spec_may_be_slow_and_near() -> None:
+    assert LinkSpec(0.5, 0).in_transit == 0
 
 
 @pytest.mark.parametrize(("bandwidth", "rtt"), [(0, 1), (-1, 1), (1, -1), (float("nan"), 1), (1, float("inf"))])

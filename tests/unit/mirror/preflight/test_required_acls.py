@@ -65,6 +65,22 @@ def test_acl_command_quotes_a_principal_with_spaces() -> None:
             },
             UNKNOWN_PRINCIPAL,
         ),
+        *(
+            (
+                {
+                    "security.protocol": protocol,
+                    "sasl.mechanism": mechanism,
+                    "sasl.jaas.config": "PlainLoginModule required username='mirror';",
+                },
+                principal,
+            )
+            for protocol, mechanism, principal in (
+                ("SASL_SSL", "PLAIN", "User:mirror"),
+                ("sasl_ssl ", " plain", "User:mirror"),
+                ("SASL_SSL", "GSSAPI", UNKNOWN_PRINCIPAL),
+                ("SSL", "PLAIN", UNKNOWN_PRINCIPAL),  # the certificate's name counts, and the login is not used
+            )
+        ),
         ({"security.protocol": "SSL"}, UNKNOWN_PRINCIPAL),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, UNKNOWN_PRINCIPAL),
     ],

@@ -17,6 +17,8 @@ from drlib.mirror.spark.rules import secrets_in
         ("A.ssl.keystore.password = ${env:PASSWORD}", False),
         ("A.ssl.keystore.password = ${file:/etc/x:key}", False),
         ("A.ssl.keystore.password = p${env:PASSWORD}", True),
+        ("A.ssl.keystore.password = ", False),
+        ("A.sasl.jaas.config = ", False),
         ('A.sasl.jaas.config = org.Plain required username="u" password="${env:PASSWORD}";', False),
         ('A.sasl.jaas.config = org.Plain required username="u" password="hunter2";', True),
         ("A.sasl.jaas.config = broken hunter2", True),

@@ -48,6 +48,7 @@ def test_retention_of_topic_configurations(config: dict[str, str], expected: Ret
 def test_rates_need_two_samples() -> None:
     assert rates([Sample(0, 0, 0)]) is None
     assert rates([Sample(1, 0, 0), Sample(1, 5, 5)]) is None
+    assert rates([Sample(5, 0, 0), Sample(5, 0, 0), Sample(15, 50, 100)]) == (10.0, 5.0)
     assert rates([Sample(0, 50, 100), Sample(10, 40, 90)]) == (0.0, 0.0)  # a truncated log
     assert rates([Sample(0, 0, 100), Sample(5, 0, 100), Sample(10, 50, 200)]) == (10.0, 5.0)
 
@@ -55,6 +56,7 @@ def test_rates_need_two_samples() -> None:
 def test_eta_s_by_lag_and_rates() -> None:
     assert eta_s(0, 10, 0) == 0
     assert eta_s(100, 10, 20) == 10
+    assert eta_s(1, 0, 0.5) == 2
     assert eta_s(100, 10, 10) is None
     assert eta_s(100, 10, 0) is None
 
