@@ -243,7 +243,7 @@ def test_round_trip_left_tail_read_again_needs_unanswered_commit() -> None:
     answered = replace(trip, history=History(PRODUCED, read, (replace(commit, offset=3),)))
     assert "group g reads nothing again" in failed(check_round_trip(answered))
     for changes in ({"group": "h"}, {"cluster": AWAY}, {"status": CommitStatus.UNKNOWN}, {"at_ms": 2030}):
-        other = replace(commit, offset=3, **changes)  # type: ignore[arg-type]
+        other = replace(commit, offset=3, **changes)
         assert check_round_trip(replace(trip, history=History(PRODUCED, read, (commit, other)))) == report
 
 
