@@ -13,7 +13,7 @@ from testbed_mm2 import consume_some
 from drlib.config.flow_settings import FlowSettings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from drlib.mirror.mm2.records import Checkpoint, OffsetSync
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.heartbeats import PairHeartbeats
 from drlib.model import Flow
@@ -50,7 +50,7 @@ def test_internal_topics_deleted_are_created_filled_and_reported(
 
     def complete() -> bool:
         beats, checkpoints, syncs = (records(*where) for where in names(engine))
-        beating = any(Heartbeat.decode(*record).source == engine.source for record in beats)
+        beating = any(engine.source.encode() in (key or b"") for key, _ in beats)  # other tests write what is none
         translated = any(Checkpoint.decode(*record).group == group for record in checkpoints)
         synced = any(OffsetSync.decode(*record).partition.topic == topic for record in syncs)
         return beating and translated and synced
