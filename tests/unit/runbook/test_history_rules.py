@@ -20,6 +20,8 @@ def outcome(day: int, verdict: str = "pass", rto: float | None = 10.0, runbook: 
         ([10, 10, 8], Trend(Direction.BETTER, -0.2)),
         ([10, 10, 10.5], Trend(Direction.STEADY, 0.05)),
         ([10, 90, 10, 10], Trend(Direction.STEADY, 0.0)),
+        ([10, 10, 11], Trend(Direction.WORSE, 0.1)),
+        ([10, None, 10, 12], Trend(Direction.WORSE, 0.2)),
         ([10, 12], Trend(Direction.UNKNOWN)),
         ([10, 10, 10, None], Trend(Direction.UNKNOWN)),
         ([0, 0, 0], Trend(Direction.STEADY, 0.0)),
@@ -33,9 +35,9 @@ def test_trend_compares_the_last_run_with_the_median_before(values: list[float |
 
 
 def test_standing_only_runs_with_a_verdict_count_for_the_schedule() -> None:
-    runs = [outcome(20, "unknown"), outcome(1), outcome(5, "fail"), outcome(30, runbook="other")]
+    runs = [outcome(20, "unknown"), outcome(1), outcome(5, "fail"), outcome(2), outcome(30, runbook="other")]
     found = standing("x", runs, every_hours=10 * 24, now_ms=14 * DAY_MS)
-    assert (found.due_ms, found.overdue, found.runs) == (15 * DAY_MS, False, 3)
+    assert (found.due_ms, found.overdue, found.runs) == (15 * DAY_MS, False, 4)
     assert found.last is not None
     assert found.last.run == "run-20"
     assert standing("x", runs, every_hours=10 * 24, now_ms=15 * DAY_MS).overdue

@@ -81,8 +81,7 @@ def replay_schedule(entries: Sequence[TimelineEntry], speed: float) -> tuple[tup
     """
     if not speed > 0:
         raise UsageError(f"speed {speed:g}", "nothing would be shown", "Use a speed above 0: 10 is ten times faster.")
-    start = entries[0].at_s if entries else 0.0
-    return tuple(((entry.at_s - start) / speed, entry) for entry in entries)
+    return tuple(((entry.at_s - entries[0].at_s) / speed, entry) for entry in entries)
 
 
 def _entry(event: IncidentEvent, injected: Sequence[InjectedCause]) -> TimelineEntry:

@@ -134,14 +134,15 @@ def score_incident(events: Sequence[IncidentEvent], measurements: Measurements) 
     }
     recovered = _recovered_at(events, measurements)
     limits = [cause.definition for cause in causes]
-    since = max(first_s, last_s)
     over = recovered is not None
 
     parts = [_timed("detection", DETECT, detected, first_s, max((limit.detect_s for limit in limits), default=0.0))]
     for limit in {limit.name: limit for limit in limits}.values():
         name = f"diagnosis: {limit.title}" if len(diagnosed) > 1 else "diagnosis"
         parts.append(_timed(name, DIAGNOSE / len(diagnosed), diagnosed[limit.name], first_s, limit.diagnose_s))
-    parts.append(_timed("recovery", RECOVER, recovered, since, max((limit.recover_s for limit in limits), default=0.0)))
+    parts.append(
+        _timed("recovery", RECOVER, recovered, last_s, max((limit.recover_s for limit in limits), default=0.0))
+    )
     parts.append(_counted("records lost", LOST, measurements.lost, over))
     if all(limit.spares_positions for limit in limits):
         parts.append(_counted("records read again", READ_AGAIN, measurements.read_again, over))
@@ -166,7 +167,7 @@ def score_incident(events: Sequence[IncidentEvent], measurements: Measurements) 
         tuple(parts),
         _seconds(detected, first_s),
         _seconds(max(times), first_s) if times and len(times) == len(diagnosed) else None,
-        _seconds(recovered, since),
+        _seconds(recovered, last_s),
         wrong,
         harmful,
         hints,
@@ -208,7 +209,7 @@ def _timed(name: str, of: float, at_s: float | None, start_s: float, limit_s: fl
     if at_s is None or limit_s <= 0:
         return ScorePart(name, 0.0, of, "never")
     took_s = max(0.0, at_s - start_s)
-    share = 1.0 if took_s <= limit_s else max(0.0, 1 - (took_s - limit_s) / (limit_s * (_ZERO_AT - 1)))
+    share = min(1.0, max(0.0, 1 - (took_s - limit_s) / (limit_s * (_ZERO_AT - 1))))
     return ScorePart(name, round(of * share, 2), of, f"after {took_s:.0f} s; all points up to {limit_s:.0f} s")
 
 

@@ -60,6 +60,7 @@ def test_record_attempt_keeps_the_best_result() -> None:
     assert (again.best, again.attempts) == (100, 2)
     worse = points.record_attempt(again, points.with_passed_check(FRESH, 1))
     assert worse.best == 100
+    assert points.record_attempt(LessonRecord(), FRESH).best == 0
 
 
 def test_with_step_keeps_steps_and_their_numbers() -> None:
@@ -87,4 +88,7 @@ def test_describe_returns_the_state_of_a_lesson() -> None:
     assert points.describe(LessonRecord()) == "not started"
     assert points.describe(LessonRecord(points.with_passed_check(FRESH, 2), 30, 1)) == "1 of 3 checks, open"
     assert points.describe(LessonRecord(completed(FRESH), 100, 1)) == "done"
-    assert points.describe(LessonRecord(Attempt("L1", "a", "b", 1, dry=True), None, 0)) == "not started"
+    assert points.describe(LessonRecord(FRESH, None, 1)) == "0 of 3 checks, open"
+    dry = Attempt("L1", "a", "b", 1, dry=True)
+    assert points.describe(LessonRecord(dry, None, 0)) == "not started"
+    assert points.describe(LessonRecord(dry, 40, 1)) == "done before, now a dry run"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from incident_observations import ABNORMAL, BASELINE, observation, series, with_topic
 
@@ -58,6 +60,27 @@ def test_unresolved_healthy_observations_are_recovered() -> None:
 )
 def test_unresolved_lists_problem_while_observations_show_it(cause: InjectedCause, last: Observation) -> None:
     assert unresolved([cause], series(last), BASELINE)
+
+
+@pytest.mark.parametrize("phase", ["gone", None])
+def test_unresolved_application_that_does_not_run_is_named(phase: str | None) -> None:
+    one, *others = observation(108).applications
+    last = observation(108, applications=(*others, *(() if phase is None else (replace(one, phase=phase),))))
+    assert unresolved([LEFT_KILLED], series(last), BASELINE) == (f"{one.name} does not run",)
+
+
+def test_unresolved_stopped_foreign_writer_writes_no_more() -> None:
+    writer = ApplicationObservation("seat-loader", "gone", "", 1)
+    last = observation(108, applications=(*observation(108).applications, writer))
+    assert unresolved([InjectedCause("foreign-writer", "flights", "seat-loader")], series(last), BASELINE) == ()
+
+
+def test_unresolved_group_sync_needs_positions_that_moved_since_the_first_observation() -> None:
+    sync = [InjectedCause("stopped-group-sync", "mirror")]
+    still = [observation(at, groups=(GroupObservation("arrivals", 5, 5),)) for at in (100, 104, 108)]
+    assert unresolved(sync, still, BASELINE) == ("no group's committed offsets have moved on RIGHT",)
+    first = observation(100, groups=(GroupObservation("arrivals", 5, 4),))
+    assert unresolved(sync, [first, *still[1:]], BASELINE) == ()
 
 
 def test_unresolved_cause_with_own_state_is_recovered_with_that_state() -> None:

@@ -7,7 +7,10 @@ import pytest
 from drlib.errors import UsageError
 from drlib.training.incidents import pictures
 from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.causes import InjectedCause
+from drlib.training.incidents.rules.moves import parse_move
 from drlib.training.incidents.rules.reveal import TimelineEntry, Track, build_reveal, replay_schedule
+from drlib.training.incidents.rules.score import EventKind, IncidentEvent, Measurements
 
 
 def test_build_reveal_rates_every_move_and_gives_the_reference(record: IncidentRecord) -> None:
@@ -23,6 +26,36 @@ def test_build_reveal_rates_every_move_and_gives_the_reference(record: IncidentR
     assert any("(harmful)" in entry.text for entry in reveal.entries)
     assert reveal.score.points == 75
     assert "heal-link" in reveal.reference[0]
+
+
+def test_build_reveal_two_causes_rate_each_entry_by_what_was_injected_before() -> None:
+    killed, sync = InjectedCause("broker-killed", "LEFT"), InjectedCause("stopped-group-sync", "mirror")
+    events = (
+        IncidentEvent(1, EventKind.CAUSE_IN, cause=killed),
+        IncidentEvent(2, EventKind.DIAGNOSED, detail="stopped-group-sync"),
+        IncidentEvent(3, EventKind.CAUSE_IN, cause=sync),
+        IncidentEvent(4, EventKind.DIAGNOSED, detail="stopped-group-sync"),
+        IncidentEvent(5, EventKind.ACTED, move=parse_move(["restart-broker LEFT"]), failed=True),
+        IncidentEvent(6, EventKind.ACTED, move=parse_move(["restart-broker LEFT"])),
+        IncidentEvent(7, EventKind.RECOVERED),
+        IncidentEvent(8, EventKind.RELAPSED),
+    )
+    reveal = build_reveal(events, Measurements(False, None, None))
+    assert reveal.title == "A broker died and Group offsets are no longer synchronized"
+    assert [(entry.text, entry.correct) for entry in reveal.entries if entry.track is not Track.CAUSE] == [
+        ("diagnosis: stopped-group-sync (wrong)", False),
+        ("diagnosis: stopped-group-sync", True),
+        ("restart-broker LEFT failed (wrong)", False),
+        ("restart-broker LEFT", True),
+        ("recovered", True),
+        ("no longer recovered", False),
+    ]
+
+
+def test_replay_schedule_begins_with_its_first_entry() -> None:
+    entries = [TimelineEntry(at, Track.OUTCOME, "x") for at in (5.0, 7.0)]
+    assert [at for at, _ in replay_schedule(entries, 4.0)] == [0.0, 0.5]
+    assert replay_schedule([], 4.0) == ()
 
 
 def test_replay_schedule_keeps_order_and_distances_at_any_speed(record: IncidentRecord) -> None:

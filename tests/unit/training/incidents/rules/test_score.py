@@ -46,6 +46,34 @@ def test_score_reference_solution_in_time_gets_full_marks() -> None:
     assert score.full
     assert score.points == 100
     assert (score.detect_s, score.diagnose_s, score.recover_s) == (10, 20, 35)
+    assert [(part.name, part.why) for part in score.parts] == [
+        ("detection", "after 10 s; all points up to 60 s"),
+        ("diagnosis", "after 20 s; all points up to 150 s"),
+        ("recovery", "after 35 s; all points up to 300 s"),
+        ("records lost", "none"),
+        ("records read again", "none"),
+    ]
+
+
+def test_score_without_a_cause_has_nothing_to_detect_and_recovers_from_the_start() -> None:
+    score = score_incident((IncidentEvent(0, EventKind.STARTED), IncidentEvent(60, EventKind.FINISHED)), WELL)
+    assert (score.detect_s, score.diagnose_s, score.recover_s) == (None, None, 60)
+    assert [part.why for part in score.parts[:2]] == ["never", "never"]
+
+
+def test_score_at_the_very_moment_of_the_cause_counts() -> None:
+    events = (_cause(), _act(10, "acknowledge"), _act(10, "restart-broker LEFT"), *PLAYED_WELL[3:])
+    score = score_incident(events, WELL)
+    assert (score.points, score.detect_s) == (100, 0)
+    assert score.parts[0].why.startswith("after 0 s")
+
+
+def test_score_times_are_in_milliseconds_and_points_in_tenths() -> None:
+    events = (_cause(), _act(10 + 152.1234567, "acknowledge"), IncidentEvent(10**4, EventKind.FINISHED))
+    score = score_incident(events, Measurements(False, 0, 0))
+    assert (score.detect_s, score.parts[0].points) == (152.123, 7.32)
+    assert score.points == 7.3
+    assert score_incident((_cause(), _act(10.5, "acknowledge")), WELL).detect_s == 0.5
 
 
 def test_score_no_action_gets_zero_points() -> None:
@@ -68,10 +96,20 @@ def test_score_wrong_move_costs_5_and_harmful_move_20() -> None:
     assert (wrong.points, wrong.wrong, wrong.harmful) == (95, 1, 0)
     harmful = score_incident((*PLAYED_WELL[:4], _act(32, "move-applications RIGHT"), *PLAYED_WELL[4:]), WELL)
     assert (harmful.points, harmful.wrong, harmful.harmful) == (80, 0, 1)
+    twice = score_incident((*PLAYED_WELL[:4], *[_act(32, "restart-mirror")] * 2, *PLAYED_WELL[4:]), WELL)
+    deduction = twice.parts[-1]
+    assert (deduction.points, deduction.of, deduction.why) == (-10, 0, "2 at 5 points")
     deleted = score_incident(
         (*PLAYED_WELL[:4], _act(32, "delete-topic RIGHT LEFT.flights"), *PLAYED_WELL[4:]), replace(WELL, lost=7)
     )
     assert deleted.points == 65
+    assert "7" in [part.why for part in deleted.parts]
+
+
+def test_rate_move_harmful_for_one_of_two_causes_is_harmful() -> None:
+    causes = (LEFT_KILLED, InjectedCause("slow-link-retention", "LEFT", "2000"))
+    assert rate_move(_act(1, "stop-mirror"), causes) is MoveRating.HARMFUL
+    assert rate_move(_act(1, "stop-mirror"), causes[:1]) is MoveRating.WRONG
 
 
 def test_score_right_move_on_wrong_site_counts_as_wrong() -> None:
@@ -135,7 +173,13 @@ def test_score_two_causes_share_diagnosis_points_and_need_both_recovered() -> No
         _act(32, "enable-group-sync"),
         *events[5:],
     )
-    assert score_incident(both, WELL).full
+    score = score_incident(both, WELL)
+    assert score.full
+    assert (score.diagnose_s, score.recover_s) == (21, 33)  # from the first cause, and from the last
+    assert [part.name for part in score.parts if part.name.startswith("diagnosis")] == [
+        "diagnosis: A broker died",
+        "diagnosis: Group offsets are no longer synchronized",
+    ]
 
 
 def test_score_split_brain_does_not_charge_records_read_again() -> None:
@@ -148,7 +192,14 @@ def test_score_split_brain_does_not_charge_records_read_again() -> None:
         IncidentEvent(45, EventKind.RECOVERED),
         IncidentEvent(50, EventKind.FINISHED),
     )
-    assert score_incident(events, replace(WELL, read_again=40)).full
+    score = score_incident(events, replace(WELL, read_again=40))
+    assert score.full
+    assert score.parts[-1].why == "40, because of the cause itself"
+    assert score_incident(events, replace(WELL, read_again=None)).parts[-1].why == "the number is unknown"
+    burning = score_incident(events, replace(WELL, recovered=False, read_again=40)).parts[-1]
+    assert (burning.points, burning.why) == (0, "the incident had not recovered")
+    also = (_cause(9, InjectedCause("stopped-group-sync", "mirror")), *events)
+    assert score_incident(also, replace(WELL, read_again=40)).parts[-1].points == 10
     assert not score_incident(events, replace(WELL, lost=1)).full
 
 

@@ -40,6 +40,17 @@ def test_draw_plan_causes_match_level_and_share_no_place() -> None:
             assert levels[-1] == 3 if level == 5 else levels[-1] < 3
 
 
+def test_draw_plan_two_causes_are_any_that_go_together() -> None:
+    pairs = {
+        level: {frozenset(f"{c.cause} {c.where}" for c in draw_plan(seed, level).causes) for seed in range(400)}
+        for level in (4, 5)
+    }
+    names = {level: {text.split()[0] for pair in pairs[level] for text in pair} for level in pairs}
+    assert names[4] == {cause.name for cause in CAUSES.values() if cause.level < 3}
+    assert names[5] == set(CAUSES) - {"split-brain"}
+    assert {"full-disk RIGHT", "broker-killed LEFT"} in pairs[5]  # the other site's is free
+
+
 def test_draw_plan_every_cause_is_drawn_by_some_seed() -> None:
     for name, cause in CAUSES.items():
         assert draw_plan(seed_for(name), cause.level).causes[0].cause == name

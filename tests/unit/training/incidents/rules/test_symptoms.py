@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from incident_observations import ABNORMAL, BASELINE, observation, series, with_topic
 
-from drlib.training.incidents.rules.symptoms import Symptom, detect_symptoms
+from drlib.training.incidents.rules.symptoms import (
+    GroupObservation,
+    Symptom,
+    TopicObservation,
+    comparison_point,
+    detect_symptoms,
+    is_behind,
+    partitions_differ,
+    positions_stalled,
+    timestamps_wrong,
+)
 
 
 @pytest.mark.parametrize("symptom", Symptom)
@@ -18,6 +30,85 @@ def test_detect_symptoms_brief_lag_is_none_and_lasting_small_lag_is_one() -> Non
     assert Symptom.MIRROR_BEHIND not in detect_symptoms(series(brief), BASELINE)
     no_progress = [with_topic(observation(at), "bookings", mirrored=10_300) for at in (104, 108)]
     assert Symptom.MIRROR_BEHIND in detect_symptoms(no_progress, BASELINE)
+
+
+def test_comparison_point_is_three_seconds_older_or_more() -> None:
+    assert comparison_point([observation(101), observation(105), observation(108)]) == observation(105)
+    assert comparison_point([observation(105.001), observation(108)]) is None
+
+
+def test_application_is_found_by_name_and_one_stalled_is_a_symptom() -> None:
+    one, *others = observation(108).applications
+    now = observation(108, applications=(replace(one, done=10_400), *others))
+    assert now.application(others[0].name) == others[0]
+    assert now.application("nobody") is None
+    assert detect_symptoms(series(now), BASELINE) == (Symptom.APPLICATION_STALLED,)
+
+
+@pytest.mark.parametrize(
+    ("before", "lag", "progress", "behind"),
+    [
+        (0, 400, 100, False),
+        (0, 401, 100, True),
+        (5, 5, 0, True),
+        (5, 5, 1, False),
+        (0, 5, 0, False),  # written a moment ago
+        (5, 0, 0, False),
+        (5, None, 0, False),
+    ],
+)
+def test_is_behind_by_the_lag_and_the_progress_of_the_mirror(
+    before: int, lag: int | None, progress: int, behind: bool
+) -> None:
+    earlier = TopicObservation("t", 1000 + before, 1000, 0)
+    now = TopicObservation("t", None if lag is None else 1000 + progress + lag, 1000 + progress, 0)
+    assert is_behind(earlier, now) is behind
+
+
+def group(name: str, left: int | None, right: int | None) -> GroupObservation:
+    return GroupObservation(name, left, right)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "then", "now", "stalled"),
+    [
+        (6.0, [group("g", 5, 5)], [group("g", 6, 5)], True),
+        (5.999, [group("g", 5, 5)], [group("g", 6, 5)], False),
+        (6.0, [group("g", 5, 5)], [group("g", 6, 6)], False),
+        (6.0, [group("g", 5, 5)], [group("g", 5, 5)], False),
+        (6.0, [], [group("g", 6, None)], False),
+        (6.0, [group("g", 5, 5)], [group("g", None, 5)], False),
+        (6.0, [group("g", 5, 5), group("h", 5, 5)], [group("g", 6, 5), group("h", 6, 6)], False),
+        (6.0, [group("g", 5, 5), group("h", 5, 5)], [group("g", 6, 5), group("h", 6, 5)], True),
+        (6.0, [group("g", 5, 5), group("h", 5, 5)], [group("g", 6, 5), group("h", 5, 6)], True),
+    ],
+)
+def test_positions_stalled_where_no_group_that_moves_on_left_moves_on_right(
+    seconds: float, then: list[GroupObservation], now: list[GroupObservation], stalled: bool
+) -> None:
+    observations = [observation(100, groups=tuple(then)), observation(100 + seconds, groups=tuple(now))]
+    assert positions_stalled(observations) is stalled
+    for silent in range(2):
+        partly = [replace(one, unreachable=("RIGHT",) if n == silent else ()) for n, one in enumerate(observations)]
+        assert not positions_stalled(partly)
+
+
+@pytest.mark.parametrize(
+    ("shape", "differ"),
+    [((6, 0, 6), False), ((6, 1, 6), True), ((6, 6, 5), True), ((6, None, None), False), ((None, 1, 2), False)],
+)
+def test_partitions_differ_from_those_of_the_source(
+    shape: tuple[int | None, int | None, int | None], differ: bool
+) -> None:
+    """A topic without partitions is not there yet."""
+    assert partitions_differ(TopicObservation("t", 0, 0, 0, None, shape)) is differ
+
+
+def test_timestamps_wrong_more_than_ten_seconds_from_now() -> None:
+    def wrong(newest_ms: int) -> bool:
+        return timestamps_wrong(TopicObservation("t", 1, 1, 0), TopicObservation("t", 2, 1, 0, newest_ms), 50_000)
+
+    assert [wrong(newest_ms) for newest_ms in (39_999, 40_000, 60_000, 60_001)] == [True, False, False, True]
 
 
 def test_detect_symptoms_healthy_observations_show_none() -> None:
