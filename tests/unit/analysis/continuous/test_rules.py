@@ -81,6 +81,7 @@ def test_difference_reports_coarsest_difference(
 
 
 def test_judge_bucket_equal_sums_are_equal() -> None:
+    assert HERE.late == 0  # unless it was counted
     assert judged(HERE, THERE, None, ReadEnds()).state is BucketState.EQUAL
     assert judged(HERE, THERE, Cut(0, 0), ReadEnds(), doubt="a cleaner").state is BucketState.EQUAL
 

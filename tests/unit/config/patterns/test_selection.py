@@ -8,6 +8,7 @@ import pytest
 from repository_root import TESTS
 
 from drlib.config.flow_settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
+from drlib.config.patterns import selection
 from drlib.config.patterns.selection import TIME_LIMIT_S, Selection, matches, split_list, validate
 from drlib.errors import UsageError
 
@@ -152,7 +153,8 @@ def test_compile_list_refuses_a_pattern_of_2001_letters() -> None:
     assert f"`{'a' * 80}...`" in refused.value.what
 
 
-def test_matches_slow_pattern_is_quoted_whole_up_to_80_letters() -> None:
+def test_matches_slow_pattern_is_quoted_whole_up_to_80_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "TIME_LIMIT_S", 0.01)
     pattern = "(a|aa)+b" + "c" * 72
     with pytest.raises(UsageError) as refused:
         matches((pattern,), "a" * 249)
