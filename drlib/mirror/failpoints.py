@@ -17,6 +17,7 @@ Failpoint = Literal[
     "after-ack",
     "mid-claim",
     "after-claim",
+    "before-tombstones",
 ]
 
 VARIABLE: Final = "DRLIB_FAILPOINT"

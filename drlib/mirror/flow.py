@@ -43,7 +43,13 @@ from drlib.mirror.side_services import keep_running
 from drlib.mirror.stall_watch import watch_progress
 from drlib.mirror.status.worker_status import EventLog, FlowStatus
 from drlib.mirror.sync.create_topics import MirrorTopics
-from drlib.mirror.sync.internal_topics import InternalTopicsWatch, create_missing, internal_topics, read_expiry
+from drlib.mirror.sync.internal_topics import (
+    InternalTopicsWatch,
+    adjust_journal,
+    create_missing,
+    internal_topics,
+    read_expiry,
+)
 from drlib.mirror.sync.source_groups import GroupPositions
 from drlib.mirror.sync.tasks import SyncTasks
 from drlib.model import TopicPartition
@@ -139,7 +145,10 @@ class FlowRunner:
         )
         if (refusal := discovery.nothing_possible()) is not None:
             raise refusal
-        await until_listed(target, {setup.journal_topic: settings.lanes})
+        await asyncio.gather(
+            until_listed(target, {setup.journal_topic: settings.lanes}),
+            asyncio.to_thread(adjust_journal, setup.target, setup.journal_topic, admin_s, events),
+        )
         writer = Mm2Writer(settings, setup.source, setup.target, events)
         return StartedFlow(source, target, takeover, discovery, expiry, writer)
 

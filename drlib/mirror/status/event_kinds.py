@@ -243,6 +243,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Find out who deleted it. Consumers that translate by its records find those written since.",
         lasts_s=DAY_S,
     ),
+    "JournalSettings": Kind(
+        "the journal was created by an older version, with log segments so large that claims take long",
+        "Nothing to do where its settings were changed; else run the command in the event.",
+    ),
     "Mm2RecordRefused": Kind(
         "heartbeats, checkpoints or offset syncs are refused by their topic; records are mirrored",
         "Grant the worker's principal Write on the topic, or correct the setting that the error names.",

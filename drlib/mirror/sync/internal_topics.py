@@ -3,8 +3,10 @@
 Rules: created before the first lane claims; an existing topic stays as it is (`preflight` checks it). All are compacted. One
 that is deleted while the flow runs is created again and filled again, except the journal, which cannot be replaced. A
 producer may have created it first, by auto.create.topics.enable and with the broker's settings: they are set. Names are
-those of the replication policy, so that MirrorMaker 2's readers find them.
-Source: `MirrorUtils.createCompactedTopic`.
+those of the replication policy, so that MirrorMaker 2's readers find them. A journal is read whole at each claim, and the
+log cleaner leaves the active segment and some of the rest alone: small segments bound what is read (`JOURNAL_LOG`). A
+journal of an older version gets them, unless an operator set others on it.
+Source: `MirrorUtils.createCompactedTopic`; `LogCleanerManager.grabFilthiestCompactedLog`.
 Not for: mirror topics (`create_topics`).
 """
 
@@ -20,7 +22,7 @@ from typing import Final
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import ConfigChange, NewTopicSpec
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, NewTopicSpec
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -29,13 +31,18 @@ from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.threads import in_daemon
 
 WATCH_S: Final = 2.0
+JOURNAL_LOG: Final = {
+    "segment.bytes": str(4 << 20),
+    "min.cleanable.dirty.ratio": "0.3",  # so a lane's log has at most 1.4 times what is live, and two segments
+    "delete.retention.ms": "600000",  # tombstones: a reader that misses one sees an entry that counts no longer
+}
 
 
 def internal_topics(settings: FlowSettings) -> tuple[list[NewTopicSpec], list[NewTopicSpec]]:
     """The internal topics on the target, and those on the source."""
     source, policy = settings.flow.source, settings.policy
     journal = policy.journal_topic(source)
-    target = [_compacted(journal, settings.lanes, settings.journal_replication_factor)]
+    target = [_compacted(journal, settings.lanes, settings.journal_replication_factor, **JOURNAL_LOG)]
     if settings.emit_checkpoints:
         target.append(_compacted(policy.checkpoints_topic(source), 1, settings.checkpoints_replication_factor))
     if settings.emit_heartbeats:
@@ -51,8 +58,8 @@ def heartbeats_topic(settings: FlowSettings) -> NewTopicSpec:
     return _compacted(settings.policy.heartbeats_topic, 1, settings.heartbeats_replication_factor)
 
 
-def _compacted(name: str, partitions: int, replication_factor: int) -> NewTopicSpec:
-    return NewTopicSpec(name, partitions, replication_factor, {"cleanup.policy": "compact"})
+def _compacted(name: str, partitions: int, replication_factor: int, **log: str) -> NewTopicSpec:
+    return NewTopicSpec(name, partitions, replication_factor, {"cleanup.policy": "compact", **log})
 
 
 def create_missing(cluster: ClusterSettings, topics: Sequence[NewTopicSpec], timeout_s: float) -> None:
@@ -63,6 +70,38 @@ def create_missing(cluster: ClusterSettings, topics: Sequence[NewTopicSpec], tim
         for answer in admin.create_topics(topics).values():
             if isinstance(answer, DrlibError):
                 raise answer
+
+
+def adjust_journal(cluster: ClusterSettings, journal: str, timeout_s: float, events: EventLog) -> None:
+    """Give a journal of an older version the settings of its log (`JOURNAL_LOG`), and report it. Blocks.
+
+    What is set on the topic stays as it is. A journal that may not be described is left alone; one that may not be altered
+    is reported until it may, with the command that does it.
+    """
+    with Cluster(cluster, timeout_s=timeout_s) as admin:
+        values = admin.topic_settings([journal])[journal]
+        if isinstance(values, DrlibError):
+            return
+        own = {value.name for value in values if value.source is ConfigSource.TOPIC}
+        changes = [ConfigChange(key, None, value) for key, value in JOURNAL_LOG.items() if key not in own]
+        if not changes:
+            events.resolve("JournalSettings", journal)
+            return
+        try:
+            admin.alter_topic_settings(journal, changes)
+        except DrlibError as error:
+            settings = ",".join(f"{change.name}={change.new}" for change in changes)
+            command = (
+                f"kafka-configs.sh --bootstrap-server {','.join(cluster.bootstrap_servers)} --alter --topic {journal} "
+                f"--add-config {settings}"
+            )
+            detail = (
+                f"a claim may have to read a gigabyte of it, its segments are the broker's; altering it failed: {error}"
+            )
+            events.open("JournalSettings", journal, detail, remedy=command)
+            return
+    events.open("JournalSettings", journal, f"set on it: {', '.join(map(str, changes))}")
+    events.resolve("JournalSettings", journal)  # a fact: there is nothing to do about it
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ from drlib.mirror.errors import (
     MirrorUnauthorized,
     MirrorUnavailable,
 )
+from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import (
     Claim,
     ClaimId,
@@ -87,7 +88,7 @@ class Housekeeping:
     """When a lane compacts its journal and renews its transactional ID."""
 
     rotate_at_epoch: int = 30_000  # of 32,767: the rest is for claimants that race while the lane moves on
-    fold_at: int = 1000  # entries of old claims in one partition before they are folded
+    fold_at: int = 1000  # superseded entries of one partition, or of all, before they are folded
     claim_at: int = 200_000  # promises and placements in one claim before a new claim makes them old ones
 
 
@@ -561,6 +562,8 @@ class Lane:
         folded = fold(entries, self.housekeeping.fold_at)
         if folded.entries:
             await journal.append(folded.entries)
+        if folded.forget:
+            hit("before-tombstones")
             await journal.forget(folded.forget)
 
     # -- mirror topics that were deleted or re-created -----------------------------------------------------------------

@@ -1,10 +1,17 @@
-"""Folds old claims of a partition into chunks of segments, so that a journal does not grow with every gap it ever crossed.
+"""Folds what later entries of a lane's journal supersede, so that it does not grow with every claim and gap it ever had.
 
 Rules:
-- Only claims that recovery has sealed are folded, and never the newest one: its last placement is still needed.
+- Only claims that recovery has sealed are folded, and never a partition's newest one: its last placement is still needed.
 - Chunks and the `Folded` entry that validates them are acknowledged before any entry is deleted. Chunks without their
   `Folded` are ignored; with it, the folded claims' own entries are ignored, deleted or not.
+- A chunk that is not full is written again together with what follows, under a new number: it replaces the chunks before
+  it from its first record on, deleted or not. So the chunks of a partition are few, however often it is folded.
+- An old claim that promised nothing leaves nothing: its placement is deleted. So are the `Claim` entries of a producer
+  except its newest, and the leader epochs below `Covered` except the newest, which is the one of the position.
+- A partition is folded when it has `at_least` such entries, and all are when these are as many as those that stay. So a
+  journal has at most about twice the entries that it needs, and a claim writes on average as many as it adds.
 - A partition with an `Unsure` claim is not folded: its bounds are record numbers.
+- A partition whose entries contradict each other is left as it is.
 - The map of a folded journal equals that of the whole one.
 Not for: writing and deleting entries (`drlib.mirror.engine.lane.lane`).
 """
@@ -12,12 +19,13 @@ Not for: writing and deleting entries (`drlib.mirror.engine.lane.lane`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from drlib.mirror.journal.entries import (
     Ack,
     Chunk,
+    Claim,
     ClaimId,
     Covered,
     Entry,
@@ -26,15 +34,19 @@ from drlib.mirror.journal.entries import (
     Remirrored,
     Run,
     Sealed,
+    SourceEpoch,
     SourcePartition,
     Takeover,
     TopicNames,
     Unsure,
 )
 from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
 from drlib.model import Segment
 
 SEGMENTS_PER_CHUNK = 2000
+MERGED_AT = 4
+"""A chunk is merged into the next one if it has at most this many times its segments: of one size there are four at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,57 +75,134 @@ def valid_entries(entries: Sequence[Entry]) -> list[Entry]:
 def unfold(entries: Sequence[Entry]) -> list[Entry]:
     """Journal entries in the order a map applies them: takeovers, valid chunks, then everything that is not folded."""
     folded = {e.partition: e for e in entries if isinstance(e, Folded)}
-    chunks = [
-        e for e in entries if isinstance(e, Chunk) and e.partition in folded and e.number < folded[e.partition].chunks
-    ]
+    written: dict[SourcePartition, list[Chunk]] = defaultdict(list)
+    for entry in entries:
+        if isinstance(entry, Chunk):
+            written[entry.partition].append(entry)
+    chunks = [chunk for partition in sorted(written) for chunk in _valid(written[partition], folded.get(partition))]
     taken = [e for e in entries if isinstance(e, Takeover)]
     unfolded = [e for e in entries if not isinstance(e, Takeover | Chunk | Folded) and not _is_folded(e, folded)]
-    return [*taken, *sorted(chunks, key=lambda c: (c.partition, c.number)), *unfolded]
+    return [*taken, *chunks, *unfolded]
+
+
+def _valid(chunks: Iterable[Chunk], folded: Folded | None) -> list[Chunk]:
+    """The chunks of one partition that count, in order."""
+    valid: list[Chunk] = []
+    for chunk in sorted(chunks, key=lambda chunk: chunk.number):
+        if folded is None or chunk.number >= folded.chunks or not chunk.segments:
+            continue
+        while valid and valid[-1].segments[0].source >= chunk.segments[0].source:
+            valid.pop()
+        valid.append(chunk)
+    return valid
 
 
 def fold(entries: Sequence[Entry], at_least: int) -> Fold:
-    """Fold the partitions whose old claims have `at_least` entries. `entries`: a journal, findings of recovery included."""
+    """Fold the partitions with `at_least` superseded entries, or all. `entries`: a journal, findings of recovery included."""
     by_partition: dict[SourcePartition, list[Entry]] = defaultdict(list)
     for entry in entries:
         partition = getattr(entry, "partition", None)
         if isinstance(partition, SourcePartition):
             by_partition[partition].append(entry)
+    partitions = [_superseded(mine) for mine in by_partition.values()]
+    claims = _former_claims(entries)
+    count = len(claims) + sum(len(partition) for partition in partitions)
+    every = count >= max(at_least, len(entries) - count)
     folds: list[Entry] = []
-    forget: list[bytes] = []
-    for partition, mine in by_partition.items():
-        folded = _fold(partition, mine, at_least)
-        if folded is not None:
-            folds += folded.entries
-            forget += folded.forget
-    return Fold(tuple(folds), tuple(forget))
+    forget = [claim.key() for claim in claims] if every else []
+    for partition in partitions:
+        if len(partition) and (every or len(partition) >= at_least):
+            folds += (written := partition.fold()).entries
+            forget += written.forget
+    return Fold(tuple(folds), tuple(dict.fromkeys(forget)))
 
 
-def _fold(partition: SourcePartition, entries: Sequence[Entry], at_least: int) -> Fold | None:
-    before = {e.partition: e for e in entries if isinstance(e, Folded)}
-    claims = list(dict.fromkeys(e.claim for e in entries if isinstance(e, Run | Placement)))
-    sealed = {e.claim for e in entries if isinstance(e, Sealed)}
-    promised = {e.claim for e in entries if isinstance(e, Run)}
-    old = set(claims[:-1])
-    if any(isinstance(e, Unsure) for e in entries) or any(c in promised and c not in sealed for c in old):
-        return None
-    spent = [e for e in entries if isinstance(e, Run | Placement | Ack | Sealed) and e.claim in old]
-    if len(spent) < at_least:
-        return None
-    offsets = PartitionMap()
-    for entry in spent:
-        if not _is_folded(entry, before):
-            offsets.apply(entry)
-    segments = offsets.segments()
-    last = before.get(partition)
-    number = last.chunks if last is not None else 0
-    if not segments and not number and not any(isinstance(e, Covered | Takeover) for e in entries):
-        return None  # the first promise is the only record of where mirroring began
-    chunks = [Chunk(partition, number + n, part) for n, part in enumerate(_parts(segments))]
-    epochs = {c.producer_id: c.epoch for c in last.claims} if last is not None else {}
-    for claim in old:
-        epochs[claim.producer_id] = max(claim.epoch, epochs.get(claim.producer_id, 0))
-    folded = Folded(partition, number + len(chunks), tuple(ClaimId(p, e) for p, e in sorted(epochs.items())))
-    return Fold((*chunks, folded), tuple({e.key(): None for e in spent}))
+def _former_claims(entries: Sequence[Entry]) -> list[Claim]:
+    """`Claim` entries that no reader needs: of a producer only the newest counts, and somewhere the highest generation."""
+    claims = [e for e in entries if isinstance(e, Claim)]
+    needed = {claim.claim.producer_id: claim for claim in claims}
+    highest = max(claims, key=lambda claim: claim.generation, default=None)
+    return [c for c in claims if c is not highest and c is not needed[c.claim.producer_id]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Superseded:
+    """Entries of one partition, `entries`, that nothing needs once `folded` are in chunks: those, and `dropped`."""
+
+    entries: Sequence[Entry]
+    folded: Sequence[Run | Placement | Ack | Sealed]
+    dropped: Sequence[Entry]
+
+    def __len__(self) -> int:
+        return len(self.folded) + len(self.dropped)
+
+    def fold(self) -> Fold:
+        """The folded claims as chunks behind those that there are."""
+        forget = [e.key() for e in (*self.folded, *self.dropped)]
+        if not self.folded:
+            return Fold((), tuple(forget))
+        partition = self.folded[0].partition
+        before = {e.partition: e for e in self.entries if isinstance(e, Folded)}
+        last = before.get(partition)
+        number = last.chunks if last is not None else 0
+        offsets = PartitionMap()
+        try:
+            for entry in self.folded:
+                if not _is_folded(entry, before):
+                    offsets.apply(entry)
+        except MapContradiction:
+            return Fold((), ())  # the partition has no map, and its entries stay as evidence
+        segments: Sequence[Segment] = offsets.segments()
+        chunks = _valid((e for e in self.entries if isinstance(e, Chunk)), last) if segments else []
+        while chunks and len(chunks[-1].segments) < min(SEGMENTS_PER_CHUNK, MERGED_AT * len(segments) + 1):
+            merged = chunks.pop()
+            segments = _joined(merged.segments, segments)
+            forget.append(merged.key())
+        written = [Chunk(partition, number + n, part) for n, part in enumerate(_parts(segments))]
+        epochs = {c.producer_id: c.epoch for c in last.claims} if last is not None else {}
+        for claim in {entry.claim for entry in self.folded}:
+            epochs[claim.producer_id] = max(claim.epoch, epochs.get(claim.producer_id, 0))
+        folded = Folded(partition, number + len(written), tuple(ClaimId(p, e) for p, e in sorted(epochs.items())))
+        return Fold((*written, folded), tuple(forget))
+
+
+def _superseded(entries: Sequence[Entry]) -> _Superseded:
+    """What of the entries of one partition is superseded."""
+    of_claims = [e for e in entries if isinstance(e, Run | Placement | Ack | Sealed)]
+    old = list(dict.fromkeys(e.claim for e in of_claims if isinstance(e, Run | Placement)))[:-1]
+    promised = {e.claim for e in of_claims if isinstance(e, Run)}
+    folded = {claim for claim in old if claim in promised}
+    if not _foldable(entries, folded):
+        folded = set()
+    idle = set(old) - promised
+    covered = max((e.source_offset for e in entries if isinstance(e, Covered)), default=0)
+    epochs = [e for e in entries if isinstance(e, SourceEpoch)]
+    newest = max((e.epoch for e in epochs if e.source_offset < covered), default=None)
+    return _Superseded(
+        entries,
+        [e for e in of_claims if e.claim in folded],
+        [
+            *(e for e in of_claims if e.claim in idle),
+            *(e for e in epochs if e.source_offset < covered and e.epoch != newest),
+        ],
+    )
+
+
+def _foldable(entries: Sequence[Entry], claims: Collection[ClaimId]) -> bool:
+    """Is it known for good what these claims appended, and known without them where mirroring began?"""
+    sealed = {e.claim: e.q for e in entries if isinstance(e, Sealed)}
+    if any(isinstance(e, Unsure) for e in entries) or not sealed.keys() >= set(claims):
+        return False
+    # Where nothing was appended, the first promise is the only record of where mirroring began.
+    began = any(isinstance(e, Covered | Takeover | Folded) for e in entries)
+    return began or any(sealed[claim] for claim in claims)
+
+
+def _joined(before: Iterable[Segment], after: Iterable[Segment]) -> Sequence[Segment]:
+    joined = SegmentList()
+    for segment in (*before, *after):
+        joined.append(segment.source, segment.target, segment.count)
+    return joined
 
 
 def _parts(segments: Sequence[Segment]) -> Iterator[tuple[Segment, ...]]:

@@ -77,7 +77,10 @@ class Maps:
     ledger: list[Entry] = field(default_factory=list)  # losses, truncations, parks and re-creations
 
     def get(self, key: SourcePartition) -> PartitionMap:
-        return self.by_partition.setdefault(key, PartitionMap())
+        found = self.by_partition.get(key)
+        if found is None:
+            found = self.by_partition[key] = PartitionMap()
+        return found
 
     def of_target(self, topic: str) -> TopicNames | None:
         """The newest journal entry for a mirror topic, whichever incarnation of its source it belongs to."""

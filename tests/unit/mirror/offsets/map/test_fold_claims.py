@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from map_histories import History, P, built, histories
 
 from drlib.mirror.journal.entries import (
     Chunk,
+    Claim,
     ClaimId,
     Covered,
     Entry,
@@ -16,10 +19,13 @@ from drlib.mirror.journal.entries import (
     Placement,
     Run,
     Sealed,
+    SourceEpoch,
+    SourcePartition,
     Takeover,
     Unsure,
     decode,
 )
+from drlib.mirror.journal.leader_epochs import NEVER
 from drlib.mirror.offsets.map import fold_claims
 from drlib.mirror.offsets.map.fold_claims import fold, unfold
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -154,3 +160,112 @@ def test_fold_leaves_small_and_unsure_journals() -> None:
     assert fold([*journal, Unsure(P, C, 1, 2, 3)], 10).entries == ()
     assert fold(journal[:-1], 10).entries != ()  # the newest claim needs no seal
     assert isinstance(built(*unfold(journal)), PartitionMap)
+
+
+def written(journal: list[Entry], *more: Entry, at_least: int) -> list[Entry]:
+    """The compacted journal after `more` was appended and folded."""
+    entries = [*journal, *more]
+    found = fold(entries, at_least)
+    newest = {e.key(): e for e in (*entries, *found.entries)}
+    newest = {e.key(): e for e in (*entries, *found.entries) if newest[e.key()] is e}
+    for key in found.forget:
+        newest.pop(key, None)
+    return list(newest.values())
+
+
+def claim_of(epoch: int) -> Claim:
+    return Claim(ClaimId(7, epoch), 0, epoch, "worker")
+
+
+def test_fold_of_idle_partitions_is_bounded_however_many_claims_there_are() -> None:
+    """Each partition's own entries are few: only their sum is large."""
+    partitions = [SourcePartition(UUID(int=1), number) for number in range(50)]
+    journal: list[Entry] = []
+    sizes: list[int] = []
+    for epoch in range(100):
+        claim = ClaimId(7, epoch)
+        journal = written(
+            journal, claim_of(epoch), *(Placement(p, claim, 0, epoch + 1) for p in partitions), at_least=200
+        )
+        sizes.append(len(journal))
+    needed = 50 + 1
+    assert max(sizes) <= needed + 200 + 51
+    assert min(sizes[5:]) >= needed
+    for partition in partitions:
+        offsets = built(*(e for e in unfold(journal) if getattr(e, "partition", None) == partition))
+        assert (offsets.target_end, offsets.least_log_end) == (100, 100)
+
+
+def test_fold_waits_until_as_much_is_superseded_as_stays() -> None:
+    """Each claim of many partitions would else write as many tombstones as placements, for ever."""
+    partitions = [SourcePartition(UUID(int=1), number) for number in range(50)]
+    others = [Covered(SourcePartition(UUID(int=2), number), 5) for number in range(100)]
+    old = [Placement(p, ClaimId(7, 0), 0, 1) for p in partitions]
+    middle = [Placement(p, ClaimId(7, 1), 0, 2) for p in partitions]
+    new = [Placement(p, ClaimId(7, 2), 0, 3) for p in partitions]
+    assert fold([*others, *old, *middle], 10) == fold([*others, *old, *middle, *new], 10)
+    some = fold([*others[:50], *old, *middle, *new], 10)
+    assert set(some.forget) == {e.key() for e in (*old, *middle)}
+    assert some.entries == ()
+
+
+def test_fold_of_busy_partition_leaves_few_chunks_and_the_same_map() -> None:
+    """A few gaps in each claim: a chunk for each would never be read as one."""
+    live, journal = PartitionMap(), list[Entry]()
+    most = source = target = 0
+    for epoch in range(300):
+        claim, runs = ClaimId(7, epoch), 1 + epoch % 3
+        target += 1
+        new: list[Entry] = [claim_of(epoch), Placement(P, claim, 0, target)]
+        new += [Run(P, claim, n, source + 2 * n) for n in range(runs)]
+        new += [Sealed(P, claim, runs, True), Covered(P, source + 2 * runs)]
+        source, target = source + 2 * runs, target + runs
+        for entry in new:
+            live.apply(entry)
+        journal = written(journal, *new, at_least=10)
+        most = max(most, sum(isinstance(e, Chunk) for e in journal))
+    assert most <= 8
+    assert len(journal) < 40
+    found = built(*unfold(journal))
+    assert list(found.segments()) == list(live.segments())
+    assert len(found.segments()) == 600
+
+
+def test_unfold_of_merged_chunks_ignores_those_they_replace() -> None:
+    """Killed before the tombstones: the replaced chunks are still there."""
+    first, second = Segment(0, 0, 5), Segment(10, 6, 5)
+    third, fourth = Segment(20, 12, 5), Segment(30, 18, 5)
+    chunks = [
+        Chunk(P, 0, (first,)),
+        Chunk(P, 1, (second,)),
+        Chunk(P, 2, (third,)),
+        Chunk(P, 3, (second, third, fourth)),
+    ]
+    before, after = Folded(P, 3, (C,)), Folded(P, 4, (C,))
+    assert list(built(*unfold([*chunks, before])).segments()) == [first, second, third]
+    assert list(built(*unfold([*chunks, after])).segments()) == [first, second, third, fourth]
+    assert unfold([*chunks, after]) == [chunks[0], chunks[3]]
+
+
+def test_fold_keeps_the_newest_claim_of_each_producer_and_the_highest_generation() -> None:
+    claims = [Claim(ClaimId(producer, epoch), producer - 7, 0, "w") for producer in (7, 8) for epoch in range(3)]
+    found = fold(claims, 1)
+    assert set(found.forget) == {claims[n].key() for n in (0, 1, 4)}  # 3 is the first of the highest generation
+    assert fold([claims[2], claims[3], claims[5]], 1).forget == ()
+
+
+def test_fold_keeps_the_leader_epoch_of_every_position_that_may_follow() -> None:
+    epochs = [SourceEpoch(P, 4, 10), SourceEpoch(P, 5, 20), SourceEpoch(P, 6, 30), SourceEpoch(P, 7, NEVER)]
+    assert fold(epochs, 1).forget == ()
+    assert fold([*epochs, Covered(P, 20)], 1).forget == ()
+    found = fold([*epochs, Covered(P, 21)], 1)
+    assert found.forget == (epochs[0].key(),)  # the record before 21 has epoch 5
+    assert found.entries == ()
+
+
+def test_fold_leaves_a_partition_that_contradicts_itself() -> None:
+    other = SourcePartition(UUID(int=2), 0)
+    back = [Placement(other, C, 0, 9), Run(other, C, 0, 0), Placement(other, C, 5, 3), Sealed(other, C, 9, True)]
+    found = fold([*many(2, 2), *back, Placement(other, ClaimId(7, 1), 0, 20)], 1)
+    assert {e.partition for e in found.entries if isinstance(e, Chunk | Folded)} == {P}
+    assert not {e.key() for e in back} & set(found.forget)

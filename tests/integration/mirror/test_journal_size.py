@@ -1,0 +1,152 @@
+"""A lane's journal stays small: claims over idle partitions, and the settings of its log."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
+from fix_authorizer import acl, add_acls, drop_acls
+from fix_engine import Engine, alter, create_topic, produce
+from testbed_lane import connected, journal_of, running, until
+
+from drlib.config.settings import load_mirror_settings
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab.lab import Lab
+from drlib.mirror.engine.lane.lane import Housekeeping
+from drlib.mirror.journal.entries import Chunk, Claim, Placement, Run
+from drlib.mirror.offsets.map.journal_log import LaneJournal
+from drlib.mirror.offsets.map.load_maps import read_maps
+from drlib.mirror.sync.internal_topics import JOURNAL_LOG
+from drlib.model import Segment
+
+
+def journal_topic(engine: Engine) -> str:
+    flow = load_mirror_settings(engine.properties).flow(engine.source, engine.target)
+    return flow.policy.journal_topic(engine.source)
+
+
+def journal_settings(engine: Engine) -> dict[str, str]:
+    with Cluster(ClusterSettings("ANY", (engine.right,))) as cluster:
+        return cluster.topic_config([journal_topic(engine)])[journal_topic(engine)]
+
+
+async def test_journal_of_idle_partitions_is_bounded_however_many_claims_there_are(engine: Engine) -> None:
+    topic, partitions, claims = engine.topics, 20, 25
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, partitions)
+    await asyncio.to_thread(produce, engine.left, topic, 3, partitions=3)  # the others have no record
+    sizes = []
+    async with connected(engine.right) as client:
+        async with running(engine, housekeeping=Housekeeping(fold_at=50)) as owner:
+            await owner.mirrored(topic, {0: 1, 1: 1, 2: 1})
+            lane = owner.running_flow._lanes[0]
+            for _ in range(claims):
+                former = owner.claim()
+                lane._claim_again()
+                await until("the lane is claimed again", lambda then=former: owner.claim() != then and owner.flow.ready)
+                sizes.append(len(await journal_of(client, engine)))
+        entries = await journal_of(client, engine)
+        maps = await read_maps(client, journal_topic(engine))
+    assert max(sizes) < 8 * partitions
+    assert len([e for e in entries if isinstance(e, Claim)]) < claims
+    assert {e.partition.partition for e in entries if isinstance(e, Placement)} == set(range(partitions))
+    for number in range(3):
+        offsets = maps.source(topic, number)
+        assert offsets is not None
+        assert offsets.forward(0).exact
+        assert offsets.forward(1).exact
+    engine.assert_same(topic, partitions)
+
+
+async def test_worker_that_ends_before_its_tombstones_leaves_the_same_map(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, reached = engine.topics, asyncio.Event()
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+
+    async def ends_here(journal: LaneJournal, keys: Sequence[bytes]) -> None:
+        reached.set()
+        await asyncio.sleep(3600)
+
+    async with connected(engine.right) as client:
+        for first in (0, 30, 60):
+            await asyncio.to_thread(produce, engine.left, topic, 30, partitions=1, first=first)
+            async with running(engine) as owner:
+                await owner.mirrored(topic, {0: first + 30})
+        before = await segments_of(client, engine)
+        assert len(before) == 3
+        for chunks in (1, 2):  # the second chunk replaces the first one, which is still there
+            with monkeypatch.context() as patched:
+                patched.setattr(LaneJournal, "forget", ends_here)
+                async with running(engine, housekeeping=Housekeeping(fold_at=1), abrupt=True) as owner:
+                    await asyncio.wait_for(reached.wait(), 40)
+            reached.clear()
+            assert len([e for e in await journal_of(client, engine) if isinstance(e, Chunk)]) == chunks
+            assert await segments_of(client, engine) == before
+        async with running(engine, housekeeping=Housekeeping(fold_at=1)) as owner:
+            await until("it runs", lambda: owner.flow.ready)
+        entries = await journal_of(client, engine)
+        assert not [e for e in entries if isinstance(e, Run)]
+        assert len([e for e in entries if isinstance(e, Chunk)]) == 1
+        assert await segments_of(client, engine) == before
+    engine.assert_same(topic, 1)
+
+
+async def segments_of(client: ClusterClient, engine: Engine) -> list[Segment]:
+    found = (await read_maps(client, journal_topic(engine))).source(engine.topics, 0)
+    assert found is not None
+    return list(found.segments())
+
+
+def test_journal_of_older_version_gets_small_segments_and_says_so(engine: Engine) -> None:
+    topic, journal = engine.topics, journal_topic(engine)
+    engine.extra["drlib.lanes"] = "1"
+    create_topic(engine.left, topic, 1)
+    create_topic(engine.right, journal, 1, cleanup_policy="compact", delete_retention_ms="1000")
+    produce(engine.left, topic, 10, partitions=1)
+    worker = engine.start()
+    event = engine.wait_reported("JournalSettings", journal, resolved=True)
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    assert "segment.bytes: (default) -> 4194304" in event.detail
+    assert "delete.retention.ms" not in event.detail  # an operator chose it
+    expected = {**JOURNAL_LOG, "cleanup.policy": "compact", "delete.retention.ms": "1000"}
+    assert journal_settings(engine) == expected
+    worker = engine.start()  # nothing is left to do
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    assert not [e for e in engine.events() if e.name == "JournalSettings"]
+
+
+def test_journal_of_this_version_is_created_with_small_segments(engine: Engine) -> None:
+    create_topic(engine.left, engine.topics, 1)
+    engine.mirror_now(engine.topics)
+    assert journal_settings(engine) == {**JOURNAL_LOG, "cleanup.policy": "compact"}
+
+
+def test_journal_that_may_not_be_altered_is_reported_with_the_command(
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str]
+) -> None:
+    engine.right = authorizer_lab.clusters["AUTHORIZED"].bootstrap
+    engine.extra["drlib.lanes"] = "1"
+    topic, journal = engine.topics, journal_topic(engine)
+    create_topic(engine.left, topic, 1)
+    create_topic(engine.right, journal, 1, cleanup_policy="compact")
+    rights = (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+    add_acls(engine.right, *(acl(ResourceType.TOPIC, journal, right) for right in rights))
+    produce(engine.left, topic, 10, partitions=1)
+    worker = engine.start()
+    event = engine.wait_reported("JournalSettings", journal)
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    assert "--add-config segment.bytes=4194304,min.cleanable.dirty.ratio=0.3" in event.remedy
+    drop_acls(engine.right, ResourceType.TOPIC, journal)
+    for key, value in JOURNAL_LOG.items():
+        alter(engine.right, journal, key, value)  # as the command does
+    engine.mirror_now(topic)
+    assert not [e for e in engine.events() if e.name == "JournalSettings"]
