@@ -138,5 +138,19 @@ def clock(at_ms: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Line breaks and control characters (a terminal would obey them) as spaces."""
-    return "".join(" " if unicodedata.category(c) == "Cc" else c for c in text)
+    """Text from outside (names, messages of brokers) for one line of a terminal or a log: what is not a printable character
+    is a space where it is white space or a line break, else its escape as Python writes it (`\\x1b`, `\\u202e`).
+
+    So a name cannot move the cursor, change colours, begin a line of its own, reverse the order of what follows, or hide
+    that it differs from another name; lone surrogates, which no stream can encode, are written as escapes, too.
+    Rich markup is not interpreted by any console of ours (`drlib.ui.terminal.plain_console`).
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs"):
+        return character.encode("unicode_escape").decode("ascii")
+    return character  # unassigned or for private use: shown as the terminal's font has it

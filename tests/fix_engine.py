@@ -314,7 +314,7 @@ class Engine:
 
     def reported(self, name: str, entity: str, *, resolved: bool = False, number: int = -1) -> bool:
         """Whether the worker reports this event now, open or resolved."""
-        found = [e for e in self.events(number) if (e.name, e.entity) == (name, entity)]
+        found = [e for e in self.events(number) if e.name == name and e.concerns(entity)]
         return bool(found) and all((e.resolved_ms is not None) == resolved for e in found)
 
     def wait_reported(
@@ -326,7 +326,7 @@ class Engine:
             wait_for(what, lambda: self.reported(name, entity, resolved=resolved), deadline_s)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.events()}\n{self.log()}") from None
-        return next(e for e in self.events() if (e.name, e.entity) == (name, entity))
+        return next(e for e in self.events() if e.name == name and e.concerns(entity))
 
     def stop(self, process: subprocess.Popen[bytes], deadline_s: float = 20.0) -> int:
         process.send_signal(signal.SIGTERM)

@@ -23,7 +23,8 @@ def events(engine: Engine, *, resolved: bool = False) -> dict[tuple[str, str], s
     """Open events of the last worker, or the resolved ones: (name, entity) -> what it says."""
     with suppress(UsageError):
         state = status.read(engine.status_path(len(engine.processes) - 1))
-        return {(e.name, e.entity): e.detail for e in state.events if (e.resolved_ms is not None) == resolved}
+        reported = [e for e in state.events if (e.resolved_ms is not None) == resolved]
+        return {(e.name, entity): e.detail for e in reported for entity in e.names}
     return {}
 
 

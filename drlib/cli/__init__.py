@@ -13,6 +13,7 @@ import typer
 
 from drlib.errors import Aborted, DrlibError
 from drlib.extras import missing_extra
+from drlib.formats import one_line
 
 
 def main() -> None:
@@ -38,12 +39,17 @@ def main() -> None:
             sys.exit(2)
         if error.__class__.__module__.startswith(("click", "typer")):
             show = getattr(error, "format_message", error.__str__)
-            print(f"drlib: {show()} Run 'drlib --help'.", file=sys.stderr)
+            print_error(f"{show()} Run 'drlib --help'.")
             sys.exit(2)
         raise
     sys.exit(code if isinstance(code, int) else 0)
 
 
+def print_error(text: str) -> None:
+    """One line on standard error, whatever names and messages from outside `text` quotes."""
+    print(f"drlib: {one_line(text)}", file=sys.stderr)
+
+
 def _fail(error: DrlibError) -> NoReturn:
-    print(f"drlib: {error}", file=sys.stderr)
+    print_error(str(error))
     sys.exit(error.exit_code)

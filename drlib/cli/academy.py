@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from drlib.errors import UsageError
+from drlib.ui.terminal.plain_console import plain_console
 
 academy_app = typer.Typer(help="Lessons on a lab: notebooks/academy.", no_args_is_help=True)
 Record = Annotated[Path, typer.Option("--dir", help="Folder of progress.json: the lessons' run_dir.")]
@@ -36,10 +36,10 @@ def status(directory: Record = RUN_DIR) -> None:
             str(points.total(attempt)) if attempt else "",
             str(record.best) if record.best is not None else "",
         )
-    console = Console()
+    console = plain_console()
     console.print(table)
     best = [stored.of(key).best or 0 for key in LESSONS]
-    console.print(f"{sum(best)} of {points.FULL * len(best)} points.", highlight=False)
+    console.print(f"{sum(best)} of {points.FULL * len(best)} points.")
 
 
 @academy_app.command("reset")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from drlib.cli.academy import academy_app
 from drlib.cli.drill.drills import abort, plan, run
 from drlib.cli.drill.runs import runs, schedule_app
 from drlib.cli.incident import incident_app
+from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
 from drlib.cli.mirror.config import config_app
 from drlib.cli.mirror.copy import Memory, copy
 from drlib.cli.mirror.doctor import doctor
@@ -24,6 +24,8 @@ from drlib.cli.mirror.translate import translate
 from drlib.cli.notebook import notebook
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.errors import UsageError
+from drlib.formats import one_line
+from drlib.ui.terminal.plain_console import plain_console
 
 app = typer.Typer(
     name="drlib",
@@ -82,6 +84,8 @@ def mirror(
         ),
     ] = None,
     memory: Memory = DEFAULT_MEMORY,
+    log_format: Annotated[LogFormat, typer.Option(help="Lines of text, or one JSON object a line.")] = LogFormat.TEXT,
+    log_level: Annotated[LogLevel, typer.Option(help="The least level that is written.")] = LogLevel.INFO,
     spark: Annotated[
         str | None,
         typer.Option(
@@ -96,33 +100,32 @@ def mirror(
     ] = None,
 ) -> None:
     """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
-    from drlib.cli.mirror.worker_output import StatePrinter
+    from drlib.cli.log.worker_lines import StatePrinter, write_notices
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror import worker
 
-    memory_bytes = parse_memory(memory)
-    if spark is not None:
-        from drlib.cli.mirror.spark import on_spark
+    with worker_log(log_format, log_level):
+        memory_bytes = parse_memory(memory)
+        if spark is not None:
+            from drlib.cli.mirror.spark import on_spark
 
-        on_spark(file, spark, workers, spark_conf or (), memory_bytes, metrics, status_file)
-        return
-    if workers is not None or spark_conf:
-        raise UsageError(
-            "--workers and --spark-conf are for --spark",
-            "without Spark each worker is a command of its own",
-            "Give --spark MASTER, or start this command once per worker.",
+            on_spark(file, spark, workers, spark_conf or (), memory_bytes, metrics, status_file)
+            return
+        if workers is not None or spark_conf:
+            raise UsageError(
+                "--workers and --spark-conf are for --spark",
+                "without Spark each worker is a command of its own",
+                "Give --spark MASTER, or start this command once per worker.",
+            )
+        settings = load_mirror_settings(file)
+        write_notices(file, settings.notices)
+        worker.run(
+            settings,
+            status_path=status_file,
+            metrics_address=metrics,
+            memory_bytes=memory_bytes,
+            on_state=StatePrinter(),
         )
-    settings = load_mirror_settings(file)
-    errors = Console(stderr=True)
-    for notice in settings.notices:
-        errors.print(f"{file}:{notice.line}: {notice.key}: {notice.text}", style="yellow", highlight=False)
-    worker.run(
-        settings,
-        status_path=status_file,
-        metrics_address=metrics,
-        memory_bytes=memory_bytes,
-        on_state=StatePrinter(errors),
-    )
 
 
 @app.command()
@@ -162,8 +165,8 @@ def lab_up(directory: LabDirectory = LAB_DIR) -> None:
     """Start clusters LEFT and RIGHT and the link between them."""
     from drlib.lab.lab import Lab
 
-    console = Console(stderr=True)
-    lab = Lab(directory, detach=True, on_event=lambda text: console.print(text, highlight=False))
+    console = plain_console(stderr=True)
+    lab = Lab(directory, detach=True, on_event=lambda text: console.print(one_line(text)))
     lab.up()
     print(f"LEFT  {lab.clusters['LEFT'].bootstrap}\nRIGHT {lab.clusters['RIGHT'].bootstrap}")
     print(f"Properties: {lab.write_properties()}\nStop it with: drlib lab down --dir {directory}")
@@ -179,7 +182,7 @@ def lab_status(directory: LabDirectory = LAB_DIR) -> None:
         table.add_column(name)
     for process in Lab.attach(directory).status():
         table.add_row(process.name, str(process.pid), "running" if process.alive else "stopped")
-    Console().print(table)
+    plain_console().print(table)
 
 
 @lab_app.command("down")

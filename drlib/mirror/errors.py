@@ -8,9 +8,16 @@ blindly. `SourceLost`: records expired before they were mirrored, and the flow's
 
 from __future__ import annotations
 
+import logging
 import uuid
 
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed
+
+
+def log_traceback(error: BaseException) -> None:
+    """Write the traceback of an error that nothing expected. The errors that a user can meet have none."""
+    if not isinstance(error, DrlibError | OSError | TimeoutError):
+        logging.getLogger("drlib.mirror").error("unexpected error", exc_info=error)
 
 
 def remirror_remedy(source: str, mirror: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch
 from drlib.mirror.engine.lane.lane import Housekeeping, Lane
 from drlib.mirror.engine.lane.state import LaneState
-from drlib.mirror.errors import SourceLost
+from drlib.mirror.errors import SourceLost, log_traceback
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
 from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.mm2.writer import Mm2Writer, WriterFailed
@@ -354,6 +354,7 @@ class RunningFlow:
         elif error is not None:
             what = str(error) if isinstance(error, DrlibError) else f"unexpected {type(error).__name__}: {error}"
             self._events.open("LaneFailed", f"{self._settings.flow} lane {number}", what)
+            log_traceback(error)
 
     # -- lane.produce_loop.Observer ------------------------------------------------------------------------------
 
@@ -395,6 +396,7 @@ class RunningFlow:
     def status(self) -> FlowStatus:
         flow = self._settings.flow
         if not self._lanes:
-            return FlowStatus(str(flow), (), (), self._records, self._bytes)
+            return FlowStatus(str(flow), (), (), self._records, self._bytes, lane_count=self._settings.lanes)
         kept = self._setup.memory.by_owner()
-        return flow_status(flow, self._lanes, self._lag_monitor, self._expiry, self._records, self._bytes, kept)
+        status = flow_status(flow, self._lanes, self._lag_monitor, self._expiry, self._records, self._bytes, kept)
+        return replace(status, lane_count=self._settings.lanes)

@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from drlib.errors import explain
+from drlib.errors import explain, first_error
+from drlib.mirror.errors import log_traceback
 from drlib.mirror.status.worker_status import EventLog
 
 FIRST_PAUSE_S: Final = 0.5
@@ -23,6 +24,7 @@ STEADY_S: Final = 2.0
 async def keep_running(entity: str, run: Callable[[], Awaitable[None]], events: EventLog) -> None:
     """Run a service until cancelled, again after every error. `entity`: the flow and the service, as in the event."""
     pause = FIRST_PAUSE_S
+    unexpected: BaseException | None
     while True:
         service = asyncio.ensure_future(run())
         try:
@@ -31,12 +33,13 @@ async def keep_running(entity: str, run: Callable[[], Awaitable[None]], events: 
                 events.resolve("ServiceFailed", entity)
                 pause = FIRST_PAUSE_S
             await service
-            why = "it ended by itself"
+            why, unexpected = "it ended by itself", None
         except Exception as error:
-            why = explain(error)
+            why, unexpected = explain(error), first_error(error)
         finally:
             service.cancel()
             await asyncio.gather(service, return_exceptions=True)
-        events.open("ServiceFailed", entity, f"{why}; started again after {pause:g} s")
+        if events.open("ServiceFailed", entity, f"{why}; started again after {pause:g} s") and unexpected is not None:
+            log_traceback(unexpected)
         await asyncio.sleep(pause)
         pause = min(LONGEST_PAUSE_S, pause * 2)

@@ -32,6 +32,7 @@ from drlib.mirror.engine.fetch import memory
 from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
 from drlib.mirror.preflight.cycles import find_cycle, refuse_cycles
 from drlib.mirror.side_services import keep_running
+from drlib.mirror.status import causes
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.endpoint import Endpoint
 from drlib.mirror.status.systemd import ServiceManager
@@ -106,6 +107,7 @@ class Worker:
         self._settings = settings
         self._flows = tuple(flows)
         self._reporting = reporting
+        self._memory_bytes = memory_bytes
         self._memory = memory.Memory(memory.data_share(memory_bytes))
         self._events = status.EventLog()
         self._logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a restarted flow continues in its own log
@@ -151,12 +153,16 @@ class Worker:
     def status(self) -> status.WorkerStatus:
         """The state now: flows, lanes, partitions and open events."""
         flows = tuple(r.status() for r in self._runners)
-        events = tuple(event for log in (self._events, *self._logs.values()) for event in log.snapshot())
+        logs = (self._events, *self._logs.values())
+        events, omitted = causes.bounded(causes.group_by_cause(event for log in logs for event in log.snapshot()))
+        brief = tuple((log.flow, name, count) for log in logs for name, count in sorted(log.brief.items()))
         now = clock.now_ms()
         kept = self._memory
         by_lane = tuple(sorted(kept.by_owner().items()))
-        bytes_kept = status.MemoryStatus(kept.limit, kept.reserved, by_lane, kept.leaked)
-        return status.WorkerStatus(os.getpid(), now, self._state, flows, events, self._name, self._address, bytes_kept)
+        bytes_kept = status.MemoryStatus(kept.limit, kept.reserved, by_lane, kept.leaked, self._memory_bytes)
+        return status.WorkerStatus(
+            os.getpid(), now, self._state, flows, events, self._name, self._address, bytes_kept, omitted, brief
+        )
 
     async def run(self) -> None:
         """Run until stopped. Raises the first error of a flow that cannot be waited out, in a group; `Aborted`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import sample_scorecard as sample
+from hostile_text import HOSTILE, is_one_plain_line
 
 from drlib import formats
 
@@ -81,3 +82,21 @@ def test_size_texts() -> None:
         "1.0 MB",
         "10.0 TB",
     ]
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_one_line_leaves_nothing_that_a_terminal_obeys(text: str) -> None:
+    shown = formats.one_line(f"before {text} after")
+    assert is_one_plain_line(shown)
+    assert shown.startswith("before ")
+    assert shown.endswith(" after")
+
+
+def test_one_line_is_a_space_for_white_space_and_an_escape_for_other_controls() -> None:
+    assert formats.one_line("a\tb\r\nc\u2028d") == "a b  c d"
+    assert formats.one_line("\x1b[31m \u202e \ud800 \x00") == r"\x1b[31m \u202e \ud800 \x00"
+    assert formats.one_line("naïve 名前 [red] \ue000") == "naïve 名前 [red] \ue000"
+
+
+def test_one_line_different_names_stay_different() -> None:
+    assert formats.one_line("or\u200bders") != formats.one_line("orders")

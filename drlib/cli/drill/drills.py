@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from drlib.errors import UsageError
+from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
     from drlib.drill.run.request import ClusterTarget
@@ -48,10 +48,10 @@ def plan(
         book, arguments, _somewhere(drills.targeted(ClusterTarget(file, lab_dir), arguments)), runs_dir=runs_dir
     )
     made = planning.read(kept)
-    out = Console(highlight=False)
+    out = plain_console()
     out.print(plan_of(made))
     elsewhere = "" if runs_dir == RUNS else f" --runs-dir {runs_dir}"
-    out.print(f"\nRun it: drlib run --plan {made.hash[: drills.DIGITS]}{elsewhere}", soft_wrap=True, markup=False)
+    out.print(f"\nRun it: drlib run --plan {made.hash[: drills.DIGITS]}{elsewhere}", soft_wrap=True)
 
 
 def run(
@@ -135,7 +135,7 @@ def run(
         arguments = parameters.parse(parameter or [], parameters.declared(book.notebook))
         made = drills.look(book, arguments, _somewhere(drills.targeted(target, arguments)))
         drills.refuse_unknown(made.drill.name, made.drill.steps, granted.approved)
-        Console(highlight=False).print(plan_of(made))
+        plain_console().print(plan_of(made))
         return
     wanted = running.Wanted(runs_dir, lab, target, granted)
     raise typer.Exit(running.run_runbook(runbook, parameter or [], wanted))

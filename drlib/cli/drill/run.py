@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from drlib.cli import print_error
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
@@ -139,7 +140,7 @@ def _alert(runbook: Runbook, refused: DrlibError) -> None:
         return
     undelivered = alert.send_refused(runbook.alert, runbook.name, refused)
     if undelivered:
-        print(f"drlib: {undelivered}", file=sys.stderr)
+        print_error(str(undelivered))
 
 
 def terminal_progress() -> Progress:
@@ -161,9 +162,9 @@ def _told(result: RunResult) -> int:
 
     terminal.print_scorecard(result.scorecard, result.report)
     if result.error:
-        print(f"drlib: {result.error}", file=sys.stderr)
+        print_error(str(result.error))
     if result.undelivered:
-        print(f"drlib: {result.undelivered}", file=sys.stderr)
+        print_error(str(result.undelivered))
     if result.exit_code in RESUMABLE and drills.unfinished(result.folder):
         waits = drills.missing_approval(result.folder) if result.exit_code == ApprovalMissing.exit_code else ""
         approve = f" --approve {waits}" if waits else ""
@@ -198,7 +199,7 @@ def _end(lab: Lab) -> None:
     try:
         lab.down()
     except (DrlibError, OSError) as error:  # TimeoutError among them: a process outlived SIGKILL
-        print(f"drlib: {error}", file=sys.stderr)
+        print_error(str(error))
     if alive := [f"{process.name} (pid {process.pid})" for process in lab.status() if process.alive]:
         print(
             f"drlib: {', '.join(alive)} could not be stopped: the lab's folder {lab.root} is kept. "

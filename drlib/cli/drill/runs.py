@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,7 @@ from drlib.runbook import history
 from drlib.runbook.file import calendar, model, schedule
 from drlib.runbook.history import PastRun
 from drlib.runbook.history_rules import Direction, Standing, Trend, standing
+from drlib.ui.terminal.plain_console import plain_console
 
 schedule_app = typer.Typer(help="Run a runbook regularly.", no_args_is_help=True)
 
@@ -39,8 +39,8 @@ def runs(
         runs = [{**asdict(r.outcome), "folder": str(r.folder), "problem": r.problem} for r in past[-limit:]]
         print(json.dumps({"runs": runs, "runbooks": [asdict(stand) for stand in standings]}, indent=2))
     else:
-        console = Console()
-        console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.", highlight=False)
+        console = plain_console()
+        console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.")
         if standings:
             console.print(_stands(standings))
     missed = [s.runbook for s in standings if s.overdue or (s.last is not None and s.last.verdict == "fail")]
@@ -83,8 +83,8 @@ def _runs(past: tuple[PastRun, ...]) -> Table:
         outcome = run.outcome
         table.add_row(
             f"{formats.utc(outcome.started_ms):%Y-%m-%d %H:%M}",
-            outcome.runbook,
-            Text(outcome.verdict if not run.problem else f"{outcome.verdict}: {run.problem}"),
+            formats.one_line(outcome.runbook),
+            formats.one_line(outcome.verdict if not run.problem else f"{outcome.verdict}: {run.problem}"),
             "-" if outcome.rto_seconds is None else f"{outcome.rto_seconds:.2f}",
             "-" if outcome.rpo_records is None else f"{outcome.rpo_records:,}",
             "-" if outcome.rpo_seconds is None else f"{outcome.rpo_seconds:.2f}",
@@ -98,7 +98,9 @@ def _stands(standings: list[Standing]) -> Table:
         table.add_column(name, justify="right" if name == "runs" else "left")
     for each in standings:
         last = each.last.verdict if each.last is not None else "never run"
-        table.add_row(each.runbook, str(each.runs), last, _trend(each.rto), _trend(each.rpo), _due(each))
+        table.add_row(
+            formats.one_line(each.runbook), str(each.runs), last, _trend(each.rto), _trend(each.rpo), _due(each)
+        )
     return table
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from drlib.config.explain import Explanation, explain
+from drlib.formats import one_line
+from drlib.ui.terminal.plain_console import plain_console
 
 config_app = typer.Typer(help="Explain configuration files.", no_args_is_help=True)
 
@@ -30,9 +30,9 @@ def explain_command(
     if as_json:
         print(json.dumps(_document(explanation), indent=2))
         return
-    console = Console()
+    console = plain_console()
     if not console.is_terminal:
-        console = Console(width=200)
+        console = plain_console(width=200)
     enabled = {str(flow.flow) for flow in explanation.settings.enabled_flows}
     scopes = dict.fromkeys(value.scope for value in explanation.values)
     hidden = []
@@ -42,7 +42,7 @@ def explain_command(
             continue
         console.print(_table(explanation, scope, "" if scope in enabled or "->" not in scope else " (not enabled)"))
     if hidden:
-        console.print(f"Not enabled: {', '.join(hidden)}; --json has their values too.", highlight=False)
+        console.print(f"Not enabled: {', '.join(hidden)}; --json has their values too.")
     if explanation.notices:
         console.print(_notices(explanation))
 
@@ -54,8 +54,8 @@ def _table(explanation: Explanation, scope: str, note: str) -> Table:
     for value in explanation.values:
         if value.scope == scope:
             origin = f"line {value.line}: {value.written}" if value.line else "default"
-            origins = "\n".join([origin, *(f"(not {place})" for place in value.overridden)])
-            table.add_row(*map(Text, (value.key, value.value, origins, value.meaning)))
+            origins = "\n".join(map(one_line, [origin, *(f"(not {place})" for place in value.overridden)]))
+            table.add_row(one_line(value.key), one_line(value.value), origins, value.meaning)
     return table
 
 
@@ -64,7 +64,7 @@ def _notices(explanation: Explanation) -> Table:
     for name in ("line", "key", "why"):
         table.add_column(name, overflow="fold")
     for notice in explanation.notices:
-        table.add_row(*map(Text, (str(notice.line or "-"), notice.key, notice.text)))
+        table.add_row(str(notice.line or "-"), one_line(notice.key), one_line(notice.text))
     return table
 
 

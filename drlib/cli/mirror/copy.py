@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
 from drlib.config.patterns import selection
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.config.settings import MirrorSettings
@@ -39,38 +39,34 @@ def copy(
     memory: Memory = DEFAULT_MEMORY,
 ) -> None:
     """Copy topics exactly once until SIGTERM, or until caught up. A second run resumes where the first one ended."""
-    from drlib.cli.mirror.worker_output import StatePrinter
+    from drlib.cli.log.worker_lines import StatePrinter, write_message
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror.copy_topics import CopyRequest, prepare
 
-    console = Console(stderr=True)
-    memory_bytes = parse_memory(memory)
-    settings = load_mirror_settings(file) if file is not None else None
-    patterns = selection.split_list(topics)
-    if not patterns:
-        raise UsageError("--topics is empty", "there is nothing to copy", "Give a Java pattern such as 'orders.*'.")
-    selection.validate(patterns)
-    if prefix is not None:
-        _check_prefix(prefix)
-    request = CopyRequest(
-        _secured(parse_cluster(source, "--from", settings), "--from", settings, from_config, console),
-        _secured(parse_cluster(target, "--to", settings), "--to", settings, to_config, console),
-        patterns,
-        prefix,
-        until_caught_up,
-    )
-    prepared = prepare(request)
-    names = {partition.topic for partition in prepared.ends}
-    records = sum(prepared.left.values())
-    console.print(
-        f"copying {len(names)} topics, {len(prepared.ends)} partitions, at most {records} records, "
-        f"from {source} to {target}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    prepared.run(status_path=status, memory_bytes=memory_bytes, on_state=StatePrinter(console))
-    if until_caught_up and not prepared.left:
-        console.print("caught up: all records that existed at the start are copied", highlight=False)
+    with worker_log(LogFormat.TEXT, LogLevel.INFO):
+        memory_bytes = parse_memory(memory)
+        settings = load_mirror_settings(file) if file is not None else None
+        patterns = selection.split_list(topics)
+        if not patterns:
+            raise UsageError("--topics is empty", "there is nothing to copy", "Give a Java pattern such as 'orders.*'.")
+        selection.validate(patterns)
+        if prefix is not None:
+            _check_prefix(prefix)
+        request = CopyRequest(
+            _secured(parse_cluster(source, "--from", settings), "--from", settings, from_config),
+            _secured(parse_cluster(target, "--to", settings), "--to", settings, to_config),
+            patterns,
+            prefix,
+            until_caught_up,
+        )
+        prepared = prepare(request)
+        names = {partition.topic for partition in prepared.ends}
+        records = sum(prepared.left.values())
+        what = f"copying {len(names)} topics, {len(prepared.ends)} partitions, at most {records} records"
+        write_message("Copy", f"{what}, from {source} to {target}", status="started")
+        prepared.run(status_path=status, memory_bytes=memory_bytes, on_state=StatePrinter())
+        if until_caught_up and not prepared.left:
+            write_message("Copy", "caught up: all records that existed at the start are copied", status="caught up")
 
 
 def parse_cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterSettings:
@@ -89,9 +85,10 @@ def parse_cluster(text: str, option: str, settings: MirrorSettings | None) -> Cl
 
 
 def _secured(
-    cluster: ClusterSettings, option: str, settings: MirrorSettings | None, client_file: Path | None, console: Console
+    cluster: ClusterSettings, option: str, settings: MirrorSettings | None, client_file: Path | None
 ) -> ClusterSettings:
     """`cluster` with the security settings of `client_file`, where there is one. Raises `UsageError`."""
+    from drlib.cli.log.worker_lines import write_notices
     from drlib.config.settings import load_client_settings
 
     if client_file is None:
@@ -103,9 +100,7 @@ def _secured(
             f"Give {option} as HOST:PORT, or leave {option}-config out.",
         )
     secured, notices = load_client_settings(client_file, cluster.alias, cluster.bootstrap_servers)
-    for notice in notices:
-        line = f"{client_file}:{notice.line}: {notice.key}: {notice.text}"
-        console.print(line, style="yellow", highlight=False, markup=False, soft_wrap=True)
+    write_notices(client_file, notices)
     return secured
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from drlib.drill.readiness.checks.objectives import Objectives
 from drlib.drill.readiness.score import MINIMUM, gate
+from drlib.ui.terminal.plain_console import plain_console
 
 _DEFAULT = Objectives()
 
@@ -53,5 +53,5 @@ def doctor(
     if as_json:
         print(as_json_text(report, minimum))
     else:
-        Console(highlight=False).print(render_readiness(report, minimum))
+        plain_console().print(render_readiness(report, minimum))
     gate(report, minimum)

@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from drlib.analysis.spark.session import spark_session
-from drlib.cli.mirror.worker_output import StatePrinter
+from drlib.cli.log.worker_lines import StatePrinter, write_message, write_notices
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
 from drlib.mirror.spark.driver import SparkMirrorOptions, mirror_on_spark
@@ -32,20 +30,15 @@ def on_spark(
         )
     addresses(master)
     spark_conf = parse_settings(pairs)
-    console = Console(stderr=True)
-    for notice in load_mirror_settings(file).notices:
-        console.print(f"{file}:{notice.line}: {notice.key}: {notice.text}", style="yellow", highlight=False)
+    write_notices(file, load_mirror_settings(file).notices)
     printers: dict[int, StatePrinter] = {}
 
     def on_state(number: int, state: WorkerStatus) -> None:
-        printers.setdefault(number, StatePrinter(console, f"worker {number}"))(state)
-
-    def report(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        printers.setdefault(number, StatePrinter(f"worker {number}"))(state)
 
     mirror_on_spark(
         SparkMirrorOptions(file, master, 1 if workers is None else workers, memory_bytes, metrics, spark_conf),
         start_session=spark_session,
-        report=report,
+        report=lambda text: write_message("Spark", text),
         on_state=on_state,
     )

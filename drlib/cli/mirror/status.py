@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import TypeAdapter
-from rich.console import Console
 from rich.live import Live
 
 from drlib.config.settings import MirrorSettings
@@ -26,6 +25,7 @@ from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.polling_thread import PollingThread
 from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status import worker_status
+from drlib.ui.terminal.plain_console import plain_console
 from drlib.ui.terminal.status import render_status
 
 SURVEY_INTERVAL_S = 2.0  # pause between two surveys, or as long as one took
@@ -87,13 +87,13 @@ def print_once(observer: StatusObserver, *, as_json_text: bool, rows: int) -> in
     if as_json_text:
         print(as_json(views))
     else:
-        Console(highlight=False).print(render_status(views, rows=rows))
+        plain_console().print(render_status(views, rows=rows))
     return observer.exit_code(views)
 
 
 def watch(observer: StatusObserver, *, rows: int) -> int:
     """Redraw until q or Ctrl-C; returns the exit code for the last state drawn."""
-    console = Console(highlight=False)
+    console = plain_console()
     thread = PollingThread(
         observer.survey, name="survey", interval_s=SURVEY_INTERVAL_S, longest_pause_s=LONGEST_PAUSE_S
     )

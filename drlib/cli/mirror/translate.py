@@ -6,18 +6,19 @@ input, so that the application can use it as it is.
 """
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from drlib.cli import print_error
 from drlib.errors import ReadinessError, UsageError
+from drlib.formats import one_line
 from drlib.mirror.offsets.translation.external_formats import ExternalOffsets, OffsetsForm, render, skips_no_record
 from drlib.model import Flow, GroupTranslation, OffsetTranslation, Translation
+from drlib.ui.terminal.plain_console import plain_console
 
 
 def translate(
@@ -72,8 +73,8 @@ def translate(
         translation = item.translation
         offset = "-" if translation.offset is None else str(translation.offset)
         source, position, target = str(item.source), str(item.source_offset), str(item.target)
-        table.add_row(item.group, source, position, target, offset, _meaning(translation))
-    Console().print(table)
+        table.add_row(*map(one_line, (item.group, source, position, target, offset, _meaning(translation))))
+    plain_console().print(table)
 
 
 def _translate_external(file: Path, flow: Flow, path: Path, *, as_json: bool, form: OffsetsForm | None) -> int:
@@ -86,11 +87,11 @@ def _translate_external(file: Path, flow: Flow, path: Path, *, as_json: bool, fo
     positions = [(position.partition, position.offset) for position in external.positions]
     translations = translate_external_offsets(settings, flow, positions)
     for notice in external.notices:
-        print(f"drlib: {path}: {notice}.", file=sys.stderr)
+        print_error(f"{path}: {notice}.")
     if as_json or form is not None:
         for item in translations:
             if not item.translation.exact:
-                print(f"drlib: {item.source} at {item.source_offset}: {_reason(item)}.", file=sys.stderr)
+                print_error(f"{item.source} at {item.source_offset}: {_reason(item)}.")
         print(render(external, translations, form or external.form))
     else:
         _print_external(flow, external, translations)
@@ -103,14 +104,14 @@ def _print_external(flow: Flow, external: ExternalOffsets, translations: Sequenc
     for position, item in zip(external.positions, translations, strict=True):
         extra = dict(position.extra)
         table.add_row(
-            *(str(extra.get(name, "")) for name in extra_names),
-            str(item.source),
+            *(one_line(str(extra.get(name, ""))) for name in extra_names),
+            one_line(str(item.source)),
             str(item.source_offset),
-            "-" if item.target is None else str(item.target),
+            "-" if item.target is None else one_line(str(item.target)),
             str(item.translation.offset) if item.known else "-",
-            _reason(item),
+            one_line(_reason(item)),
         )
-    Console().print(table)
+    plain_console().print(table)
 
 
 def _reason(item: OffsetTranslation) -> str:
@@ -124,7 +125,7 @@ def _meaning(translation: Translation) -> str:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title)
     for name in columns:
-        table.add_column(name, justify="right" if name in {"position", "translated"} else "left")
+        table.add_column(one_line(name), justify="right" if name in {"position", "translated"} else "left")
     return table
 
 

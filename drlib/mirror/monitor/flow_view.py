@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from drlib.mirror.monitor.survey import GroupStatus, Survey
+from drlib.mirror.status.causes import bounded, cause_of, group_by_cause
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.worker_status import Event, FlowStatus, PartitionStatus, WorkerStatus
 
@@ -51,6 +52,7 @@ class FlowView:
     groups: tuple[GroupStatus, ...] | None
     records_per_s: float | None
     bytes_per_s: float | None
+    events_omitted: int = 0  # open events that are not listed
 
     @property
     def open_events(self) -> tuple[Event, ...]:
@@ -108,7 +110,7 @@ def overview(
     ordered = tuple(partitions[key] for key in sorted(partitions))
     lanes = _lanes(survey, statuses, ordered)
     state = _state(survey, statuses, lanes, silent_workers)
-    events = _events(survey, statuses, lanes, state, reported, silent_workers)
+    events, omitted = _events(survey, statuses, lanes, state, reported, silent_workers)
     rates = [(flow.records_per_s, flow.bytes_per_s) for _, flow in statuses]
     records, size = _sum([r for r, _ in rates]), _sum([b for _, b in rates])
     if not statuses:
@@ -126,6 +128,7 @@ def overview(
         survey.groups,
         records,
         size,
+        omitted,
     )
 
 
@@ -203,13 +206,17 @@ def _events(
     state: str,
     reported: Collection[tuple[str, int]],
     silent_workers: Sequence[str],
-) -> tuple[Event, ...]:
-    """The workers' events, and those of the survey that they do not have; open ones first."""
-    events = [e for worker, _ in statuses for e in worker.events if e.flow in ("", survey.flow)]
-    known = {(e.name, e.entity) for e in events}
+) -> tuple[tuple[Event, ...], int]:
+    """The workers' events, and those of the survey that they do not have, by cause; open ones first. And how many open ones
+    are not listed."""
+    events = [e for worker, _ in statuses for e in worker.events if e.flow in ("", survey.flow) and e.settled]
+    known = {(e.name, name) for e in events for name in e.names}
+    in_part = {
+        cause_of(e) for e in events if e.count > len(e.names)
+    }  # entities that are not listed may be in the survey
     mirrored_now = {f"{topic}-{number}" for topic, number in reported}
     for event in survey.events:
-        if (event.name, event.entity) in known:
+        if (event.name, event.entity) in known or cause_of(event) in in_part:
             continue
         if event.name in ("Parked", "RetentionAhead") and event.entity in mirrored_now:
             continue  # its worker runs and does not report it
@@ -225,7 +232,9 @@ def _events(
     missing = [str(lane.lane) for lane in lanes if lane.state == "not owned"]
     if missing and state == INCOMPLETE:
         events.append(_flow_event("LaneUnowned", survey, f"lane {', '.join(missing)}"))
-    return tuple(sorted(events, key=lambda e: (e.resolved_ms is not None, -(e.resolved_ms or 0), e.opened_ms)))
+    listed, omitted = bounded(group_by_cause(events))
+    ordered = sorted(listed, key=lambda e: (e.resolved_ms is not None, -(e.resolved_ms or 0), e.opened_ms))
+    return tuple(ordered), omitted + sum(worker.events_omitted for worker, _ in statuses)
 
 
 def _flow_event(name: str, survey: Survey, detail: str) -> Event:

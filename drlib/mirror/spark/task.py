@@ -32,6 +32,7 @@ from drlib.mirror.spark.child_worker import (
     encode_spec,
 )
 from drlib.mirror.spark.rules import advertised_address
+from drlib.mirror.status.causes import subject
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
@@ -151,7 +152,9 @@ def _log(name: str, message: StatusMessage) -> None:
             f"{flow.flow}: lanes {[lane.lane for lane in flow.lanes]}, {len(flow.partitions)} partitions"
             for flow in message.status.flows
         )
-        events = "; ".join(f"{e.name} {e.entity}" for e in message.status.events if e.resolved_ms is None)
+        events = "; ".join(
+            f"{e.name} {subject(e)}" for e in message.status.events if e.resolved_ms is None and e.settled
+        )
         print(f"{name} {message.status.state}: {flows}. {events}", file=sys.stderr, flush=True)
     elif message.error is not None:
         error = message.error

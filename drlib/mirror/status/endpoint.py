@@ -17,7 +17,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
 from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
@@ -62,6 +62,7 @@ class Endpoint:
         self._again_at = 0.0
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(WorkerCollector(self.state))
+        ProcessCollector(registry=self._registry)
         self._scraping = threading.Lock()
         self._page = b""
         self._page_until = 0.0

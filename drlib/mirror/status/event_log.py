@@ -8,21 +8,39 @@ Rules:
 - A report ends with its reporter: a reporter that ends, or loses its ownership, retracts its reports (`retract`), and an event
   without any report is over. Otherwise it would stay open for ever.
 - An event that cannot be undone (data lost, a topic re-created) stays open for `lasts_s` after it last happened.
+- An event is settled once it has been open, or has come and gone, for `SETTLE_S`. One that ends before (a new topic's leader, a
+  broker's restart) is only counted in `brief`: no alert, no line of a log but at debug level.
 Not for: deciding that something is wrong, nor for I/O: times come from `now`.
 """
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from drlib.mirror.status.event_kinds import Kind, kind_of
+
+SETTLE_S: Final = 1.0
+KEPT: Final = 1000  # resolved events
+
+
+_NAME: Final = re.compile(r"[\w.-]+")  # as Kafka names topics
+_PARTITION: Final = re.compile(r"-\d+$")
+_NUMBER: Final = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`resolved_ms` is None while it is open; `times` says how often it came back before it was resolved."""
+    """`resolved_ms` is None while it is open; `times` says how often it came back before it was resolved.
+
+    Events with the same cause are reported as one (`drlib.mirror.status.causes`): `count` entities, the first of which are
+    `entities`; `entity` and `detail` are of the first one. `cause`: the reason that they share. `settled`: False while it may
+    be one of those that end within a second, and of those that did.
+    """
 
     name: str
     entity: str
@@ -32,11 +50,24 @@ class Event:
     remedy: str = ""
     times: int = 1
     flow: str = ""
+    count: int = 1
+    entities: tuple[str, ...] = ()
+    cause: str = ""
+    settled: bool = True
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The entities it is about, the first ones where there are many."""
+        return self.entities or (self.entity,)
+
+    def concerns(self, entity: str) -> bool:
+        """Is it about `entity`? False also where that is one of many and not listed."""
+        return entity in self.names
 
 
 @dataclass
 class _Open:
-    event: Event
+    event: Event  # its `settled` is set when it is due
     by: set[str]
     last_ms: int
     quiet_ms: int | None = None
@@ -44,13 +75,14 @@ class _Open:
 
 @dataclass
 class EventLog:
-    """Events of one flow in one worker: all that are open, and the last hundred that were resolved."""
+    """Events of one flow in one worker: all that are open, and the last `KEPT` that were resolved."""
 
     flow: str = ""
     now: Callable[[], float] = time.time
     _open: dict[tuple[str, str], _Open] = field(default_factory=dict)
     _resolved: list[Event] = field(default_factory=list)
     _flows: dict[str, str] = field(default_factory=dict)
+    brief: Counter[str] = field(default_factory=Counter)  # by name: events that ended before they were settled
 
     by: str = ""
 
@@ -67,10 +99,12 @@ class EventLog:
         kind = kind_of(name)
         entity, by = self._place(kind, entity, by or self.by)
         now = self._ms()
-        self._resolve_due(now)
+        self._resolve_if_due((name, entity), now)  # this one alone: thousands may be open
         entry = self._open.get((name, entity))
         if entry is None:
-            event = Event(name, entity, detail, now, remedy=remedy or kind.remedy, flow=self.flow)
+            cause = reason_of(entity, detail)
+            remedy = remedy or kind.remedy
+            event = Event(name, entity, detail, now, None, remedy, flow=self.flow, cause=cause, settled=False)
             self._open[name, entity] = _Open(event, {by}, now)
             return True
         repeated = entry.quiet_ms is not None or (kind.lasts_s is not None and detail != entry.event.detail)
@@ -80,6 +114,7 @@ class EventLog:
         entry.by.add(by)
         entry.quiet_ms = None
         entry.last_ms = now
+        self._settle(entry, now)
         return False
 
     def resolve(self, name: str, entity: str, *, by: str = "") -> bool:
@@ -117,8 +152,18 @@ class EventLog:
 
     def snapshot(self) -> tuple[Event, ...]:
         """Open events in the order they opened, then resolved ones."""
-        self._resolve_due(self._ms())
+        now = self._ms()
+        for key in tuple(self._open):
+            self._resolve_if_due(key, now)
+        for entry in self._open.values():
+            self._settle(entry, now)
         return (*(entry.event for entry in self._open.values()), *self._resolved)
+
+    @staticmethod
+    def _settle(entry: _Open, now: int) -> None:
+        until = now if entry.quiet_ms is None else entry.quiet_ms
+        if not entry.event.settled and until - entry.event.opened_ms >= SETTLE_S * 1000:
+            entry.event = replace(entry.event, settled=True)
 
     def _place(self, kind: Kind, entity: str, by: str) -> tuple[str, str]:
         """The entity of an event and its reporter; for `per_flow` kinds the flow, and the lane without its generation."""
@@ -127,18 +172,39 @@ class EventLog:
                 return self._flows[lane], lane
         return entity, by
 
-    def _resolve_due(self, now: int) -> None:
-        for key, entry in list(self._open.items()):
-            kind = kind_of(key[0])
-            resolved_ms: int | None = None
-            if entry.quiet_ms is not None and now - entry.quiet_ms >= kind.hold_s * 1000:
-                resolved_ms = entry.quiet_ms
-            elif kind.lasts_s is not None and now - entry.last_ms >= kind.lasts_s * 1000:
-                resolved_ms = now
-            if resolved_ms is not None:
-                del self._open[key]
-                self._resolved.append(replace(entry.event, resolved_ms=resolved_ms))
-                del self._resolved[:-100]
+    def _resolve_if_due(self, key: tuple[str, str], now: int) -> None:
+        entry = self._open.get(key)
+        if entry is None:
+            return
+        kind = kind_of(key[0])
+        if entry.quiet_ms is not None and now - entry.quiet_ms >= kind.hold_s * 1000:
+            resolved_ms = entry.quiet_ms
+        elif kind.lasts_s is not None and now - entry.last_ms >= kind.lasts_s * 1000:
+            resolved_ms = now
+        else:
+            return
+        self._settle(entry, now)
+        if not entry.event.settled:
+            self.brief[key[0]] += 1
+        del self._open[key]
+        self._resolved.append(replace(entry.event, resolved_ms=resolved_ms))
+        del self._resolved[:-KEPT]
 
     def _ms(self) -> int:
         return int(self.now() * 1000)
+
+
+def reason_of(entity: str, detail: str) -> str:
+    """`detail` without the names of the entity and of its topic, without other partitions, and without numbers."""
+    if not _NAME.fullmatch(entity):  # a group may have any name
+        detail = detail.replace(entity, "*") if entity else detail
+    names = (entity, _PARTITION.sub("", entity))
+    mirrors = tuple(f".{name}" for name in names if name)  # as `LEFT.orders-3`
+
+    def without_names(match: re.Match[str]) -> str:
+        word = match[0].rstrip(".")
+        if word in names or word.endswith(mirrors) or _PARTITION.search(word):
+            return "*" + match[0][len(word) :]
+        return _NUMBER.sub("#", match[0])
+
+    return _NAME.sub(without_names, detail)

@@ -8,6 +8,7 @@ Source: Kafka's `MirrorSourceMetrics`; Strimzi's kafka-mirror-maker-2-metrics.ya
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -109,6 +110,7 @@ def _flows(flows: tuple[FlowStatus, ...]) -> list[Metric]:
     labels = ("source", "target", "lane")
     state = GaugeMetricFamily("drlib_lane_state", "1 for the state the lane is in.", labels=(*labels, "state"))
     epoch = GaugeMetricFamily("drlib_lane_epoch", "Producer epoch of the lane's claim.", labels=labels)
+    lanes = GaugeMetricFamily("drlib_flow_lanes", "Lanes of the flow, over all its workers.", labels=labels[:2])
     records = CounterMetricFamily("drlib_records", "Records mirrored by this worker.", labels=labels[:2])
     kept = GaugeMetricFamily("drlib_memory_bytes", "Records read ahead that a lane keeps in memory.", labels=labels)
     size = CounterMetricFamily("drlib_bytes", "Bytes mirrored by this worker, as batches.", labels=labels[:2])
@@ -122,16 +124,34 @@ def _flows(flows: tuple[FlowStatus, ...]) -> list[Metric]:
             kept.add_metric((source, target, str(lane.lane)), lane.kept_bytes)
             if lane.epoch >= 0:
                 epoch.add_metric((source, target, str(lane.lane)), lane.epoch)
-    return [state, epoch, kept, records, size]
+        if flow.lane_count:
+            lanes.add_metric((source, target), flow.lane_count)
+    return [state, epoch, lanes, kept, records, size]
 
 
 def _worker(state: WorkerStatus) -> list[Metric]:
-    events = GaugeMetricFamily("drlib_event_open", "1 while the event is open.", labels=("event", "entity", "flow"))
-    for event in state.events:
-        if event.resolved_ms is None:
-            events.add_metric((event.name, event.entity, event.flow), 1)
-    count = GaugeMetricFamily("drlib_events_open", "Events that are open.")
-    count.add_metric((), sum(event.resolved_ms is None for event in state.events))
+    text = "1 while the event is open; one for each cause, with the first entity."
+    events = GaugeMetricFamily("drlib_event_open", text, labels=("event", "entity", "flow"))
+    entities = GaugeMetricFamily(
+        "drlib_event_entities", "Entities of the events that are open.", labels=("event", "flow")
+    )
+    opened = [event for event in state.events if event.resolved_ms is None and event.settled]
+    concerned = Counter[tuple[str, str]]()
+    for event in opened:
+        events.add_metric((event.name, event.entity, event.flow), 1)
+        concerned[event.name, event.flow] += event.count
+    for labels, number in concerned.items():
+        entities.add_metric(labels, number)
+    count = GaugeMetricFamily("drlib_events_open", "Events that are open, one for each entity.")
+    count.add_metric((), sum(event.count for event in opened) + state.events_omitted)
+    brief = CounterMetricFamily("drlib_brief_events", "Events that ended within a second.", labels=("event", "flow"))
+    for flow, name, number in state.brief:
+        brief.add_metric((name, flow), number)
+    limit = GaugeMetricFamily("drlib_memory_limit_bytes", "What the lanes of the worker may keep in memory together.")
+    limit.add_metric((), state.memory.limit)
+    budget = GaugeMetricFamily("drlib_memory_budget_bytes", "What the whole process may use (--memory).")
+    if state.memory.budget:
+        budget.add_metric((), state.memory.budget)
     reported = GaugeMetricFamily("drlib_status_timestamp_seconds", "When the worker reported this status.")
     reported.add_metric((), state.at_ms / 1000)
-    return [events, count, reported]
+    return [events, entities, count, brief, limit, budget, reported]

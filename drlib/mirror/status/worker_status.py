@@ -1,10 +1,10 @@
 """The status of a worker: typed, written atomically as JSON, read by `drlib status`, drills and the board.
 
 Rules: the file has mode 0600; a reader sees the whole old or the whole new status; an event is listed while it is open, and
-afterwards as resolved. Lag is counted in source offsets beyond the acknowledged position; it is an upper bound in records where
-the source log has gaps. Building and writing the status is paced to take at most `SHARE` of a core, however many partitions
-there are. The pace is set by processor time, so that a process that was stopped, or waited for a disk, does not pause for long
-after.
+afterwards as resolved; the number of events is bounded. Lag is counted in source offsets beyond the acknowledged position;
+it is an upper bound in records where the source log has gaps. Building and writing the status is paced to take at most
+`SHARE` of a core, however many partitions there are. The pace is set by processor time, so that a process that was stopped,
+or waited for a disk, does not pause for long after.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class FlowStatus:
     bytes: int
     records_per_s: float | None = None
     bytes_per_s: float | None = None
+    lane_count: int = 0  # of the flow, over all workers; 0 before it started
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,16 @@ class MemoryStatus:
     reserved: int = 0
     by_lane: tuple[tuple[str, int], ...] = ()
     leaked: int = 0
+    budget: int = 0  # of the whole process, as --memory has it; 0: unknown
 
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """Everything a worker reports at `at_ms`."""
+    """Everything a worker reports at `at_ms`.
+
+    `events`: one for each cause, at most a hundred open ones, with `events_omitted` further ones (`causes`); `brief`: by flow
+    and name, how many events ended within a second.
+    """
 
     pid: int
     at_ms: int
@@ -133,6 +139,8 @@ class WorkerStatus:
     worker: str = ""
     address: str = ""  # where it answers /status and /metrics, if anywhere
     memory: MemoryStatus = field(default_factory=MemoryStatus)
+    events_omitted: int = 0
+    brief: tuple[tuple[str, str, int], ...] = ()
 
     @property
     def lag(self) -> int:

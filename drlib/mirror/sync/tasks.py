@@ -20,6 +20,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.errors import log_traceback
 from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.acls import AclSync
@@ -107,5 +108,7 @@ class SyncTasks:
             except (DrlibError, TimeoutError, OSError) as error:
                 events.open(task.name, flow, str(error))
             except Exception as error:  # a defect here must not end the mirroring of records
-                events.open(task.name, flow, f"unexpected {type(error).__name__}: {error}. Report it with this line.")
+                what = f"unexpected {type(error).__name__}: {error}. Report it with this line."
+                if events.open(task.name, flow, what):
+                    log_traceback(error)
             await asyncio.sleep(interval_s)

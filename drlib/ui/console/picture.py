@@ -14,6 +14,7 @@ import plotly.graph_objects as go
 from drlib import formats
 from drlib.drill.session.board import StepStand
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, FlowView
+from drlib.mirror.status.causes import subject
 from drlib.mirror.status.worker_status import Event
 from drlib.runs.table import bundle
 from drlib.ui.console.board import MARKS
@@ -89,8 +90,8 @@ def text_of(state: ConsoleState) -> str:
     groups = _groups(state)
     lines += [f"group {name} ({flow}): {said}, lag {lag}" for flow, name, said, lag in groups[:ROWS]]
     lines += _more(len(groups), "group")
-    lines += [f"open {e.name} {e.entity}: {e.detail}. {e.remedy}" for e in state.open_events]
-    lines += [f"resolved {e.name} {e.entity}" for e in state.resolved_events[:RESOLVED]]
+    lines += [f"open {e.name} {subject(e)}: {e.detail}. {e.remedy}" for e in state.open_events]
+    lines += [f"resolved {e.name} {subject(e)}" for e in state.resolved_events[:RESOLVED]]
     if state.drill is not None:
         lines += _drill_lines(state.drill)
     lines += [f"could not be read: {why}" for why in state.unseen]
@@ -176,11 +177,11 @@ def _chip(mark: str, word: str, look: str) -> str:
 
 def _events(state: ConsoleState) -> Iterator[str]:
     for event in state.open_events:
-        where = f"<b>{escape(event.name)}</b> {escape(event.entity)}{_since(event)}"
+        where = f"<b>{escape(event.name)}</b> {escape(subject(event))}{_since(event)}"
         remedy = f'<span class="dim">{escape(event.remedy)}</span>'
         yield f"<p>{_chip('▲', 'open', BAD)} {where}: {escape(event.detail)}. {remedy}</p>"
     for event in state.resolved_events[:RESOLVED]:
-        yield f'<p class="dim">{_chip("✓", "resolved", GOOD)} {escape(event.name)} {escape(event.entity)}</p>'
+        yield f'<p class="dim">{_chip("✓", "resolved", GOOD)} {escape(event.name)} {escape(subject(event))}</p>'
 
 
 def _since(event: Event) -> str:

@@ -23,6 +23,7 @@ from drlib import formats
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui import words
+from drlib.ui.terminal.plain_console import plain_console
 
 WIDTH: Final = 80
 COLOURS: Final = {Verdict.PASS: "green", Verdict.CONDITIONS: "yellow", Verdict.FAIL: "red", Verdict.UNKNOWN: "magenta"}
@@ -32,7 +33,7 @@ class Progress:
     """A context manager; `stage` begins the next step, `advance` sets the progress of this one."""
 
     def __init__(self, console: Console | None = None, now: Callable[[], float] = time.monotonic) -> None:
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = console or plain_console(stderr=True)
         self._now = now
         self._began = now()
         self._bar: Bar | None = None
@@ -66,7 +67,7 @@ class Progress:
         text = formats.one_line(text)
         if self._bar is None:
             line = f"  [{self._now() - self._began:6.1f}s] {text}"
-            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(line, markup=False, soft_wrap=True)
             return
         self._finish(done=True)
         self._task = self._bar.add_task(text, total=None, detail="")
@@ -91,7 +92,7 @@ class Progress:
 
 def print_scorecard(card: Scorecard, report: Path, console: Console | None = None) -> None:
     """Print the verdict, the RTO by stage, RPO, records, groups, checks and the report's path."""
-    out = console or Console(highlight=False)
+    out = console or plain_console()
     width = min(out.width, WIDTH)
     out.print()
     out.print(_head(card), width=width)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from drlib import formats
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, FlowView
+from drlib.mirror.status.causes import subject
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
 
@@ -198,8 +199,10 @@ def _events(view: FlowView) -> RenderableType:
     if not view.events:
         return Text("No problem status.", style="dim")
     resolved = [event for event in view.events if event.resolved_ms is not None]
-    shown = [*view.open_events, *resolved[:RESOLVED]]
-    return Group(*(_event(event, view.at_ms) for event in shown))
+    lines = [_event(event, view.at_ms) for event in view.open_events]
+    if view.events_omitted:
+        lines.append(Text(f"and {view.events_omitted:,} more open events, which are not listed", style="bold red"))
+    return Group(*lines, *(_event(event, view.at_ms) for event in resolved[:RESOLVED]))
 
 
 def _event(event: Event, now_ms: int) -> RenderableType:
@@ -213,7 +216,7 @@ def _event(event: Event, now_ms: int) -> RenderableType:
     text = Text.assemble(
         ("open     " if is_open else "resolved ", "bold red" if is_open else "dim green"),
         (f"{event.name} ", "bold" if is_open else "dim"),
-        (formats.one_line(event.entity), "" if is_open else "dim"),
+        (formats.one_line(subject(event)), "" if is_open else "dim"),
         (f"{since}{again}", "dim"),
     )
     if not is_open:

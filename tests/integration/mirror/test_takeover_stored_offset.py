@@ -78,7 +78,7 @@ def test_takeover_offset_without_mirror_topic_starts_at_the_log_start(engine: En
     for _ in range(3):  # each claim leaves a marker where copies would be
         engine.mirror_now(topic)
         assert values(engine) == as_bytes(LATER), engine.log()
-    assert any(e.name == "TakeoverStale" and e.entity == f"{topic}-0" for e in engine.events(0))
+    assert any(e.name == "TakeoverStale" and e.concerns(f"{topic}-0") for e in engine.events(0))
 
 
 def test_takeover_mirror_of_another_topic_is_parked(engine: Engine) -> None:

@@ -13,6 +13,7 @@ from drlib.drill.readiness.score import Severity
 from drlib.formats import span
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.monitor.flow_view import FlowView
+from drlib.mirror.status.causes import cause_of, group_by_cause, subject
 
 MISSED_HEARTBEATS: Final = 10  # heartbeats that may be missing before it is a warning, and at least:
 LATE_S: Final = 30
@@ -66,14 +67,15 @@ def events(status: MirrorStatus, observed: FlowObservation) -> Judgements:
     if status.target_error and not view.workers:
         return _cluster_silent("target", "the state of its journal and workers")
     unreachable = {"SourceUnreachable": bool(observed.source.error), "TargetUnreachable": bool(observed.target.error)}
-    known = {(event.name, event.entity) for event in view.open_events}
-    unmapped = [event for event in status.unmapped if (event.name, event.entity) not in known]
+    known = {(event.name, name) for event in view.open_events for name in event.names}
+    in_part = {cause_of(event) for event in view.open_events if event.count > len(event.names)}
+    unmapped = [e for e in status.unmapped if (e.name, e.entity) not in known and cause_of(e) not in in_part]
     rows: Judgements = []
-    for event in (*view.open_events, *unmapped):
+    for event in (*view.open_events, *group_by_cause(unmapped)):
         if event.name in COVERED or unreachable.get(event.name):
             continue
         severity = Severity.CRITICAL if event.name in BLOCKING else Severity.WARN
-        rows.append((event.entity, severity, f"{event.name}: {event.detail}", event.remedy))
+        rows.append((subject(event), severity, f"{event.name}: {event.detail}", event.remedy))
     if view.members is None or len(view.workers) < view.members:
         why = "a worker did not answer, so its events are unknown; only those in the journal were read"
         fix = "Start workers with --metrics HOST:PORT, or name a worker with --at HOST:PORT."

@@ -222,8 +222,9 @@ class LagAndRetention(Lesson):
     def _loss_event(self) -> str:
         """The detail of the worker's event about the clicks."""
         status = self.testbed.mirror().status()
-        events = [e.detail for e in (status.events if status else ()) if e.name == LOSS and self.clicks in e.entity]
-        return events[0] if events else "not reported yet: the mirror cannot reach LEFT"
+        losses = [e for e in (status.events if status else ()) if e.name == LOSS]
+        details = [e.detail for e in losses if any(self.clicks in name for name in e.names)]
+        return details[0] if details else "not reported yet: the mirror cannot reach LEFT"
 
     def _retention_ms(self, topic: str) -> int:
         with self.testbed.cluster("LEFT") as cluster:

@@ -79,7 +79,7 @@ class Observer:
             applications=tuple(self._application(name) for name in self._testbed.application_names()),
             groups=self._groups(unreachable),
             mirror_runs=self._testbed.mirror_runs(),
-            events=tuple(dict.fromkeys(event.name for event in events if event.resolved_ms is None)),
+            events=tuple(dict.fromkeys(event.name for event in events if event.resolved_ms is None and event.settled)),
             groups_at_start=self._groups_at_start(unreachable),
         )
 

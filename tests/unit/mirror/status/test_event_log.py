@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import drlib
 from drlib.mirror.status.event_kinds import HOLD_S, KINDS, kind_of
-from drlib.mirror.status.event_log import EventLog
+from drlib.mirror.status.event_log import KEPT, SETTLE_S, EventLog
 from drlib.mirror.sync import acls as sync_acls
 from drlib.mirror.sync import configs as sync_configs
 from drlib.mirror.sync import create_topics as mirror_topics
@@ -223,7 +223,7 @@ def test_retract_others_keeps_reports_of_the_worker() -> None:
 def test_reporter_shares_the_log() -> None:
     events, clock = log()
     one, other = events.reporter("one"), events.reporter("other")
-    for number in range(150):
+    for number in range(KEPT + 50):
         one.open("Parked", f"t-{number}", "x")
         one.resolve("Parked", f"t-{number}")
         clock.at += HOLD_S
@@ -232,4 +232,56 @@ def test_reporter_shares_the_log() -> None:
     assert not one.resolve("GroupLive", "g")
     assert events.is_open("GroupLive", "g")
     assert one.snapshot() == other.snapshot() == events.snapshot()
-    assert len(events.snapshot()) == 101
+    assert len(events.snapshot()) == 1 + KEPT
+
+
+def test_event_that_ends_within_a_second_is_never_settled_and_is_counted() -> None:
+    events, clock = log()
+    events.open("LaneFault", "A->B", "NOT_LEADER_OR_FOLLOWER")
+    clock.at += SETTLE_S - 0.01
+    assert [e.settled for e in events.snapshot()] == [False]
+    events.resolve("LaneFault", "A->B")
+    clock.at += HOLD_S
+    (event,) = events.snapshot()
+    assert (event.settled, event.resolved_ms is not None) == (False, True)
+    assert events.brief == {"LaneFault": 1}
+
+
+def test_event_that_stays_a_second_is_settled_with_its_real_start() -> None:
+    events, clock = log()
+    began = clock.at
+    events.open("LaneFault", "A->B", "refused")
+    clock.at += SETTLE_S
+    (event,) = events.snapshot()
+    assert (event.settled, event.opened_ms) == (True, int(began * 1000))
+    events.resolve("LaneFault", "A->B")
+    clock.at += HOLD_S
+    assert [e.settled for e in events.snapshot()] == [True]
+    assert not events.brief["LaneFault"]
+
+
+def test_event_that_lasted_is_settled_although_nobody_looked_meanwhile() -> None:
+    events, clock = log()
+    events.open("LaneFault", "A->B", "refused")
+    clock.at += SETTLE_S
+    events.resolve("LaneFault", "A->B")
+    clock.at += HOLD_S
+    assert [e.settled for e in events.snapshot()] == [True]
+
+
+def test_event_that_flaps_for_more_than_a_second_is_settled() -> None:
+    events, clock = log()
+    for _ in range(4):
+        events.open("SourceUnreachable", "A->B", "refused")
+        clock.at += 0.1
+        events.resolve("SourceUnreachable", "A->B")
+        clock.at += 0.4
+    assert [e.settled for e in events.snapshot()] == [True]
+
+
+def test_event_that_cannot_be_undone_is_settled_after_a_second() -> None:
+    events, clock = log()
+    events.open("SourceLoss", "t-0", "offsets 0 to 9 expired")
+    assert not events.snapshot()[0].settled
+    clock.at += SETTLE_S
+    assert events.snapshot()[0].settled

@@ -8,6 +8,7 @@ import pytest
 from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.event_kinds import HOLD_S
+from drlib.mirror.status.event_log import KEPT
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import (
     Event,
@@ -104,14 +105,15 @@ def test_read_other_file_is_a_usage_error(tmp_path: Path, content: str) -> None:
         status.read(path)
 
 
-def test_snapshot_keeps_all_open_and_a_hundred_resolved_events() -> None:
+def test_snapshot_keeps_all_open_and_the_last_resolved_events() -> None:
     at = 1_700_000_000.0
     log = EventLog(now=lambda: at)
-    for number in range(250):
+    for number in range(2 * KEPT + 50):
         log.open("Parked", f"flights-{number}", "")
         if number % 2:
             log.resolve("Parked", f"flights-{number}")
     at += HOLD_S
     found = log.snapshot()
-    assert sum(e.resolved_ms is None for e in found) == 125
-    assert [e.entity for e in found if e.resolved_ms is not None] == [f"flights-{n}" for n in range(51, 250, 2)]
+    assert sum(e.resolved_ms is None for e in found) == KEPT + 25
+    expected = [f"flights-{n}" for n in range(51, 2 * KEPT + 50, 2)]
+    assert [e.entity for e in found if e.resolved_ms is not None] == expected

@@ -44,7 +44,7 @@ def test_plan_steps_show_their_changes_and_dangers() -> None:
     assert "1 look Look [bold]around[/bold]" in lines
     assert lines[lines.index("1 look Look [bold]around[/bold]") + 1] == "changes nothing"
     assert "partitions of orders does not exist → 6" in lines
-    assert "6 → does not exist" in next(line for line in lines if line.startswith("x "))
+    assert "6 → does not exist" in next(line for line in lines if line.startswith(r"x\x1b[2J "))
     marks = " ".join(lines)
     assert "waits for approval cannot be undone" in marks
     assert "DESTRUCTIVE" in marks
