@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -394,9 +394,7 @@ class RunningFlow:
     # -- status --------------------------------------------------------------------------------------------------
 
     def status(self) -> FlowStatus:
-        flow = self._settings.flow
+        settings, memory = self._settings, self._setup.memory
         if not self._lanes:
-            return FlowStatus(str(flow), (), (), self._records, self._bytes, lane_count=self._settings.lanes)
-        kept = self._setup.memory.by_owner()
-        status = flow_status(flow, self._lanes, self._lag_monitor, self._expiry, self._records, self._bytes, kept)
-        return replace(status, lane_count=self._settings.lanes)
+            return FlowStatus(str(settings.flow), (), (), self._records, self._bytes, lane_count=settings.lanes)
+        return flow_status(settings, self._lanes, self._lag_monitor, self._expiry, self._records, self._bytes, memory)

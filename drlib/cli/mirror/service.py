@@ -1,4 +1,4 @@
-"""`drlib service systemd FILE`: print a systemd unit for one worker on one properties file.
+"""`drlib service`: print a systemd unit for one worker on one properties file, alert rules, or a dashboard.
 
 Rules: the unit runs as a dynamic user, with a read-only file system and the file as a credential; it is ready when the worker
 notifies systemd, restarted when it dies or hangs, and not restarted where the file is wrong (exit code 2). Files and variables
@@ -8,6 +8,7 @@ Not for: installing, enabling or starting anything.
 
 import re
 import sys
+from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,9 @@ from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 
-service_app = typer.Typer(help="Run workers as services of the operating system.", no_args_is_help=True)
+service_app = typer.Typer(
+    help="Run workers as services of the operating system, and monitor them.", no_args_is_help=True
+)
 
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
 _FILES = re.compile(r"\$\{file:([^}]+):[^}:]+\}")
@@ -88,7 +91,7 @@ WantedBy=multi-user.target
 
 @service_app.callback()
 def service() -> None:
-    """Run workers as services of the operating system."""
+    """Run workers as services of the operating system, and monitor them."""
 
 
 @service_app.command("systemd")
@@ -98,6 +101,23 @@ def systemd(
 ) -> None:
     """Print a hardened systemd unit that runs `drlib mirror FILE`."""
     print(unit_for(file, name), end="")
+
+
+@service_app.command("prometheus")
+def prometheus() -> None:
+    """Print alert rules for Prometheus, for workers that are scraped as job "drlib"."""
+    print(monitoring_file("alerts.yml"), end="")
+
+
+@service_app.command("grafana")
+def grafana() -> None:
+    """Print a Grafana dashboard (JSON) for the metrics of workers."""
+    print(monitoring_file("dashboard.json"), end="")
+
+
+def monitoring_file(name: str) -> str:
+    """The text of a file of `drlib.mirror.status.monitoring`."""
+    return resources.files("drlib.mirror.status.monitoring").joinpath(name).read_text(encoding="utf-8")
 
 
 def unit_for(file: Path, name: str) -> str:

@@ -8,30 +8,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from drlib.clock import now_ms
+from drlib.config.flow_settings import FlowSettings
 from drlib.mirror.engine.fencing.producer_expiration import Expiry, fence_may_have_expired
+from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.lane import Lane
 from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.status.worker_status import FlowStatus, LaneStatus, PartitionStatus
-from drlib.model import Flow
 
 
 def flow_status(
-    flow: Flow,
+    settings: FlowSettings,
     lanes: Mapping[int, Lane],
     monitor: LagMonitor,
     expiry: Expiry,
     records: int,
     size: int,
-    kept: Mapping[str, int],
+    memory: Memory,
 ) -> FlowStatus:
-    """The status of one flow. `lanes`: of this worker, by number; `records`, `size` (bytes): mirrored since its start;
-    `kept`: bytes of records in memory, by the lane's name."""
+    """The status of one flow. `lanes`: of this worker, by number; `records`, `size` (bytes): mirrored since its start."""
+    kept = memory.by_owner()
     now = now_ms()
     owned = sorted(lanes.items())
     partitions = tuple(_partition(number, s, monitor, expiry, now) for number, lane in owned for s in lane.streams)
     return FlowStatus(
-        str(flow), tuple(_lane(*each, kept) for each in owned), partitions, records, size, *monitor.rates()
+        str(settings.flow),
+        tuple(_lane(*each, kept) for each in owned),
+        partitions,
+        records,
+        size,
+        *monitor.rates(),
+        settings.lanes,
     )
 
 

@@ -89,6 +89,7 @@ def test_base_command_prints_version_and_help(base: Installed) -> None:
     assert re.fullmatch(r"drlib \d+\.\d+\.\d+\n", version.stdout), version.stderr
     assert "mirror" in base.run("drlib", "--help").stdout
     assert base.run("drlib", "mirror", "--help").returncode == 0
+    assert "alert: DrlibNoWorker" in base.run("drlib", "service", "prometheus").stdout
 
 
 def test_base_offers_the_client_and_translation_as_a_library(base: Installed) -> None:
