@@ -1,9 +1,11 @@
 """One flow: starts it against its two clusters, and runs the lanes that the consumer group assigns to this worker.
 
-Rules: a lane whose partitions changed drains and claims again over the new set. Configs, ACLs and group offsets are
+Rules: a lane whose partitions changed drains and claims again over the new set. A lane that was assigned to another worker
+drains beside the membership's heartbeats, and starts again here only when it has ended. Configs, ACLs and group offsets are
 synchronized by the owner of lane 0 (`drlib.mirror.sync`). Only a lane or the membership can end the flow; the services beside
 them are started again (`drlib.mirror.side_services`). The source is only read, apart from MM2's offset-syncs topic
 where the file places it there.
+Longer than most modules: starting, running and stopping lanes share the state of one flow.
 """
 
 from __future__ import annotations
@@ -179,6 +181,7 @@ class RunningFlow:
         self._writer = started.writer
         self._lanes: dict[int, Lane] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._draining: dict[int, asyncio.Task[None]] = {}  # lanes that are no longer assigned to this worker
         self._streams: dict[TopicPartition, PartitionStream] = {}
         self._records = 0
         self._bytes = 0
@@ -247,8 +250,8 @@ class RunningFlow:
                 task.result()
             for lane in self._lanes.values():
                 lane.stop()
-            if self._tasks:
-                await asyncio.wait(self._tasks.values(), timeout=DRAIN_S)
+            if ending := [*self._tasks.values(), *self._draining.values()]:
+                await asyncio.wait(ending, timeout=DRAIN_S)
             with contextlib.suppress(WriterFailed):
                 self._groups.emit()
                 self._syncs.commit()
@@ -256,9 +259,10 @@ class RunningFlow:
         finally:
             stopping.cancel()
             self._lost.cancel()
-            for task in (*tasks, *self._tasks.values()):
+            tasks += [*self._tasks.values(), *self._draining.values()]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, *self._tasks.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.to_thread(self._writer.close, 5.0)
 
     # -- topics --------------------------------------------------------------------------------------------------
@@ -314,19 +318,25 @@ class RunningFlow:
         """Lanes that run, also those that claim; one that has ended is `LaneFailed`."""
         return [lane for number, lane in self._lanes.items() if not self._tasks[number].done()]
 
-    async def _on_assignment(self, lanes: Collection[int]) -> None:
+    def _on_assignment(self, lanes: Collection[int]) -> None:
         """Stop the lanes that are no longer assigned to this worker and start the new ones."""
         for number in [n for n in self._lanes if n not in lanes]:
-            lane = self._lanes.pop(number)
-            lane.stop()
-            task = self._tasks.pop(number)
-            with contextlib.suppress(Exception):  # `_on_lane_ended` reports it
-                async with asyncio.timeout(DRAIN_S / 2):
-                    await task
-            self._events.resolve("LaneFailed", f"{self._settings.flow} lane {number}")
+            self._lanes.pop(number).stop()
+            self._draining[number] = asyncio.create_task(self._drain(number, self._tasks.pop(number)))
         for number in sorted(lanes):
             if number not in self._lanes:
                 self._start_lane(number)
+
+    async def _drain(self, number: int, task: asyncio.Task[None]) -> None:
+        with contextlib.suppress(Exception):  # `_on_lane_ended` reports it
+            async with asyncio.timeout(DRAIN_S / 2):
+                await task
+        self._events.resolve("LaneFailed", f"{self._settings.flow} lane {number}")
+
+    async def _run_lane(self, lane: Lane, former: asyncio.Task[None] | None) -> None:
+        if former is not None:
+            await asyncio.gather(former, return_exceptions=True)
+        await lane.run()
 
     def _start_lane(self, number: int) -> None:
         setup, flow = self._setup, self._settings.flow
@@ -343,7 +353,7 @@ class RunningFlow:
         )
         self._events.register_lane(lane.name, str(flow))
         self._lanes[number] = lane
-        self._tasks[number] = asyncio.create_task(lane.run())
+        self._tasks[number] = asyncio.create_task(self._run_lane(lane, self._draining.get(number)))
         self._tasks[number].add_done_callback(partial(self._on_lane_ended, number=number))
 
     def _on_lane_ended(self, task: asyncio.Task[None], *, number: int) -> None:

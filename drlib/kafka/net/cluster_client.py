@@ -4,11 +4,13 @@ Rules:
 - A connection is kept per (node, purpose), so that a long poll never delays a produce request. A lost connection is
   opened again at its next use. Only metadata requests are sent again, once, to another broker.
 - Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: the kernel delivers nothing after drlib has given up.
+- A connection that fell silent is given up once another one to its broker is answered (`drlib.kafka.net.silence`).
 - Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last.
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
 - The versions of drlib's requests are checked at the first connection to each broker.
 - TLS and the login are part of opening a connection. When a first contact fails, the listener is probed for the reason; a
   `SecurityFault` is raised at once, without trying other brokers.
+Longer than most modules: connections are opened, kept and replaced by one state.
 Not for: admin calls on topics, groups and settings (`drlib.kafka.admin`).
 """
 
@@ -28,6 +30,7 @@ from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net import listener_probe as listener
 from drlib.kafka.net import sasl
 from drlib.kafka.net.connection import Connection, ConnectionLost
+from drlib.kafka.net.silence import SilenceWatch
 from drlib.kafka.protocol.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
@@ -145,6 +148,7 @@ class ClusterClient:
         self.stranger = ""  # ID of the cluster that answered last, if it is not the expected one
         self._all: weakref.WeakSet[Connection] = weakref.WeakSet()
         self.cluster_id = ""  # of the first answer, or of `expect`; every later answer must have it
+        self._silence = SilenceWatch(self._all, self._open_another)
         self._connections: dict[tuple[int, str], Connection] = {}
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
         self._checked: set[str] = set()
@@ -168,6 +172,7 @@ class ClusterClient:
 
     async def close(self) -> None:
         """End every connection and wait until the sockets are released."""
+        await self._silence.stop()
         open_ones = [*self._connections.values(), *([self._seed] if self._seed else [])]
         self._connections.clear()
         self._seed = None
@@ -233,7 +238,7 @@ class ClusterClient:
                     f"the cluster at {self._addresses()} does not list it",
                     "Check that this broker runs.",
                 )
-            opened = await self._open(broker.host, broker.port)
+            opened = await self._open(broker.host, broker.port, purpose)
             self._connections[key] = opened
             return opened
 
@@ -285,7 +290,7 @@ class ClusterClient:
             candidates = dict.fromkeys([*known, *self.bootstrap])
             for host, port in sorted(candidates, key=lambda address: f"{address[0]}:{address[1]}" == self._failed):
                 try:
-                    self._seed = await self._open(host, port)
+                    self._seed = await self._open(host, port, "metadata")
                 except Unreachable as error:
                     reasons.append(f"{host}:{port}: {error.why}")
                 else:
@@ -298,7 +303,7 @@ class ClusterClient:
                 "Check that the cluster runs and that bootstrap.servers is right.",
             )
 
-    async def _open(self, host: str, port: int) -> Connection:
+    async def _open(self, host: str, port: int, purpose: str) -> Connection:
         try:
             opened = await Connection.open(
                 host,
@@ -315,9 +320,11 @@ class ClusterClient:
         self._all.add(opened)
         try:
             if opened.peer not in self._checked:
+                began = time.monotonic()
                 answer = await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)
                 versions.check(opened.peer, {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys})
                 self._checked.add(opened.peer)
+                self._silence.measured(opened.peer, time.monotonic() - began)
             if self._login is not None:
                 await self._log_in(opened, self._login)
         except ConnectionLost as lost:
@@ -326,6 +333,20 @@ class ClusterClient:
         except BaseException:
             opened.close(abort=True)
             raise
+        opened.begin(purpose)
+        self._silence.start()
+        return opened
+
+    async def _open_another(self, connection: Connection) -> Connection:
+        """A further connection to the broker of `connection`, whose first request was answered."""
+        opened = await self._open(*_address(connection.peer), "doubt")
+        try:
+            began = time.monotonic()
+            await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)
+        except BaseException:
+            opened.close(abort=True)
+            raise
+        self._silence.measured(opened.peer, time.monotonic() - began)
         return opened
 
     async def _log_in(self, opened: Connection, login: sasl.Login) -> None:

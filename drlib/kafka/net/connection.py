@@ -6,48 +6,59 @@ Rules:
 - Small answers are cut from a scratch buffer, many per read; a larger one is received in its own frame.
 - An impossible length is refused before anything is allocated.
 - Every request has a deadline; the first one missed ends the connection, as in Kafka's clients, unless bytes of an answer
-  keep arriving (a slow link is not a dead one). On loss every pending future fails with `ConnectionLost`; it is unknown
-  which of these requests the broker acted on.
+  keep arriving (a slow link is not a dead one). A throttled answer announces how long the broker reads nothing more
+  (KIP-219): deadlines are later by that. On loss every pending future fails with `ConnectionLost`; it is unknown which of
+  these requests the broker acted on.
 - With TLS the same protocol object runs behind asyncio's, with the same socket options.
 - While a login is renewed (`hold` to `release`) other requests wait unsent, in their order.
 Longer than most modules: a connection is one state, and splitting it would hide what changes it.
-Not for: finding brokers or reconnecting (`drlib.kafka.net.cluster_client`), retries.
+Not for: finding brokers or reconnecting (`drlib.kafka.net.cluster_client`), retries, giving up a connection before a deadline
+(`drlib.kafka.net.silence`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import socket
 import ssl
 import struct
+import termios
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
+from kafka.protocol.metadata import ApiVersionsRequest
+
 from drlib.errors import Unreachable
+from drlib.kafka.net import api_versions as versions
 from drlib.kafka.protocol import produce
-from drlib.kafka.protocol.batch import OutgoingBatch
+from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch
 from drlib.kafka.protocol.flexible import NO_TAGS, Reader
 from drlib.kafka.protocol.produce import ProduceResult
+from drlib.model import TopicPartition
 
-__all__ = ["Connection", "ConnectionLost", "ProduceResult"]
+__all__ = ["Connection", "ConnectionLost", "ProduceResult", "SentBatch"]
 
 MAX_FRAME: Final = 128 << 20
 SCRATCH: Final = 32 << 10
 WRITE_HIGH: Final = 4 << 20  # unsent bytes in this process from which `drain` waits
 PRODUCE_GRACE_S: Final = 5.0  # beyond the broker's own wait for its replicas
-MAY_WAIT: Final = frozenset({11, 14})  # JoinGroup and SyncGroup: they wait for the other members
 API_VERSIONS: Final = 18  # its answers keep the old header, whatever the version
 AUTHENTICATION: Final = frozenset({17, 36})  # SaslHandshake, SaslAuthenticate: sent even while the connection is held
 TLS_SHUTDOWN_S: Final = 1.0  # how long to wait for the broker's close_notify
 REQUEST_TIMEOUT_S: Final = 30.0
+NO_ENDS: Final[Mapping[TopicPartition, int]] = {}
 SILENCE_S: Final = 10.0  # without a byte after a missed deadline
 
 _REQUEST: Final = struct.Struct(">hhi")
 _INT32: Final = struct.Struct(">i")
+_INT_NATIVE: Final = struct.Struct("i")
 _INT16: Final = struct.Struct(">h")
 _LINGER_ZERO: Final = struct.pack("ii", 1, 0)
+_OUTQ: Final = termios.TIOCOUTQ  # of a TCP socket: bytes that the peer has not acknowledged
 
 Answer = TypeVar("Answer")
 
@@ -62,6 +73,17 @@ class ConnectionLost(Unreachable):
         self.cause = cause  # the transport's error, if any
 
 
+@dataclass(frozen=True, slots=True)
+class SentBatch:
+    """A batch of a produce request. `end`: the offset behind it, if it is appended where it is expected."""
+
+    partition: TopicPartition
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    end: int | None
+
+
 @dataclass(slots=True)
 class _Pending:
     correlation_id: int
@@ -69,8 +91,11 @@ class _Pending:
     decode: Callable[[memoryview], Any]
     future: asyncio.Future[Any]
     deadline: float
-    since: float = 0.0
-    waits: bool = False  # the broker answers only when other members have joined
+    since: float
+    broker_wait_s: float  # how long the broker may let the request wait before it answers
+    throttle_at: int | None
+    batches: tuple[SentBatch, ...]
+    sent_up_to: int = 0  # bytes of the connection with which the request ends
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -78,6 +103,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, peer: str, client_id: str, request_timeout_s: float) -> None:
         self.peer = peer
+        self.purpose = ""
+        self.answered = False  # since it was opened for its purpose
         self._client_id = client_id.encode()
         self._request_timeout_s = request_timeout_s
         self._loop = asyncio.get_running_loop()
@@ -94,7 +121,11 @@ class Connection(asyncio.BufferedProtocol):
         self._filled = 0
         self._frame: memoryview | None = None
         self._at = 0
-        self._last_received = 0.0  # monotonic time of the last bytes
+        self._last_received = self._loop.time()
+        self._received = 0  # bytes
+        self._sent = 0  # bytes, also those that are still in this process or its kernel
+        self._moved, self._moved_at = 0, self._last_received
+        self._throttled_until = 0.0
 
     @classmethod
     async def open(
@@ -134,6 +165,10 @@ class Connection(asyncio.BufferedProtocol):
         connection._set_options(user_timeout_ms, linger_zero)
         return connection
 
+    def begin(self, purpose: str) -> None:
+        """It is open, logged in, and used for `purpose` from now on."""
+        self.purpose, self.answered = purpose, False
+
     # -- sending ---------------------------------------------------------------------------------------------------
 
     @property
@@ -147,14 +182,52 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def waiting_s(self) -> float:
-        """Seconds that the oldest request has been unanswered, without JoinGroup and SyncGroup."""
-        oldest = next((p.since for p in self._pending if not p.waits), None)
-        return 0.0 if oldest is None else self._loop.time() - oldest
+        """Seconds that the answer to the oldest request is overdue."""
+        return max(0.0, self._loop.time() - self._due) if self._pending else 0.0
 
-    def send(self, message: Any, *, timeout_s: float | None = None) -> asyncio.Future[Any]:
+    @property
+    def _due(self) -> float:
+        """When the broker should answer the oldest request at the latest."""
+        oldest = self._pending[0]
+        return max(oldest.since, self._throttled_until) + oldest.broker_wait_s
+
+    @property
+    def moved(self) -> int:
+        """Bytes received, and bytes sent as far as the oldest request reaches: what was written later proves nothing."""
+        unsent = 0 if self._transport is None else self._transport.get_write_buffer_size()
+        sock = self._socket()
+        if sock is not None and sock.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                unsent += _INT_NATIVE.unpack(fcntl.ioctl(sock.fileno(), _OUTQ, bytes(_INT_NATIVE.size)))[0]
+        left = self._sent - unsent
+        return self._received + (min(left, self._pending[0].sent_up_to) if self._pending else left)
+
+    def silent_s(self, now: float) -> float:
+        """Seconds that an answer is overdue without a byte in either direction, since the calls of this method saw one."""
+        moved = self.moved
+        if moved != self._moved:
+            self._moved, self._moved_at = moved, now
+        if not self._pending:
+            return 0.0
+        return max(0.0, now - max(self._due, self._last_received, self._moved_at))
+
+    def idle_s(self, now: float) -> float:
+        """Seconds since the last bytes were received."""
+        return now - self._last_received
+
+    def oldest_batches(self) -> tuple[SentBatch, ...]:
+        """The batches of the oldest request without an answer; none where it is no produce request."""
+        return self._pending[0].batches if self._pending else ()
+
+    def ask_for_life(self) -> None:
+        """Send a request whose answer does not matter."""
+        self.send(ApiVersionsRequest[versions.API_VERSIONS]())
+
+    def send(self, message: Any, *, timeout_s: float | None = None, broker_wait_s: float = 0.0) -> asyncio.Future[Any]:
         """Send one of kafka-python's request messages with its version set; the future gives the response message.
 
-        The future fails with `ConnectionLost`. Cancelling it only discards the answer.
+        `broker_wait_s`: how long the broker may let it wait. The future fails with `ConnectionLost`. Cancelling it only
+        discards the answer.
         """
         version = message.API_VERSION
         message.with_header(correlation_id=0, client_id="")
@@ -166,28 +239,47 @@ class Connection(asyncio.BufferedProtocol):
             response.decode,
             flexible=message.flexible_version_q(version),
             timeout_s=timeout_s,
+            broker_wait_s=broker_wait_s,
         )
 
-    async def request(self, message: Any, timeout_s: float | None = None) -> Any:
+    async def request(self, message: Any, timeout_s: float | None = None, broker_wait_s: float = 0.0) -> Any:
         """Send and await the response. A missed deadline ends the connection. Raises `ConnectionLost`."""
-        return await self.send(message, timeout_s=timeout_s)
+        return await self.send(message, timeout_s=timeout_s, broker_wait_s=broker_wait_s)
 
     def produce(
-        self, topic: str, batches: Sequence[tuple[int, OutgoingBatch]], *, timeout_ms: int = 30_000
+        self,
+        topic: str,
+        batches: Sequence[tuple[int, OutgoingBatch]],
+        *,
+        timeout_ms: int = 30_000,
+        ends: Mapping[TopicPartition, int] = NO_ENDS,
     ) -> asyncio.Future[list[ProduceResult]]:
         """Produce one batch per partition of one topic; `timeout_ms`: how long the leader waits for its replicas."""
-        return self.produce_many({topic: batches}, timeout_ms=timeout_ms)
+        return self.produce_many({topic: batches}, timeout_ms=timeout_ms, ends=ends)
 
     def produce_many(
-        self, topics: Mapping[str, Sequence[tuple[int, OutgoingBatch]]], *, timeout_ms: int = 30_000
+        self,
+        topics: Mapping[str, Sequence[tuple[int, OutgoingBatch]]],
+        *,
+        timeout_ms: int = 30_000,
+        ends: Mapping[TopicPartition, int] = NO_ENDS,
     ) -> asyncio.Future[list[ProduceResult]]:
-        """Produce one batch per partition, acks=-1. One result per partition, errors as codes."""
+        """Produce one batch per partition, acks=-1. One result per partition, errors as codes.
+
+        `ends`: the offsets behind the batches, where they are known.
+        """
         return self.submit(
             produce.API_KEY,
             produce.VERSION,
             produce.encode(topics, timeout_ms),
             produce.decode,
             timeout_s=timeout_ms / 1000 + PRODUCE_GRACE_S,
+            throttle_at=produce.THROTTLE_AT,
+            batches=tuple(
+                _sent(TopicPartition(topic, number), batch, ends)
+                for topic, batches in topics.items()
+                for number, batch in batches
+            ),
         )
 
     def submit(
@@ -199,8 +291,14 @@ class Connection(asyncio.BufferedProtocol):
         *,
         flexible: bool = True,
         timeout_s: float | None = None,
+        broker_wait_s: float = 0.0,
+        throttle_at: int | None = None,
+        batches: tuple[SentBatch, ...] = (),
     ) -> asyncio.Future[Answer]:
         """Send an encoded request body; `decode` turns the response body into the future's result.
+
+        `throttle_at`: where throttle_time_ms is in the response body, behind it if negative; without it the result may have
+        a field of that name. `batches`: what a produce request appends.
 
         On a lost connection the future has already failed, so that callers handle errors in one place.
         """
@@ -213,18 +311,34 @@ class Connection(asyncio.BufferedProtocol):
         head = _REQUEST.pack(api_key, version, self._correlation_id) + _INT16.pack(len(self._client_id))
         head += self._client_id + (NO_TAGS if flexible else b"")
         size = len(head) + sum(map(len, body))
-        deadline = self._loop.time() + (self._request_timeout_s if timeout_s is None else timeout_s)
-        pending = _Pending(self._correlation_id, flexible and api_key != API_VERSIONS, decode, future, deadline)
-        pending.since, pending.waits = self._loop.time(), api_key in MAY_WAIT
+        now = self._loop.time()
+        deadline = now + (self._request_timeout_s if timeout_s is None else timeout_s)
+        pending = _Pending(
+            self._correlation_id,
+            flexible and api_key != API_VERSIONS,
+            decode,
+            future,
+            deadline,
+            now,
+            broker_wait_s,
+            throttle_at,
+            batches,
+        )
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
         frame: list[bytes | memoryview] = [_INT32.pack(size) + head, *body]
         if self._held is not None and api_key not in AUTHENTICATION:
             self._held.append((pending, frame))
             return future
-        self._pending.append(pending)
-        self._transport.writelines(frame)
+        self._write(pending, frame)
         return future
+
+    def _write(self, pending: _Pending, frame: Sequence[bytes | memoryview]) -> None:
+        self._sent += sum(map(len, frame))
+        pending.sent_up_to = self._sent
+        self._pending.append(pending)
+        if self._transport is not None:
+            self._transport.writelines(frame)
 
     def hold(self) -> None:
         """Send only the login from now on; other requests wait in their order until `release`."""
@@ -238,8 +352,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         for pending, frame in held:
             if not pending.future.cancelled():
-                self._pending.append(pending)
-                self._transport.writelines(frame)
+                self._write(pending, frame)
 
     async def drain(self) -> None:
         """Wait until less than `WRITE_HIGH` bytes are unsent. Raises `ConnectionLost`."""
@@ -288,6 +401,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._lost is not None:
             return
         self._last_received = self._loop.time()
+        self._received += nbytes
         if self._frame is None:
             self._filled += nbytes
             self._cut_scratch()
@@ -337,14 +451,24 @@ class Connection(asyncio.BufferedProtocol):
                 reader = Reader(body)
                 reader.skip_tags()
                 body = reader.rest()
+            self.answered = True
+            self._throttled(_throttle_ms(body, pending.throttle_at))
             if pending.future.done():  # cancelled: the answer is not needed
                 return
             result = pending.decode(body)
+            self._throttled(getattr(result, "throttle_time_ms", 0))
         except Exception as error:  # whatever a decoder raises: its request would never be answered otherwise
             self._pending.appendleft(pending)
             self._lose(f"an answer can't be read ({type(error).__name__}: {error})", abort=True)
             return
         pending.future.set_result(result)
+
+    def _throttled(self, milliseconds: int) -> None:
+        """The broker reads nothing more of this connection for so long (KIP-219)."""
+        if milliseconds > 0:
+            self._throttled_until = self._loop.time() + milliseconds / 1000
+            for pending in self._pending:
+                pending.deadline += milliseconds / 1000
 
     # -- ending ----------------------------------------------------------------------------------------------------
 
@@ -408,6 +532,16 @@ class Connection(asyncio.BufferedProtocol):
         sock = self._socket()
         if sock is not None and sock.fileno() >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
+
+
+def _sent(partition: TopicPartition, batch: OutgoingBatch, ends: Mapping[TopicPartition, int]) -> SentBatch:
+    header = batch.header
+    last = (header.base_sequence + header.count - 1) % SEQUENCE_MODULUS
+    return SentBatch(partition, header.producer_id, header.producer_epoch, last, ends.get(partition))
+
+
+def _throttle_ms(body: memoryview, at: int | None) -> int:
+    return 0 if at is None else int(_INT32.unpack_from(body, at if at >= 0 else len(body) + at)[0])
 
 
 def of_os_error(error: OSError) -> str:

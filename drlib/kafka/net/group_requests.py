@@ -80,6 +80,7 @@ async def join_group(
             protocols=[protocol_class(name=n, metadata=m) for n, m in protocols.items()],
         ),
         timeout_s=rebalance_timeout_ms / 1000 + JOIN_GRACE_S,
+        broker_wait_s=rebalance_timeout_ms / 1000,
     )
     context = f"joining group {group}"
     if answer.error_code == MEMBER_ID_REQUIRED:
@@ -103,8 +104,9 @@ async def sync_group(
     protocol_type: str,
     protocol_name: str,
     assignments: Mapping[str, bytes],
+    rebalance_timeout_ms: int,
 ) -> bytes:
-    """This member's assignment. The leader passes all in `assignments`; the others pass none and wait."""
+    """This member's assignment. The leader passes all in `assignments`; the others pass none and wait for it."""
     assignment_class = SyncGroupRequest.SyncGroupRequestAssignment
     answer = await conn.request(
         SyncGroupRequest[version("SyncGroup")](
@@ -115,7 +117,9 @@ async def sync_group(
             protocol_type=protocol_type,
             protocol_name=protocol_name,
             assignments=[assignment_class(member_id=m, assignment=a) for m, a in assignments.items()],
-        )
+        ),
+        timeout_s=rebalance_timeout_ms / 1000 + JOIN_GRACE_S,
+        broker_wait_s=rebalance_timeout_ms / 1000,
     )
     raise_for(answer.error_code, f"getting the assignment of group {group}")
     return bytes(answer.assignment)

@@ -237,7 +237,13 @@ def fetch_future(
         forgotten=forgotten,
     )
     return conn.submit(
-        fetching.API_KEY, fetching.VERSION, [body], fetching.decode, timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S
+        fetching.API_KEY,
+        fetching.VERSION,
+        [body],
+        fetching.decode,
+        timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S,
+        broker_wait_s=max_wait_ms / 1000,
+        throttle_at=fetching.THROTTLE_AT,
     )
 
 

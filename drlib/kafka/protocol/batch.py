@@ -129,6 +129,10 @@ class OutgoingBatch:
     count: int
     size: int  # bytes of head and body
 
+    @property
+    def header(self) -> BatchHeader:
+        return BatchHeader(*_HEADER.unpack_from(self.head))
+
 
 def sequence_after(sequence: int, count: int) -> int:
     """The sequence that follows `count` records from `sequence`."""

@@ -16,6 +16,7 @@ from drlib.kafka.protocol.flexible import NO_TAGS, Reader, uvarint
 
 API_KEY: Final = 1
 VERSION: Final = 13
+THROTTLE_AT: Final = 0  # of a response body
 
 TopicId = uuid.UUID
 

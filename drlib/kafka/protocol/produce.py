@@ -15,6 +15,7 @@ from drlib.kafka.protocol.flexible import NO_TAGS, Reader, compact_string, uvari
 
 API_KEY: Final = 0
 VERSION: Final = 9
+THROTTLE_AT: Final = -5  # of a response body: throttle_time_ms, then its tags, of which there are none
 
 _HEAD: Final = struct.Struct(">hi")
 _PARTITION: Final = struct.Struct(">ihqqq")

@@ -1,8 +1,9 @@
 """One link inside the proxy process: a listener, its connections, and the bytes between them.
 
 Rules: toxics apply to open and new connections; bytes are never lost, doubled or reordered while a connection lives (a cut
-ends it with RST); a slow link applies back-pressure to its sender instead of filling memory. Not for: the process and its
-control (`proxy`), the arithmetic of delay and bandwidth (`toxics`).
+ends it with RST); a slow link applies back-pressure to its sender instead of filling memory. Connections that are forgotten,
+as by a firewall that lost its table, stay open and silent: neither bytes nor their end get through; new ones do. Not for:
+the process and its control (`proxy`), the arithmetic of delay and bandwidth (`toxics`).
 """
 
 import asyncio
@@ -15,7 +16,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Final, Literal, cast, get_args
 
-from drlib.lab.link.toxics import Shaper, Toxics
+from drlib.lab.link.toxics import SILENT_BYTES, Shaper, Toxics
 
 HOST: Final = "127.0.0.1"
 Direction = Literal["requests", "responses", "both"]
@@ -91,6 +92,11 @@ class Link:
         for half in tuple(self.halves):
             half.reset()
 
+    def forget(self, direction: str) -> None:
+        """Deliver nothing more of the open connections in this direction, whatever becomes of the link."""
+        for half in tuple(self.halves):
+            half.forgotten = half.forgotten or direction in (("requests", "responses")[half.way], "both")
+
     def state(self) -> LinkState:
         connections = sum(isinstance(half, ClientHalf) for half in self.halves)
         return LinkState(
@@ -121,6 +127,7 @@ class Half(asyncio.Protocol):
         self.ended = False  # the peer will send no more
         self.eof_sent = False  # `other` received it too
         self.open = False
+        self.forgotten = False  # nothing that is read here is delivered any more
         self.writable = True  # whether `other` may write to us
         self._reading = True
         self._timer: asyncio.TimerHandle | None = None
@@ -156,7 +163,7 @@ class Half(asyncio.Protocol):
         self.ended = True
         self.link.halves.discard(self)
         other = self.other
-        if other is None:
+        if other is None or self.forgotten:
             return
         if problem is not None:
             other.reset()  # an error on one side is a reset on the other
@@ -171,7 +178,8 @@ class Half(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if other is not None and other.open and other.writable and not self.shaper.toxics.blackhole:
+        silent = self.forgotten or self.shaper.toxics.blackhole
+        if other is not None and other.open and other.writable and not silent:
             now = time.monotonic()
             ready = []
             while self.queue and self.queue[0][0] <= now:
@@ -227,7 +235,7 @@ class Half(asyncio.Protocol):
     def _push_back(self) -> None:
         if not self.open:
             return
-        limit = self.shaper.toxics.in_flight_bytes
+        limit = SILENT_BYTES if self.forgotten else self.shaper.toxics.in_flight_bytes
         if self._reading and self.queued > limit:
             self._reading = False
             self.transport.pause_reading()

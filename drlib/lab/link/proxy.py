@@ -58,6 +58,9 @@ class _Server:
                 case "reset":
                     for link in self._named(question["link"]):
                         link.reset()
+                case "forget":
+                    for link in self._named(question["link"]):
+                        link.forget(question["direction"])
                 case other:
                     return {"error": f"unknown operation {other}"}
         except (KeyError, TypeError, ValueError, AttributeError, OSError) as problem:

@@ -87,6 +87,10 @@ class LinkProxy:
         """End every open connection of the link with RST, once; new ones are accepted."""
         self._request({"op": "reset", "link": link})
 
+    def forget(self, link: str | None = None, *, direction: Direction = "both") -> None:
+        """Silence the open connections of the link for good, as a firewall that lost its table does; new ones work."""
+        self._request({"op": "forget", "link": link, "direction": direction})
+
     def clear(self, link: str | None = None) -> None:
         """Remove every toxic and the cut."""
         self.set(link, delay_ms=0, bandwidth=0, blackhole=False, cut=False)

@@ -12,6 +12,7 @@ _SLICE_S: Final = 0.05  # a capped link delivers in slices of this long, as a wi
 _SLICE_BYTES_MINIMUM: Final = 512
 _BUFFER_S: Final = 0.25  # what the queue of a capped link holds beyond the delay itself
 _IN_FLIGHT_MINIMUM: Final = 64 * 1024
+SILENT_BYTES: Final = _IN_FLIGHT_MINIMUM  # what a sender may queue where nothing is delivered
 _IN_FLIGHT_MAXIMUM: Final = 32 * 1024 * 1024
 
 
@@ -34,7 +35,7 @@ class Toxics:
     def in_flight_bytes(self) -> int:
         """Bytes that one connection may queue before the sender has to wait."""
         if self.blackhole:
-            return _IN_FLIGHT_MINIMUM
+            return SILENT_BYTES
         if not self.bandwidth:
             return _IN_FLIGHT_MAXIMUM
         wanted = int(self.bandwidth * (self.delay_ms / 1000 + _BUFFER_S))

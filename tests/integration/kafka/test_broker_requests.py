@@ -439,6 +439,7 @@ async def test_group_requests_classic_protocol_joins_and_commits(
             protocol_type="drlib-test",
             protocol_name=joined.protocol_name,
             assignments=plan,
+            rebalance_timeout_ms=10_000,
         )
 
     first = await new_member(conn)

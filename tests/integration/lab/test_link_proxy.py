@@ -239,6 +239,26 @@ def test_link_blackhole_cleared_delivers_bytes_of_closed_client(proxy: LinkProxy
     assert echo.received == before + 10
 
 
+def test_link_forgotten_connection_is_silent_for_good_and_new_ones_work(proxy: LinkProxy, echo: Echo) -> None:
+    with dial(proxy) as one_way, dial(proxy) as both:
+        round_trip(one_way)
+        round_trip(both)
+        proxy.forget(LINK, direction="responses")
+        before = echo.received
+        one_way.sendall(b"acted upon")
+        assert wait_until(lambda: echo.received == before + 10, 5)
+        proxy.forget(LINK)
+        proxy.clear(LINK)
+        both.sendall(b"lost")
+        for connection in (one_way, both):
+            connection.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+        with dial(proxy) as new:
+            round_trip(new)
+        assert echo.received == before + 10 + 4
+
+
 def test_link_slow_applies_backpressure(proxy: LinkProxy) -> None:
     proxy.set(LINK, blackhole=True)
     offered, sent = 500_000_000, 0

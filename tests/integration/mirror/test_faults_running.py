@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import shutil
 import struct
@@ -25,6 +26,8 @@ from confluent_kafka.admin import (
 )
 from fix_authorizer import acl, add_acls, drop_acls, kafka_acls
 from fix_engine import Engine, Record, alter, commit, create_topic, produce, read_all, wait_for
+from repository_root import ROOT
+from testbed_clock import SHIFT
 from testbed_log_files import log_of, patch_batch, rewrite
 
 from drlib.config.settings import load_mirror_settings
@@ -508,3 +511,36 @@ def test_clock_skew_of_an_hour_is_measured(engine: Engine, tmp_path: Path) -> No
         seconds = float(event_text.split(" s behind")[0].rsplit(" ", 1)[1])
         assert 3590 < seconds < 3610, event_text
     assert engine.stop(worker) == 0, engine.log()
+
+
+# -- this machine's clock ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shift_s", [7200, -7200])
+def test_worker_whose_clock_is_wrong_mirrors_and_reports_it(engine: Engine, tmp_path: Path, shift_s: int) -> None:
+    """Set while it runs, and wrong when it starts: no broker refuses its entries for their time."""
+    topic, shift = engine.topics, tmp_path / "shift"
+    (tmp_path / "sitecustomize.py").write_text(SHIFT)
+    shift.write_text("0")
+    python_path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", str(ROOT))])
+    environment = {"PYTHONPATH": python_path, "SHIFT_FILE": str(shift)}
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 50, partitions=1)
+    worker = engine.start(environment=environment)
+    engine.wait_caught_up(topic, 1)
+    for limit in ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms"):
+        alter(engine.right, f"__drlib-journal.{engine.source}.internal", limit, "3600000")
+    new = tmp_path / "shift.new"
+    new.write_text(str(shift_s))
+    new.replace(shift)
+    produce(engine.left, topic, 50, partitions=1, first=50)
+    engine.wait_caught_up(topic, 1)
+    assert engine.stop(worker) == 0, engine.log()
+    worker = engine.start(environment=environment)
+    engine.wait_reported("ClockSkew", engine.target)
+    produce(engine.left, topic, 50, partitions=1, first=100)
+    engine.wait_caught_up(topic, 1)
+    assert not [e for e in engine.events() if e.name in ("LaneFault", "LaneFailed", "TargetRefused")]
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import pytest
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -14,6 +15,8 @@ from testbed_lane import REFUSED_EPOCH, append, connected, headers, running, sen
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.connection import Connection
 from drlib.mirror.engine.fencing import claim as claiming
+from drlib.mirror.engine.fencing.membership import Membership
+from drlib.mirror.engine.lane.lane import Lane
 from drlib.mirror.errors import LaneFault
 from drlib.mirror.journal.entries import Entry, Run
 from drlib.mirror.offsets.map.journal_log import LaneJournal
@@ -123,6 +126,84 @@ async def test_membership_unanswered_heartbeats_stop_sending(engine: Engine, mon
         again.set()
         await owner.mirrored(topic, {0: 100})
     engine.assert_same(topic, 1)
+
+
+async def test_membership_is_kept_while_lost_lanes_drain(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that takes longer to drain than the session lasts: heartbeats go on, and the other lanes keep sending."""
+    engine.extra |= {"drlib.lanes": "2", "drlib.session.timeout.ms": "4000"}
+    await asyncio.to_thread(create_topic, engine.left, engine.topics, 2)
+    monkeypatch.setattr(Lane, "stop", lambda lane: None)  # it ends when its time to drain is over
+    async with running(engine) as owner, connected(engine.right) as client:
+        await owner.mirrored(engine.topics, {0: 0, 1: 0})
+        first = owner.running_flow.membership
+        member_id, former = first.member_id, dict(owner.running_flow._tasks)
+        second = Membership(client, first.group, first.journal_topic, 2, 4000, lambda lanes: None)
+        joining = asyncio.create_task(second.run())
+        try:
+            await until("the lanes are shared", lambda: len(first.owned) == len(second.owned) == 1)
+            (lost,) = second.owned
+            expired: list[bool] = []
+
+            def drained() -> bool:
+                expired.append(not first.may_send())
+                return former[lost].done()
+
+            await until("the lost lane has ended", drained)
+            assert not any(expired)
+            assert (first.member_id, len(first.owned)) == (member_id, 1)
+        finally:
+            joining.cancel()
+            await asyncio.gather(joining, return_exceptions=True)
+        await until("the lane is back", lambda: len(first.owned) == 2)
+        monkeypatch.undo()
+
+
+async def test_membership_that_the_group_ended_stops_sending_at_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await asyncio.to_thread(create_topic, engine.left, engine.topics, 1)
+    async with running(engine) as owner, connected(engine.right) as client:
+        await owner.mirrored(engine.topics, {0: 0})
+        member = owner.running_flow.membership
+        could_send: list[bool] = []
+        change = member.on_change
+
+        def note(lanes: Collection[int]) -> None:
+            could_send.append(member.may_send())
+            change(lanes)
+
+        member.on_change = note
+        node = await client.coordinator(member.group, "group")
+        connection = await client.connection(node)
+        await group_requests.leave_group(connection, group=member.group, member_id=member.member_id)
+        await until("it is a member again", lambda: len(could_send) == 2 and member.may_send())
+        assert could_send == [False, True]  # without its lanes, and with those of its new membership
+
+
+async def test_membership_counts_from_the_request_for_its_assignment(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A response that is long on its way says nothing about the present."""
+    await asyncio.to_thread(create_topic, engine.left, engine.topics, 1)
+    sync_group, valid_from = group_requests.sync_group, Membership._answered
+    sent: list[float] = []
+    counted: list[float] = []
+
+    async def late(connection: Connection, **request: object) -> bytes:
+        sent.append(time.monotonic())
+        assigned = await sync_group(connection, **request)  # type: ignore[arg-type]
+        await asyncio.sleep(1.5)
+        return assigned
+
+    def note(member: Membership, since: float) -> None:
+        counted.append(since)
+        valid_from(member, since)
+
+    monkeypatch.setattr(group_requests, "sync_group", late)
+    monkeypatch.setattr(Membership, "_answered", note)
+    async with running(engine) as owner:
+        await owner.mirrored(engine.topics, {0: 0})
+        assert counted[0] <= sent[0]
 
 
 async def test_claim_over_many_partitions_has_markers_in_all_when_it_returns(

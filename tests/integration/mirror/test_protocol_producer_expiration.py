@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fix_engine import Engine, create_topic
@@ -25,6 +26,7 @@ from testbed_lane import (
     trickle,
 )
 
+from drlib import clock
 from drlib.lab.lab import Lab
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.model import TopicPartition
@@ -111,12 +113,17 @@ async def test_markers_continuous_old_records_are_guarded_with_few_markers(attac
     attacked.assert_same(topic, 1)
 
 
-async def test_markers_week_of_idleness_keeps_producer_and_fence(attacked: Engine, forgetful: str) -> None:
+@pytest.mark.parametrize("set_back_s", [0, 3600])
+async def test_markers_week_of_idleness_keeps_producer_and_fence(
+    attacked: Engine, forgetful: str, monkeypatch: pytest.MonkeyPatch, set_back_s: float
+) -> None:
+    """Also where this machine's clock is set back meanwhile: it is the target that forgets."""
     topic = attacked.topics
     await asyncio.to_thread(send, attacked.left, topic, [f"a{n}" for n in range(50)])
     async with running(attacked) as owner, connected(forgetful) as client:
         await owner.mirrored(topic, {0: 50})
         first = owner.claim()
+        monkeypatch.setattr(clock, "time", SimpleNamespace(time=lambda: time.time() - set_back_s))
         await asyncio.sleep(TRANSACTIONAL_MS / 1000 + 1.5)  # nothing to wait for: it is the idleness that is tested
         assert await remembered(client, mirror(attacked), first.producer_id) is None  # idle partitions are left alone
         assert owner.claim() == first

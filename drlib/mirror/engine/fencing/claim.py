@@ -36,6 +36,7 @@ from drlib.kafka.protocol.error_codes import (
     UNKNOWN_TOPIC_OR_PARTITION,
     BrokerError,
 )
+from drlib.mirror.engine.fencing.target_clock import TargetClock
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import ClaimId
@@ -64,11 +65,13 @@ async def claim(
     partitions: Mapping[str, Sequence[int]],
     *,
     deadline_s: float = CLAIM_DEADLINE_S,
+    clock: TargetClock | None = None,
 ) -> ClaimId:
     """Take the lane named by `transactional_id` over `partitions` (topic -> partitions, its journal's among them).
 
-    Returns the claim; every partition then holds our abort marker and refuses older epochs. Raises `LaneLost` when another
-    worker claimed after us, `LaneFault` when the claim could not be completed before the deadline.
+    Sets `clock` by its markers. Returns the claim; every partition then holds our abort marker and refuses older epochs.
+    Raises `LaneLost` when another worker claimed after us, `LaneFault` when the claim could not be completed before the
+    deadline.
     """
     deadline = time.monotonic() + deadline_s
 
@@ -78,7 +81,7 @@ async def claim(
     )
     ours = ClaimId(producer_id, epoch)
     hit("mid-claim")
-    await _mark(coordinator, ours, partitions, deadline)
+    await _mark(coordinator, ours, partitions, deadline, clock)
     return ours
 
 
@@ -89,22 +92,28 @@ async def mark(
     partitions: Mapping[str, Sequence[int]],
     *,
     deadline: float,
+    clock: TargetClock,
 ) -> Mapping[TopicPartition, int]:
-    """Write our epoch's abort marker into `partitions` and wait until each leader has it.
+    """Write our epoch's abort marker into `partitions` and wait until each leader has it; sets `clock` by them.
 
     Returns our last sequence as each leader knows it: -1 where this epoch wrote nothing, or was forgotten.
     """
-    return await _mark(_Coordinator(target, transactional_id), ours, partitions, deadline)
+    return await _mark(_Coordinator(target, transactional_id), ours, partitions, deadline, clock)
 
 
 async def _mark(
-    coordinator: _Coordinator, ours: ClaimId, partitions: Mapping[str, Sequence[int]], deadline: float
+    coordinator: _Coordinator,
+    ours: ClaimId,
+    partitions: Mapping[str, Sequence[int]],
+    deadline: float,
+    clock: TargetClock | None,
 ) -> Mapping[TopicPartition, int]:
     target, transactional_id = coordinator.target, coordinator.transactional_id
     await coordinator.call(
         lambda c: requests.add_partitions_to_txn(c, transactional_id, ours.producer_id, ours.epoch, partitions),
         deadline,
     )
+    asked_s = time.monotonic()
     await coordinator.call(
         lambda c: requests.end_txn_abort(c, transactional_id, ours.producer_id, ours.epoch), deadline
     )
@@ -117,7 +126,10 @@ async def _mark(
         if time.monotonic() > deadline:
             raise LaneFault(transactional_id, f"the abort markers were not written in time (state {state.state})")
         await asyncio.sleep(0.002)
-    return await _verify(target, transactional_id, ours, partitions)
+    states = await _verify(target, transactional_id, ours, partitions)
+    if clock is not None:
+        clock.marked(asked_s, (state.last_timestamp for state in states.values()))
+    return {partition: state.last_sequence for partition, state in states.items()}
 
 
 async def _verify(
@@ -125,7 +137,8 @@ async def _verify(
     transactional_id: str,
     ours: ClaimId,
     partitions: Mapping[str, Sequence[int]],
-) -> Mapping[TopicPartition, int]:
+) -> Mapping[TopicPartition, requests.ProducerState]:
+    """What each leader knows of our producer, behind the marker."""
     metadata = await target.metadata(tuple(partitions))
     by_leader: dict[int, dict[str, list[int]]] = {}
     for topic, numbers in partitions.items():
@@ -135,7 +148,7 @@ async def _verify(
             partition = metadata.topics[topic].partitions.get(number)
             leader = partition.leader if partition is not None else -1
             by_leader.setdefault(leader, {}).setdefault(topic, []).append(number)
-    sequences: dict[TopicPartition, int] = {}
+    found: dict[TopicPartition, requests.ProducerState] = {}
     for leader, wanted in by_leader.items():
         if leader < 0:
             raise LaneFault(transactional_id, f"no leader for {', '.join(wanted)}")
@@ -149,10 +162,10 @@ async def _verify(
                     raise LaneLost(transactional_id, f"{topic}-{number} already knows epoch {max(epochs)}")
                 if ours.epoch not in epochs:
                     raise LaneFault(transactional_id, f"no marker of ours in {topic}-{number}")
-                sequences[TopicPartition(topic, number)] = next(
-                    s.last_sequence for s in states if (s.producer_id, s.epoch) == (ours.producer_id, ours.epoch)
+                found[TopicPartition(topic, number)] = next(
+                    s for s in states if (s.producer_id, s.epoch) == (ours.producer_id, ours.epoch)
                 )
-    return sequences
+    return found
 
 
 @dataclass(slots=True)

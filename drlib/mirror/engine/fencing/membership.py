@@ -2,8 +2,10 @@
 
 Rules: Kafka's own group protocol (classic: JoinGroup, SyncGroup, Heartbeat, LeaveGroup) does membership, rebalance and
 takeover. `may_send()` is a monotonic deadline shorter than the session, counted from the *sending* of the last
-heartbeat that was answered without error: a worker that was suspended (SIGSTOP, a long pause) stops by itself before the
-group could have reassigned its lanes. During a rebalance lanes continue: the claim of the next owner fences the former one.
+heartbeat, or request for an assignment, that was answered without error: a worker that was suspended (SIGSTOP, a long pause)
+stops by itself before the group could have reassigned its lanes. It has passed at once when the group no longer knows us.
+During a rebalance lanes continue: the claim of the next owner fences the former one. Heartbeats wait for nothing, also not
+for lanes that end. A lost connection costs no generation: the next heartbeat goes over a new one.
 Not for: exactly-once. The group only says who should claim; the claim and its fence decide (`claim`).
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from drlib.errors import DrlibError, Unreachable
@@ -32,23 +34,25 @@ from drlib.mirror.engine.fencing.lanes import assign
 
 _REJOIN = frozenset({UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS})
 
+NEVER = float("-inf")
 DEADLINE_SHARE = 0.6  # of the session: what is left covers a send that was checked just before the deadline
 
 
 @dataclass
 class Membership:
-    """One worker's membership; `on_change` is awaited with the lanes owned after each change."""
+    """One worker's membership; `on_change` is called with the lanes owned after each change, and waits for nothing."""
 
     target: ClusterClient
     group: str
     journal_topic: str
     lanes: int
     session_timeout_ms: int
-    on_change: Callable[[Collection[int]], Awaitable[None]]
+    on_change: Callable[[Collection[int]], None]
     member_id: str = ""
     generation: int = -1
     owned: frozenset[int] = frozenset()
-    _answered_at: float = field(default=-1e9)
+    _answered_at: float = NEVER  # when the last request that was answered was sent
+    _joined: bool = False
     _valid: asyncio.Event = field(default_factory=asyncio.Event)
 
     def may_send(self) -> bool:
@@ -66,32 +70,40 @@ class Membership:
         delay = 0.1
         try:
             while True:
+                before = self._answered_at
                 try:
                     connection = await self._coordinator()
-                    await self._join(connection)
-                    delay = 0.1
+                    if not self._joined:
+                        await self._join(connection)
                     await self._beat(connection)
                 except BrokerError as error:
-                    if error.code == UNKNOWN_MEMBER_ID:
-                        self.member_id = ""
-                        await self._set_owned(frozenset())
+                    self._refused(error.code)
                     if error.code in _REJOIN:
                         continue
                     if not error.retriable:
                         raise
                 except (Unreachable, SecurityFault, WrongCluster, TimeoutError, OSError):
                     pass
+                delay = 0.1 if self._answered_at > before else delay
                 await asyncio.sleep(delay)
                 delay = min(2.0, delay * 2)
         finally:
             await self._leave()
+
+    def _refused(self, code: int) -> None:
+        if code in _REJOIN:
+            self._joined = False
+        if code in (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION):
+            self._answered_at = NEVER  # others may own our lanes already
+        if code == UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+            self._set_owned(frozenset())
 
     async def _coordinator(self) -> Connection:
         node = await self.target.coordinator(self.group, "group")
         return await self.target.connection(node, "group")
 
     async def _join(self, connection: Connection) -> None:
-        sent = time.monotonic()
         try:
             joined = await self._join_request(connection)
         except BrokerError as error:
@@ -103,6 +115,7 @@ class Membership:
         if joined.leader == joined.member_id:
             shares = assign(self.lanes, sorted(joined.members))
             assignments = {member: assignment.encode(self.journal_topic, lanes) for member, lanes in shares.items()}
+        sent = time.monotonic()
         assigned = await group_requests.sync_group(
             connection,
             group=self.group,
@@ -111,9 +124,11 @@ class Membership:
             protocol_type=assignment.PROTOCOL_TYPE,
             protocol_name=assignment.PROTOCOL_NAME,
             assignments=assignments,
+            rebalance_timeout_ms=self.session_timeout_ms,
         )
-        self._answered(max(sent, time.monotonic() - 0.5))
-        await self._set_owned(frozenset(assignment.decode(assigned).get(self.journal_topic, ())))
+        self._joined = True
+        self._answered(sent)
+        self._set_owned(frozenset(assignment.decode(assigned).get(self.journal_topic, ())))
 
     async def _join_request(self, connection: Connection) -> group_requests.JoinedGroup:
         try:
@@ -133,21 +148,21 @@ class Membership:
     async def _beat(self, connection: Connection) -> None:
         interval = self.session_timeout_ms / 1000 / 6
         while True:
-            await asyncio.sleep(interval)
             sent = time.monotonic()
             await group_requests.heartbeat(
                 connection, group=self.group, generation=self.generation, member_id=self.member_id
             )
             self._answered(sent)
+            await asyncio.sleep(interval)
 
     def _answered(self, sent: float) -> None:
         self._answered_at = sent
         self._valid.set()
 
-    async def _set_owned(self, lanes: frozenset[int]) -> None:
+    def _set_owned(self, lanes: frozenset[int]) -> None:
         if lanes != self.owned:
             self.owned = lanes
-            await self.on_change(lanes)
+            self.on_change(lanes)
 
     async def _leave(self) -> None:
         if not self.member_id:

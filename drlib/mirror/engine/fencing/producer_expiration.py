@@ -70,7 +70,7 @@ class Expiry:
 
 @dataclass(slots=True)
 class LastAppend:
-    """Our last append to a partition, as its leader knows it. Times in ms since the epoch, by our own clock."""
+    """Our last append to a partition, as its leader knows it. Times in ms since the epoch, by the target's clock."""
 
     timestamp: int  # of the last record, or of the last marker if that came later
     marked_ms: int

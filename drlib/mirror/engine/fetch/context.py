@@ -6,12 +6,13 @@ Not for: what changes with a claim (its journal, its streams), which is passed b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drlib.config.start_rule import EARLIEST, StartRule
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
+from drlib.mirror.engine.fencing.target_clock import TargetClock
 from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.status.worker_status import EventLog
 
@@ -29,3 +30,4 @@ class LaneContext:
     expiry: Expiry
     loss_policy: str = "continue"
     start: StartRule = EARLIEST
+    clock: TargetClock = field(default_factory=TargetClock)

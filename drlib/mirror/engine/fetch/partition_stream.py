@@ -403,7 +403,7 @@ class PartitionStream:
     def acknowledge(self, base_offset: int, now: int) -> PlannedBatch | None:
         """Acknowledge the oldest batch in flight at `base_offset`; None when that is not its expected offset.
 
-        `now`: our own clock, ms since the epoch.
+        `now`: the target's clock, ms since the epoch.
         """
         item = self.unacked.popleft()
         if base_offset != item.target:

@@ -1,7 +1,7 @@
 """The round-trip time to a broker, measured on a connection of its own: pipelined responses wait for each other.
 
-Rules: one ApiVersions request every two seconds, none while no data moves. A lost connection ends the measuring only; the
-data connections notice it themselves, and `wait_for_response` finds out whether a broker answers again.
+Rules: one ApiVersions request every two seconds, none while no data moves. A lost connection is opened again: the data
+connections notice the loss of theirs themselves, and `wait_for_response` finds out whether a broker answers again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ async def wait_for_response(client: ClusterClient, node: int) -> None:
 
 
 async def measure(client: ClusterClient, node: int, window: InFlightWindow, busy: Callable[[], bool]) -> None:
-    """Report the round-trip time to `node` to `window` while `busy()`, until cancelled or the connection is lost."""
-    with contextlib.suppress(DrlibError):
-        connection = await client.connection(node, "ping")
-        while True:
+    """Report the round-trip time to `node` to `window` while `busy()`, until cancelled."""
+    while True:
+        with contextlib.suppress(DrlibError):
             if busy():
+                connection = await client.connection(node, "ping")
                 began = time.monotonic()
                 await connection.request(ApiVersionsRequest[versions.API_VERSIONS]())
                 window.measured(time.monotonic() - began)
-            await asyncio.sleep(INTERVAL_S)
+        await asyncio.sleep(INTERVAL_S)

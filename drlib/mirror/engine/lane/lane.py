@@ -26,7 +26,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from drlib.clock import now_ms
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net.cluster_client import ClusterMetadata, WrongCluster
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, BrokerError
@@ -371,7 +370,11 @@ class Lane:
         joining = {SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions}
         entries = [e for e in running.taken.entries if getattr(e, "partition", None) in {None, *joining}]
         log, start = await self._plan(topics, claim_id, running.taken.journal, entries, excluded, unavailable)
-        new = [*start.maps.findings, *start.entries, *(stream.start(now_ms()) for stream in start.streams)]
+        new = [
+            *start.maps.findings,
+            *start.entries,
+            *(stream.start(self.context.clock.now_ms()) for stream in start.streams),
+        ]
         await running.journal.append(new)
         self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
         running.covers |= {TopicPartition(t.source, number) for t in topics for number in t.partitions}
@@ -433,7 +436,7 @@ class Lane:
         target = self.context.target
         partitions = _by_topic(fenced)
         while True:
-            claim_id = await claim(target, self.transactional_id, partitions)
+            claim_id = await claim(target, self.transactional_id, partitions, clock=self.context.clock)
             read = await read_through(target, self.journal_partition, "read", self._written)
             generation = self.generation
             self._remember(read.entries)
@@ -443,8 +446,9 @@ class Lane:
                 return claim_id, read
             # The old ID's producer stays fenced; any later claimant under it reads this entry behind its own fence.
             _, leader = await locate(target, self.journal_partition)
-            journal = LaneJournal(target, self.journal_partition, claim_id, self.transactional_id, leader)
-            await journal.append([Claim(claim_id, self.generation + 1, now_ms(), self.worker)])
+            now = self.context.clock.now_ms
+            journal = LaneJournal(target, self.journal_partition, claim_id, self.transactional_id, leader, now)
+            await journal.append([Claim(claim_id, self.generation + 1, self.context.clock.now_ms(), self.worker)])
             await target.drop(f"journal-{self.transactional_id}")
             self.generation += 1
 
@@ -497,11 +501,12 @@ class Lane:
             self._plan(topics, taken.claim, taken.journal, taken.entries, taken.excluded, taken.unavailable),
         )
         maps = start.maps
-        journal = LaneJournal(target, self.journal_partition, taken.claim, self.transactional_id, journal_leader)
-        claim_entry = Claim(taken.claim, self.generation, now_ms(), self.worker)
+        now = self.context.clock.now_ms
+        journal = LaneJournal(target, self.journal_partition, taken.claim, self.transactional_id, journal_leader, now)
+        claim_entry = Claim(taken.claim, self.generation, self.context.clock.now_ms(), self.worker)
         new: list[Entry] = [claim_entry, *taken.remirrored, *maps.findings]
         new += [Clusters(source.cluster_id, target.cluster_id), *start.entries]
-        new += [s.start(now_ms()) for s in start.streams]
+        new += [s.start(self.context.clock.now_ms()) for s in start.streams]
         await journal.append(new)
         self._written, self._leaders_seen = journal.written, log.epochs
         await self._fold(journal, [*taken.entries, *maps.findings])

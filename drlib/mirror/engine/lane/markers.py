@@ -6,6 +6,7 @@ Rules:
   its next batch.
 - A leader that no longer knows our sequence after the marker had forgotten us: `ClaimAgain`.
 - Only partitions whose idle marker is due are checked; partitions at rest cost nothing.
+- Times are the target's (`fencing.target_clock`): it is the target that forgets.
 - The journal's marker keeps the transactional ID from expiring: without it the next claim would fence no former owner.
 Not for: when a marker is due, that is `drlib.mirror.engine.fencing.producer_expiration`.
 """
@@ -19,7 +20,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
-from drlib.clock import now_ms
 from drlib.mirror.engine.fencing.claim import CLAIM_DEADLINE_S, mark
 from drlib.mirror.engine.fencing.producer_expiration import (
     due_before_batch,
@@ -53,6 +53,7 @@ class Markers:
         self.lane = journal.lane
         self.target = context.target
         self.expiry = context.expiry
+        self.clock = context.clock
         self.events = context.events
         self.journal = journal
         self.freed = freed
@@ -68,7 +69,7 @@ class Markers:
     def blocks(self, stream: PartitionStream) -> bool:
         """Whether a marker must be written in this partition before its next batch; called before each send."""
         if stream not in self._blocked:
-            if not due_before_batch(stream.last_append, self.expiry, now_ms()):
+            if not due_before_batch(stream.last_append, self.expiry, self.clock.now_ms()):
                 return False
             self._blocked.add(stream)
         if not stream.unacked:
@@ -92,7 +93,7 @@ class Markers:
             self._scheduled.discard(stream)
             return
         self._scheduled.add(stream)
-        heapq.heappush(self._idle_checks, (max(due, now_ms() + 1), next(self._numbers), stream))
+        heapq.heappush(self._idle_checks, (max(due, self.clock.now_ms() + 1), next(self._numbers), stream))
 
     def _due_idle(self, now: int) -> set[PartitionStream]:
         due: set[PartitionStream] = set()
@@ -115,7 +116,7 @@ class Markers:
             except TimeoutError:
                 pass
             self._wake.clear()
-            self._blocked |= self._due_idle(now_ms())
+            self._blocked |= self._due_idle(self.clock.now_ms())
             due = [s for s in self._blocked if not s.unacked and not s.parked]
             if due:
                 await self._mark(due)
@@ -150,13 +151,14 @@ class Markers:
             if ends[stream.target] <= stream.target_next:
                 raise LaneFault(self.lane, f"{stream.target} ends at {ends[stream.target]}, below our marker")
             entries += await self._foreign_entries(stream, ends[stream.target])
-            entries.append(stream.marker_written(ends[stream.target], now_ms()))
+            entries.append(stream.marker_written(ends[stream.target], self.clock.now_ms()))
         await self.journal.append(entries)
 
     async def _write(self, partitions: Mapping[str, Sequence[int]]) -> Mapping[TopicPartition, int]:
         async with self._one_at_a_time:
             deadline = time.monotonic() + CLAIM_DEADLINE_S
-            return await mark(self.target, self.lane, self.journal.claim, partitions, deadline=deadline)
+            claim = self.journal.claim
+            return await mark(self.target, self.lane, claim, partitions, deadline=deadline, clock=self.clock)
 
     async def _foreign_entries(self, stream: PartitionStream, end: int) -> list[Entry]:
         """Entries for what other producers wrote between our last record and our marker, the last offset below `end`."""
@@ -167,14 +169,16 @@ class Markers:
             ranges = await foreign_ranges(self.target, stream.target, stream.target_id, claim, start, end)
         except RecoveryContradiction as error:
             raise LaneFault(self.lane, error.why) from error  # the next claim decides what follows
-        return record_foreign(self.events, stream, ranges)
+        return record_foreign(self.events, stream, ranges, self.clock.now_ms())
 
 
-def record_foreign(events: EventLog, stream: PartitionStream, ranges: Sequence[ForeignRange]) -> list[Entry]:
+def record_foreign(
+    events: EventLog, stream: PartitionStream, ranges: Sequence[ForeignRange], now_ms: int
+) -> list[Entry]:
     """Journal entries for other producers' records in a mirror partition; opens the event and updates the map."""
     entries: list[Entry] = []
     for foreign in ranges:
-        entry = Foreign(stream.key, foreign.target_offset, foreign.count, now_ms())
+        entry = Foreign(stream.key, foreign.target_offset, foreign.count, now_ms)
         stream.map.apply(entry)
         entries.append(entry)
         open_foreign_writer(events, str(stream.target), foreign.target_offset, foreign.count)

@@ -27,7 +27,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from drlib import clock
 from drlib.errors import DrlibError
 from drlib.kafka.net.connection import Connection, ProduceResult
 from drlib.kafka.protocol.batch import OutgoingBatch
@@ -95,6 +94,7 @@ class ProduceLoop:
         self.target = context.target
         self.membership = context.membership
         self.events = context.events
+        self.clock = context.clock
         self.journal = journal
         self.streams = list(streams)
         self.observer = observer
@@ -242,7 +242,7 @@ class ProduceLoop:
         self._busy[stream].pop(stream, None)
         self._work.set()
         self.parked.park(stream, offset, event, entity, reason)
-        parked = Parked(stream.key, offset, reason, clock.now_ms())
+        parked = Parked(stream.key, offset, reason, self.clock.now_ms())
         stream.map.apply(parked)
         self.journal.begin([parked]).add_done_callback(self._on_promised)
 
@@ -284,6 +284,8 @@ class ProduceLoop:
                     await self._work.wait()
                     continue
                 await self.membership.until_may_send()
+                if connection.is_lost and not window.outstanding:  # with nothing in flight, nothing is in doubt
+                    connection = await self.target.connection(node, _purpose(self.lane, group))
                 if self._send(connection, busy, window):
                     await connection.drain()
         finally:
@@ -297,9 +299,9 @@ class ProduceLoop:
         self._fetcher.room()
         self._in_flight += 1
         hit("after-claim")
-        response = connection.produce_many(topics)
-        flight = window.sent(time.monotonic(), size)
         sent = [self._targets[topic, number] for topic, batches in topics.items() for number, _ in batches]
+        response = connection.produce_many(topics, ends={stream.target: stream.target_next for stream in sent})
+        flight = window.sent(time.monotonic(), size)
         response.add_done_callback(partial(self._on_response, sent=sent, window=window, flight=flight))
         hit("mid-produce")
         return True
@@ -383,7 +385,7 @@ class ProduceLoop:
             reading = self.watch(asyncio.create_task(self._read_foreign(stream, expected, base_offset)))
             self._foreign_reads.add(reading)
             reading.add_done_callback(self._foreign_reads.discard)
-        item = stream.acknowledge(base_offset, clock.now_ms())
+        item = stream.acknowledge(base_offset, self.clock.now_ms())
         if item is not None:
             self._progressed[stream] = None
             self.markers.appended(stream)
@@ -407,7 +409,7 @@ class ProduceLoop:
             records=item.batch.count,
             size=item.batch.size,
             newest_ms=item.max_timestamp,
-            now_ms=clock.now_ms(),
+            now_ms=self.clock.now_ms(),
         )
 
     def _check_timestamps(self, result: ProduceResult) -> None:
@@ -429,7 +431,7 @@ class ProduceLoop:
         """Journal and report what precedes a batch that was appended beyond its expected offset."""
         try:
             ranges = await foreign_ranges(self.target, stream.target, stream.target_id, stream.claim, start, end)
-            await self.journal.append(record_foreign(self.events, stream, ranges))
+            await self.journal.append(record_foreign(self.events, stream, ranges, self.clock.now_ms()))
             stream.foreign_reads -= 1
         except LaneLost as lost:
             self.fail(lost)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from drlib import clock
@@ -20,7 +20,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import ConnectionLost
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch
-from drlib.kafka.protocol.error_codes import FENCED
+from drlib.kafka.protocol.error_codes import FENCED, INVALID_TIMESTAMP
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import ClaimId, Entry, Placement, Run, decode
 from drlib.mirror.offsets.map.fold_claims import valid_entries
@@ -29,6 +29,10 @@ from drlib.model import TopicPartition
 
 ENTRIES_PER_BATCH = 2000
 BYTES_PER_BATCH = 500_000  # below max.message.bytes of any topic
+REFUSED_TIME = (
+    "the journal refused the time of its entries, which is that of the last marker's broker: the target's brokers disagree "
+    "about the time, or message.timestamp.after.max.ms or before.max.ms of the journal topic is too small"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,7 @@ class LaneJournal:
     claim: ClaimId
     lane: str  # the transactional ID
     leader: int
+    now_ms: Callable[[], int] = clock.now_ms  # by the target's clock, which it compares timestamps with
     sequence: int = 0
     permanent_entries: int = 0  # written entries that no later one supersedes: they make a journal grow
     end: int = -1  # offset after the last acknowledged batch
@@ -128,7 +133,7 @@ class LaneJournal:
         await asyncio.shield(self._begin([(key, None) for key in keys]))
 
     def _begin(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
-        now = clock.now_ms()
+        now = self.now_ms()
         batches = []
         for part in _parts(pairs):
             records = [
@@ -154,10 +159,14 @@ class LaneJournal:
         try:
             connection = await self.target.connection(self.leader, f"journal-{self.lane}")
             for batch in batches:
-                results = await connection.produce(self.partition.topic, [(self.partition.partition, batch)])
+                ends = {self.partition: self.end + batch.count} if self.end >= 0 else {}
+                pairs = [(self.partition.partition, batch)]
+                results = await connection.produce(self.partition.topic, pairs, ends=ends)
                 for result in results:
                     if result.error_code in FENCED:
                         raise LaneLost(self.lane, f"the journal refused our epoch (code {result.error_code})")
+                    if result.error_code == INVALID_TIMESTAMP:
+                        raise LaneFault(self.lane, REFUSED_TIME)
                     if result.error_code:
                         raise LaneFault(self.lane, f"the journal answered code {result.error_code}")
                     if result.base_offset < self.end:
