@@ -75,7 +75,7 @@ def test_merge_is_that_of_the_general_path_up_to_the_first_large_record(records:
 
 
 def test_merge_records_around_lengths_of_one_and_two_bytes_are_kept() -> None:
-    sizes = [*range(40, 80), *range(8_150, 8_165)]
+    sizes = [*range(40, 80), *range(8_150, 8_172)]
     batches = plain([(0, None, bytes(size)) for size in sizes])
     assert all(map(small, batches))
     assert taken(b"".join(batches)) == merged(batches)
@@ -157,6 +157,8 @@ def test_skip_to_finds_the_batch_that_begins_at_the_offset() -> None:
         -1, 0, len(batches[0]), 2 * len(batches[0]), 3 * len(batches[0]), -1, -1,
     ]  # fmt: skip
     assert leader_epoch(data, len(batches[0])) == EPOCH
+    emptied = changed(stored(FIRST + 5, (1, b"k", b"v"))[:61], 8, (61 - 12).to_bytes(4, "big"))  # by the log cleaner
+    assert skip_to(memoryview(bytes(data) + emptied), FIRST + 5) == len(data)
 
 
 @given(st.binary(max_size=300), st.integers(0, 2**63 - 1))

@@ -88,9 +88,20 @@ CASES = [
     ("retention", {"mirror": lagging(40.0, "catching up takes longer")}, "critical", "catching up", "kafka-configs.sh"),
     ("retention", {"mirror": lagging(1800.0)}, "warn", "may expire in 30 min by retention.ms", "retention.ms=1209600000"),
     ("retention", {"mirror": lagging(86_400.0)}, "ok", "may expire in 24 h", ""),
+    ("retention", {"mirror": lagging(3600.0)}, "ok", "records are kept for 7 d or longer; the first unmirrored", ""),
+    ("retention", {"mirror": lagging(86_400.0), "retention_ms": {"orders": 0}}, "ok", "are kept for 0.0 s or longer", ""),
+    ("retention", {"retention_ms": {"orders": 3_600_000}}, "ok", "records are kept for 60 min or longer", ""),
+    ("retention", {"retention_ms": {"orders": 0}}, "warn", "keeps records for 0.0 s", "retention.ms=7200000"),
+    ("retention", {"retention_ms": {"orders": -1}}, "ok", "no topic expires by age", ""),
+    ("retention", {"retention_ms": {"a": -1, "b": 86_400_000, "c": 172_800_000}}, "ok", "kept for 24 h or longer", ""),
     ("retention", {"retention_ms": {"orders": 60_000}}, "warn", "keeps records for 60 s", "retention.ms=7200000"),
     ("heartbeat", {"heartbeat": LastHeartbeat(NOW - 31_000, 1)}, "warn", "31 s old, one is due every 1 s", "drlib mirror"),
     ("heartbeat", {"heartbeat": LastHeartbeat(NOW - 31_000, 10)}, "ok", "31 s old", ""),
+    ("heartbeat", {"heartbeat": LastHeartbeat(NOW - 30_000, 1)}, "ok", "30 s old", ""),
+    ("heartbeat", {"heartbeat": LastHeartbeat(NOW - 30_001, 1)}, "warn", "30 s old", "drlib mirror"),
+    ("heartbeat", {"heartbeat": LastHeartbeat(NOW - 100_000, 10)}, "ok", "100 s old", ""),
+    ("heartbeat", {"heartbeat": LastHeartbeat(NOW - 100_001, 10)}, "warn", "one is due every 10 s", "drlib mirror"),
+    ("heartbeat", {"heartbeat": LastHeartbeat(NOW + 500, 1)}, "ok", "the last one is 0.0 s old", ""),  # by another clock
     ("heartbeat", {"heartbeat": LastHeartbeat(None, 1)}, "warn", "hold none of this flow", "drlib mirror"),
     ("heartbeat", {"heartbeat": LastHeartbeat(None, 0)}, "ok", "switched off", ""),
     ("groups-exact", {"translations": translated(TranslationKind.BEHIND, 9)}, "ok",
@@ -255,7 +266,9 @@ def test_lag_with_a_silent_source_is_known_where_every_log_end_is(
 
 @pytest.mark.parametrize(("state", "fix"), [("mirroring", "Wait for it to catch up"), ("no worker", "Start a worker")])
 def test_lag_is_waited_for_only_where_a_worker_mirrors(state: str, fix: str) -> None:
-    finding = finding_of("lag", mirror=mirror(state, partitions=(behind(12, 31.0), behind(500, 1.0))))
+    furthest = replace(behind(500, 1.0), partition=1)
+    finding = finding_of("lag", mirror=mirror(state, partitions=(behind(12, 31.0), furthest)))
+    assert "512 records not on the target, the oldest 31 s old, most in orders-1;" in finding.evidence
     assert finding.fix.startswith(fix)
     assert finding.severity is Severity.CRITICAL
 
@@ -289,6 +302,16 @@ def test_retention_unknown_record_age_is_unknown_and_so_is_lag() -> None:
     (lag,) = [f for f in readiness.findings if f.check == "lag"]
     assert (lag.severity, "of unknown age" in lag.evidence) == (Severity.UNKNOWN, True)
     assert readiness.score == 100 - finding.weight - lag.weight
+
+
+@pytest.mark.parametrize(
+    ("retention_ms", "severity"), [({"orders": 0}, Severity.UNKNOWN), ({"orders": -1}, Severity.OK), ({}, Severity.OK)]
+)
+def test_retention_unknown_record_age_matters_where_records_expire_by_age(
+    retention_ms: dict[str, int], severity: Severity
+) -> None:
+    status = mirror(partitions=(behind(1, None),))
+    assert finding_of("retention", mirror=status, retention_ms=retention_ms).severity is severity
 
 
 def test_judge_flow_unanswered_questions_are_unknown_with_reason() -> None:
