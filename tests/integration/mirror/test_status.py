@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from fix_engine import Engine, create_topic, produce, wait_for
+from monitoring_files import not_exported
 from prometheus_client.parser import text_string_to_metric_families
 
 from drlib.config.settings import load_mirror_settings
@@ -246,7 +247,7 @@ def test_metrics_endpoint_of_a_worker_is_scraped(hasty_lab: Lab, engines: Made, 
     create_topic(left, topic, 2)
     produce(left, topic, 1000, partitions=2)
     engine = engines(topic, metrics_address="127.0.0.1:0")
-    engine.start()
+    engine.start("--log-format", "json")
     engine.wait_caught_up(topic, 2)
     address = reported_status(engine).address
     assert address.startswith("127.0.0.1:")
@@ -285,11 +286,20 @@ def test_metrics_endpoint_of_a_worker_is_scraped(hasty_lab: Lab, engines: Made, 
         "the fault is reported", lambda: any("SourceUnreachable" in k for k in scraped().get("drlib_event_open", {}))
     )
     wait_for("the file tells it too", lambda: bool(events(engine, "SourceUnreachable")))
+    # alert rules and dashboard use what this worker exports, and nothing else
+    assert not_exported(text_string_to_metric_families(get(address, "/metrics"))) == []
     hasty_lab.proxy.clear()
     (fault,) = events(engine, "SourceUnreachable")
     assert fault.entity == f"{engine.source}->{engine.target}"
     wait_for("the fault is over", lambda: events(engine, "SourceUnreachable")[0].resolved_ms is not None)
-    assert len(reported_status(engine).events) == 1, reported_status(engine).events
+    assert len([e for e in reported_status(engine).events if e.settled]) == 1, reported_status(engine).events
+    # its log has one line for the beginning of the fault and one for its end, all lines with the same keys
+    log = (engine.root / "worker-0.log").read_text().splitlines()
+    lines = [json.loads(line) for line in log]
+    assert len({tuple(line) for line in lines}) == 1
+    told = [(line["name"], line["status"], line["flow"]) for line in lines if line["name"] == "SourceUnreachable"]
+    assert told == [("SourceUnreachable", status, fault.entity) for status in ("open", "resolved")]
+    assert ("Worker", "running") in [(line["name"], line["status"]) for line in lines]
     # and when the worker is dead, the clusters still show the lag, and that no worker runs
     engine.processes[0].kill()
     engine.processes[0].wait(10)
