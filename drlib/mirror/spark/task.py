@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from drlib.errors import Unreachable
+from drlib.formats import one_line
 from drlib.kafka.java_formats.properties import PropertiesFile
 from drlib.mirror.spark.child_worker import (
     DRAIN_S,
@@ -155,7 +156,7 @@ def _log(name: str, message: StatusMessage) -> None:
         events = "; ".join(
             f"{e.name} {subject(e)}" for e in message.status.events if e.resolved_ms is None and e.settled
         )
-        print(f"{name} {message.status.state}: {flows}. {events}", file=sys.stderr, flush=True)
+        print(one_line(f"{name} {message.status.state}: {flows}. {events}"), file=sys.stderr, flush=True)
     elif message.error is not None:
         error = message.error
-        print(f"{name} failed: {error.what}: {error.why}. {error.remedy}", file=sys.stderr, flush=True)
+        print(one_line(f"{name} failed: {error.what}: {error.why}. {error.remedy}"), file=sys.stderr, flush=True)

@@ -57,7 +57,7 @@ class OnSpark:
 
     def running(self) -> list[str]:
         """Names of the attempts that run now."""
-        began = re.findall(r"runs as (\S+)", self.log)
+        began = re.findall(r"runs as ([^\s\"]+)", self.log)
         return [name for name in began if f"{name} disconnected" not in self.log]
 
     def members(self) -> dict[str, set[int]]:
@@ -118,7 +118,7 @@ def on_spark(
 
 def children(log: str) -> Sequence[str]:
     """Worker processes of the attempts that a log names."""
-    names = re.findall(r"runs as (\S+)", log)
+    names = re.findall(r"runs as ([^\s\"]+)", log)
     return [line for name in names for line in processes_of(Path(name))]
 
 
@@ -152,7 +152,7 @@ def test_mirror_on_spark_permanent_error_ends_the_command(engine: Engine) -> Non
     engine.right = f"127.0.0.1:{port}"
     with on_spark(engine, "local[1]") as mirror:
         assert mirror.process.wait(90) == 11, mirror.log
-    (said,) = [line for line in mirror.log.splitlines() if line.startswith("drlib: ")]
+    (said,) = [line for line in mirror.log.splitlines() if " ERROR " in line and " ended " in line]
     assert engine.right in said
     assert "Traceback" not in mirror.log
 
@@ -168,7 +168,7 @@ def test_executor_killed_under_traffic_ends_its_worker_and_another_continues(
     produce(engine.left, topic, 6000, partitions=PARTITIONS, batch=4000)
     with on_spark(engine, spark_cluster.master, "--workers", "2", environment=spark_cluster.environment) as mirror:
         mirror.wait("two workers share the lanes", lambda: mirror.shared(2))
-        page = re.findall(r"Spark UI: (\S+)", mirror.log)[0]
+        page = re.findall(r"Spark UI: ([^\s\"]+)", mirror.log)[0]
         shown = "".join(read_page(f"{page}/{path}/") for path in ("jobs", "stages", "environment", "executors"))
         for number in (1, 2):
             assert f"{engine.source}->{engine.target}: worker {number} of 2" in html.unescape(shown), shown

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 from testbed_lane import until
 
+from drlib.errors import Unreachable
 from drlib.mirror import side_services
 from drlib.mirror.side_services import keep_running
 from drlib.mirror.status.worker_status import EventLog
@@ -37,3 +39,32 @@ async def test_keep_running_failed_service_is_reported_restarted_and_resolved(mo
     await asyncio.gather(running, return_exceptions=True)
     assert ended.is_set()
     assert running.cancelled()
+
+
+async def test_keep_running_defect_has_its_traceback_once_and_a_refusal_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(side_services, "FIRST_PAUSE_S", 0.001)
+    failures: list[BaseException] = [KeyError("defect"), KeyError("defect")]
+
+    def service_of(errors: list[BaseException]) -> Callable[[], Awaitable[None]]:
+        async def service() -> None:
+            if errors:
+                raise errors.pop(0)
+            await asyncio.Event().wait()
+
+        return service
+
+    refused: list[BaseException] = [Unreachable("A does not answer", "refused", "Start it.")]
+    events = EventLog()
+    running = [
+        asyncio.create_task(keep_running("A->B groups", service_of(failures), events)),
+        asyncio.create_task(keep_running("A->B lag", service_of(refused), events)),
+    ]
+    await until("all have failed and run again", lambda: not failures and not refused)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    (record,) = [record for record in caplog.records if record.name == "drlib.mirror"]
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], KeyError)
