@@ -1,5 +1,7 @@
 """`python -m soak --minutes 10 --seed 7`: run a plan of faults, remove them, judge. Exit code 0: no findings; 1: findings.
 
+Without a seed the known ones run first (`known_seeds.txt`: all that ever had findings), then a new one.
+
 Rules: every run ends with a verdict: no findings, or each with its evidence and the seed that repeats the same faults
 (apart from the machine's own timing). With findings the run's folder is kept, with all logs.
 """
@@ -25,7 +27,7 @@ from soak.faults import ALONE, EVERY, INSIDE, LINKS_AND_BROKERS
 from soak.judge import Finding
 from soak.logs import bounds, last_numbers
 from soak.plan import Step, dice_of, plan
-from soak.testbed import FORGETFUL, PARTITIONS, Testbed, mirror, start_testbed, topic
+from soak.testbed import BROKERS_LOG_IN, FORGETFUL, SOURCE, UNCLEAN, Testbed, mirror, start_testbed, topic
 from soak.verdict import verdict
 
 STUCK_S = 120.0  # traffic goes on and nothing reaches the target for so long
@@ -42,7 +44,9 @@ class Progress:
     def look(self, testbed: Testbed) -> int:
         try:
             ends = sum(
-                end for sort, n in PARTITIONS.items() for _, end in bounds(testbed.right, mirror(sort), n).values()
+                end
+                for sort, n in testbed.partitions.items()
+                for _, end in bounds(testbed.right, mirror(sort), n).values()
             )
         except (KafkaException, TimeoutError):
             return self.ends
@@ -69,14 +73,18 @@ def run_step(testbed: Testbed, step: Step, seed: int) -> str:
 
 
 def remove_faults(testbed: Testbed) -> None:
+    testbed.set_clocks(0)
     for lab in (testbed.source, testbed.target):
         lab.proxy.clear()
         for cluster in lab.clusters.values():
+            dead = [broker for broker in cluster.brokers if not broker.alive]
             for broker in cluster.brokers:
-                if broker.alive:
-                    broker.resume()
+                if broker in dead:
+                    broker.launch()
                 else:
-                    broker.restart()
+                    broker.resume()
+            for broker in dead:
+                broker.wait_ready(60)
     for worker in testbed.workers:
         if worker.poll() is None:
             worker.send_signal(signal.SIGCONT)
@@ -89,11 +97,18 @@ def drain(testbed: Testbed) -> None:
         each.close()
     waiting: dict[str, dict[int, int]] = {}
 
+    def lost(sort: str, partition: int) -> bool:
+        names = ("SourceTruncated", "SourceRewound")
+        return any(testbed.reported(name, f"{topic(sort)}-{partition}") for name in names)
+
     def through() -> bool:
         waiting.clear()
-        for sort, n in PARTITIONS.items():
+        for sort, n in testbed.partitions.items():
             last = {p: max(log.numbers, default=-1) for p, log in testbed.traffic[sort].acked.items()}
             there = last_numbers(testbed.right, mirror(sort), n)
+            if sort == UNCLEAN:  # what counts is what its source still has, until the engine reports that it lost some
+                last = last_numbers(testbed.left, topic(sort), n)
+                last = {p: number for p, number in last.items() if not lost(sort, p)}
             behind = {p: number for p, number in last.items() if there[p] != number}
             if behind:
                 waiting[topic(sort)] = behind
@@ -107,8 +122,8 @@ def drain(testbed: Testbed) -> None:
 
 def run(root: Path, minutes: float, seed: int) -> tuple[list[Finding], str]:
     with (
-        Lab(root / "left", ("LEFT",)) as source,
-        Lab(root / "right", ("RIGHT",), brokers=3, extra=FORGETFUL) as target,
+        Lab(root / "left", ("LEFT",), brokers=3, extra=SOURCE, security=BROKERS_LOG_IN) as source,
+        Lab(root / "right", ("RIGHT",), brokers=3, extra=FORGETFUL, security=BROKERS_LOG_IN) as target,
     ):
         testbed = start_testbed(root, source, target, seed)
         try:
@@ -137,28 +152,39 @@ def run(root: Path, minutes: float, seed: int) -> tuple[list[Finding], str]:
         return found, f"{steps} faults, {sent} records"
 
 
+def known_seeds() -> list[int]:
+    """The seeds that once had findings, oldest first."""
+    lines = Path(__file__).with_name("known_seeds.txt").read_text().splitlines()
+    return [int(line.split()[0]) for line in lines if line and not line.startswith("#")]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="soak", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--seed", type=int, help="this one alone; else all known ones, and then a new one")
     wanted = parser.parse_args()
-    print(f"seed {wanted.seed}, {wanted.minutes:g} minutes", flush=True)
+    seeds = [*known_seeds(), random.randrange(10**6)] if wanted.seed is None else [wanted.seed]
+    return max([judged(seed, wanted.minutes) for seed in seeds])
+
+
+def judged(seed: int, minutes: float) -> int:
+    """Run one seed and print its verdict; 1 with findings, else 0."""
+    print(f"seed {seed}, {minutes:g} minutes", flush=True)
     Path("runs").mkdir(exist_ok=True)
-    root = Path(tempfile.mkdtemp(prefix=f"soak-{wanted.seed}-", dir="runs")).absolute()
+    root = Path(tempfile.mkdtemp(prefix=f"soak-{seed}-", dir="runs")).absolute()
     try:
-        found, reported = run(root, wanted.minutes, wanted.seed)
+        found, reported = run(root, minutes, seed)
     except Exception:
         found, reported = [Finding("the run", "could not be played to its end", traceback.format_exc())], "unfinished"
-    again = f"make soak MINUTES={wanted.minutes:g} SEED={wanted.seed}"
     if not found:
         shutil.rmtree(root, ignore_errors=True)
-        print(f"seed {wanted.seed}: {reported}; 0 findings: nothing lost, doubled, altered, out of order or silent")
+        print(f"seed {seed}: {reported}; 0 findings: nothing lost, doubled, altered, out of order or silent")
         return 0
     (root / "findings.txt").write_text("".join(f"{finding}\n" for finding in found))
-    print(f"seed {wanted.seed}: {reported}; {len(found)} findings; logs in {root.relative_to(Path.cwd())}")
+    print(f"seed {seed}: {reported}; {len(found)} findings; logs in {root.relative_to(Path.cwd())}")
     for finding in found:
         print(f"- {finding}")
-    print(f"to play it again: {again}")
+    print(f"to play it again: make soak MINUTES={minutes:g} SEED={seed}; keep it in tests/soak/known_seeds.txt")
     return 1
 
 

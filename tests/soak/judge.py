@@ -178,6 +178,23 @@ def incarnations_stand(where: str, lives: Sequence[Log], mirror: Log, reported: 
     return found
 
 
+def prefix_stands(where: str, sent: Log, in_doubt: frozenset[int], source: Log, mirror: Log) -> list[Finding]:
+    """A topic whose source lost acknowledged records, which the engine reported and then copied no further.
+
+    The mirror has what was on the source until then: everything in order, once, as it was sent. What the source still has
+    of that time is in the mirror.
+    """
+    found = compare(where, "sent", sent, "in the mirror", mirror, in_doubt=in_doubt, may_miss=lambda _: True)
+    last = max(mirror.numbers, default=-1)
+    there = set(mirror.numbers)
+    missing = [(n, o) for o, n, _ in source if n <= last and n not in there]
+    if missing:
+        found.append(
+            _finding(where, f"{len(missing)} records from before the loss are not in the mirror", missing, "at")
+        )
+    return found
+
+
 def map_is_exact(where: str, segments: Iterable[tuple[int, int, int]], source: Log, mirror: Log) -> list[Finding]:
     """Each stretch (source offset, target offset, count) joins the same records, and no mirrored one is left out."""
     here = dict(zip(source.offsets, source.numbers, strict=True))

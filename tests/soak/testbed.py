@@ -1,11 +1,13 @@
 """The testbed of a soak run: two clusters, the workers of one flow, traffic on every kind of topic.
 
-Rules: the target has three brokers and forgets producers within seconds, so that leaders change and fences are needed;
-each cluster has a proxy of its own, and only the workers connect through it. Not for: the faults (`faults`).
+Rules: each cluster has three brokers and an authorizer; the target forgets producers within seconds, so that leaders change
+and fences are needed. Each cluster has a proxy of its own, and only the workers connect through it, with a wall clock of
+their own. Not for: the faults (`faults`).
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 from collections import defaultdict
@@ -13,10 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
+from fix_authorizer import AUTHORIZER
 from fix_engine import Engine, wait_for
+from testbed_clock import SHIFT
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import Unreachable
+from drlib.lab.brokers.security import BROKER, LabSecurity
 from drlib.lab.lab import Lab
 from soak.judge import Log
 from soak.logs import admin, scan
@@ -26,7 +31,9 @@ LANES = 3
 WORKERS = 2
 SESSION_S = 4.0
 PLAIN, OLD, TX, LOSSY, AGAIN, COMPACT = "plain", "old", "tx", "lossy", "again", "compact"
-PARTITIONS = {PLAIN: 4, OLD: 2, TX: 2, LOSSY: 2, AGAIN: 2, COMPACT: 1}
+GROWING, GUARDED, UNCLEAN = "growing", "guarded", "unclean"  # partitions are added, rights change, leaders lose records
+PARTITIONS = {PLAIN: 4, OLD: 2, TX: 2, LOSSY: 2, AGAIN: 2, COMPACT: 1, GROWING: 1, GUARDED: 2, UNCLEAN: 1}  # at first
+UNCLEAN_REPLICAS = (1, 2)  # of the source's three brokers, by place
 EVER = {"retention.ms": "-1"}
 SETTINGS = {
     COMPACT: {
@@ -34,10 +41,13 @@ SETTINGS = {
         "segment.ms": "3000",
         "min.cleanable.dirty.ratio": "0.01",
         "min.compaction.lag.ms": "2000",
-    }
+    },
+    UNCLEAN: {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"},
 }
+BROKERS_LOG_IN = LabSecurity(protocol="PLAINTEXT")  # clients do not: denials concern them alone
+SOURCE = {"min.insync.replicas": "2", **AUTHORIZER, "super.users": f"User:{BROKER}"}
 FORGETFUL = {
-    "min.insync.replicas": "2",
+    **SOURCE,
     "producer.id.expiration.ms": "15000",
     "producer.id.expiration.check.interval.ms": "2000",
     "transactional.id.expiration.ms": "120000",
@@ -52,10 +62,14 @@ def mirror(sort: str) -> str:
     return f"LEFT.soak.{sort}"
 
 
-def make(servers: str, sort: str) -> None:
+def make(servers: str, sort: str, replicas: list[list[int]] | None = None) -> None:
     settings = {**EVER, **SETTINGS.get(sort, {})}
     client = admin(servers)
-    client.create_topics([NewTopic(topic(sort), PARTITIONS[sort], 1, config=settings)])[topic(sort)].result(30)
+    if replicas is not None:
+        new = NewTopic(topic(sort), len(replicas), replica_assignment=replicas, config=settings)
+    else:
+        new = NewTopic(topic(sort), PARTITIONS[sort], 3, config=settings)
+    client.create_topics([new])[topic(sort)].result(30)
 
 
 @dataclass
@@ -66,6 +80,7 @@ class Testbed:
     engine: Engine
     workers: list[subprocess.Popen[bytes]]
     traffic: dict[str, Traffic]
+    partitions: dict[str, int] = field(default_factory=lambda: dict(PARTITIONS))
     seen: dict[int, Log] = field(default_factory=lambda: defaultdict(Log))  # of the lossy mirror, before it was deleted
     deleted: dict[int, int] = field(default_factory=dict)  # source offsets of the lossy topic deleted below this
     anomalies: list[str] = field(default_factory=list)  # what no fault explains, as it happened
@@ -84,6 +99,26 @@ class Testbed:
     def journal(self) -> str:
         return load_mirror_settings(self.engine.properties).flow("LEFT", "RIGHT").policy.journal_topic("LEFT")
 
+    def set_clocks(self, ahead_s: float) -> None:
+        """Set the wall clocks of all workers, those that run and those that will."""
+        new = self.clock.with_suffix(".new")
+        new.write_text(str(ahead_s))
+        new.replace(self.clock)
+
+    @property
+    def clock(self) -> Path:
+        return self.root / "clock"
+
+    def start_worker(self, failpoint: str = "") -> subprocess.Popen[bytes]:
+        path = os.pathsep.join([str(self.root / "clocks"), os.environ.get("PYTHONPATH", "")])
+        environment = {"PYTHONPATH": path, "SHIFT_FILE": str(self.clock)}
+        return self.engine.start(failpoint=failpoint, environment=environment)
+
+    def reported(self, name: str, entity: str) -> bool:
+        """Whether a living worker reports this event as lasting."""
+        alive = [n for n, process in enumerate(self.engine.processes) if process.poll() is None]
+        return any(self.engine.reported(name, entity, number=n) for n in alive)
+
     def lab(self, alias: str) -> Lab:
         return self.source if alias == "LEFT" else self.target
 
@@ -99,7 +134,7 @@ class Testbed:
 
     def begin(self, at: int, failpoint: str = "") -> None:
         with self.lock:
-            self.workers[at] = self.engine.start(failpoint=failpoint)
+            self.workers[at] = self.start_worker(failpoint)
         if failpoint:
             self.expected.add(self.workers[at].pid)
 
@@ -120,7 +155,7 @@ class Testbed:
 
     def remember_mirror(self) -> None:
         """Keep what the lossy mirror holds now, before it is deleted."""
-        for n, log in scan(self.right, mirror(LOSSY), PARTITIONS[LOSSY]).items():
+        for n, log in scan(self.right, mirror(LOSSY), self.partitions[LOSSY]).items():
             known = self.seen[n].offsets[-1] if len(self.seen[n]) else -1
             for row in log:
                 if row[0] > known:
@@ -135,6 +170,8 @@ class Testbed:
 def start_testbed(root: Path, source: Lab, target: Lab, seed: int) -> Testbed:
     """Topics, traffic and workers; returns when the first records have crossed."""
     (root / "engine").mkdir()
+    (root / "clocks").mkdir()
+    (root / "clocks" / "sitecustomize.py").write_text(SHIFT)
     left, right = source.clusters["LEFT"], target.clusters["RIGHT"]
     extra = {
         "drlib.lanes": str(LANES),
@@ -147,7 +184,8 @@ def start_testbed(root: Path, source: Lab, target: Lab, seed: int) -> Testbed:
     engine = Engine(root / "engine", left.link_bootstrap, right.link_bootstrap, "LEFT", "RIGHT", r"soak\..*", extra)
     traffic = {}
     for at, sort in enumerate(PARTITIONS):
-        make(left.bootstrap, sort)
+        unclean = [[left.brokers[place].spec.node_id for place in UNCLEAN_REPLICAS]] if sort == UNCLEAN else None
+        make(left.bootstrap, sort, unclean)
         traffic[sort] = Traffic(
             left.bootstrap,
             topic(sort),
@@ -157,11 +195,13 @@ def start_testbed(root: Path, source: Lab, target: Lab, seed: int) -> Testbed:
             old=sort == OLD,
             transactional=sort == TX,
             keys=7 if sort == COMPACT else 50,
+            unsafe=sort == UNCLEAN,
         )
     for each in traffic.values():
         each.start()
     found = Testbed(root, source, target, engine, [], traffic)
-    found.workers += [engine.start() for _ in range(WORKERS)]
+    found.set_clocks(0)
+    found.workers += [found.start_worker() for _ in range(WORKERS)]
 
     def crossed() -> bool:
         found.check_workers()

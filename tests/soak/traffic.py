@@ -49,7 +49,8 @@ def number_of(message: Message) -> int:
 
 @dataclass(eq=False)
 class Traffic(threading.Thread):
-    """Records for one topic until `close`. `old`: timestamps of years ago; `keys`: how many different ones."""
+    """Records for one topic until `close`. `old`: timestamps of years ago; `keys`: how many different ones; `unsafe`: sent
+    once and never again, to leaders that may lose what they acknowledged: what is not acknowledged is in doubt."""
 
     servers: str
     topic: str
@@ -59,6 +60,7 @@ class Traffic(threading.Thread):
     old: bool = False
     transactional: bool = False
     keys: int = 50
+    unsafe: bool = False
     acked: dict[int, Log] = field(default_factory=lambda: defaultdict(Log))
     lives: list[dict[int, Log]] = field(default_factory=list)  # of incarnations that are gone
     key_of: dict[int, bytes] = field(default_factory=dict)  # where keys are few and matter
@@ -84,6 +86,8 @@ class Traffic(threading.Thread):
             "batch.size": 6000,
             "log_level": 0,
         }
+        if self.unsafe:
+            settings |= {"enable.idempotence": False, "retries": 0, "max.in.flight": 1, "delivery.timeout.ms": 20_000}
         if self.transactional:
             settings |= {"transactional.id": f"soak-{self.topic}", "delivery.timeout.ms": 50_000}
         return Producer(settings)
@@ -126,7 +130,9 @@ class Traffic(threading.Thread):
     def _told(self, sent_at: int, error: object, message: Message) -> None:
         """`sent_at`: an acknowledgement comes without headers, and for a batch sent twice with its newest timestamp."""
         if error is not None:
-            if not self.transactional:
+            if self.unsafe:
+                self.in_doubt.add(number_of(message))
+            elif not self.transactional:
                 self.refused.append(f"{number_of(message)}: {error}")
             return
         number, offset = number_of(message), message.offset()
@@ -212,5 +218,5 @@ class Traffic(threading.Thread):
             self._producer.commit_transaction(60)
             for partition, *row in self._open:
                 self.acked[partition].add(*row)
-        if left:
+        if left and not self.unsafe:
             self.refused.append(f"{left} records were still unanswered at the end")

@@ -8,12 +8,20 @@ from collections.abc import Callable
 
 from fix_engine import Engine
 
-from drlib.mirror.journal.entries import Entry, Incarnation, SourceLoss, SourcePartition, Unsure
+from drlib.mirror.journal.entries import (
+    Entry,
+    Incarnation,
+    Parked,
+    SourceLoss,
+    SourcePartition,
+    SourceTruncated,
+    Unsure,
+)
 from drlib.mirror.status import worker_status as status
 from soak import judge
 from soak.judge import Finding, Log
 from soak.logs import Journaled, journaled, scan
-from soak.testbed import AGAIN, COMPACT, LANES, LOSSY, OLD, PARTITIONS, Testbed, mirror, topic
+from soak.testbed import AGAIN, COMPACT, LANES, LOSSY, OLD, UNCLEAN, Testbed, mirror, topic
 
 # Events that must be resolved when every fault is repaired; others are facts that stay reported.
 NEVER = {"SourceCorrupt"}  # no fault of the plan damages batches, so even a short report is wrong
@@ -23,7 +31,7 @@ PASSING = {"LaneFault", "LaneFailed", "SourceUnreachable", "DiscoveryFailed", "F
 def verdict(testbed: Testbed) -> list[Finding]:
     found = [Finding("the run", "something happened that no fault explains", each) for each in testbed.anomalies]
     ledger = asyncio.run(journaled(testbed.right, testbed.journal, LANES))
-    for sort, count in PARTITIONS.items():
+    for sort, count in testbed.partitions.items():
         traffic = testbed.traffic[sort]
         if traffic.refused:
             found.append(Finding(topic(sort), f"{len(traffic.refused)} records were refused", traffic.refused[0]))
@@ -36,13 +44,17 @@ def verdict(testbed: Testbed) -> list[Finding]:
                 lives = [*(life[n].sorted() for life in traffic.lives), acked]
                 gone = [e for e in ledger.entries if isinstance(e, Incarnation) and e.source_topic == topic(sort)]
                 found += judge.incarnations_stand(where, lives, there[n], len(gone))
+            elif sort == UNCLEAN and _stopped(ledger, topic(sort), n):
+                in_time = Log(sorted(acked, key=lambda row: row[1]))  # offsets were given twice
+                found += judge.prefix_stands(where, in_time, frozenset(traffic.in_doubt), here[n], there[n])
             elif sort == LOSSY:
                 found += _lossy(testbed, where, n, acked, there[n], ledger)
             else:
                 # A broker that comes back forgets producers by their records' timestamps: the retry of an old record
                 # whose acknowledgement was lost then stands twice on the source, and has to in the mirror.
                 own = len(here[n]) if sort == OLD else 0
-                found += judge.acknowledged_stand(where, acked, here[n], frozenset(traffic.in_doubt), own)
+                if sort != UNCLEAN:  # whose source may lose what it acknowledged
+                    found += judge.acknowledged_stand(where, acked, here[n], frozenset(traffic.in_doubt), own)
                 found += judge.compare(where, "on the source", here[n], "in the mirror", there[n])
                 mapped = ledger.maps.source(topic(sort), n)
                 stretches = mapped.segments() if mapped is not None else ()
@@ -72,6 +84,11 @@ def _lossy(testbed: Testbed, where: str, partition: int, acked: Log, there: Log,
 
 def _inside(stretches: list[tuple[int, int]]) -> Callable[[int], bool]:
     return lambda offset: any(first <= offset < end for first, end in stretches)
+
+
+def _stopped(ledger: Journaled, name: str, partition: int) -> bool:
+    """Whether the engine reported that the partition's source lost records."""
+    return any(isinstance(e, SourceTruncated | Parked) for e in _of(ledger.entries, ledger, name, partition))
 
 
 def _of(entries: tuple[Entry, ...], ledger: Journaled, name: str, partition: int) -> list[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from soak.__main__ import known_seeds
 from soak.judge import (
     Finding,
     Log,
@@ -11,6 +12,7 @@ from soak.judge import (
     incarnations_stand,
     map_is_exact,
     newest_stand,
+    prefix_stands,
 )
 from soak.plan import dice_of, plan
 from soak.traffic import Traffic
@@ -136,3 +138,32 @@ def test_traffic_delivery_without_offset_is_in_doubt() -> None:
         traffic._told(0, None, Delivered(number, offset))
     assert list(traffic.acked[0].numbers) == [1, 4]
     assert traffic.in_doubt == {2, 3}
+
+
+@pytest.mark.parametrize(
+    ("mirror", "source", "expected"),
+    [
+        (ROWS[:8], [*ROWS[:5], (9, 200, 9)], []),  # stopped at a loss of three, behind which the source went on
+        (ROWS[:8], ROWS[:8], []),
+        ([], ROWS, []),
+        (ROWS[:3] + ROWS[4:8], ROWS[:5], ["1 records from before the loss are not in the mirror"]),
+        ([*ROWS[:5], ROWS[4]], ROWS[:5], ["1 records are more than once in the mirror, 0 reported"]),
+        ([*ROWS[:5], (9, 999, 9)], ROWS[:5], ["1 records in the mirror were never sent"]),
+        ([*ROWS[:4], (5, 104, 9)], ROWS[:4], ["1 records in the mirror are not as they were"]),
+        ([*ROWS[:2], ROWS[3], ROWS[2]], ROWS[:4], ["1 records in the mirror come after later ones"]),
+    ],
+)
+def test_judge_mirror_of_a_source_that_lost_records_is_a_prefix(
+    mirror: Rows, source: Rows, expected: list[str]
+) -> None:
+    sent = Log(ROWS)
+    assert [f.what for f in prefix_stands("t-0", sent, frozenset(), Log(source), Log(mirror))] == expected
+
+
+def test_judge_record_in_doubt_may_be_in_the_mirror() -> None:
+    mirror = Log([*ROWS[:5], (9, 999, 9)])
+    assert prefix_stands("t-0", Log(ROWS), frozenset({999}), Log(ROWS[:5]), mirror) == []
+
+
+def test_known_seeds_are_numbers() -> None:
+    assert all(seed >= 0 for seed in known_seeds())
