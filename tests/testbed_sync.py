@@ -7,7 +7,7 @@ from contextlib import suppress
 from fix_engine import Engine, wait_for
 
 from drlib.errors import Unreachable, UsageError
-from drlib.kafka.admin import ClusterRefused, CommittedOffset
+from drlib.kafka.admin import ClusterRefused, CommittedOffset, Range
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -63,3 +63,18 @@ def move(bootstrap: str, group: str, topic: str, offset: int, metadata: str = ""
 
     with cluster(bootstrap) as here:
         wait_for(f"{group} is moved", moved, 20)
+
+
+def value_at(bootstrap: str, topic: str, offset: int) -> bytes | None:
+    partition = TopicPartition(topic, 0)
+    with cluster(bootstrap) as here:
+        return next(r.value for r in here.read({partition: Range(offset, offset + 1)}))
+
+
+def same_record(engine: Engine, group: str) -> bool:
+    """Do both sides resume `group` at the same record?"""
+    topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
+    here, there = position(engine.left, group, topic), position(engine.right, group, mirror)
+    if here is None or there is None:
+        return False
+    return value_at(engine.left, topic, here) == value_at(engine.right, mirror, there)

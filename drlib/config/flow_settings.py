@@ -112,6 +112,10 @@ def _interval(values: Values, key: str, default: int) -> int:
     return seconds
 
 
+def _flag_or_unset(values: Values, key: str, default: str) -> bool | None:
+    return None if values.entry(key) is None and not values.text(key, default) else values.boolean(key, False)
+
+
 def _metrics_address(values: Values, key: str, default: str) -> str | None:
     address = values.text(key, default)
     if not address:
@@ -212,6 +216,9 @@ class FlowSettings:
     sync_group_offsets: bool = _flag("sync.group.offsets.enabled", False,
         "whether translated positions are committed on the target")
     sync_group_offsets_s: int = _every("sync.group.offsets.interval.seconds", 60, "seconds between two such commits")
+    sync_group_offsets_back: bool | None = _key("drlib.sync.group.offsets.back.enabled", "", _flag_or_unset,
+        "whether positions that groups reach on mirror topics are committed on the source; "
+        "unset: if the reverse flow is enabled and synchronizes group offsets", Scope.ANY, parsed=lambda _: None)
     topics: tuple[str, ...] = _patterns("topics", ".*", "topics to mirror: Java patterns that must match a whole name")
     topics_exclude: tuple[str, ...] = _patterns("topics.exclude", TOPICS_EXCLUDE_DEFAULT,
         "topics left out, even if `topics` matches them")

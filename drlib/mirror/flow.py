@@ -65,7 +65,8 @@ SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSetup:
-    """What a flow runs with. `keeping`: the worker's flows that keep topic names; `worker`: as named in claims."""
+    """What a flow runs with. `keeping`: the worker's flows that keep topic names; `worker`: as named in claims; `reverse`: the
+    flow back in the file, enabled or not."""
 
     settings: FlowSettings
     source: ClusterSettings
@@ -74,6 +75,7 @@ class FlowSetup:
     events: EventLog
     memory: Memory = field(default_factory=Memory)
     keeping: Sequence[FlowSettings] = ()
+    reverse: FlowSettings | None = None
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
 
     @property
@@ -307,6 +309,7 @@ class RunningFlow:
             self._groups.positions,
             lambda: self._lanes.get(0),
             lambda: 0 in self._lanes and self.membership.may_send(),
+            self._setup.reverse,
         )
 
     # -- lanes ---------------------------------------------------------------------------------------------------

@@ -137,6 +137,7 @@ class Worker:
             events=self._logs[flow.flow],
             memory=self._memory,
             keeping=[f for f in self._flows if isinstance(f.policy, IdentityReplicationPolicy)],
+            reverse=next((f for f in self._settings.flows if f.flow == flow.flow.reverse), None),
         )
         return FlowRunner(setup)
 
@@ -279,8 +280,7 @@ def pairs_with_heartbeats(settings: MirrorSettings, enabled: Sequence[FlowSettin
 
 def heartbeats_owner(pair: Flow, enabled: Sequence[Flow]) -> int:
     """The index in `enabled` of the flow whose lane 0 decides which worker writes the heartbeats of `pair`."""
-    opposite = Flow(pair.target, pair.source)
-    return enabled.index(opposite) if opposite in enabled else 0
+    return enabled.index(pair.reverse) if pair.reverse in enabled else 0
 
 
 async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:

@@ -443,6 +443,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "committed offsets of the source's groups could not be read, so how they translate is unknown",
         "See the reason, and run drlib status again.",
     ),
+    "GroupSyncBackFailed": Kind(
+        "positions that groups reached on mirror topics could not be committed on the source",
+        "Remove the cause that the error names; it is tried again at the next interval.",
+    ),
     "GroupSyncFailed": Kind(
         "committed offsets of groups could not be compared this time",
         "See the error; it is tried again at the next interval.",

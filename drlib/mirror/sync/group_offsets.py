@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from drlib.config.flow_settings import FlowSettings
@@ -52,6 +52,110 @@ class _Untranslated:
 _ByGroup = Mapping[str, Mapping[TopicPartition, _Untranslated]]  # group -> target partition
 
 
+class GroupCommits:
+    """Commits translated offsets on one cluster; what is not written is an event of its group, named by `entity`.
+
+    `may_lower`: may a position that was written here follow one of the other cluster that went back? `may_write`: may this
+    worker write now? `findings`: the events that are reported.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        events: EventLog,
+        may_write: Callable[[], bool],
+        *,
+        may_lower: bool = True,
+        findings: Sequence[str] = FINDINGS,
+        entity: Callable[[str], str] = str,
+    ) -> None:
+        self._cluster = cluster
+        self._events = events
+        self._may_write = may_write
+        self._may_lower = may_lower
+        self._findings = findings
+        self._entity = entity
+        self._memory: dict[str, GroupMemory] = {}
+        self._groups_with_events: set[str] = set()
+
+    def reset(self) -> None:
+        self._memory.clear()
+
+    def retain(self, groups: Collection[str]) -> None:
+        """Forget all other groups, and resolve their events."""
+        for group in self._groups_with_events - set(groups):
+            self._resolve_all(group)
+        self._memory = {group: memory for group, memory in self._memory.items() if group in groups}
+
+    def sync(
+        self,
+        cluster: Cluster,
+        group: str,
+        state: GroupState | DrlibError,
+        wanted: Mapping[TopicPartition, TranslatedPosition],
+        committed: Mapping[TopicPartition, CommittedOffset] | DrlibError,
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        """Decide on one group and write its offsets. Blocks."""
+        if isinstance(state, DrlibError) or isinstance(committed, DrlibError):
+            self.report_refusal(group, state if isinstance(state, DrlibError) else committed)
+            return
+        before = self._memory.get(group)
+        decision = decide(state, wanted, _offsets(committed), ends, before, may_lower=self._may_lower)
+        if decision.writes:
+            newest = cluster.committed([group])[group]  # just before writing: a consumer may have committed meanwhile
+            if isinstance(newest, DrlibError):
+                self.report_refusal(group, newest)
+                return
+            decision = decide(state, wanted, _offsets(newest), ends, before, may_lower=self._may_lower)
+        if decision.writes and not self._may_write():
+            return
+        if decision.writes:
+            try:
+                cluster.commit(
+                    group, {tp: CommittedOffset(write.offset, write.metadata) for tp, write in decision.writes.items()}
+                )
+            except DrlibError as error:
+                self._remember(group, decision.unwritten)
+                self.report_refusal(group, error)
+                return
+        self._remember(group, decision.memory)
+        self._report(group, decision)
+
+    def _remember(self, group: str, memory: GroupMemory | None) -> None:
+        if memory is None:
+            self._memory.pop(group, None)
+        else:
+            self._memory[group] = memory
+
+    def _report(self, group: str, decision: GroupDecision) -> None:
+        details = {finding.name: finding.detail for finding in decision.findings}
+        for name in self._findings:
+            if name in details:
+                self._groups_with_events.add(group)
+                self._events.open(name, self._entity(group), details[name])
+            else:
+                self._events.resolve(name, self._entity(group))
+        self._events.resolve(REFUSED, self._entity(group))
+
+    def report_refusal(self, group: str, error: object) -> None:
+        """Open the event of a group that may not be read or written."""
+        self._groups_with_events.add(group)
+        code = getattr(error, "code", "")
+        if code == "GROUP_AUTHORIZATION_FAILED":
+            detail = str(not_authorized(Right("group", group, ("READ",)), self._cluster))
+        elif code == "TOPIC_AUTHORIZATION_FAILED":
+            detail = f"{error} Committing needs READ on the topics, too."
+        else:
+            detail = str(error)
+        self._events.open(REFUSED, self._entity(group), detail)
+
+    def _resolve_all(self, group: str) -> None:
+        for name in (*self._findings, REFUSED):
+            self._events.resolve(name, self._entity(group))
+        self._groups_with_events.discard(group)
+
+
 class GroupSync:
     """A `tasks.SyncTask`; `source` returns what is known now, `may_write` whether this worker may write now."""
 
@@ -69,14 +173,11 @@ class GroupSync:
         self._settings = settings
         self._target = target
         self._journal = journal
-        self._events = events
         self._source = source
-        self._may_write = may_write
-        self._memory: dict[str, GroupMemory] = {}
-        self._groups_with_events: set[str] = set()
+        self._commits = GroupCommits(target, events, may_write)
 
     def reset(self) -> None:
-        self._memory.clear()
+        self._commits.reset()
         self._journal.forget()
 
     async def run_once(self) -> None:
@@ -109,10 +210,8 @@ class GroupSync:
             committed = target.committed(by_group)
             for group, positions in by_group.items():
                 wanted = {p: self._translate(p, item, topic_ids, starts) for p, item in positions.items()}
-                self._sync_group(target, group, states[group], wanted, committed[group], ends)
-        for group in self._groups_with_events - set(by_group):
-            self._resolve_all(group)
-        self._memory = {group: memory for group, memory in self._memory.items() if group in by_group}
+                self._commits.sync(target, group, states[group], wanted, committed[group], ends)
+        self._commits.retain(by_group)
 
     def _translate(
         self,
@@ -127,72 +226,6 @@ class GroupSync:
         if offsets is not None and same_topic:  # the map of a re-created mirror topic does not apply to the new one
             translation = offsets.forward(item.position.offset, target_log_start=log_starts.get(target, 0))
         return TranslatedPosition(item.position.offset, translation, item.position.metadata)
-
-    def _sync_group(
-        self,
-        target: Cluster,
-        group: str,
-        state: GroupState | DrlibError,
-        wanted: Mapping[TopicPartition, TranslatedPosition],
-        committed: Mapping[TopicPartition, CommittedOffset] | DrlibError,
-        ends: Mapping[TopicPartition, int],
-    ) -> None:
-        if isinstance(state, DrlibError) or isinstance(committed, DrlibError):
-            self._report_refusal(group, state if isinstance(state, DrlibError) else committed)
-            return
-        before = self._memory.get(group)
-        decision = decide(state, wanted, _offsets(committed), ends, before)
-        if decision.writes:
-            newest = target.committed([group])[group]  # just before writing: a consumer may have committed meanwhile
-            if isinstance(newest, DrlibError):
-                self._report_refusal(group, newest)
-                return
-            decision = decide(state, wanted, _offsets(newest), ends, before)
-        if decision.writes and not self._may_write():
-            return
-        if decision.writes:
-            try:
-                target.commit(
-                    group, {tp: CommittedOffset(write.offset, write.metadata) for tp, write in decision.writes.items()}
-                )
-            except DrlibError as error:
-                self._remember(group, decision.unwritten)
-                self._report_refusal(group, error)
-                return
-        self._remember(group, decision.memory)
-        self._report(group, decision)
-
-    def _remember(self, group: str, memory: GroupMemory | None) -> None:
-        if memory is None:
-            self._memory.pop(group, None)
-        else:
-            self._memory[group] = memory
-
-    def _report(self, group: str, decision: GroupDecision) -> None:
-        details = {finding.name: finding.detail for finding in decision.findings}
-        for name in FINDINGS:
-            if name in details:
-                self._groups_with_events.add(group)
-                self._events.open(name, group, details[name])
-            else:
-                self._events.resolve(name, group)
-        self._events.resolve(REFUSED, group)
-
-    def _report_refusal(self, group: str, error: object) -> None:
-        self._groups_with_events.add(group)
-        code = getattr(error, "code", "")
-        if code == "GROUP_AUTHORIZATION_FAILED":
-            detail = str(not_authorized(Right("group", group, ("READ",)), self._target))
-        elif code == "TOPIC_AUTHORIZATION_FAILED":
-            detail = f"{error} Committing needs READ on the mirror topics, too."
-        else:
-            detail = str(error)
-        self._events.open(REFUSED, group, detail)
-
-    def _resolve_all(self, group: str) -> None:
-        for name in (*FINDINGS, REFUSED):
-            self._events.resolve(name, group)
-        self._groups_with_events.discard(group)
 
 
 def _offsets(committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:

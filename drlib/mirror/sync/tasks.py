@@ -26,6 +26,7 @@ from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.acls import AclSync
 from drlib.mirror.sync.configs import ConfigSync
 from drlib.mirror.sync.group_offsets import GroupSync, SourceState
+from drlib.mirror.sync.group_offsets_back import GroupSyncBack, interval_s
 from drlib.mirror.sync.source_groups import Position
 from drlib.model import TopicPartition
 
@@ -59,6 +60,7 @@ class SyncTasks:
     positions: Callable[[], Mapping[tuple[str, TopicPartition], Position]]
     ownership: Callable[[], object | None]
     may_write: Callable[[], bool]
+    reverse: FlowSettings | None = None  # the flow back, where the file has one
 
     def services(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
         """What repeats each task that the file enables, by name."""
@@ -86,6 +88,20 @@ class SyncTasks:
                 self.may_write,
             )
             services["group offsets"] = partial(self._repeat, groups, settings.sync_group_offsets_s, events)
+
+        if (back_s := interval_s(settings, self.reverse)) is not None:
+            events = self.events.reporter(GroupSyncBack.name)
+            back = GroupSyncBack(
+                settings,
+                self.reverse,
+                source_settings,
+                target_settings,
+                JournalFollower(target, settings.policy.journal_topic(settings.flow.source), settings.lanes),
+                events,
+                self.topic_ids,
+                self.may_write,
+            )
+            services["group offsets back"] = partial(self._repeat, back, back_s, events)
         return services
 
     async def _repeat(self, task: SyncTask, interval_s: float, events: EventLog) -> None:

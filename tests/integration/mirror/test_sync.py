@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deadline import never
 from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for
-from testbed_sync import alter, cluster, events, move, position, wait_event
+from testbed_sync import alter, cluster, events, move, position, same_record, wait_event
 
 from drlib.kafka.admin import CommittedOffset, GroupNotEmpty, Range
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, GroupState
@@ -178,21 +178,6 @@ def consume(bootstrap: str, topic: str, group: str, count: int, protocol: str = 
     wait_for(f"{group} has read", enough)
     consumer.commit(message=last, asynchronous=False)
     return consumer
-
-
-def value_at(bootstrap: str, topic: str, offset: int) -> bytes | None:
-    partition = TopicPartition(topic, 0)
-    with cluster(bootstrap) as here:
-        return next(r.value for r in here.read({partition: Range(offset, offset + 1)}))
-
-
-def same_record(engine: Engine, group: str) -> bool:
-    """Do both sides resume `group` at the same record?"""
-    topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
-    here, there = position(engine.left, group, topic), position(engine.right, group, mirror)
-    if here is None or there is None:
-        return False
-    return value_at(engine.left, topic, here) == value_at(engine.right, mirror, there)
 
 
 def wait_same(engine: Engine, group: str) -> None:

@@ -133,8 +133,13 @@ def decide(
     committed: Mapping[TopicPartition, int],
     log_ends: Mapping[TopicPartition, int],
     memory: GroupMemory | None,
+    *,
+    may_lower: bool = True,
 ) -> GroupDecision:
-    """Decide on one group. Keys are partitions of the target; `committed` has all positions of the group there."""
+    """Decide on one group. Keys are partitions of the target; `committed` has all positions of the group there.
+
+    `may_lower`: False where a position never goes back, also one that was written here.
+    """
     if state in (GroupState.ACTIVE, GroupState.UNKNOWN):
         why = "it has members on the target" if state is GroupState.ACTIVE else "its state on the target is unknown"
         return _write_nothing(None, why)
@@ -157,7 +162,7 @@ def decide(
     if memory.unchanged_runs is not None and memory.unchanged_runs + 1 < UNCHANGED_RUNS:
         live = GroupMemory(dict(committed), unchanged_runs=memory.unchanged_runs + 1, moved=memory.moved)
         return _write_nothing(live, f"{memory.moved} a short while ago")
-    return _write(wanted, committed, log_ends, memory)
+    return _write(wanted, committed, log_ends, memory, may_lower=may_lower)
 
 
 def _confirm_doubted(memory: GroupMemory, committed: Mapping[TopicPartition, int]) -> GroupMemory:
@@ -180,13 +185,16 @@ def _write(
     committed: Mapping[TopicPartition, int],
     log_ends: Mapping[TopicPartition, int],
     memory: GroupMemory,
+    *,
+    may_lower: bool,
 ) -> GroupDecision:
     writes: dict[TopicPartition, Write] = {}
     unchanged = {tp: w for tp, w in memory.written.items() if committed.get(tp) == w.target}
     after = dict(unchanged)
     details: dict[SyncDecision, list[str]] = {}
     for tp, item in sorted(wanted.items()):
-        decision = decide_position(item, committed.get(tp), log_ends.get(tp), memory.written.get(tp))
+        written = memory.written.get(tp) if may_lower else None
+        decision = decide_position(item, committed.get(tp), log_ends.get(tp), written)
         offset = item.translation.offset
         if decision in WRITES and offset is not None:
             writes[tp] = Write(offset, item.metadata, item.source)
@@ -222,9 +230,9 @@ def _detail(
             ahead = committed - offset
             return f"{tp}: committed offset {committed} is {ahead} ahead of {offset}, the source's offset {item.source}"
         case SyncDecision.PAST_END:
-            return f"{tp}: the log ends at {log_end}, before {offset}, the source's offset {item.source}"
+            return f"{tp}: the log ends at {log_end}, before {offset}, which is {item.source} on the other cluster"
         case SyncDecision.NOT_TRANSLATED:
-            return f"{tp}: the source's offset {item.source} has no certain translation"
+            return f"{tp}: the offset {item.source} of the other cluster has no certain translation"
         case SyncDecision.LOWER:
             return f"{tp}: set back from {committed} to {offset}, as the source went back to {item.source}"
         case _:
