@@ -25,6 +25,7 @@ CLIENT_SCOPES: Final = (Scope.CONSUMER, Scope.PRODUCER)
 FLOW_KEYS: Final = frozenset(key.name for key in KEYS if key.scope not in CLIENT_SCOPES)
 # MirrorMaker 2 reads these under a flow only: its own definition lacks them, so it drops them at the top of the file.
 UNDER_A_FLOW_ONLY: Final = frozenset(key.name for key in KEYS if key.scope is Scope.FLOW)
+CONNECT_KEYS: Final = frozenset(key.name for key in KEYS if key.scope is Scope.CONNECT)
 CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "drlib.cluster.id"}) | HONOURED
 # Keys of the Java clients that drlib supports, by client.
 CLIENT_KEYS: Final = {scope: frozenset(key.name for key in KEYS if key.scope is scope) for scope in CLIENT_SCOPES}
@@ -250,6 +251,12 @@ def why_not_used(key: str, place: Place | None = None) -> str | None:
 
 
 def _misplaced_flow_key(key: str, place: Place | None) -> str | None:
+    if key in CONNECT_KEYS:
+        return (
+            "like MirrorMaker 2, drlib reads it at the top of the file or under the target"
+            if place is Place.FLOW
+            else None
+        )
     if place in (Place.FLOW, None):
         return None
     if key == "enabled":

@@ -1,6 +1,7 @@
-"""`drlib config explain`: every effective value, where it comes from and what it means."""
+"""`drlib config`: explain every effective value of a file, or make a file of Connect's or Strimzi's form."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,12 @@ from drlib.config.explain import Explanation, explain
 from drlib.formats import one_line
 from drlib.ui.terminal.plain_console import plain_console
 
-config_app = typer.Typer(help="Explain configuration files.", no_args_is_help=True)
+config_app = typer.Typer(help="Explain and convert configuration files.", no_args_is_help=True)
 
 
 @config_app.callback()
 def config() -> None:
-    """Explain configuration files."""
+    """Explain and convert configuration files."""
 
 
 @config_app.command("explain")
@@ -45,6 +46,28 @@ def explain_command(
         console.print(f"Not enabled: {', '.join(hidden)}; --json has their values too.")
     if explanation.notices:
         console.print(_notices(explanation))
+
+
+@config_app.command("import")
+def import_command(
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="MirrorMaker 2's connectors as JSON for Kafka Connect, or a KafkaMirrorMaker2 of Strimzi.",
+            metavar="FILE...",
+        ),
+    ],
+) -> None:
+    """Print a connect-mirror-maker.properties file that mirrors the same; what has no counterpart is named on standard error.
+
+    Secrets are never printed: references stay as they are, other values become ${env:NAME}.
+    """
+    from drlib.config.imports import import_files
+
+    file = import_files(files)
+    print(file.text(), end="")
+    for line in file.left_out:
+        print(f"drlib: not converted: {one_line(line)}", file=sys.stderr)
 
 
 def _table(explanation: Explanation, scope: str, note: str) -> Table:

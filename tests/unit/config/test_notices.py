@@ -23,6 +23,10 @@ def check(text: str) -> tuple[Notice, ...]:
     return check_keys(parse(HEAD + text, FILE), ("LEFT", "RIGHT"))
 
 
+def test_check_keys_a_workers_topic_counts_at_the_top_and_under_the_target() -> None:
+    assert check("offset.storage.topic = a\nRIGHT.config.storage.topic = b\n") == ()
+
+
 def test_check_keys_reports_keys_without_effect_with_line_and_reason() -> None:
     expected = {
         "tasks.max": "drlib.lanes",
@@ -48,6 +52,7 @@ def test_check_keys_reports_keys_without_effect_with_line_and_reason() -> None:
         "enabled": "its own key",
         "topic.creation.enable": "no Connect worker",
         "LEFT.ssl.cipher.suites": "no such setting",
+        "LEFT->RIGHT.offset.storage.topic": "under the target",
         "topics.blacklist": "topics.exclude",
         "some.plugin.setting": "unknown key: neither Kafka nor drlib has it",
         "LEFT->RIGHT.bootstrap.servers": "under its alias",
