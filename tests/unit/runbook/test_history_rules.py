@@ -20,6 +20,7 @@ def outcome(day: int, verdict: str = "pass", rto: float | None = 10.0, runbook: 
         ([10, 10, 8], Trend(Direction.BETTER, -0.2)),
         ([10, 10, 10.5], Trend(Direction.STEADY, 0.05)),
         ([10, 90, 10, 10], Trend(Direction.STEADY, 0.0)),
+        ([90, 10, 10, 10], Trend(Direction.STEADY, 0.0)),
         ([10, 10, 11], Trend(Direction.WORSE, 0.1)),
         ([10, None, 10, 12], Trend(Direction.WORSE, 0.2)),
         ([10, 12], Trend(Direction.UNKNOWN)),

@@ -159,3 +159,6 @@ def test_matches_slow_pattern_is_quoted_whole_up_to_80_letters(monkeypatch: pyte
     with pytest.raises(UsageError) as refused:
         matches((pattern,), "a" * 249)
     assert f"`{pattern}`" in refused.value.what
+    with pytest.raises(UsageError) as refused:
+        matches((pattern + "d",), "a" * 249)
+    assert f"`{pattern}...`" in refused.value.what

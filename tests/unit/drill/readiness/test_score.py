@@ -84,6 +84,16 @@ def test_as_of_later_never_raises_score_nor_opens_gate(found: list[Finding], lat
     assert now.ready(minimum) or not then.ready(minimum)
 
 
+def test_ready_by_default_with_two_heavy_checks_unknown_and_no_more() -> None:
+    heavy = [check.id for check in CHECKS if check.weight == 10]
+    for unknown, ready in ((heavy[:2], True), ([*heavy[:2], "heartbeat"], False)):
+        found = tuple(
+            Finding(check.id, "", Severity.UNKNOWN if check.id in unknown else Severity.OK, "seen", "", NOW + 1)
+            for check in CHECKS
+        )
+        assert Readiness(FLOW, NOW, found).ready(MINIMUM) is ready
+
+
 def test_severity_of_a_check_is_its_worst_finding() -> None:
     found = [Finding("lag", "", severity, "seen", "do", NOW + 1) for severity in Severity]
     for number, worst in enumerate(WORST_FIRST):

@@ -86,7 +86,7 @@ def test_restart_pause_s_grows_to_a_limit() -> None:
     [
         ("", "it gave no reason"),
         ("\n \tat org.apache.X\n", "it gave no reason"),
-        ("first\nlast. \n\tat org.apache.X\n\n", "last"),
+        ("first\nsecond\nlast. \n\tat org.apache.X\n\n", "last"),
         ("java.io.IOException: one\nCaused by: java.lang.OutOfMemoryError: two. \n\tat y\nlast", "two"),
         ("java.io.IOException: one\nCaused by: a.BError: two\nCaused by: c.DException: three", "three"),
     ],

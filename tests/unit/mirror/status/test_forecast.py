@@ -144,6 +144,8 @@ def test_warn_catching_up_before_retention_is_empty() -> None:
         (3 * DAY, 5 * DAY, moving(3 * DAY, 0.0), False),  # as fast as time passes
         (3 * DAY, 5 * DAY, [Sample(0, 0, 100, 3 * DAY)], False),  # one sample shows no speed
         (0.5, 0.9, moving(0.5, 1.0), True),
+        (3 * DAY, 2 * DAY, moving(3 * DAY, 2.0), True),  # half of it for each second that passes
+        (3 * DAY, 5 * DAY, moving(3 * DAY, 0.5), False),
     ],
 )
 def test_warn_compares_the_time_to_catch_up_with_the_time_left(
@@ -194,6 +196,22 @@ def test_outlook_has_every_value() -> None:
     assert "catching up takes 3.2 min" in found.warning
 
 
+def test_outlook_by_size_needs_a_rate() -> None:
+    """9,500 bytes are behind, 50 are written each second: 10 s until 10,000."""
+    samples = [Sample(0, 0, 1000), Sample(10, 100, 1050)]
+    for taken, left_s in ((samples, 10.0), (samples[1:], None)):
+        found = outlook(
+            taken, now_ms=NOW, oldest_ms=None, record_bytes=10.0, retention=Retention(bytes=10_000), warning_s=HOUR
+        )
+        assert (found.lag_bytes, found.left_s) == (9500, left_s)
+    assert (
+        outlook(
+            samples, now_ms=NOW, oldest_ms=None, record_bytes=None, retention=Retention(bytes=10_000), warning_s=HOUR
+        ).left_s
+        is None
+    )
+
+
 def test_outlook_without_lag_is_zero() -> None:
     found = outlook(
         [Sample(0, 5, 5)], now_ms=NOW, oldest_ms=None, record_bytes=None, retention=Retention(ms=1), warning_s=HOUR
@@ -225,7 +243,7 @@ def test_outlook_unknown_values_are_none() -> None:
 
 def test_outlook_lag_without_progress_is_stuck_after_stuck_s() -> None:
     def found(seconds: float, end: int = 12) -> Outlook:
-        samples = [Sample(0, 7, min(9, end)), Sample(seconds, 7, end)]
+        samples = [Sample(100, 7, min(9, end)), Sample(100 + seconds, 7, end)]
         return outlook(samples, now_ms=NOW, oldest_ms=NOW, record_bytes=1, retention=Retention(), warning_s=HOUR)
 
     assert not found(4).stuck
