@@ -13,8 +13,8 @@ Not for: the form of a line (`lines`); which events and states are lines (`worke
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
-import os
 import queue
 import sys
 import threading
@@ -89,11 +89,11 @@ def worker_log(log_format: LogFormat, level: LogLevel, stream: TextIO | None = N
 
 @contextlib.contextmanager
 def _installed(handler: LineHandler, level: Level) -> Iterator[None]:
-    root = logging.getLogger()
-    before = (root.handlers[:], root.level, _LIBRDKAFKA.propagate, threading.excepthook, sys.unraisablehook)
+    root, own = logging.getLogger(), logging.getLogger("drlib")
+    before = (root.handlers[:], root.level, own.level, _LIBRDKAFKA.propagate, threading.excepthook, sys.unraisablehook)
     root.handlers[:] = [handler]
     root.setLevel(max(level, Level.INFO) if level is Level.DEBUG else max(level, Level.WARNING))  # libraries
-    logging.getLogger("drlib").setLevel(level)
+    own.setLevel(level)
     _LIBRDKAFKA.propagate = level is Level.DEBUG
     logging.captureWarnings(True)
     threading.excepthook = lambda args: _unexpected(f"thread {getattr(args.thread, 'name', '?')}", args.exc_value)
@@ -102,7 +102,11 @@ def _installed(handler: LineHandler, level: Level) -> Iterator[None]:
         yield
     finally:
         logging.captureWarnings(False)
-        root.handlers[:], root.level, _LIBRDKAFKA.propagate, threading.excepthook, sys.unraisablehook = before
+        root.handlers[:], root_level, own_level, _LIBRDKAFKA.propagate, threading.excepthook, sys.unraisablehook = (
+            before
+        )
+        root.setLevel(root_level)
+        own.setLevel(own_level)
         handler.close()
 
 
@@ -116,8 +120,8 @@ class LineHandler(logging.Handler):
 
     def __init__(self, stream: TextIO, log_format: LogFormat) -> None:
         super().__init__()
-        self._stream = stream
         self._write = _writer(stream, log_format)
+        self._given_up = False
         self._waiting: queue.Queue[LogLine | None] = queue.Queue(MOST_WAITING)
         self._dropped = 0
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
@@ -132,8 +136,10 @@ class LineHandler(logging.Handler):
             self._dropped += 1
 
     def close(self) -> None:
-        with contextlib.suppress(queue.Full):
+        try:
             self._waiting.put(None, timeout=CLOSE_S)
+        except queue.Full:
+            self._given_up = True
         self._thread.join(CLOSE_S)
         super().close()
 
@@ -145,11 +151,10 @@ class LineHandler(logging.Handler):
                     what = f"{dropped} lines were not written, because what reads them is too slow"
                     self._write(LogLine(clock.now_ms(), Level.WARNING, "LogDropped", count=dropped, detail=what))
                 self._write(line)
-            except BrokenPipeError:  # the reader is gone: mirroring continues without a log
-                with open(os.devnull, "wb") as nowhere:
-                    os.dup2(nowhere.fileno(), self._stream.fileno())
-            except (OSError, ValueError):  # a full disk, a closed stream: the next line may be written again
+            except (OSError, ValueError):  # the reader is gone, a full disk: the next line may be written again
                 pass
+            if self._given_up:
+                return
 
 
 def line_of(record: logging.LogRecord) -> LogLine:
@@ -162,13 +167,22 @@ def line_of(record: logging.LogRecord) -> LogLine:
 
 
 def _writer(stream: TextIO, log_format: LogFormat) -> Callable[[LogLine], None]:
-    if log_format is LogFormat.TEXT and stream.isatty():
-        console = plain_console(stderr=stream is sys.stderr, file=None if stream is sys.stderr else stream)
+    out = _unbuffered(stream)
+    if log_format is LogFormat.TEXT and out.isatty():
+        console = plain_console(file=out)
         return lambda line: console.print(*styled(line), sep="\n")
     form = as_json if log_format is LogFormat.JSON else as_text
 
     def write(line: LogLine) -> None:
-        stream.write(f"{form(line)}\n")
-        stream.flush()
+        out.write(f"{form(line)}\n")
 
     return write
+
+
+def _unbuffered(stream: TextIO) -> TextIO:
+    """The same file without a buffer, whose lock a thread that cannot write would keep until the interpreter ends."""
+    try:
+        raw = io.FileIO(stream.fileno(), "wb", closefd=False)
+    except OSError:  # it is in memory
+        return stream
+    return io.TextIOWrapper(raw, encoding=stream.encoding, errors="backslashreplace", write_through=True)

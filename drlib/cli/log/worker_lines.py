@@ -45,7 +45,7 @@ class StatePrinter:
         self._open: dict[_Cause, _Written] = {}
         self._brief: set[tuple[str, str, int]] = set()
         self._last = ""
-        self._omitted = 0
+        self._omitted = 0  # as last written
 
     def __call__(self, state: WorkerStatus) -> None:
         ending = state.state in ("stopped", "failed")
@@ -84,10 +84,11 @@ class StatePrinter:
             if not event.settled and key not in self._brief:
                 yield self._event_line(state, event, "brief", event.count)
         self._brief = {(e.name, e.entity, e.opened_ms) for e in resolved if not e.settled}
-        if state.events_omitted >= GROWN * max(1, self._omitted):
+        if state.events_omitted and (not self._omitted or state.events_omitted >= GROWN * self._omitted):
+            self._omitted = state.events_omitted
             what = f"{state.events_omitted} more events are open and not listed"
             yield LogLine(state.at_ms, Level.WARNING, "EventsOmitted", worker=self._worker, detail=what)
-        self._omitted = state.events_omitted
+        self._omitted = min(self._omitted, state.events_omitted)
 
     def _event_line(self, state: WorkerStatus, event: Event, status: str, count: int) -> LogLine:
         """`count`: of all entities that were concerned."""

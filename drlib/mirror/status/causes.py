@@ -30,23 +30,17 @@ def cause_of(event: Event) -> tuple[str, str, str]:
 
 def group_by_cause(events: Iterable[Event]) -> tuple[Event, ...]:
     """One event for all that have the same cause and were open at the same time; in the order in which they opened."""
-    groups: dict[tuple[str, str, str], list[list[Event]]] = {}
-    order: list[list[Event]] = []
+    groups: list[list[Event]] = []
+    newest: dict[tuple[object, ...], tuple[list[Event], int]] = {}  # the last group of each cause, and when it ended
     for event in sorted(events, key=lambda e: e.opened_ms):
-        of_cause = groups.setdefault(cause_of(event), [])
-        group = next((g for g in of_cause if _together(g, event)), None)
-        if group is None:
-            of_cause.append(group := [])
-            order.append(group)
+        ended_ms = event.resolved_ms
+        key = (*cause_of(event), ended_ms is None, ended_ms is None or event.settled)
+        group, until_ms = newest.get(key, ([], -1))
+        if not group or (ended_ms is not None and event.opened_ms > until_ms):
+            groups.append(group := [])
         group.append(event)
-    return tuple(_merged(group) for group in order)
-
-
-def _together(group: Sequence[Event], event: Event) -> bool:
-    first = group[0]
-    if first.resolved_ms is None or event.resolved_ms is None:
-        return first.resolved_ms is event.resolved_ms
-    return first.settled == event.settled and event.opened_ms <= max(e.resolved_ms or 0 for e in group)
+        newest[key] = group, max(until_ms, ended_ms or 0)
+    return tuple(map(_merged, groups))
 
 
 def _merged(group: Sequence[Event]) -> Event:

@@ -8,6 +8,8 @@ import json
 import logging
 import os
 import pty
+import subprocess
+import sys
 import threading
 import warnings
 from pathlib import Path
@@ -170,6 +172,9 @@ def test_reader_that_does_not_read_holds_up_nothing_and_is_counted(monkeypatch: 
             assert not deadline.passed
             found += os.read(reader, 65536)
     os.close(reader)
+    deadline = Deadline(30)
+    while any(thread.name == "log" for thread in threading.enumerate()):
+        assert not deadline.passed
     stream.close()
     assert b"lines were not written" in found
 
@@ -182,3 +187,20 @@ def test_reader_that_is_gone_ends_nothing(tmp_path: Path) -> None:
         write_line(LINE)
         write_line(LINE)
     stream.close()  # flushes what could not be written
+
+
+def test_process_whose_output_is_not_read_ends_in_order() -> None:
+    """A thread that is held up in a write must not make the interpreter abort at its end."""
+    program = (
+        "from drlib.cli.log import setup\n"
+        "from drlib.cli.log.lines import LogLine\n"
+        "from drlib.mirror.status.event_kinds import Level\n"
+        "setup.CLOSE_S = 0.2\n"
+        "with setup.worker_log(setup.LogFormat.TEXT, setup.LogLevel.INFO):\n"
+        "    for _ in range(5000):\n"
+        "        setup.write_line(LogLine(0, Level.INFO, 'Parked', detail='x' * 200))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE) as process:
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert b"Fatal" not in process.stderr.read()

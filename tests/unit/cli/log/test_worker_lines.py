@@ -160,6 +160,16 @@ def test_more_causes_than_are_listed_are_neither_silent_nor_resolved() -> None:
     assert log.look() == ["Parked open 1"]
 
 
+def test_few_causes_that_are_not_listed_are_stated_once() -> None:
+    log = Log()
+    for number in range(103):
+        log.events.open("GroupLive", f"group {number}", "why " + "x" * number)
+    log.at += 1
+    assert log.look()[-1] == "EventsOmitted"
+    assert "3 more events" in log.lines[-1].detail
+    assert log.look() == []
+
+
 def test_state_is_written_when_it_changes_and_not_when_it_fails() -> None:
     lines: list[LogLine] = []
     printer = StatePrinter("worker 2", write=lines.append)
