@@ -18,6 +18,7 @@ from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
 from drlib.cli.mirror.config import config_app
 from drlib.cli.mirror.copy import Memory, copy
 from drlib.cli.mirror.doctor import doctor
+from drlib.cli.mirror.remirror import remirror
 from drlib.cli.mirror.service import service_app
 from drlib.cli.mirror.size import size
 from drlib.cli.mirror.translate import translate
@@ -46,6 +47,7 @@ app.command("notebook")(notebook)
 app.command("runs")(runs)
 app.add_typer(schedule_app, name="schedule")
 app.command("plan")(plan)
+app.command("remirror")(remirror)
 app.command("run")(run)
 app.command("abort")(abort)
 app.command("size")(size)

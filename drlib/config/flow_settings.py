@@ -278,8 +278,10 @@ class FlowSettings:
         "warn when an open transaction holds records back for more than this many seconds", Scope.ANY)
     source_loss_policy: str = _key("drlib.source.loss.policy", "continue", _one_of("continue", "park", "fail"),
         "when records expired before they were mirrored: continue after them, park the partition, or fail", Scope.ANY)
+    target_loss_policy: str = _key("drlib.target.loss.policy", "park", _one_of("park", "remirror"),
+        "when a mirror topic was deleted: park its partitions until drlib remirror, or mirror it again by itself", Scope.ANY)
     remirror_topics: tuple[str, ...] = _patterns("drlib.remirror.topics", "",
-        "source topics whose mirror topic is filled again from their start after it was deleted", Scope.ANY)
+        "source topics for which drlib.target.loss.policy is remirror, whatever it is for the others", Scope.ANY)
     # fmt: on
 
     def mirrors_topic(self, topic: str) -> bool:
@@ -293,8 +295,8 @@ class FlowSettings:
         return self.start_timestamp or self.auto_offset_reset
 
     def remirrors_topic(self, topic: str) -> bool:
-        """Whether a deleted or re-created mirror topic may be filled again from the start of this source topic."""
-        return Selection(self.remirror_topics).chosen(topic)
+        """Whether a mirror topic that was deleted is filled again from the start of this source topic, without a request."""
+        return self.target_loss_policy == "remirror" or Selection(self.remirror_topics).chosen(topic)
 
     def mirrors_group(self, group: str) -> bool:
         return Selection(self.groups, self.groups_exclude).chosen(group)

@@ -60,8 +60,11 @@ class Discovery:
             return None
         return next(iter(self._mirrors.refused.values()), None)
 
-    async def refresh(self) -> bool:
-        """Look for topics and partitions and create missing mirror topics; True when a lane's share changed."""
+    async def refresh(self, *, only_known: bool = False) -> bool:
+        """Look for topics and partitions and create missing mirror topics; True when a lane's share changed.
+
+        `only_known`: no topics but those that are mirrored already.
+        """
         policy, flow = self._settings.policy, self._settings.flow
         source, target = await asyncio.gather(self._source.metadata(None), self._target.metadata(None))
         topics = {
@@ -69,8 +72,10 @@ class Discovery:
             for name, topic in source.topics.items()
             if topic.error_code == 0 and self._settings.mirrors_topic(name) and not self._is_in_cycle(name)
         }
-        self._report_missing(source)
         known = {topic.source for share in self._shares.values() for topic in share}
+        if only_known:
+            topics = {name: topic for name, topic in topics.items() if name in known}
+        self._report_missing(source)
         deleted = await self._mirrors.deleted(self._source, known - topics.keys())
         self._mirrors.listed(topics)
         counts = {name: _partition_count(target, policy.remote_topic(flow.source, name)) for name in topics}

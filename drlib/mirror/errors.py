@@ -20,11 +20,11 @@ def log_traceback(error: BaseException) -> None:
         logging.getLogger("drlib.mirror").error("unexpected error", exc_info=error)
 
 
-def remirror_remedy(source: str, mirror: str) -> str:
+def remirror_remedy(source: str) -> str:
     """How to mirror a topic again from the source's start."""
     return (
-        f"To mirror it again from the start of the source: delete {mirror} on the target, name {source} in "
-        "drlib.remirror.topics, and restart the worker."
+        f"To mirror it again from the start of the source: drlib remirror FILE {source} shows what that means; with --yes it "
+        "is done, and the worker continues by itself."
     )
 
 
@@ -131,7 +131,7 @@ class MirrorTopicRecreated(DrlibError):
         super().__init__(
             f"mirror topic {topic} is not the one this lane wrote to",
             f"it had topic ID {was} and is now " + ("deleted" if now is None else f"re-created as {now}"),
-            f"Its partitions are parked, the others continue; keep consumers away from it. {remirror_remedy(source, topic)}",
+            f"Its partitions are parked, the others continue; keep consumers away from it. {remirror_remedy(source)}",
         )
 
 

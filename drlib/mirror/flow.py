@@ -59,6 +59,7 @@ from drlib.model import TopicPartition
 WORKER = "worker"  # reports the events that outlive a restart of the flow
 DRAIN_S = 10.0
 OFFSET_SYNC_COMMIT_S = 1.0
+ASKED_REFRESH_S, LONGEST_ASKED_S = 1.0, 30.0  # before topics are listed because a lane asks for it, again and again
 # Events that already explain why topics can be neither listed nor created.
 SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", "TargetSlow", "LaneFault"})
 
@@ -271,12 +272,14 @@ class RunningFlow:
 
     async def _refresh(self) -> None:
         failed_before = False
+        pause = ASKED_REFRESH_S
         while True:
-            await asyncio.sleep(self._settings.refresh_topics_s)
-            if not self._settings.refresh_topics:
+            asked = await self._wait_for_refresh(pause)
+            if not self._settings.refresh_topics and not asked:
                 continue
+            pause = min(pause * 2, LONGEST_ASKED_S) if asked else ASKED_REFRESH_S
             try:
-                if await self._discovery.refresh():
+                if await self._discovery.refresh(only_known=not self._settings.refresh_topics):
                     for number, lane in self._lanes.items():
                         if lane.topics != self._discovery.share(number):
                             lane.reassign(self._discovery.share(number))
@@ -290,6 +293,19 @@ class RunningFlow:
                 if any(e.resolved_ms is None and e.name in SAME_CAUSE for e in self._events.snapshot()):
                     continue
                 self._events.open("DiscoveryFailed", str(self._settings.flow), str(error))
+
+    async def _wait_for_refresh(self, pause: float) -> bool:
+        """Wait until topics are to be listed again; True where a lane asks for it, at the earliest after `pause` seconds."""
+        interval = self._settings.refresh_topics_s
+        first = min(pause, interval)
+        await asyncio.sleep(first)
+        try:
+            async with asyncio.timeout(interval - first):
+                await self._context.missing_mirrors.wait()
+        except TimeoutError:
+            return False
+        self._context.missing_mirrors.clear()
+        return True
 
     def _internal_topics_watch(self) -> InternalTopicsWatch:
         def rewrite() -> None:

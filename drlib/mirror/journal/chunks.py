@@ -44,3 +44,15 @@ class Folded(JournalEntry):
     partition: SourcePartition
     chunks: Number
     claims: Claims
+
+
+@entry(30, key=1)
+class RemirrorRequested(JournalEntry):
+    """An operator gave up the mirror topic with this ID: once it is gone, a new, empty one may be filled from the start.
+
+    Written by a command and not by a claim, so it counts for that ID only. The newest counts.
+    """
+
+    target_topic: str
+    void_topic_id: UUID
+    at_ms: Int64

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drlib.errors import DrlibError
-from drlib.mirror.journal.chunks import Chunk, Folded, Remirrored
+from drlib.mirror.journal.chunks import Chunk, Folded, Remirrored, RemirrorRequested
 from drlib.mirror.journal.claims_and_runs import (
     Ack,
     Claim,
@@ -52,6 +52,7 @@ __all__ = [
     "MirrorRefused",
     "Parked",
     "Placement",
+    "RemirrorRequested",
     "Remirrored",
     "Run",
     "Sealed",

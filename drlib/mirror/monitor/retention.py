@@ -1,7 +1,8 @@
 """Read the retention settings of a flow's source topics, beside the data path.
 
 Rules: read on a thread of its own, once a minute and for every new topic. A topic that may not be described is reported
-(`WatchFailed`) and does not affect the others. The last known settings stay valid.
+(`WatchFailed`) and does not affect the others; one that does not exist is not, because its lane reports that it was deleted.
+The last known settings stay valid.
 Not for: forecasts from it (`drlib.mirror.status.forecast`).
 """
 
@@ -15,11 +16,13 @@ from functools import partial
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status.forecast import Retention, retention_in
 from drlib.mirror.status.worker_status import EventLog, pause_s
 from drlib.mirror.threads import in_daemon
 
+UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PART"  # as librdkafka names it
 REFRESH_S = 60.0
 ADMIN_TIMEOUT_S = 60.0  # on a saturated link every admin request waits behind the data
 
@@ -43,7 +46,10 @@ class RetentionWatch:
             started = time.thread_time()
             topics = self._topics()
             cost = time.thread_time() - started
-            if topics and (topics - read_topics or time.monotonic() - read_at > REFRESH_S):
+            if not topics:
+                read_topics = topics
+                self._report(())  # what was reported was of topics that are not mirrored any more
+            elif topics - read_topics or time.monotonic() - read_at > REFRESH_S:
                 read_topics, read_at = topics, time.monotonic()
                 try:
                     await self._read(topics)
@@ -60,7 +66,7 @@ class RetentionWatch:
         for error in refused:
             if isinstance(error, Unreachable):
                 raise error
-        self._report(refused)
+        self._report([e for e in refused if not isinstance(e, ClusterRefused) or e.code != UNKNOWN_TOPIC])
 
     def _read_blocking(self, topics: Collection[str]) -> dict[str, Retention | DrlibError]:
         with Cluster(self._cluster, timeout_s=ADMIN_TIMEOUT_S) as cluster:

@@ -43,10 +43,7 @@ class Kind:
     about: str = ""
 
 
-_REMIRROR: Final = (
-    "To mirror the topic again from the start of the source: delete the mirror topic on the target, name the topic in "
-    "drlib.remirror.topics, and restart the worker."
-)
+_REMIRROR: Final = "To mirror the topic again from the start of the source: drlib remirror FILE TOPIC."
 
 KINDS: Final[Mapping[str, Kind]] = {
     "SourceUnreachable": Kind(

@@ -78,7 +78,7 @@ def test_mirror_that_lost_records_of_a_sealed_claim_is_parked(
     worker = engine.start()
     event = engine.wait_reported("MirrorContradiction", f"{mirror}-0")
     assert ("another batch" if markers else "are lost") in event.detail
-    assert "drlib.remirror.topics" in event.remedy
+    assert "drlib remirror FILE" in event.remedy
     engine.wait_caught_up(other, 1)
     assert engine.stop(worker) == 0, engine.log()
     assert read_all(engine.right, mirror, 1)[0] == kept

@@ -94,7 +94,7 @@ def test_takeover_mirror_of_another_topic_is_parked(engine: Engine) -> None:
     worker = engine.start()
     event = engine.wait_reported("MirrorContradiction", f"{mirror}-0")
     assert "none is among" in event.detail
-    assert "drlib.remirror.topics" in event.remedy
+    assert "drlib remirror FILE" in event.remedy
     assert engine.stop(worker) == 0, engine.log()
     assert values(engine) == as_bytes(FORMER)
 

@@ -6,6 +6,7 @@ Not for: what changes with a claim (its journal, its streams), which is passed b
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
 from drlib.config.start_rule import EARLIEST, StartRule
@@ -20,7 +21,7 @@ from drlib.mirror.status.worker_status import EventLog
 @dataclass(frozen=True, slots=True)
 class LaneContext:
     """`loss_policy`: `drlib.source.loss.policy` of the flow: continue, park or fail. `start`: where a topic without a position
-    begins."""
+    begins. `missing_mirrors`: set by a lane that waits for a mirror topic to be created again."""
 
     source: ClusterClient
     target: ClusterClient
@@ -31,3 +32,4 @@ class LaneContext:
     loss_policy: str = "continue"
     start: StartRule = EARLIEST
     clock: TargetClock = field(default_factory=TargetClock)
+    missing_mirrors: asyncio.Event = field(default_factory=asyncio.Event)

@@ -9,7 +9,8 @@ Rules:
 - A lane that was lost is claimed again only if the group still assigns it to us a whole session later.
 - A mirror topic that was deleted or re-created, whose log contradicts the journal, or that the target does not let us
   write, is parked by name and left out of the claim; the others continue, and it is checked again. What former claims wrote
-  there is counted by the claim that fences it, and by no other.
+  there is counted by the claim that fences it, and by no other. One that is gone is filled again by a new claim, where
+  `drlib.mirror.remirror` finds permission for it.
 - So is a mirror partition without a leader or with too few replicas in sync: a marker for it would hold up the whole claim.
 - What was left out, and what is new, joins the running claim when it can: marked at the claim's own epoch, counted, copied.
   What was parked in the claim is resumed. The other partitions are neither drained nor marked for it.
@@ -40,7 +41,6 @@ from drlib.mirror.engine.lane.start_position import start_positions
 from drlib.mirror.engine.lane.state import MOVES, LaneState
 from drlib.mirror.engine.lane.topics import (
     LaneTopic,
-    empty_recreated_mirrors,
     journaled_mirrors,
     mirrors_with_data,
     only_adds,
@@ -70,16 +70,18 @@ from drlib.mirror.journal.entries import (
 )
 from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.offsets.map.fold_claims import fold, valid_entries
-from drlib.mirror.offsets.map.journal_log import JournalRead, LaneJournal, Written, read_journal, read_through
+from drlib.mirror.offsets.map.journal_log import JournalRead, LaneJournal, Written, read_through
 from drlib.mirror.offsets.map.load_maps import FencedLogs, build_maps, content_agrees, recreated_in
 from drlib.mirror.preflight.checks import Grants
 from drlib.mirror.read_batches import LogEnds, locate, log_ends
+from drlib.mirror.remirror.permission import RemirrorRequests, empty_recreated_mirrors, may_fill_again
 from drlib.model import TopicPartition
 
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 10.0
 BACKOFF_RESET_S = 30.0  # a claim that lasted this long resets the back-off
 TOPICS_POLL_S = 2.0  # between two comparisons of the mirror topics' IDs
+LONGEST_LOOK_S = 30.0  # between two looks whether a mirror topic that may be filled again is empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ class _RunningClaim:
     journal: LaneJournal
     loop: ProduceLoop
     covers: set[TopicPartition]  # source partitions of the claim, also those left out
+    recreated: set[str]  # mirror topics that are left out because they are not the journaled ones
     added: asyncio.Event = field(default_factory=asyncio.Event)
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -142,8 +145,10 @@ class Lane:
     _written: Written | None = None  # what this worker knows to be in the journal
     _leaders_seen: dict[TopicPartition, int] = field(default_factory=dict)  # leader epochs of mirrors at the last claim
     _names: dict[uuid.UUID, TopicNames] | None = None  # as last read from the journal; None before the first read
+    _requests: RemirrorRequests = field(init=False)
 
     def __post_init__(self) -> None:
+        self._requests = RemirrorRequests(self.journal_partition)
         remedy = self.grants.topic if self.grants is not None else None
         self.parked = ParkedPartitions(self.context.events, self.name, remedy)
 
@@ -267,7 +272,7 @@ class Lane:
         self._move(LaneState.RUNNING)
         loop = ProduceLoop(self.context, journal, streams, self.observer, self.parked)
         covers = {TopicPartition(t.source, number) for t in topics for number in t.partitions}
-        running = self._running = _RunningClaim(taken, journal, loop, covers)
+        running = self._running = _RunningClaim(taken, journal, loop, covers, set(taken.recreated))
         beside = [
             loop.watch(asyncio.create_task(self._watch_mirror_topics(running))),
             *(
@@ -357,8 +362,13 @@ class Lane:
         target, claim_id = self.context.target, running.taken.claim
         unavailable = await self._unavailable(topics)
         available = [topic for topic in topics if not unavailable.keys() & _mirrors([topic], ())]
+        recreated = await recreated_mirrors(target, (self._names or {}).values(), topics)
+        if await self._to_fill_again(topics, recreated):
+            self._claim_again()
+            return
+        running.recreated |= recreated.keys()
         excluded: dict[str, DrlibError] = {
-            **await recreated_mirrors(target, (self._names or {}).values(), topics),
+            **recreated,
             **await self._unexplained(available, running.taken.recreated),
         }
         while partitions := _by_topic(_mirrors(topics, excluded, unavailable)):
@@ -391,10 +401,10 @@ class Lane:
         """Check the mirror topics, then claim and fence those that may be written."""
         target = self.context.target
         if self._names is None:
-            self._remember(await read_journal(target, self.journal_partition))
+            self._remember(await read_through(target, self.journal_partition, "read"))
         self.parked.retain({TopicPartition(t.source, n) for t in topics for n in t.partitions})
         recreated = await recreated_mirrors(target, (self._names or {}).values(), topics)
-        remirrored = await empty_recreated_mirrors(target, topics, recreated)
+        remirrored = await self._to_fill_again(topics, recreated)
         recreated = {name: why for name, why in recreated.items() if name not in {r.target_topic for r in remirrored}}
         unavailable = await self._unavailable(topics)
         available = [topic for topic in topics if not unavailable.keys() & _mirrors([topic], ())]
@@ -439,7 +449,7 @@ class Lane:
             claim_id = await claim(target, self.transactional_id, partitions, clock=self.context.clock)
             read = await read_through(target, self.journal_partition, "read", self._written)
             generation = self.generation
-            self._remember(read.entries)
+            self._remember(read)
             if self.generation > generation:
                 continue  # another claimant moved the lane to a new ID before our fence: the old ID is out of use
             if claim_id.epoch < self.housekeeping.rotate_at_epoch:
@@ -485,7 +495,9 @@ class Lane:
         remedy = self.parked.remedy("TargetUnauthorized", topic)
         return MirrorUnauthorized(topic, f"the target answered {error.name}", remedy)
 
-    def _remember(self, entries: Sequence[Entry]) -> None:
+    def _remember(self, journal: JournalRead) -> None:
+        entries = journal.entries
+        self._requests.take(entries, journal.next_offset)
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
         self.generation = max([self.generation, *(e.generation for e in entries if isinstance(e, Claim))])
 
@@ -574,12 +586,12 @@ class Lane:
     # -- mirror topics that were deleted or re-created -----------------------------------------------------------------
 
     async def _watch_mirror_topics(self, running: _RunningClaim) -> None:
-        """End the claim when a mirror topic is deleted, re-created or back as it was, and when it has journaled too much."""
-        recreated = running.taken.recreated
+        """End the claim when a mirror topic is deleted, re-created or may be filled again, or when it journaled too much."""
         known: Mapping[uuid.UUID, TopicNames] | None = None
         names: list[TopicNames] = []
         wanted: list[str] = []
         before: ClusterMetadata | None = None
+        look_at, pause = 0.0, TOPICS_POLL_S
         while True:
             await asyncio.sleep(TOPICS_POLL_S)
             if running.journal.permanent_entries >= self.housekeeping.claim_at and not self._reassigned:
@@ -590,17 +602,44 @@ class Lane:
                 wanted = sorted(n.target_topic for n in names)
             try:
                 metadata = await self.context.target.metadata(wanted)
-                if metadata is before:
+                if metadata is before and not running.recreated:
                     continue
-                missing = recreated_in(metadata, names)
+                before, missing = metadata, recreated_in(metadata, names)
+                recreated = {n.target_topic: missing[n.topic_id] for n in names if n.topic_id in missing}
+                if recreated.keys() != running.recreated:
+                    changed = ", ".join(sorted(recreated.keys() ^ running.recreated))
+                    running.loop.fail(LaneFault(self.name, f"mirror topic {changed} was deleted or re-created"))
+                    return
+                if recreated and running.loop.running and time.monotonic() >= look_at:
+                    waits = await self._look_at_recreated(recreated)
+                    pause = min(LONGEST_LOOK_S, pause * 2) if waits else TOPICS_POLL_S
+                    look_at = time.monotonic() + pause
             except (DrlibError, TimeoutError, OSError):
                 continue  # the target does not answer: the produce loop reports it
-            before = metadata
-            now = {n.target_topic for n in names if n.topic_id in missing}
-            if now != recreated.keys():
-                changed = ", ".join(sorted(now ^ recreated.keys()))
-                running.loop.fail(LaneFault(self.name, f"mirror topic {changed} was deleted or re-created"))
-                return
+
+    async def _look_at_recreated(self, recreated: Mapping[str, MirrorTopicRecreated]) -> bool:
+        """Claim again if one of `recreated` can be filled again; True where one may be filled and is not empty.
+
+        Those that may be filled and do not exist are asked for.
+        """
+        await self._requests.refresh(self.context.target)
+        allowed = self._allowed(self.topics, recreated)
+        if any(recreated[topic.target].now is None for topic in allowed):
+            self.context.missing_mirrors.set()
+        if await self._to_fill_again(allowed, recreated):
+            self._claim_again()
+        return any(recreated[topic.target].now is not None for topic in allowed)
+
+    async def _to_fill_again(
+        self, topics: Sequence[LaneTopic], recreated: Mapping[str, MirrorTopicRecreated]
+    ) -> list[Remirrored]:
+        """Those of `recreated` that exist again, are empty, and may be filled from the source's start."""
+        return await empty_recreated_mirrors(self.context.target, self._allowed(topics, recreated), recreated)
+
+    def _allowed(self, topics: Sequence[LaneTopic], recreated: Collection[str]) -> list[LaneTopic]:
+        names = (self._names or {}).values()
+        gone = [topic for topic in topics if topic.target in recreated]
+        return [topic for topic in gone if may_fill_again(topic, names, self._requests.void)]
 
 
 def _mirrors(

@@ -71,7 +71,7 @@ class ParkedPartitions:
         if before is None:
             self._retries = 0
         self._parked[stream.source] = ParkedPartition(stream.key, offset, event, entity, reason)
-        decide = remirror_remedy(stream.source.topic, stream.target.topic) if event == "SourceTruncated" else ""
+        decide = remirror_remedy(stream.source.topic) if event == "SourceTruncated" else ""
         remedy = f"{DECIDE} {decide}" if decide else ""
         self._events.open(event, entity, reason.rstrip("."), remedy=remedy, by=self._lane)
         self._events.resolve(event, entity, by="")  # the lane's report replaces one made before the lane began

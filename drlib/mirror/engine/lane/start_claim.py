@@ -113,7 +113,9 @@ class ClaimStart:
                     self.streams.append(self._stream(topic, key, target_id, epochs.get(key, {})))
                 else:
                     self.parked.append(self._parked(topic, key, why))
-            if not any(isinstance(self.maps.refused.get(key), NoStartPosition | StartUnknown) for key in keys):
+            # Where nothing of this incarnation was ever copied, the journal does not say so: it may still begin at its start.
+            copied = topic.topic_id in self.maps.names or not isinstance(reason, MirrorTopicRecreated)
+            if copied and not any(isinstance(self.maps.refused.get(key), NoStartPosition | StartUnknown) for key in keys):
                 # After where its partitions begin: a topic is known by name once that of all of them is journaled.
                 self.entries.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
 
@@ -231,7 +233,7 @@ class ClaimStart:
             elif isinstance(why, SourceRewound):
                 parked.park(stream, -1, "SourceTruncated", str(stream.source), str(why))
             else:
-                remedy = f"{why.remedy} {remirror_remedy(stream.source.topic, stream.target.topic)}"
+                remedy = f"{why.remedy} {remirror_remedy(stream.source.topic)}"
                 detail = f"{why.what}: {why.why}"
                 self.events.open("MirrorContradiction", str(stream.target), detail, remedy=remedy, by=self.lane)
         for stream in self.streams:

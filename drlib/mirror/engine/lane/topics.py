@@ -1,13 +1,13 @@
 """What a lane asks the clusters about its topics: whether they were re-created, whether they hold data, where they start.
 
-Rules: requests only; `lane` decides what follows. A mirror topic is identified by the topic ID in the journal; one that was
-re-created may be filled again only while it holds nothing but markers.
+Rules: requests only; `lane` decides what follows. A mirror topic is identified by the topic ID in the journal.
+Not for: whether one that was re-created may be filled again (`drlib.mirror.remirror`).
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drlib.clock import now_ms
@@ -22,9 +22,9 @@ from drlib.kafka.protocol.error_codes import (
 )
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
 from drlib.mirror.errors import MirrorTopicRecreated, MirrorUnavailable, SourceRewound
-from drlib.mirror.journal.entries import Entry, Incarnation, Remirrored, SourcePartition, SourceTruncated, TopicNames
+from drlib.mirror.journal.entries import Entry, Incarnation, SourcePartition, SourceTruncated, TopicNames
 from drlib.mirror.offsets.map.load_maps import recreated_topics
-from drlib.mirror.read_batches import concurrently, filled_partitions, holds_data, log_ends, log_starts
+from drlib.mirror.read_batches import concurrently, filled_partitions, holds_data, log_starts
 from drlib.model import TopicPartition
 
 
@@ -36,7 +36,7 @@ class LaneTopic:
     topic_id: uuid.UUID
     target: str
     partitions: tuple[int, ...]
-    remirror: bool = False  # `drlib.remirror.topics`: a re-created mirror topic is filled from the source's start
+    remirror: bool = False  # by the file, a mirror topic that was deleted is filled again from the source's start
 
 
 def only_adds(before: Sequence[LaneTopic], now: Sequence[LaneTopic]) -> bool:
@@ -149,23 +149,6 @@ def rewound(entries: Iterable[Entry], topics: Sequence[LaneTopic]) -> dict[Sourc
         for e in entries
         if isinstance(e, SourceTruncated) and e.partition.topic_id in names
     }
-
-
-async def empty_recreated_mirrors(
-    target: ClusterClient, topics: Sequence[LaneTopic], recreated: Mapping[str, MirrorTopicRecreated]
-) -> list[Remirrored]:
-    """Those of `recreated` that exist again, may be filled again, and hold nothing but markers."""
-    empty = []
-    for topic in topics:
-        why = recreated.get(topic.target)
-        if why is None or why.now is None or not topic.remirror:
-            continue
-        partitions = [TopicPartition(topic.target, number) for number in topic.partitions]
-        if (await log_ends(target, partitions)).ids[topic.target] != why.now:
-            continue  # re-created once more since: left to the next claim
-        if not any([await holds_data(target, p) for p in partitions]):
-            empty.append(Remirrored(topic.target, why.now, now_ms()))
-    return empty
 
 
 def incarnations(entries: Sequence[Entry], topics: Sequence[LaneTopic]) -> list[Incarnation]:

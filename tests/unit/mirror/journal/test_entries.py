@@ -26,6 +26,7 @@ from drlib.mirror.journal.entries import (
     Parked,
     Placement,
     Remirrored,
+    RemirrorRequested,
     Run,
     Sealed,
     SourceEpoch,
@@ -79,6 +80,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Clusters, st.text(), st.text()),
     st.builds(SourceEpoch, partitions, st.integers(0, 2**31 - 1), numbers),
     st.builds(Remirrored, st.text(), uuids, times),
+    st.builds(RemirrorRequested, st.text(), uuids, times),
     st.builds(Chunk, partitions, numbers, stretches),
     st.builds(Folded, partitions, numbers, st.lists(claims, max_size=3).map(tuple)),
 )
@@ -116,6 +118,7 @@ def test_entry_kinds_are_pinned() -> None:
         13: Unsure(P, C, 1, 2, 3),
         14: Clusters("source", "target"),
         15: Remirrored("t", OTHER, 1),
+        30: RemirrorRequested("t", OTHER, 1),
         16: Chunk(P, 0, (Segment(1, 2, 3),)),
         17: Folded(P, 1, (C,)),
         21: MirrorRefused(P, "r", 1),
