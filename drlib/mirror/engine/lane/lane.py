@@ -71,7 +71,7 @@ from drlib.mirror.journal.entries import (
 from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.offsets.map.fold_claims import fold, valid_entries
 from drlib.mirror.offsets.map.journal_log import JournalRead, LaneJournal, Written, read_through
-from drlib.mirror.offsets.map.load_maps import FencedLogs, build_maps, content_agrees, recreated_in
+from drlib.mirror.offsets.map.load_maps import FencedLogs, build_maps, content_agrees, recreated_in, source_log_end
 from drlib.mirror.preflight.checks import Grants
 from drlib.mirror.read_batches import LogEnds, locate, log_ends
 from drlib.mirror.remirror.permission import RemirrorRequests, empty_recreated_mirrors, may_fill_again
@@ -161,7 +161,7 @@ class Lane:
         try:
             await self._claim_loop()
         finally:
-            self.context.events.retract(self.name)  # the next owner reports for the lane
+            self.context.events.retract(self.name)  # the next owner reports for the lane, of its loss too
 
     async def _claim_loop(self) -> None:
         events, membership = self.context.events, self.context.membership
@@ -573,7 +573,8 @@ class Lane:
         alone = before is not None and claim_id == ClaimId(before.producer_id, before.epoch + 1) and not lost
         unchanged = {p for p, epoch in log.epochs.items() if alone and self._leaders_seen.get(p) == epoch}
         agrees = partial(content_agrees, self.context.source, self.context.target)
-        return FencedLogs(log, unchanged, lost, agrees if lost or journal.elected else None)
+        prove = agrees if lost or journal.elected else None
+        return FencedLogs(log, unchanged, lost, prove, partial(source_log_end, self.context.source))
 
     async def _fold(self, journal: LaneJournal, entries: Sequence[Entry]) -> None:
         folded = fold(entries, self.housekeeping.fold_at)

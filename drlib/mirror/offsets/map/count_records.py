@@ -6,6 +6,8 @@ Rules:
   batches and other producers' batches shift the placement of what follows.
 - A sequence number tells how many of our records precede the batch, including those that the log cleaner removed.
 - Offsets missing after our last batch may have been ours or not: then there are two bounds, and only equal ones are exact.
+  Missing below the placement of the next record, they were not ours: markers and records of others that expired.
+- No more records of a claim can be missing than the source had for it (`bounded`).
 - An impossible log (a sequence that decreases, an end below what was acknowledged) is a `RecoveryContradiction`.
 - A log that lost records ends below the journaled end, or holds another batch where the last mirrored record was, whatever
   was written behind it: logs lose their ends. A journal that lost entries knows less than the log holds: records of a
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drlib.errors import DrlibError
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS
@@ -116,7 +118,7 @@ def recover(
             break
         base = max(batch.base_offset, cursor)
         span = min(batch.last_offset + 1, marker) - base
-        missing += base - cursor
+        missing += max(0, base - max(cursor, expected(q)))
         cursor = base + span
         if batch.control:
             continue
@@ -142,8 +144,14 @@ def recover(
         q += span
         end = base + span
         missing = 0
-    missing += marker - cursor
+    missing += max(0, marker - max(cursor, expected(q)))
     return Recovered(q, q, q + missing, missing == 0, tuple(added), end, tuple(foreign))
+
+
+def bounded(found: Recovered, waiting: int) -> Recovered:
+    """`found`, where the source had at most `waiting` records beyond the first `found.q`, and so the claim sent no more."""
+    high = min(found.high, found.q + max(0, waiting))
+    return replace(found, high=high, exact=high == found.low)
 
 
 @dataclass(frozen=True, slots=True)

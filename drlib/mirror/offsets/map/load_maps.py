@@ -47,7 +47,15 @@ from drlib.mirror.journal.entries import (
     TopicNames,
     Unsure,
 )
-from drlib.mirror.offsets.map.count_records import KnownEnd, RecoveryContradiction, TailBatch, check_end, recover
+from drlib.mirror.offsets.map.count_records import (
+    KnownEnd,
+    Recovered,
+    RecoveryContradiction,
+    TailBatch,
+    bounded,
+    check_end,
+    recover,
+)
 from drlib.mirror.offsets.map.fold_claims import covers, unfold
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.offsets.map.offset_map import MapContradiction, PartitionMap
@@ -127,13 +135,15 @@ class FencedLogs:
 
     `unchanged`: those whose leader is the one of this worker's claim before, with no other claim since: their ends need not
     be read. `journal_lost`: acknowledged entries are missing; `prove`: has the last record of a map the same content on both
-    clusters (None: one has it no longer)? Needed where entries may be missing.
+    clusters (None: one has it no longer)? Needed where entries may be missing. `source_end`: the log end of a source
+    partition, None where it cannot be known; asked where the mirror's log leaves a count open.
     """
 
     log: LogEnds
     unchanged: Collection[TopicPartition] = frozenset()
     journal_lost: str = ""
     prove: Callable[[SourcePartition, TopicNames, PartitionMap], Awaitable[bool | None]] | None = None
+    source_end: Callable[[SourcePartition, TopicNames], Awaitable[int | None]] | None = None
 
 
 async def build_maps(
@@ -195,7 +205,11 @@ async def build_maps(
                 if (key, claim) in sealed or claim not in runs[key]:
                     continue
                 ack = acks.get((key, claim))
-                entries = await _count(target, counted[key], key, claim, placed, ack, bounds, reading)
+                found = await _count(target, counted[key], claim, placed, ack, bounds, reading)
+                if not found.exact and isinstance(fenced, FencedLogs) and fenced.source_end is not None:
+                    end = await fenced.source_end(key, maps.names[key.topic_id])
+                    found = found if end is None else bounded(found, end - maps.get(key).source_of(claim, found.q))
+                entries = _findings(key, claim, found)
                 for entry in entries:
                     maps.get(key).apply(entry)
                 findings += entries
@@ -369,14 +383,13 @@ def recreated_in(metadata: ClusterMetadata, wanted: Iterable[TopicNames]) -> Map
 async def _count(
     target: ClusterClient,
     partition: TopicPartition,
-    key: SourcePartition,
     claim: ClaimId,
     placed: Sequence[Placement],
     ack: Ack | None,
     bounds: LogBounds,
     ends_may_lag: bool,
-) -> list[Entry]:
-    """Count one claim's records in the mirror partition; returns the entries to journal."""
+) -> Recovered:
+    """Count one claim's records in the mirror partition."""
     end = bounds.ends[partition]
     tail_from = ack.target_offset if ack is not None else placed[0].target_offset
     seen_from = tail_from - 1 if ack is not None else tail_from  # to check that the last acknowledged record is ours
@@ -385,13 +398,27 @@ async def _count(
     connection = await target.connection(bounds.leaders[partition], "read")
     topic_id, start = bounds.ids[partition.topic], bounds.starts[partition]
     tail = await _tail(connection, topic_id, partition, start, seen_from, end)
-    result = recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
+    return recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
+
+
+def _findings(key: SourcePartition, claim: ClaimId, found: Recovered) -> list[Entry]:
+    """The entries to journal for a claim that was counted."""
     now = clock.now_ms()
-    entries: list[Entry] = [*result.placements, Sealed(key, claim, result.q, result.exact)]
-    entries += [Foreign(key, other.target_offset, other.count, now) for other in result.foreign]
-    if not result.exact:
-        entries.append(Unsure(key, claim, result.low, result.high, now))
+    entries: list[Entry] = [*found.placements, Sealed(key, claim, found.q, found.exact)]
+    entries += [Foreign(key, other.target_offset, other.count, now) for other in found.foreign]
+    if not found.exact:
+        entries.append(Unsure(key, claim, found.low, found.high, now))
     return entries
+
+
+async def source_log_end(source: ClusterClient, key: SourcePartition, names: TopicNames) -> int | None:
+    """The log end of a source partition; None where the topic is gone, another one now, or cannot be asked."""
+    partition = TopicPartition(names.source_topic, key.partition)
+    try:
+        log = await log_ends(source, [partition])
+    except BrokerError:
+        return None
+    return log.ends[partition] if log.ids[names.source_topic] == key.topic_id else None
 
 
 async def _tail(

@@ -133,6 +133,10 @@ class PartitionMap:
         """The claims with a promise or a placement for this partition, oldest first."""
         return tuple(self._claims)
 
+    def source_of(self, claim: ClaimId, q: int) -> int:
+        """The source offset that was promised for record `q` of `claim`. Raises `MapContradiction`."""
+        return self._claim(claim).runs.at(q)[0]
+
     def promised(self, claim: ClaimId) -> int:
         """The record number at which the last run of `claim` starts; 0 when it has none."""
         state = self._claims.get(claim)
@@ -257,6 +261,10 @@ class PartitionMap:
         translation = self._forward(g)
         if translation.offset is None or translation.offset >= target_log_start:
             return translation
+        if translation.kind is TranslationKind.UNKNOWN and not self._is_diverged(g):
+            for low, high, _, following, first in self._uncertain():
+                if low <= g < high and following <= target_log_start:  # all that is in doubt has expired
+                    return _lost(target_log_start, high - max(g, first))
         return _clamped(translation, target_log_start, self._segments.on_target(translation.offset, target_log_start))
 
     def backward(self, t: int, *, source_log_start: int = 0) -> Translation:
@@ -265,6 +273,9 @@ class PartitionMap:
         if translation.offset is None or translation.offset >= source_log_start:
             return translation
         return _clamped(translation, source_log_start, self._segments.mirrored(translation.offset, source_log_start))
+
+    def _is_diverged(self, g: int) -> bool:
+        return self._diverged is not None and g > self._diverged
 
     def _forward(self, g: int) -> Translation:
         segments, position, taken = self._segments, self.position, self._taken

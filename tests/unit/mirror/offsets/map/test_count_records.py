@@ -16,6 +16,7 @@ from drlib.mirror.offsets.map.count_records import (
     Recovered,
     RecoveryContradiction,
     TailBatch,
+    bounded,
     check_end,
     recover,
 )
@@ -68,6 +69,25 @@ def found(
 class TestLiteralTails:
     def test_recover_nothing_sent(self) -> None:
         assert run([control(1, 9, 4)], 2) == found(0, 1)
+
+    def test_recover_expired_marker_below_the_next_placement_was_no_record(self) -> None:
+        """The claim wrote a marker at 3 while it was idle and placed its next record behind it; then all of it expired."""
+        tail = [control(4, 9, 4)]
+        assert run(tail, 5, ack=Ack(P, C, 2, 3), placed=((0, 1), (2, 4))) == found(2, 3)
+        assert run(tail, 5, ack=Ack(P, C, 2, 3)) == found(2, 3, high=3)
+
+    def test_recover_expired_offsets_before_a_later_batch_count_from_the_next_placement(self) -> None:
+        tail = [other(6, 1), control(7, 9, 4)]
+        assert run(tail, 8, ack=Ack(P, C, 2, 3), placed=((0, 1), (2, 5))) == found(
+            2, 3, high=3, foreign=(ForeignRange(6, 1),)
+        )
+
+    def test_bounded_source_without_more_records_makes_the_count_exact(self) -> None:
+        open_count = found(2, 3, high=5)
+        assert bounded(open_count, 0) == found(2, 3)
+        assert bounded(open_count, -1) == found(2, 3)  # the source's log is shorter than what was promised
+        assert bounded(open_count, 2) == found(2, 3, high=4)
+        assert bounded(open_count, 9) == open_count
 
     def test_recover_empty_range(self) -> None:
         assert run([], 1) == found(0, 1)
@@ -307,7 +327,8 @@ def test_recover_cleaned_log_bounds_contain_the_truth(crash: Crash) -> None:
     seen = {o for b in crash.left for o in range(b.base_offset, b.last_offset + 1)}
     mine = [b for b in crash.left if (b.producer_id, b.epoch, b.control) == (9, 3, False)]
     after = max([b.last_offset + 1 for b in mine], default=0)
-    first = max(after, crash.ack.target_offset if crash.ack else crash.placements[0].target_offset)
+    due = place([*crash.placements, *result.placements], result.q)  # nothing of ours was placed below it
+    first = max(after, due, crash.ack.target_offset if crash.ack else crash.placements[0].target_offset)
     assert result.high - result.low == sum(1 for o in range(first, crash.end) if o not in seen)
     # Every record of ours that can still be read is where the placements say.
     placed = [*crash.placements, *result.placements]

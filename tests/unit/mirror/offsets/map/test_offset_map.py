@@ -358,6 +358,15 @@ class TestUnsure:
     def test_log_start_keeps_uncertain_positions_unknown(self) -> None:
         assert built(*self.FOUND).forward(15, target_log_start=9) == Translation(9, UNKNOWN)
 
+    def test_log_start_behind_all_uncertain_records_is_certain(self) -> None:
+        """Whichever of them were there have expired: what comes next is the log start."""
+        offsets = built(*self.FOUND)
+        assert offsets.forward(15, target_log_start=10) == Translation(10, LOST, 7)
+        assert offsets.forward(21, target_log_start=12) == Translation(12, LOST, 1)
+        offsets.apply(SourceTruncated(P, 16, 22, 0))
+        assert offsets.forward(15, target_log_start=10) == Translation(10, LOST, 7)
+        assert offsets.forward(17, target_log_start=10).kind is UNKNOWN
+
 
 class TestBackward:
     def test_position_inside_and_between_segments(self) -> None:
