@@ -83,6 +83,7 @@ class Copy:
             memory_bytes=memory_bytes,
             on_state=on_state,
             until=self._should_stop,
+            waits=False,
         )
         if self.problem is not None:
             raise self.problem

@@ -23,6 +23,8 @@ from drlib.mirror.read_batches import until_listed
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.create_topics import MirrorTopics
 
+ASKED_REFRESH_S, LONGEST_ASKED_S = 1.0, 30.0  # before topics are listed because a lane asks for it, again and again
+
 
 class Discovery:
     """The topics of one flow. `keeping`: the worker's flows that keep topic names, among which cycles are looked for."""
@@ -45,6 +47,7 @@ class Discovery:
         self._keeping = keeping
         self._shares: dict[int, tuple[LaneTopic, ...]] = {}
         self._missing: set[str] = set()
+        self._loops: set[str] = set()
 
     def share(self, lane: int) -> tuple[LaneTopic, ...]:
         """The topics of a lane."""
@@ -72,6 +75,9 @@ class Discovery:
             for name, topic in source.topics.items()
             if topic.error_code == 0 and self._settings.mirrors_topic(name) and not self._is_in_cycle(name)
         }
+        for name in self._loops - source.topics.keys():
+            self._loops.discard(name)
+            self._events.resolve("TopicLoop", name)
         known = {topic.source for share in self._shares.values() for topic in share}
         if only_known:
             topics = {name: topic for name, topic in topics.items() if name in known}
@@ -133,8 +139,22 @@ class Discovery:
         """True, and reported, for a topic that this worker's flows would copy in a cycle."""
         cycle = find_cycle([(f.flow, f.mirrors_topic) for f in self._keeping], topic)
         if cycle:
+            self._loops.add(topic)
             self._events.open("TopicLoop", topic, f"not mirrored: it would be copied in a cycle {' -> '.join(cycle)}")
         return bool(cycle)
+
+
+async def wait_for_refresh(asked: asyncio.Event, pause_s: float, interval_s: float) -> bool:
+    """Wait until topics are to be listed again: True where a lane `asked` for it, at the earliest after `pause_s`."""
+    first = min(pause_s, interval_s)
+    await asyncio.sleep(first)
+    try:
+        async with asyncio.timeout(interval_s - first):
+            await asked.wait()
+    except TimeoutError:
+        return False
+    asked.clear()
+    return True
 
 
 def _partition_count(metadata: ClusterMetadata, topic: str) -> int:

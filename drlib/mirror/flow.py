@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,13 +23,14 @@ from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.discovery import Discovery
+from drlib.mirror.discovery import ASKED_REFRESH_S, LONGEST_ASKED_S, Discovery, wait_for_refresh
 from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch
 from drlib.mirror.engine.lane.lane import Housekeeping, Lane
+from drlib.mirror.engine.lane.parked_partitions import PREFLIGHT
 from drlib.mirror.engine.lane.state import LaneState
 from drlib.mirror.errors import SourceLost, log_traceback
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
@@ -41,7 +42,7 @@ from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.read_batches import until_listed
-from drlib.mirror.side_services import keep_running
+from drlib.mirror.side_services import keep_running, retract_when
 from drlib.mirror.stall_watch import watch_progress
 from drlib.mirror.status.worker_status import EventLog, FlowStatus
 from drlib.mirror.sync.create_topics import MirrorTopics
@@ -59,7 +60,6 @@ from drlib.model import TopicPartition
 WORKER = "worker"  # reports the events that outlive a restart of the flow
 DRAIN_S = 10.0
 OFFSET_SYNC_COMMIT_S = 1.0
-ASKED_REFRESH_S, LONGEST_ASKED_S = 1.0, 30.0  # before topics are listed because a lane asks for it, again and again
 # Events that already explain why topics can be neither listed nor created.
 SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", "TargetSlow", "LaneFault"})
 
@@ -124,6 +124,8 @@ class FlowRunner:
         target = wire_client(self.setup.target, client_id=settings.client_id(settings.flow.target))
         try:
             started = await self._start(source, target)
+            for name in ("FlowUnreachable", "FlowFailed"):
+                self.setup.events.resolve(name, str(settings.flow), by=WORKER)
             self.running = RunningFlow(self.setup, started)
             await self.running.run(self._stop)
         finally:
@@ -134,8 +136,7 @@ class FlowRunner:
     async def _start(self, source: ClusterClient, target: ClusterClient) -> StartedFlow:
         setup, settings, events = self.setup, self.setup.settings, self.setup.events
         for notice in await Preflight(settings, setup.source, setup.target, source, target).run():
-            events.open(notice.event, notice.entity, f"{notice.detail}. {notice.remedy}")
-        events.resolve("FlowUnreachable", str(settings.flow), by=WORKER)
+            events.open(notice.event, notice.entity, f"{notice.detail}. {notice.remedy}", by=PREFLIGHT)
         takeover = TakeoverReader(settings, source, target, events)
         await takeover.refuse_running()
         mirrors = MirrorTopics(settings, setup.source, setup.target, events)
@@ -200,6 +201,7 @@ class RunningFlow:
             settings.lanes,
             settings.session_timeout_ms,
             self._on_assignment,
+            self._on_membership,
         )
         self._context = LaneContext(
             self._source,
@@ -235,6 +237,7 @@ class RunningFlow:
             **self._sync_tasks().services(),
             "internal topics": self._internal_topics_watch().run,
             "lag": self._lag_monitor.run,
+            "preflight": lambda: retract_when(lambda: self.ready, self._events, PREFLIGHT),
             "progress": lambda: watch_progress(
                 self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events
             ),
@@ -274,7 +277,7 @@ class RunningFlow:
         failed_before = False
         pause = ASKED_REFRESH_S
         while True:
-            asked = await self._wait_for_refresh(pause)
+            asked = await wait_for_refresh(self._context.missing_mirrors, pause, self._settings.refresh_topics_s)
             if not self._settings.refresh_topics and not asked:
                 continue
             pause = min(pause * 2, LONGEST_ASKED_S) if asked else ASKED_REFRESH_S
@@ -293,19 +296,6 @@ class RunningFlow:
                 if any(e.resolved_ms is None and e.name in SAME_CAUSE for e in self._events.snapshot()):
                     continue
                 self._events.open("DiscoveryFailed", str(self._settings.flow), str(error))
-
-    async def _wait_for_refresh(self, pause: float) -> bool:
-        """Wait until topics are to be listed again; True where a lane asks for it, at the earliest after `pause` seconds."""
-        interval = self._settings.refresh_topics_s
-        first = min(pause, interval)
-        await asyncio.sleep(first)
-        try:
-            async with asyncio.timeout(interval - first):
-                await self._context.missing_mirrors.wait()
-        except TimeoutError:
-            return False
-        self._context.missing_mirrors.clear()
-        return True
 
     def _internal_topics_watch(self) -> InternalTopicsWatch:
         def rewrite() -> None:
@@ -337,6 +327,15 @@ class RunningFlow:
         """Lanes that run, also those that claim; one that has ended is `LaneFailed`."""
         return [lane for number, lane in self._lanes.items() if not self._tasks[number].done()]
 
+    def _on_membership(self, refused: BrokerError | None) -> None:
+        """Report why this worker cannot be a member of the flow's group, or that it is one."""
+        flow = str(self._settings.flow)
+        if refused is None:
+            self._events.resolve("MembershipRefused", flow)
+            return
+        explained = Grants(self._settings, self._setup.source, self._setup.target).membership(refused)
+        self._events.open("MembershipRefused", flow, f"{explained.what}: {explained.why}", remedy=explained.remedy)
+
     def _on_assignment(self, lanes: Collection[int]) -> None:
         """Stop the lanes that are no longer assigned to this worker and start the new ones."""
         for number in [n for n in self._lanes if n not in lanes]:
@@ -359,11 +358,12 @@ class RunningFlow:
 
     def _start_lane(self, number: int) -> None:
         setup, flow = self._setup, self._settings.flow
+        name = f"drlib.{flow.source}.{flow.target}.{number}"
         lane = Lane(
-            name=f"drlib.{flow.source}.{flow.target}.{number}",
+            name=name,
             journal_partition=TopicPartition(setup.journal_topic, number),
             topics=self._discovery.share(number),
-            context=self._context,
+            context=replace(self._context, events=self._events.reporter(name)),  # what it reports ends with it
             observer=self,
             takeover=self._takeover,
             worker=setup.worker,

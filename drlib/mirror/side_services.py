@@ -43,3 +43,14 @@ async def keep_running(entity: str, run: Callable[[], Awaitable[None]], events: 
             log_traceback(unexpected)
         await asyncio.sleep(pause)
         pause = min(LONGEST_PAUSE_S, pause * 2)
+
+
+async def retract_when(ready: Callable[[], bool], events: EventLog, by: str) -> None:
+    """A service that ends the reports of `by` whenever it is `ready`: those of the preflight, once the lanes report themselves.
+
+    They report what their topics wait for on whichever worker they run.
+    """
+    while True:
+        await asyncio.sleep(STEADY_S)
+        if ready():
+            events.retract(by)

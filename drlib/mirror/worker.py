@@ -2,10 +2,12 @@
 
 Rules: a signal stops fetching, then everything fetched is sent, acknowledged and journaled, and the process exits 0; a
 second signal ends it at once. SIGKILL is always safe: the next claim reads back what was written. One worker is one event
-loop on one core; more workers are more processes in the same group. Flows are independent: one whose cluster does not
-answer is restarted while the others continue, and so is one whose brokers are not ready yet. Heartbeats of the pairs of
-clusters that are not enabled are written by the worker that owns lane 0 of the opposite flow, or else of the first enabled one.
-Cycles of flows that keep topic names are refused before anything starts.
+loop on one core; more workers are more processes in the same group. Heartbeats of the pairs of clusters that are not enabled
+are written by the worker that owns lane 0 of the opposite flow, or else of the first enabled one. Cycles of flows that keep
+topic names are refused before anything starts. Flows are independent, and `ends_worker` decides: a cluster that does not
+answer, or is not ready, is waited for and reported, also at the start; what only a change of the file or of a right can end is
+refused at the first try of its flow, and waited for once a flow has run. A copy that is to end does not wait for clusters
+(`waits`).
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings
-from drlib.errors import Aborted, DrlibError, Unreachable, UsageError, first_error
+from drlib.errors import Aborted, DrlibError, Unreachable, UsageError, explain, first_error
 from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
+from drlib.mirror.errors import SourceLost
 from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
 from drlib.mirror.preflight.cycles import find_cycle, refuse_cycles
 from drlib.mirror.side_services import keep_running
@@ -44,7 +48,16 @@ RETRY_S, RETRY_AT_MOST_S = 0.5, 10.0
 HEARTBEATS_TOPIC_S = (
     3.0  # that flows wait for the topics of heartbeats which they mirror, so that their first look finds them
 )
-STARTING_UP_S = 60.0  # how long a broker may answer that it is loading, electing or without metadata
+TRANSIENT_REFUSALS = frozenset(
+    {
+        "LEADER_NOT_AVAILABLE",
+        "NOT_CONTROLLER",
+        "KAFKA_STORAGE_ERROR",
+        "NOT_ENOUGH_REPLICAS",
+        "THROTTLING_QUOTA_EXCEEDED",
+    }
+)
+STARTING_UP_S = 60.0  # without `waits`: how long a broker may answer that it is loading, electing or without metadata
 
 
 async def mirror(
@@ -56,13 +69,14 @@ async def mirror(
     on_state: Callable[[status.WorkerStatus], None] | None = None,
     until: Callable[[status.WorkerStatus], bool] | None = None,
     name: str = "",
+    waits: bool = True,
 ) -> None:
     """Run every enabled flow until a signal arrives, or until `until` returns True for the state (called 4 times a second).
 
     `memory_bytes` limits the whole process, whatever waits on the source. `name` identifies this worker in claims and in
-    `drlib status`: host and process ID by default, without spaces.
-    Raises `UsageError` when no flow is enabled or the memory is too little, `Unreachable` when a cluster does not answer
-    at the start, `Aborted` after a second signal.
+    `drlib status`: host and process ID by default, without spaces. `waits`: for clusters that do not answer at the start.
+    Raises `UsageError` when no flow is enabled, the memory is too little or a flow is refused at the start, `Aborted` after a
+    second signal; without `waits` also `Unreachable`.
     """
     flows = [f for f in settings.flows if f.enabled]
     if not flows:
@@ -77,6 +91,7 @@ async def mirror(
         metrics_address=metrics_address,
         memory_bytes=memory_bytes,
         name=name,
+        waits=waits,
     )
     await worker.run()
 
@@ -102,6 +117,7 @@ class Worker:
         metrics_address: str | None = None,
         memory_bytes: int = memory.DEFAULT_WORKER,
         name: str = "",
+        waits: bool = True,
     ) -> None:
         """Raises `UsageError` for too little memory or a metrics address that is none."""
         self._settings = settings
@@ -112,6 +128,7 @@ class Worker:
         self._events = status.EventLog()
         self._logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a restarted flow continues in its own log
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._waits = waits
         self._state = "starting"
         self._stops = 0
         self._reported: tuple[object, ...] = ()  # the news that `on_state` got last
@@ -246,18 +263,29 @@ class Worker:
             await asyncio.sleep(status.pause_s(STATUS_S, time.thread_time() - began))
 
     async def _keep_running(self, index: int) -> None:
-        """Run one flow; restart it while a broker is starting or, where other flows run too, a cluster does not answer."""
-        delay, began = RETRY_S, asyncio.get_running_loop().time()
-        flow = self._flows[index]
+        """Run one flow, and start it again after everything that `ends_worker` does not count as an end."""
+        flow, loop = self._flows[index].flow, asyncio.get_running_loop()
+        delay, began, tries, ran = RETRY_S, loop.time(), 0, False
         while True:
             try:
                 await self._runners[index].run()
                 return
-            except (Unreachable, SecurityFault, BrokerError) as error:
-                if self._stops or not self._may_retry(error, began):
+            except (DrlibError, TimeoutError, OSError) as error:
+                if self._runners[index].running is not None:
+                    ran, delay = True, RETRY_S
+                elif self._stops and self._waits and is_unavailable(error):
+                    return  # it was still waiting for its clusters: there is nothing to drain
+                alone, waited_s = len(self._runners) == 1, loop.time() - began
+                # Beside other flows only the first try counts: these must not end because a cluster came up later.
+                fresh = not ran and (alone or not tries)
+                if self._stops or ends_worker(error, fresh=fresh, alone=alone, waits=self._waits, waited_s=waited_s):
                     raise
-                self._logs[flow.flow].open("FlowUnreachable", str(flow.flow), str(error), by=WORKER)
-            self._runners[index] = self._runner(flow)
+                name = "FlowUnreachable" if is_unavailable(error) else "FlowFailed"
+                other = "FlowFailed" if name == "FlowUnreachable" else "FlowUnreachable"
+                self._logs[flow].open(name, str(flow), explain(error), by=WORKER)
+                self._logs[flow].resolve(other, str(flow), by=WORKER)
+            tries += 1
+            self._runners[index] = self._runner(self._flows[index])
             stopped = asyncio.create_task(self._runners[index].stopped())
             await asyncio.wait([stopped], timeout=delay)
             stopped.cancel()
@@ -265,11 +293,27 @@ class Worker:
                 return
             delay = min(RETRY_AT_MOST_S, delay * 2)
 
-    def _may_retry(self, error: DrlibError, began: float) -> bool:
-        """`began`: when the flow was started first, on the loop's clock."""
-        if isinstance(error, BrokerError):
-            return error.retriable and asyncio.get_running_loop().time() < began + STARTING_UP_S
-        return len(self._runners) > 1
+
+def is_unavailable(error: Exception) -> bool:
+    """Does `error` say that a cluster does not answer, or not yet?"""
+    if isinstance(error, ClusterRefused):
+        return error.code in TRANSIENT_REFUSALS
+    return not isinstance(error, DrlibError) or error.retriable or isinstance(error, SecurityFault)
+
+
+def ends_worker(error: Exception, *, fresh: bool, alone: bool, waits: bool, waited_s: float) -> bool:
+    """Does an error of one flow end the whole worker?
+
+    `fresh`: the flow has not run, and no other flow may run already; `alone`: the worker has no other flow; `waits`: for
+    clusters that do not answer; `waited_s`: since the flow's first try.
+    """
+    if isinstance(error, SourceLost):
+        return True  # drlib.source.loss.policy = fail
+    if not waits:
+        return not (isinstance(error, BrokerError) and error.retriable and waited_s < STARTING_UP_S)
+    if isinstance(error, SecurityFault):
+        return fresh and alone  # a wrong password or certificate is a wrong file
+    return fresh and not is_unavailable(error)
 
 
 def pairs_with_heartbeats(settings: MirrorSettings, enabled: Sequence[FlowSettings]) -> tuple[FlowSettings, ...]:
@@ -311,6 +355,7 @@ def run(
     on_state: Callable[[status.WorkerStatus], None] | None = None,
     until: Callable[[status.WorkerStatus], bool] | None = None,
     name: str = "",
+    waits: bool = True,
 ) -> None:
     """`mirror` on uvloop where it installs; raises the first error itself, not a group of them."""
     try:
@@ -330,6 +375,7 @@ def run(
                     on_state=on_state,
                     until=until,
                     name=name,
+                    waits=waits,
                 )
             )
     except BaseExceptionGroup as group:

@@ -18,7 +18,7 @@ from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.authorized_operations import group_rights, topic_rights
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
-from drlib.kafka.protocol.error_codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, BrokerError
+from drlib.kafka.protocol.error_codes import AUTHORIZATION, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
 from drlib.mirror.offsets.map.flow_maps import worker_group
@@ -164,7 +164,10 @@ class Preflight:
                 ("offset-syncs.topic.replication.factor", settings.offset_syncs_replication_factor, where,
                  settings.offset_syncs_topic)
             )  # fmt: skip
-        for name in source.topics:
+        began = policy.journal_topic(flow.source) in target.topics
+        for name in (
+            source.topics if not began else ()
+        ):  # later it is an event of that topic: a broker may be down for now
             mirror = policy.remote_topic(flow.source, name)
             if settings.mirrors_topic(name) and mirror not in target.topics:
                 factors.append(("replication.factor", settings.replication_factor, target, mirror))
@@ -295,6 +298,12 @@ class Grants:
             every = f"drlib.{flow.source}.{flow.target}."  # of each lane and each later generation
             return not_authorized(Right("transactional-id", every, ("WRITE",), prefixed=True), self.target)
         return not_authorized(Right("topic", journal, OWN_JOURNAL), self.target)
+
+    def membership(self, error: BrokerError) -> DrlibError:
+        """`error`, for which this worker cannot be a member of the flow's group, with its remedy."""
+        if error.code in AUTHORIZATION:
+            return not_authorized(Right("group", worker_group(self.settings.flow), ("READ",)), self.target)
+        return error
 
     def topic(self, event: str, topic: str) -> str:
         """The command that ends `SourceUnauthorized` or `TargetUnauthorized` of a topic; "" for any other event."""

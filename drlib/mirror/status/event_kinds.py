@@ -67,7 +67,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     "LaneLost": Kind(
         "another worker claimed the lane",
         "Nothing to do: mirroring continues under the newer claim, or here if the group assigns the lane to this worker again.",
-        lasts_s=60.0,
         level=Level.INFO,
     ),
     "LaneFailed": Kind(
@@ -81,7 +80,17 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "FlowUnreachable": Kind(
         "a cluster of this flow does not answer, so the flow has not started; other flows run",
-        "Check that its brokers run and bootstrap.servers is right; the worker keeps trying.",
+        "Check that its brokers run and bootstrap.servers is right; the flow starts by itself when they answer.",
+        level=Level.ERROR,
+    ),
+    "FlowFailed": Kind(
+        "a flow of this worker ended with an error or cannot start again, so nothing of it is mirrored; other flows run",
+        "Remove the cause that the event names; the flow is tried again by itself.",
+        level=Level.ERROR,
+    ),
+    "MembershipRefused": Kind(
+        "the target does not let this worker be a member of the flow's group, so no lane is assigned to it",
+        "Grant the right or correct the setting that the event names; the worker joins by itself.",
         level=Level.ERROR,
     ),
     "TopicLoop": Kind(
@@ -363,6 +372,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "SourceTopicDeleted": Kind(
         "a mirrored topic was deleted on the source; its mirror keeps what was copied",
         "Nothing, if that was intended. Re-create it to have it mirrored again.",
+        lasts_s=DAY_S,
         about=TOPIC,
     ),
     "SourceTopicForbidden": Kind(

@@ -63,6 +63,11 @@ def test_lane_owner_resumed_after_takeover_changes_nothing(engine: Engine) -> No
             >= len(read_all(engine.left, topic, PARTITIONS)[0])
         ),
     )
+    wait_for(  # whichever of the two owns the lanes now
+        "the worker that woke up has no open LaneLost",
+        lambda: not any(e.name == "LaneLost" and e.resolved_ms is None for e in engine.events(0)),
+        40,
+    )
     assert engine.stop(sleeper) == 0, engine.log()
     assert engine.stop(heir) == 0, engine.log()
     last = engine.start()

@@ -76,12 +76,32 @@ async def test_preflight_server_that_is_not_kafka_is_named(engine: Engine) -> No
     assert "no broker sends" in str(error), error
 
 
-def test_mirror_command_fault_exits_with_code_and_one_line(engine: Engine) -> None:
-    engine.left = "127.0.0.1:1"
+def test_mirror_command_wrong_file_exits_with_code_and_one_line(engine: Engine) -> None:
+    engine.left = engine.right.replace("127.0.0.1", "localhost")
     worker = engine.start()
-    assert worker.wait(30) == 11
+    assert worker.wait(30) == 2
     assert "Traceback" not in engine.log()
-    assert "127.0.0.1:1" in engine.log()
+    assert "are the same cluster" in engine.log()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_mirror_command_waits_for_a_cluster_that_is_down(engine: Engine, authorizer_lab: Lab, side: str) -> None:
+    """At the start, as MirrorMaker 2 does: reported, and mirrored without a restart once the cluster runs."""
+    topic, cluster = engine.topics, authorizer_lab.clusters["AUTHORIZED"]
+    setattr(engine, side, cluster.bootstrap)
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 10, partitions=1)
+    cluster.kill()
+    try:
+        worker = engine.start()
+        event = engine.wait_reported("FlowUnreachable", f"{engine.source}->{engine.target}")
+        assert cluster.bootstrap in event.detail
+    finally:
+        cluster.restart()
+    engine.wait_caught_up(topic, 1)
+    engine.wait_reported("FlowUnreachable", f"{engine.source}->{engine.target}", resolved=True)
+    assert engine.stop(worker) == 0, engine.log()
+    engine.assert_same(topic, 1)
 
 
 async def test_preflight_same_cluster_on_both_sides_is_refused(engine: Engine) -> None:

@@ -137,7 +137,7 @@ async def test_membership_is_kept_while_lost_lanes_drain(engine: Engine, monkeyp
         await owner.mirrored(engine.topics, {0: 0, 1: 0})
         first = owner.running_flow.membership
         member_id, former = first.member_id, dict(owner.running_flow._tasks)
-        second = Membership(client, first.group, first.journal_topic, 2, 4000, lambda lanes: None)
+        second = Membership(client, first.group, first.journal_topic, 2, 4000, lambda lanes: None, lambda refused: None)
         joining = asyncio.create_task(second.run())
         try:
             await until("the lanes are shared", lambda: len(first.owned) == len(second.owned) == 1)

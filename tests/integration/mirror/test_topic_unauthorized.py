@@ -193,3 +193,28 @@ async def test_late_append_in_unfenced_partition_is_counted_by_the_fencing_claim
     assert sealed == 60
     assert [known.forward(n).offset for n in range(100)] == stands
     engine.assert_same(other, 1)
+
+
+async def test_membership_right_revoked_is_reported_and_waited_for(engine: Engine, authorizer_lab: Lab) -> None:
+    """The right on the workers' group is gone for longer than a session: the flow neither ends nor claims in between."""
+    engine.right = authorizer_lab.clusters["AUTHORIZED"].bootstrap
+    topic, flow = engine.topics, f"{engine.source}->{engine.target}"
+    group = f"drlib-{engine.source}-{engine.target}"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    async with running(engine) as owner:
+        await asyncio.to_thread(send, engine.left, topic, [f"{n}" for n in range(20)])
+        await owner.mirrored(topic, {0: 20})
+        add_acls(engine.right, acl(ResourceType.GROUP, group, AclOperation.READ, who=ELSE))
+        try:
+            await until("it is reported", lambda: owner.events.is_open("MembershipRefused", flow))
+            (event,) = [e for e in owner.events.snapshot() if e.name == "MembershipRefused"]
+            assert event.remedy.startswith("kafka-acls.sh")
+            assert group in event.remedy
+            await until("its session has ended", lambda: not owner.running_flow.membership.may_send())
+            await asyncio.to_thread(send, engine.left, topic, [f"{n}" for n in range(20, 40)])
+            assert not owner.task.done()
+        finally:
+            drop_acls(engine.right, ResourceType.GROUP, group)
+        await owner.mirrored(topic, {0: 40})
+        await until("it is over", lambda: not owner.events.is_open("MembershipRefused", flow))
+    engine.assert_same(topic, 1)

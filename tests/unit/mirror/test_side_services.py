@@ -10,7 +10,7 @@ from testbed_lane import until
 
 from drlib.errors import Unreachable
 from drlib.mirror import side_services
-from drlib.mirror.side_services import keep_running
+from drlib.mirror.side_services import keep_running, retract_when
 from drlib.mirror.status.worker_status import EventLog
 
 
@@ -68,3 +68,25 @@ async def test_keep_running_defect_has_its_traceback_once_and_a_refusal_none(
     (record,) = [record for record in caplog.records if record.name == "drlib.mirror"]
     assert record.exc_info is not None
     assert isinstance(record.exc_info[1], KeyError)
+
+
+async def test_retract_when_lanes_run_what_the_preflight_reported_is_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_services, "STEADY_S", 0.001)
+    events, answers = EventLog(), [False]
+    asked: list[bool] = []
+
+    def ready() -> bool:
+        asked.append(answers[-1])
+        return answers[-1]
+
+    events.open("SourceUnauthorized", "mine", "no right", by="preflight")
+    events.open("SourceUnauthorized", "mine", "no right", by="lane")
+    events.open("SourceUnauthorized", "of another worker", "no right", by="preflight")
+    running = asyncio.create_task(retract_when(ready, events, "preflight"))
+    await until("it has asked twice", lambda: len(asked) > 1)
+    assert events.is_open("SourceUnauthorized", "of another worker")
+    answers.append(True)
+    await until("its report has ended", lambda: not events.is_open("SourceUnauthorized", "of another worker"))
+    assert events.is_open("SourceUnauthorized", "mine")
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -5,7 +5,8 @@ takeover. `may_send()` is a monotonic deadline shorter than the session, counted
 heartbeat, or request for an assignment, that was answered without error: a worker that was suspended (SIGSTOP, a long pause)
 stops by itself before the group could have reassigned its lanes. It has passed at once when the group no longer knows us.
 During a rebalance lanes continue: the claim of the next owner fences the former one. Heartbeats wait for nothing, also not
-for lanes that end. A lost connection costs no generation: the next heartbeat goes over a new one.
+for lanes that end. A lost connection costs no generation: the next heartbeat goes over a new one. Whatever a broker answers,
+the worker tries again to be a member: a missing right, or a setting of the broker, may be corrected.
 Not for: exactly-once. The group only says who should claim; the claim and its fence decide (`claim`).
 """
 
@@ -40,7 +41,10 @@ DEADLINE_SHARE = 0.6  # of the session: what is left covers a send that was chec
 
 @dataclass
 class Membership:
-    """One worker's membership; `on_change` is called with the lanes owned after each change, and waits for nothing."""
+    """One worker's membership; `on_change` is called with the lanes owned after each change, and waits for nothing.
+
+    `on_refused` is called with an answer that only an operator can change, and with None once the worker is a member.
+    """
 
     target: ClusterClient
     group: str
@@ -48,6 +52,7 @@ class Membership:
     lanes: int
     session_timeout_ms: int
     on_change: Callable[[Collection[int]], None]
+    on_refused: Callable[[BrokerError | None], None]
     member_id: str = ""
     generation: int = -1
     owned: frozenset[int] = frozenset()
@@ -81,7 +86,7 @@ class Membership:
                     if error.code in _REJOIN:
                         continue
                     if not error.retriable:
-                        raise
+                        self.on_refused(error)
                 except (Unreachable, SecurityFault, WrongCluster, TimeoutError, OSError):
                     pass
                 delay = 0.1 if self._answered_at > before else delay
@@ -158,6 +163,7 @@ class Membership:
     def _answered(self, sent: float) -> None:
         self._answered_at = sent
         self._valid.set()
+        self.on_refused(None)
 
     def _set_owned(self, lanes: frozenset[int]) -> None:
         if lanes != self.owned:

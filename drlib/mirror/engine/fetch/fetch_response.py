@@ -188,9 +188,12 @@ class FetchResponseHandler:
 
     def resumed(self, fetch: PartitionFetch) -> None:
         """Resolve `SourceStalled`: the partition returned records."""
-        if fetch.empty_since != 0.0:
+        entity = str(fetch.stream.source)
+        if fetch.empty_since != 0.0 or self.events.is_open(
+            "SourceStalled", entity
+        ):  # reported by a reader before this one
             fetch.empty_since = 0.0
-            self.events.resolve("SourceStalled", str(fetch.stream.source))
+            self.events.resolve("SourceStalled", entity)
 
     async def _error(self, connection: Connection, fetch: PartitionFetch, code: int) -> None:
         stream = fetch.stream

@@ -20,10 +20,20 @@ from drlib.model import TopicPartition
 
 FIRST_RETRY_S = 2.0
 LONGEST_RETRY_S = 300.0
-FINAL = frozenset({"SourceTruncated", "SourceTopicGone", "SourceLossParked", "NoStartPosition"})
+FINAL = frozenset(
+    {
+        "SourceTruncated",
+        "SourceTopicGone",
+        "SourceLossParked",
+        "NoStartPosition",
+        "MirrorTopicRecreated",
+        "MirrorContradiction",
+    }
+)
 """Parks that another claim over the same topics cannot end: an operator has to decide."""
 
 UNAVAILABLE = "MirrorUnavailable"
+PREFLIGHT = "preflight"  # reports what topics wait for until their lanes do
 
 DECIDE = "Decide which history counts, and export what the mirror has beyond the source if it matters."
 
@@ -62,8 +72,10 @@ class ParkedPartitions:
         remedy = self.remedy(event, entity)
         return f"{reason} {remedy}" if remedy and remedy not in reason else reason
 
-    def park(self, stream: PartitionStream, offset: int, event: str, entity: str, reason: str) -> None:
-        """Report that the partition is stopped at source offset `offset`."""
+    def park(
+        self, stream: PartitionStream, offset: int, event: str, entity: str, reason: str, *, remedy: str = ""
+    ) -> None:
+        """Report that the partition is stopped at source offset `offset`; `remedy`, where it is not that of the event."""
         reason = self.with_remedy(event, entity, reason)
         before = self._parked.get(stream.source)
         if before is not None and before.event != event:
@@ -72,9 +84,9 @@ class ParkedPartitions:
             self._retries = 0
         self._parked[stream.source] = ParkedPartition(stream.key, offset, event, entity, reason)
         decide = remirror_remedy(stream.source.topic) if event == "SourceTruncated" else ""
-        remedy = f"{DECIDE} {decide}" if decide else ""
+        remedy = f"{DECIDE} {decide}" if decide else remedy
         self._events.open(event, entity, reason.rstrip("."), remedy=remedy, by=self._lane)
-        self._events.resolve(event, entity, by="")  # the lane's report replaces one made before the lane began
+        self._events.resolve(event, entity, by=PREFLIGHT)  # the lane's report replaces one made before the lane began
         self._changed.set()
 
     def progressed(self, stream: PartitionStream) -> None:

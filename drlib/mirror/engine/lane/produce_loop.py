@@ -143,6 +143,8 @@ class ProduceLoop:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for topic in self._rewritten:
+                self.events.resolve("TimestampsRewritten", topic)  # the next claim sees for itself
             self._drained.cancel()
             if not self._failed.done():
                 self._failed.cancel()

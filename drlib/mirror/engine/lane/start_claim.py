@@ -115,7 +115,9 @@ class ClaimStart:
                     self.parked.append(self._parked(topic, key, why))
             # Where nothing of this incarnation was ever copied, the journal does not say so: it may still begin at its start.
             copied = topic.topic_id in self.maps.names or not isinstance(reason, MirrorTopicRecreated)
-            if copied and not any(isinstance(self.maps.refused.get(key), NoStartPosition | StartUnknown) for key in keys):
+            if copied and not any(
+                isinstance(self.maps.refused.get(key), NoStartPosition | StartUnknown) for key in keys
+            ):
                 # After where its partitions begin: a topic is known by name once that of all of them is journaled.
                 self.entries.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
 
@@ -208,7 +210,7 @@ class ClaimStart:
         return True
 
     def report(self, parked: ParkedPartitions) -> None:
-        """Open and resolve the events of foreign records and parked partitions."""
+        """Open the events of foreign records and parked partitions."""
         for entry in self.maps.findings:
             if isinstance(entry, Foreign):
                 topic = self.maps.names[entry.partition.topic_id].target_topic
@@ -221,7 +223,7 @@ class ClaimStart:
                 parked.park(stream, -1, UNAVAILABLE, str(stream.target), f"{why.what}: {why.why}")
             elif isinstance(why, MirrorTopicRecreated):
                 detail = f"{why.what}: {why.why}"
-                self.events.open("MirrorTopicRecreated", str(stream.target), detail, remedy=why.remedy, by=self.lane)
+                parked.park(stream, -1, "MirrorTopicRecreated", str(stream.target), detail, remedy=why.remedy)
             elif isinstance(why, MirrorUnauthorized):
                 parked.park(stream, -1, "TargetUnauthorized", stream.target.topic, str(why))
             elif isinstance(why, JournalLost):
@@ -235,7 +237,4 @@ class ClaimStart:
             else:
                 remedy = f"{why.remedy} {remirror_remedy(stream.source.topic)}"
                 detail = f"{why.what}: {why.why}"
-                self.events.open("MirrorContradiction", str(stream.target), detail, remedy=remedy, by=self.lane)
-        for stream in self.streams:
-            for name in ("MirrorContradiction", "MirrorTopicRecreated"):
-                self.events.resolve(name, str(stream.target), by=self.lane)
+                parked.park(stream, -1, "MirrorContradiction", str(stream.target), detail, remedy=remedy)

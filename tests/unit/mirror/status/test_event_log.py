@@ -188,14 +188,16 @@ def test_retract_ends_events_without_other_reporters() -> None:
     events.open("LaneFault", "lane", "lost")
     events.open("MirrorContradiction", "A.t-0", "x", by="lane")
     events.open("LaneLost", "lane", "taken over", by="lane")
+    events.open("SourceLoss", "t-0", "offsets 0 to 9", by="lane")
     events.retract("lane")
     assert events.is_open("SourceUnreachable", "A->B"), "another one still sees it"
     assert not events.is_open("LaneFault", "A->B")
     assert not events.is_open("MirrorContradiction", "A.t-0")
-    assert events.is_open("LaneLost", "lane"), "a fact stays for its time"
+    assert not events.is_open("LaneLost", "lane")
+    assert events.is_open("SourceLoss", "t-0"), "a fact stays for its time"
     assert events.resolve("SourceUnreachable", "A->B", by="groups")
     clock.at += HOLD_S
-    assert [e.name for e in events.snapshot() if e.resolved_ms is None] == ["LaneLost"]
+    assert [e.name for e in events.snapshot() if e.resolved_ms is None] == ["SourceLoss"]
 
 
 def test_open_by_next_owner_within_hold_is_the_same_alert() -> None:
