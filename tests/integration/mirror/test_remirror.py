@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from command_line import drlib
 from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, commit, create_topic, delete_topic, produce, read_all, wait_for
-from testbed_lane import connected, journal_of
+from testbed_lane import connected, journal_of, running, until
 
-from drlib.mirror.journal.entries import Remirrored
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.mirror.engine.fencing.claim import claim as take
+from drlib.mirror.engine.fencing.target_clock import TargetClock
+from drlib.mirror.engine.lane import lane
+from drlib.mirror.journal.entries import ClaimId, Remirrored
 
 
 def exists(bootstrap: str, topic: str) -> bool:
@@ -112,28 +116,56 @@ def test_remirror_policy_fills_a_deleted_mirror_and_no_topic_of_another_producer
     assert read_all(engine.right, mirror, 1) == foreign
 
 
-@pytest.mark.parametrize("running", [True, False])
-def test_source_and_mirror_recreated_is_mirrored_from_the_new_start(engine: Engine, running: bool) -> None:
+@pytest.mark.parametrize("runs", [True, False])
+def test_source_and_mirror_recreated_is_mirrored_from_the_new_start(engine: Engine, runs: bool) -> None:
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 50, partitions=1)
     worker = engine.start()
     engine.wait_caught_up(topic, 1)
-    if not running:
+    if not runs:
         assert engine.stop(worker) == 0, engine.log()
     delete(engine.left, topic)
-    if running:
+    if runs:
         engine.wait_reported("SourceTopicDeleted", topic)
     delete(engine.right, mirror)
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 20, partitions=1, first=1000)
-    if not running:
+    if not runs:
         worker = engine.start()
     wait_for("the new topic is mirrored", lambda: engine.caught_up(topic, 1) and exists(engine.right, mirror))
     wait_for("all of it", lambda: len(read_all(engine.right, mirror, 1)[0]) == 20)
     engine.assert_same(topic, 1)
     wait_for("nothing stays open", lambda: not any(event.resolved_ms is None for event in engine.events()), 20)
     assert engine.stop(worker) == 0, engine.log()
+
+
+async def test_remirror_topic_that_is_filled_while_it_is_claimed_stays_parked(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A former owner may begin to fill it until the fence: whether it is empty counts behind the fence only."""
+    topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
+    engine.extra |= {"drlib.target.loss.policy": "remirror", "drlib.lanes": "1"}
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 50, partitions=1)
+    engine.mirror_now(topic)
+    delete(engine.right, mirror)
+    create_topic(engine.right, mirror, 1)
+    claimed: list[str] = []
+
+    async def late(
+        target: ClusterClient, name: str, partitions: Mapping[str, Sequence[int]], *, clock: TargetClock
+    ) -> ClaimId:
+        if mirror in partitions and not claimed:
+            claimed.append(name)
+            await asyncio.to_thread(produce, engine.right, mirror, 1, partitions=1)
+        return await take(target, name, partitions, clock=clock)
+
+    monkeypatch.setattr(lane, "claim", late)
+    async with running(engine) as owner:
+        await until("it is reported", lambda: owner.events.is_open("MirrorTopicRecreated", f"{mirror}-0"))
+        assert claimed
+    assert len(read_all(engine.right, mirror, 1)[0]) == 1
 
 
 def test_remirror_refuses_what_it_cannot_do(engine: Engine, tmp_path: Path) -> None:

@@ -414,6 +414,11 @@ class Lane:
         claim_id, journal = await self._claim_allowed(topics, excluded, unavailable)
         entries = valid_entries([*journal.entries, *remirrored])
         self.claim_id = claim_id
+        if remirrored:  # behind the fence: until then the former owner may have begun to fill the same topic
+            behind = await recreated_mirrors(target, (self._names or {}).values(), topics)
+            empty = {r.target_topic_id for r in await self._to_fill_again(topics, behind)}
+            if empty != {r.target_topic_id for r in remirrored}:
+                raise ClaimAgain(self.name, "a mirror topic to be filled again is not empty any more")
         journaled = {e.target_topic for e in entries if isinstance(e, TopicNames)}
         if any(isinstance(why, JournalLost) and name in journaled for name, why in excluded.items()):
             raise ClaimAgain(self.name, "the former owner wrote to the journal while it was read")
