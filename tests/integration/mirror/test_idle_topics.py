@@ -12,7 +12,7 @@ from fix_engine import Engine, commit, create_topic, delete_records, produce, wa
 from testbed_lane import OLD_MS, connected, journal_of, send, take
 
 from drlib.config.settings import load_mirror_settings
-from drlib.mirror.journal.entries import Ack
+from drlib.mirror.journal.entries import Ack, Placement
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.model import TranslationKind
 
@@ -33,6 +33,12 @@ async def acknowledged(engine: Engine) -> int:
     """How many records the journal calls acknowledged."""
     async with connected(engine.right) as client:
         return max([e.q for e in await journal_of(client, engine) if isinstance(e, Ack)], default=0)
+
+
+async def placed(engine: Engine) -> int:
+    """Target offset of the next record, by the journal."""
+    async with connected(engine.right) as client:
+        return max([e.target_offset for e in await journal_of(client, engine) if isinstance(e, Placement)], default=0)
 
 
 async def leave_markers(engine: Engine, mirror: str, count: int) -> None:
@@ -77,8 +83,7 @@ def test_idle_topic_whose_logs_are_empty_keeps_exact_positions(engine: Engine, m
     engine.wait_caught_up(topic, 1)
     wait_for("it is journaled that all is acknowledged", lambda: asyncio.run(acknowledged(engine)) == 50)
     if old is not None:  # after old records the claim writes a marker, before the target forgets it
-        end = log_end(engine.right, mirror)
-        wait_for("the claim's marker", lambda: log_end(engine.right, mirror) > end)
+        wait_for("its place is journaled", lambda: asyncio.run(placed(engine)) == log_end(engine.right, mirror) > 51)
     worker.send_signal(signal.SIGKILL)
     worker.wait(10)
     if old is None:
@@ -97,6 +102,22 @@ def test_idle_topic_whose_logs_are_empty_keeps_exact_positions(engine: Engine, m
         engine.wait_caught_up(topic, 1)
         assert_exact(engine, "behind the next records", first + 10)
         assert engine.stop(worker) == 0, engine.log()
+
+
+def test_idle_topic_that_expired_before_it_was_mirrored_has_an_exact_end(engine: Engine) -> None:
+    topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
+    group = f"{GROUP}-{engine.source}"
+    engine.extra |= {"drlib.lanes": "1", "sync.group.offsets.enabled": "true"}
+    engine.extra["sync.group.offsets.interval.seconds"] = "1"
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 50, partitions=1)
+    expire(engine.left, topic)
+    commit(engine.left, group, topic, 50)
+    worker = engine.start()
+    wait_for("the group's position is on the target", lambda: committed(engine.right, group, mirror) >= 0)
+    wait_for("the end is journaled", lambda: asyncio.run(maps_of(engine)).source(topic, 0) is not None)
+    assert engine.stop(worker) == 0, engine.log()
+    assert_exact(engine, "before any record was mirrored", 50)
 
 
 def assert_exact(engine: Engine, when: str, position: int) -> None:

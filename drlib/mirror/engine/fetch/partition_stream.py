@@ -133,6 +133,8 @@ class PartitionStream:
         except CorruptBatch as corrupt:
             if self.position == position and not self._may_be_new(corrupt):
                 raise
+        if self.position == fetched.high_watermark and not (self.queue or self.unacked or self.promised):
+            self.cover(self.position)  # also of a log that was empty from the start: there is nothing before its end
         if self.position != position:
             self.beyond_end = 0
             self.epoch = epochs.get(self.position, UNKNOWN_EPOCH)

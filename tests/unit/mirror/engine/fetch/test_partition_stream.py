@@ -23,10 +23,10 @@ from drlib.mirror.engine.fetch.partition_stream import (
     PartitionStream,
     PromiseChanged,
 )
-from drlib.mirror.journal.entries import Ack, ClaimId, Placement, Run, SourceEpoch, SourcePartition
+from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Placement, Run, SourceEpoch, SourcePartition
 from drlib.mirror.journal.leader_epochs import NEVER
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.model import Segment, TopicPartition
+from drlib.model import Segment, TopicPartition, TranslationKind
 
 P = SourcePartition(UUID(int=1), 0)
 C = ClaimId(7, 3)
@@ -338,3 +338,17 @@ def test_plan_single_records_in_one_pass_changes_nothing(
         ]
         ways.append((entries, records, stream.position, stream.epoch, stream.epochs, stream.record_count))
     assert ways[0] == ways[1]
+
+
+def test_plan_log_that_is_empty_is_covered_up_to_its_end() -> None:
+    """Its records expired before they were mirrored: a group at the end has read all there is, on both clusters."""
+    stream = new_stream(0, position=50)
+    assert stream.map.forward(50).kind is TranslationKind.NEVER_MIRRORED
+    assert stream.plan(fetched(b"", 60)) == []
+    assert stream.progress() == []  # there is more, and it has not come yet
+    stream.plan(fetched(b"", 50))
+    assert stream.progress() == [Covered(stream.key, 50)]
+    assert stream.map.forward(50).kind is TranslationKind.EXACT
+    assert stream.map.forward(49).kind is TranslationKind.NEVER_MIRRORED
+    stream.plan(fetched(b"", 50))
+    assert stream.progress() == []
