@@ -1,1 +1,1 @@
-"""Mirror a topic again from the source's start, after its mirror topic was deleted or contradicts the journal."""
+"""What it means to mirror a topic again from the source's start, and the request for it (`drlib remirror`)."""

@@ -7,7 +7,7 @@ Rules:
   matter is the operator's decision.
 - The request is journaled before the mirror topic is deleted: whenever the command dies, it can be repeated. A worker that
   runs continues within seconds, one that is started later does the same.
-Not for: what a lane does with the request (`permission`, `drlib.mirror.engine.lane.lane`).
+Not for: what a lane does with the request (`drlib.mirror.engine.lane.remirror`).
 """
 
 from __future__ import annotations

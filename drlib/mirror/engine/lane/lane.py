@@ -10,7 +10,7 @@ Rules:
 - A mirror topic that was deleted or re-created, whose log contradicts the journal, or that the target does not let us
   write, is parked by name and left out of the claim; the others continue, and it is checked again. What former claims wrote
   there is counted by the claim that fences it, and by no other. One that is gone is filled again by a new claim, where
-  `drlib.mirror.remirror` finds permission for it.
+  `remirror` finds permission for it.
 - So is a mirror partition without a leader or with too few replicas in sync: a marker for it would hold up the whole claim.
 - What was left out, and what is new, joins the running claim when it can: marked at the claim's own epoch, counted, copied.
   What was parked in the claim is resumed. The other partitions are neither drained nor marked for it.
@@ -36,6 +36,7 @@ from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.engine.lane.produce_loop import Observer, ProduceLoop
+from drlib.mirror.engine.lane.remirror import RemirrorRequests, empty_recreated_mirrors, may_fill_again
 from drlib.mirror.engine.lane.start_claim import ClaimStart, RecoveryInput
 from drlib.mirror.engine.lane.start_position import start_positions
 from drlib.mirror.engine.lane.state import MOVES, LaneState
@@ -74,7 +75,6 @@ from drlib.mirror.offsets.map.journal_log import JournalRead, LaneJournal, Writt
 from drlib.mirror.offsets.map.load_maps import FencedLogs, build_maps, content_agrees, recreated_in, source_log_end
 from drlib.mirror.preflight.checks import Grants
 from drlib.mirror.read_batches import LogEnds, locate, log_ends
-from drlib.mirror.remirror.permission import RemirrorRequests, empty_recreated_mirrors, may_fill_again
 from drlib.model import TopicPartition
 
 FIRST_BACKOFF_S = 0.1

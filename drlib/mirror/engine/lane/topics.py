@@ -1,7 +1,7 @@
 """What a lane asks the clusters about its topics: whether they were re-created, whether they hold data, where they start.
 
 Rules: requests only; `lane` decides what follows. A mirror topic is identified by the topic ID in the journal.
-Not for: whether one that was re-created may be filled again (`drlib.mirror.remirror`).
+Not for: whether one that was re-created may be filled again (`remirror`).
 """
 
 from __future__ import annotations

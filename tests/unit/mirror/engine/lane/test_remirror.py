@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
+from drlib.mirror.engine.lane.remirror import RemirrorRequests, may_fill_again
 from drlib.mirror.engine.lane.topics import LaneTopic
 from drlib.mirror.journal.entries import RemirrorRequested, TopicNames
-from drlib.mirror.remirror.permission import RemirrorRequests, may_fill_again
 from drlib.model import TopicPartition
 
 FORMER, SOURCE, OLD_MIRROR, MIRROR = (uuid.UUID(int=n) for n in range(1, 5))

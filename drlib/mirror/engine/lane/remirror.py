@@ -7,7 +7,7 @@ Rules:
   incarnation of the source topic was ever copied, so that there is nothing to continue.
 - A request is written beside the lane's claim, without a producer ID: it is a permission, and orders nothing. After the
   topic was filled again the journal has its new ID, so no request allows it twice.
-Not for: observing and deleting mirror topics (`plan`), nor for what a claim does with the permission
+Not for: observing and deleting mirror topics (`drlib.mirror.remirror.plan`), nor for what a claim does with the permission
 (`drlib.mirror.engine.lane.lane`).
 """
 
@@ -16,33 +16,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from drlib.clock import now_ms
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.error_codes import BrokerError
+from drlib.mirror.engine.lane.topics import LaneTopic
 from drlib.mirror.errors import MirrorTopicRecreated
 from drlib.mirror.journal.entries import Entry, Remirrored, RemirrorRequested, TopicNames, decode
 from drlib.mirror.read_batches import holds_data, locate, log_ends, read_range
 from drlib.model import TopicPartition
 
 
-class MirroredTopic(Protocol):
-    """A topic of a lane (`drlib.mirror.engine.lane.topics.LaneTopic`). `remirror`: the file allows to fill its mirror again."""
-
-    @property
-    def topic_id(self) -> uuid.UUID: ...
-    @property
-    def target(self) -> str: ...
-    @property
-    def partitions(self) -> tuple[int, ...]: ...
-    @property
-    def remirror(self) -> bool: ...
-
-
-def may_fill_again(topic: MirroredTopic, names: Iterable[TopicNames], requested: Mapping[str, uuid.UUID]) -> bool:
+def may_fill_again(topic: LaneTopic, names: Iterable[TopicNames], requested: Mapping[str, uuid.UUID]) -> bool:
     """May the mirror of `topic`, which is not the journaled one any more, be filled from the source's start once it is empty?
 
     `names`: the lane's journal; `requested`: by mirror topic, the ID of the one that an operator gave up.
@@ -54,7 +41,7 @@ def may_fill_again(topic: MirroredTopic, names: Iterable[TopicNames], requested:
 
 
 async def empty_recreated_mirrors(
-    target: ClusterClient, topics: Sequence[MirroredTopic], recreated: Mapping[str, MirrorTopicRecreated]
+    target: ClusterClient, topics: Sequence[LaneTopic], recreated: Mapping[str, MirrorTopicRecreated]
 ) -> list[Remirrored]:
     """Those of `recreated`, mirrors of `topics` that may be filled again, which exist again and hold nothing but markers.
 
