@@ -4,7 +4,8 @@ Rules: option > `A->B.key` > `key` > default, as `MirrorMakerConfig` reads the k
 (`drlib.`) may also be set under `B.` and `A.`, the target first. A cluster's own keys: `A.key` > `key`. No key is ignored
 silently: a key without effect becomes a `Notice` with its line; a misspelt key or an invalid value is a `UsageError`.
 References (`${env:NAME}`, `${file:/path:key}`) are resolved only for keys that are used. A file of one client, as Kafka's tools
-take it with `--command-config`, has Java's keys without a prefix, of which those of TLS and logins count.
+take it with `--command-config`, has Java's keys without a prefix, of which those of TLS and logins count; of the files of
+`kafka-mirror-maker.sh` also the addresses and where its consumer begins.
 Not for: connecting to clusters (`drlib.kafka.admin`, `drlib.kafka.net`).
 """
 
@@ -18,6 +19,7 @@ from drlib.config.flow_settings import FlowSettings, read_flow
 from drlib.config.notices import Notice, check_keys
 from drlib.config.patterns.selection import split_list
 from drlib.config.replication_policy import ALIAS_LETTERS
+from drlib.config.start_rule import EARLIEST, RESET, StartRule, read_reset
 from drlib.config.values import Lookup, Values
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
@@ -99,18 +101,22 @@ def _aliases(file: PropertiesFile, entries: Mapping[str, Entry]) -> tuple[str, .
     return aliases
 
 
-def _cluster(values: Values, alias: str) -> ClusterSettings:
-    file, entries = values.file, values.entries
+def _servers(values: Values, key: str) -> tuple[str, ...]:
+    """The addresses of brokers in `bootstrap.servers`; `key`: as it is written in this file."""
     servers = tuple(server.rpartition("://")[2] for server in split_list(values.text("bootstrap.servers", "")))
-    example = f"Write {alias}.bootstrap.servers = host:9092."
+    example = f"Write {key} = host:9092."
     if not servers:
-        raise UsageError(
-            f"{file.path}: {alias}.bootstrap.servers is not set", f"drlib cannot connect to {alias}", example
-        )
+        raise UsageError(f"{values.file.path}: {key} is not set", "drlib cannot connect to the cluster", example)
     for server in servers:
         host, _, port = server.rpartition(":")
         if not host or not port.isdigit() or not 0 < int(port) < 65536:
             values.refuse("bootstrap.servers", "an address is not host:port", example)
+    return servers
+
+
+def _cluster(values: Values, alias: str) -> ClusterSettings:
+    entries = values.entries
+    servers = _servers(values, f"{alias}.bootstrap.servers")
     secured = {
         name: entries[prefix + name].value
         for prefix in ("", f"{alias}.")
@@ -130,6 +136,26 @@ def _refuse_shared_servers(file: PropertiesFile, clusters: Mapping[str, ClusterS
                     f"{owner} and {alias} have the same address {server}, and a cluster cannot be mirrored to itself",
                     f"Give {alias} the addresses of its own brokers.",
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFile:
+    """A file of `kafka-mirror-maker.sh`: its `--consumer.config` or `--producer.config`. `start`: None where it has none."""
+
+    cluster: ClusterSettings
+    start: StartRule | None
+    notices: tuple[Notice, ...]
+
+
+def load_client_file(path: str | Path) -> ClientFile:
+    """The cluster that a client's file names, with its security. Raises `UsageError`, with the line."""
+    file = properties.read(path)
+    values = Values(file, file.effective(), ("",))
+    servers = _servers(values, "bootstrap.servers")
+    start = read_reset(values, RESET, EARLIEST.value) if RESET in values.entries else None
+    cluster, notices = load_client_settings(path, ",".join(servers), servers)
+    used = ("bootstrap.servers", RESET)
+    return ClientFile(cluster, start, tuple(notice for notice in notices if notice.key not in used))
 
 
 def load_client_settings(

@@ -25,6 +25,7 @@ from drlib.config.replication_policy import (
     ReplicationPolicy,
 )
 from drlib.config.settings import MirrorSettings
+from drlib.config.start_rule import EARLIEST, StartRule
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import answers, wire_client
@@ -43,13 +44,15 @@ PATIENCE_SESSIONS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """`topics` are Java patterns; without a `prefix` topics keep their names."""
+    """`topics` are Java patterns; without a `prefix` topics keep their names. `start`: where a topic begins that was not
+    copied yet."""
 
     source: ClusterSettings
     target: ClusterSettings
     topics: tuple[str, ...]
     prefix: str | None = None
     until_caught_up: bool = False
+    start: StartRule = EARLIEST
 
 
 @dataclass(slots=True)
@@ -176,6 +179,7 @@ def settings_for(request: CopyRequest, source_id: str, target_id: str) -> Mirror
         emit_heartbeats=False,
         heartbeats_replication=False,
         emit_offset_syncs=False,
+        auto_offset_reset=request.start,
     )
     clusters = {
         source_id: replace(request.source, alias=source_id),

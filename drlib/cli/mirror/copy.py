@@ -1,4 +1,8 @@
-"""`drlib copy`: copy topics from one cluster to another, named by aliases of a file or by addresses."""
+"""`drlib copy`: copy topics from one cluster to another, named by aliases of a file, by addresses or by clients' files.
+
+Rules: the options of `kafka-mirror-maker.sh` (MirrorMaker 1) mean the same: the clusters are those of `--consumer.config` and
+`--producer.config`, `--include` or `--whitelist` are the topics. In the consumer's file `auto.offset.reset` counts, if set.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +13,7 @@ from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
 from drlib.config.patterns import selection
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.config.settings import MirrorSettings
+from drlib.config.start_rule import EARLIEST, StartRule
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -16,9 +21,22 @@ Memory = Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of the w
 
 
 def copy(
-    source: Annotated[str, typer.Option("--from", help="An alias of FILE, or HOST:PORT[,HOST:PORT...].")],
-    target: Annotated[str, typer.Option("--to", help="An alias of FILE, or HOST:PORT[,HOST:PORT...].")],
-    topics: Annotated[str, typer.Option(help="Java patterns of whole names, separated by commas.")],
+    source: Annotated[str | None, typer.Option("--from", help="An alias of FILE, or HOST:PORT[,HOST:PORT...].")] = None,
+    target: Annotated[str | None, typer.Option("--to", help="An alias of FILE, or HOST:PORT[,HOST:PORT...].")] = None,
+    topics: Annotated[
+        str | None,
+        typer.Option(
+            "--topics", "--include", "--whitelist", help="Java patterns of whole names, separated by commas or |."
+        ),
+    ] = None,
+    consumer_config: Annotated[
+        Path | None,
+        typer.Option("--consumer.config", metavar="FILE", help="MirrorMaker 1's consumer file, instead of --from."),
+    ] = None,
+    producer_config: Annotated[
+        Path | None,
+        typer.Option("--producer.config", metavar="FILE", help="MirrorMaker 1's producer file, instead of --to."),
+    ] = None,
     file: Annotated[
         Path | None, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="[FILE]")
     ] = None,
@@ -46,27 +64,46 @@ def copy(
     with worker_log(LogFormat.TEXT, LogLevel.INFO):
         memory_bytes = parse_memory(memory)
         settings = load_mirror_settings(file) if file is not None else None
-        patterns = selection.split_list(topics)
+        patterns = selection.split_list(topics or "")
         if not patterns:
             raise UsageError("--topics is empty", "there is nothing to copy", "Give a Java pattern such as 'orders.*'.")
         selection.validate(patterns)
         if prefix is not None:
             _check_prefix(prefix)
+        from_cluster, start = _client(consumer_config, "--consumer.config", "--from", source or from_config)
+        to_cluster, _ = _client(producer_config, "--producer.config", "--to", target or to_config)
         request = CopyRequest(
-            _secured(parse_cluster(source, "--from", settings), "--from", settings, from_config),
-            _secured(parse_cluster(target, "--to", settings), "--to", settings, to_config),
+            from_cluster or _secured(parse_cluster(source or "", "--from", settings), "--from", settings, from_config),
+            to_cluster or _secured(parse_cluster(target or "", "--to", settings), "--to", settings, to_config),
             patterns,
             prefix,
             until_caught_up,
+            start or EARLIEST,
         )
         prepared = prepare(request)
         names = {partition.topic for partition in prepared.ends}
         records = sum(prepared.left.values())
         what = f"copying {len(names)} topics, {len(prepared.ends)} partitions, at most {records} records"
-        write_message("Copy", f"{what}, from {source} to {target}", status="started")
+        write_message("Copy", f"{what}, from {request.source.alias} to {request.target.alias}", status="started")
         prepared.run(status_path=status, memory_bytes=memory_bytes, on_state=StatePrinter())
         if until_caught_up and not prepared.left:
             write_message("Copy", "caught up: all records that existed at the start are copied", status="caught up")
+
+
+def _client(
+    path: Path | None, option: str, other: str, given: object | None
+) -> tuple[ClusterSettings | None, StartRule | None]:
+    """The cluster of a file of MirrorMaker 1 and where it begins, where the file is given. Raises `UsageError`."""
+    from drlib.cli.log.worker_lines import write_notices
+    from drlib.config.settings import load_client_file
+
+    if path is None:
+        return None, None
+    if given is not None:
+        raise UsageError(f"{option} does not go with {other}", "both name a cluster", "Leave one of them out.")
+    found = load_client_file(path)
+    write_notices(path, found.notices)
+    return found.cluster, found.start
 
 
 def parse_cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterSettings:

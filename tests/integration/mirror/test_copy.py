@@ -62,6 +62,23 @@ def test_copy_until_caught_up_ends_and_resumes(left: str, right: str, fresh_topi
     assert len(read_all(left, topic, 3)[0]) == 200
 
 
+def test_copy_takes_the_files_and_options_of_mirror_maker_1(
+    left: str, right: str, fresh_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = fresh_topic("orders")
+    create_topic(left, topic, 1)
+    produce(left, topic, 50, partitions=1)
+    consumer, producer = tmp_path / "consumer.properties", tmp_path / "producer.properties"
+    consumer.write_text(f"bootstrap.servers={left}\ngroup.id=mirror\nauto.offset.reset=earliest\n")
+    producer.write_text(f"bootstrap.servers={right}\nacks=all\n")
+    files = ("--consumer.config", str(consumer), "--producer.config", str(producer))
+    output = copy(*files, "--whitelist", f"{topic}|none-such", "--until-caught-up")
+    assert f"{consumer}:2" in output
+    assert read_all(right, topic, 1) == read_all(left, topic, 1)
+    both = copy(*files, "--from", left, "--include", topic, code=2)
+    assert "--consumer.config does not go with --from" in both
+
+
 def test_copy_forbidden_topics_are_refused_before_writing(
     left: str, right: str, fresh_topic: Callable[..., str]
 ) -> None:

@@ -6,7 +6,8 @@ import pytest
 from command_line import drlib, error_line
 
 from drlib.cli.mirror.copy import parse_cluster
-from drlib.config.settings import load_client_settings
+from drlib.config.settings import load_client_file, load_client_settings
+from drlib.config.start_rule import Start
 from drlib.errors import LeaseHeld, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.credentials import Password
@@ -130,3 +131,35 @@ def test_copy_lanes_missing_briefly_do_not_stop_it() -> None:
     now += 21.0
     assert over(whole[:1])
     assert isinstance(copy.problem, LeaseHeld)
+
+
+def test_load_client_file_of_mirror_maker_1_has_addresses_security_and_start(tmp_path: Path) -> None:
+    """As kafka-mirror-maker.sh takes it with --consumer.config."""
+    file = tmp_path / "consumer.properties"
+    file.write_text(
+        "bootstrap.servers=a:9092, b:9093\ngroup.id=mirror\nauto.offset.reset=latest\n"
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nclient.id=x\n"
+    )
+    found = load_client_file(file)
+    assert found.cluster.bootstrap_servers == ("a:9092", "b:9093")
+    assert found.cluster.alias == "a:9092,b:9093"
+    assert found.cluster.security == {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    assert found.start is not None
+    assert found.start.kind is Start.LATEST
+    assert [notice.key for notice in found.notices] == ["group.id", "client.id"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("group.id=x", "bootstrap.servers is not set"),
+        ("bootstrap.servers=a", "not host:port"),
+        ("bootstrap.servers=a:1\nauto.offset.reset=never", "it is not earliest"),
+    ],
+)
+def test_load_client_file_without_usable_addresses_is_refused(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "consumer.properties"
+    file.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        load_client_file(file)
+    assert why in str(refused.value)
