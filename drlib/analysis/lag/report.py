@@ -36,6 +36,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
+from drlib.mirror.offsets.translation.transactional_topics import visible_in_part
 from drlib.mirror.status.forecast import retention_of
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict
@@ -121,6 +122,7 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
             _latencies(lag.latency_by_hour(lag.latency(recent, mirror))),
             partition_shares([tuple(row) for row in lag.partition_totals(recent).collect()]),
             tuple(notes),
+            visible_in_part(settings, flow, {each.partition.topic for each in series if not each.mirror} & set(topics)),
         )
     finally:
         for side in sides:

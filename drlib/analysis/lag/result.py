@@ -48,7 +48,7 @@ class HourOfLatency:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """`notes`: what could not be read."""
+    """`notes`: what could not be read. `transactions`: which topics that groups read may be visible in part on the target."""
 
     flow: Flow
     from_ms: int
@@ -57,6 +57,7 @@ class LagReport:
     latencies: tuple[HourOfLatency, ...]
     shares: tuple[Share, ...]
     notes: tuple[str, ...]
+    transactions: str = ""
 
     @property
     def verdict(self) -> Verdict:

@@ -77,6 +77,7 @@ class LagAnalysis(AnalysisSession):
                 }
             )
         notes = [BOUNDED] * self.report.bounded + list(self.report.notes)
+        notes += [self.report.transactions] * bool(self.report.transactions)
         return Table(f"Behind {self.analysed.flow}, now", rows, "; ".join(notes))
 
     def partitions(self, limit: int = SHOWN) -> Table:

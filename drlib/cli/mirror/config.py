@@ -1,13 +1,13 @@
 """`drlib config`: explain every effective value of a file, or make a file of Connect's or Strimzi's form."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from drlib.cli import print_error
 from drlib.config.explain import Explanation, explain
 from drlib.formats import one_line
 from drlib.ui.terminal.plain_console import plain_console
@@ -67,7 +67,7 @@ def import_command(
     file = import_files(files)
     print(file.text(), end="")
     for line in file.left_out:
-        print(f"drlib: not converted: {one_line(line)}", file=sys.stderr)
+        print_error(f"not converted: {line}")
 
 
 def _table(explanation: Explanation, scope: str, note: str) -> Table:

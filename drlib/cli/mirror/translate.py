@@ -62,9 +62,14 @@ def translate(
         raise UsageError(
             "--as does not apply to groups", "it chooses the form of --offsets", "Add --offsets, or use --json."
         )
+    from drlib.mirror.offsets.translation.transactional_topics import visible_in_part
     from drlib.mirror.offsets.translation.translate_groups import translate_groups
 
-    translations = translate_groups(load_mirror_settings(file), Flow.parse(flow), group)
+    settings = load_mirror_settings(file)
+    translations = translate_groups(settings, Flow.parse(flow), group)
+    hint = visible_in_part(settings, Flow.parse(flow), {item.source.topic for item in translations})
+    if hint:
+        print_error(hint)
     if as_json:
         print(json.dumps([_json_row(item) for item in translations], indent=2))
         return

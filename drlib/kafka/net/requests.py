@@ -48,7 +48,8 @@ class TransactionState:
 class ProducerState:
     """The state of one producer at a partition's leader; -1 for none.
 
-    `last_timestamp` in ms; `txn_start_offset` is where its open transaction begins in this partition.
+    `last_timestamp` in ms; `txn_start_offset` is where its open transaction begins in this partition; `coordinator_epoch` is
+    that of the last marker that ended a transaction of it here.
     """
 
     producer_id: int
@@ -56,6 +57,12 @@ class ProducerState:
     last_sequence: int
     last_timestamp: int
     txn_start_offset: int = -1
+    coordinator_epoch: int = -1
+
+    @property
+    def transactional(self) -> bool:
+        """Does it write to the partition in transactions?"""
+        return self.txn_start_offset >= 0 or self.coordinator_epoch >= 0
 
 
 async def init_producer_id(conn: Connection, transactional_id: str | None, timeout_ms: int) -> tuple[int, int]:
@@ -149,7 +156,12 @@ async def describe_producers(
             raise_for(p.error_code, f"describing the producers of {partition}", p.error_message, topics=[topic.name])
             producers[partition] = [
                 ProducerState(
-                    a.producer_id, a.producer_epoch, a.last_sequence, a.last_timestamp, a.current_txn_start_offset
+                    a.producer_id,
+                    a.producer_epoch,
+                    a.last_sequence,
+                    a.last_timestamp,
+                    a.current_txn_start_offset,
+                    a.coordinator_epoch,
                 )
                 for a in p.active_producers
             ]
