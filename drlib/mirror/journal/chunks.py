@@ -1,6 +1,6 @@
-"""Journal entries that replace or void others: chunks of folded claims, and a mirror topic that is filled again.
+"""Journal entries that replace or void others: chunks of folded claims, expired records, a mirror topic that is filled again.
 
-Rules: an entry of these kinds changes what earlier ones mean, so a reader that follows a journal starts again at one.
+Rules: an entry of these kinds changes what earlier ones mean, deleted or not.
 Not for: deciding when to fold (`drlib.mirror.offsets.map.fold_claims`).
 """
 
@@ -35,6 +35,22 @@ class Chunk(JournalEntry):
     partition: SourcePartition
     number: Number
     segments: Segments
+
+
+@entry(22, key=1)
+class Expired(JournalEntry):
+    """Both logs begin behind the partition's first mirrored records: other entries' offsets of these do not count.
+
+    They lie from `first_source` up to `source_end`, and from `first_target` up to `target_end`; `records` is their number.
+    Each is the end of a mirrored stretch, and another one follows. The newest counts.
+    """
+
+    partition: SourcePartition
+    first_source: Number
+    first_target: Number
+    source_end: Number
+    target_end: Number
+    records: Number
 
 
 @entry(17, key=1)

@@ -11,9 +11,10 @@ Not for: what the entries mean together (`drlib.mirror.offsets.map`), nor for wr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from drlib.errors import DrlibError
-from drlib.mirror.journal.chunks import Chunk, Folded, Remirrored, RemirrorRequested
+from drlib.mirror.journal.chunks import Chunk, Expired, Folded, Remirrored, RemirrorRequested
 from drlib.mirror.journal.claims_and_runs import (
     Ack,
     Claim,
@@ -45,6 +46,7 @@ __all__ = [
     "Clusters",
     "Covered",
     "Entry",
+    "Expired",
     "Folded",
     "Foreign",
     "Incarnation",
@@ -65,7 +67,11 @@ __all__ = [
     "Unknown",
     "Unsure",
     "decode",
+    "names_key",
 ]
+
+
+_NAMES = bytes((FORMAT, TopicNames.KIND))
 
 
 class JournalCorrupt(DrlibError):
@@ -99,6 +105,13 @@ class Unknown(JournalEntry):
 
 
 Entry = JournalEntry
+
+
+def names_key(key: bytes) -> UUID | None:
+    """The source topic ID of a `TopicNames` entry's key; None for any other key."""
+    if len(key) != len(_NAMES) + 16 or not key.startswith(_NAMES):
+        return None
+    return UUID(bytes=bytes(key[len(_NAMES) :]))
 
 
 def decode(key: bytes, value: bytes) -> Entry:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform, get_args, get_type_hints
 from uuid import UUID
 
+from drlib.mirror.journal.packed_segments import PackedSegments
 from drlib.model import Segment
 
 FORMAT = 1
@@ -141,13 +142,10 @@ class Fields:
             if shift > 63:
                 raise ValueError("a number of more than 64 bits")
 
-    def segments(self) -> tuple[Segment, ...]:
-        segments: list[Segment] = []
-        source = target = 0
-        for _ in range(self.varint()):
-            segments.append(Segment(source + self.varint(), target + self.varint(), self.varint()))
-            source, target = segments[-1].source_end, segments[-1].target_end
-        return tuple(segments)
+    def segments(self) -> PackedSegments:
+        """Their number and, up to the end of the bytes, theirs."""
+        count = self.varint()
+        return PackedSegments(count, self.raw(len(self._raw) - self._at))
 
     def claims(self) -> tuple[ClaimId, ...]:
         return tuple(self.claim() for _ in range(self.varint()))
@@ -191,7 +189,7 @@ Number = Annotated[int, FieldType(_LONG.pack, Fields.number)]
 """An offset or a count, 64 bits, never negative when read."""
 Int64 = Annotated[int, FieldType(_LONG.pack, Fields.integer)]
 Int32 = Annotated[int, FieldType(_INT.pack, Fields.int32)]
-Segments = Annotated[tuple[Segment, ...], FieldType(_pack_segments, Fields.segments)]
+Segments = Annotated[Sequence[Segment], FieldType(_pack_segments, Fields.segments)]
 Claims = Annotated[tuple[ClaimId, ...], FieldType(_pack_claims, Fields.claims)]
 Pairs = Annotated[tuple[tuple[int, int], ...], FieldType(_pack_pairs, Fields.pairs)]
 _TYPES: dict[object, FieldType] = {

@@ -1,6 +1,7 @@
 """Journal entries of what happened to a partition: loss, truncation, re-creation, parking, foreign records, takeover.
 
-Rules: facts with a time, kept for good, each under a key of its own. None changes what was promised.
+Rules: facts with a time, each under a key of its own, kept until the records they are about have expired on both clusters.
+None changes what was promised.
 """
 
 from __future__ import annotations

@@ -1,27 +1,33 @@
-"""A lane's journal stays small: claims over idle partitions, and the settings of its log."""
+"""A lane's journal stays small: claims over idle partitions, records that expired, and the settings of its log."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
+from uuid import UUID
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation, ResourceType
 from fix_authorizer import acl, add_acls, drop_acls
-from fix_engine import Engine, alter, create_topic, produce
-from testbed_lane import connected, journal_of, running, until
+from fix_engine import Engine, alter, create_topic, delete_records, delete_topic, produce, wait_for
+from testbed_lane import Running, connected, journal_of, running, until
 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol import recode
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.mirror.engine.lane.lane import Housekeeping
-from drlib.mirror.journal.entries import Chunk, Claim, Placement, Run
+from drlib.mirror.journal.entries import Chunk, Claim, Expired, Placement, Run, SourcePartition, TopicNames
+from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 from drlib.mirror.offsets.map.load_maps import read_maps
+from drlib.mirror.read_batches import locate, log_starts, read_range
 from drlib.mirror.sync.internal_topics import JOURNAL_LOG
-from drlib.model import Segment
+from drlib.model import Segment, TopicPartition, TranslationKind
 
 
 def journal_topic(engine: Engine) -> str:
@@ -95,6 +101,129 @@ async def test_worker_that_ends_before_its_tombstones_leaves_the_same_map(
         assert len([e for e in entries if isinstance(e, Chunk)]) == 1
         assert await segments_of(client, engine) == before
     engine.assert_same(topic, 1)
+
+
+async def test_map_and_journal_of_transactions_are_flat_while_both_log_starts_move(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each commit marker begins a stretch of its own. A kill between what replaces entries and tombstones is harmless."""
+    topic, mirror, reached = engine.topics, f"{engine.source}.{engine.topics}", asyncio.Event()
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, 1)
+    producer = Producer({"bootstrap.servers": engine.left, "transactional.id": topic, "log_level": 0})
+    await asyncio.to_thread(producer.init_transactions, 30)
+    small = Housekeeping(fold_at=10, claim_at=50, expire_at=5, expire_s=0.2)
+
+    def transactions() -> None:
+        for number in range(20):
+            producer.begin_transaction()
+            for record in range(3):
+                producer.produce(topic, value=f"{number}-{record}".encode(), partition=0)
+            producer.commit_transaction(30)
+
+    async def ends_here(journal: LaneJournal, keys: Sequence[bytes]) -> None:
+        reached.set()
+        await asyncio.sleep(3600)
+
+    def is_small(owner: Running) -> bool:
+        streams = owner.running_flow._lanes[0].streams
+        return len(streams) == 1 and len(streams[0].map.segments()) <= 10
+
+    async def expire(owner: Running, through: int) -> None:
+        """Mirror up to source offset `through`, then delete all but the last two transactions on both sides."""
+        await owner.mirrored(topic, {0: through})
+        (stream,) = owner.running_flow._lanes[0].streams
+        await asyncio.to_thread(delete_records, engine.left, topic, through - 8)
+        behind = stream.map.forward(through - 8).offset
+        assert behind is not None
+        await asyncio.to_thread(delete_records, engine.right, mirror, behind)
+
+    through = 0
+    async with connected(engine.right) as client:
+        follower = JournalFollower(client, journal_topic(engine), 1)
+        async with running(engine, housekeeping=small) as owner:
+            for _ in range(8):
+                await asyncio.to_thread(transactions)
+                await expire(owner, through := through + 80)
+                await until("what expired is dropped", partial(is_small, owner))
+                await follower.refresh()
+        await asyncio.to_thread(transactions)
+        with monkeypatch.context() as patched:
+            patched.setattr(LaneJournal, "forget", ends_here)
+            async with running(engine, housekeeping=small, abrupt=True) as owner:
+                await asyncio.wait_for(reached.wait(), 40)
+        before = await segments_of(client, engine)
+        async with running(engine, housekeeping=small) as owner:
+            await expire(owner, through := through + 80)
+            await until("what expired is dropped", partial(is_small, owner))
+        await follower.refresh()
+        found = (await read_maps(client, journal_topic(engine))).source(topic, 0)
+        assert found is not None
+        entries = await journal_of(client, engine)
+        (key,) = [e.partition for e in entries if isinstance(e, Expired)]
+        followed = follower.map(0, key.topic_id, 0)
+        assert followed is not None
+        log = TopicPartition(mirror, 0)
+        log_start = (await log_starts(client, [log]))[log]
+        topic_id, leader = await locate(client, log)
+        batches = read_range(await client.connection(leader, "attack"), topic_id, log, log_start, 10**6)
+        stands = [r.offset async for header, view in batches if not header.is_control for r in recode.records(view)]
+    journaled = sum(isinstance(e, Run) for e in entries) + sum(len(e.segments) for e in entries if isinstance(e, Chunk))
+    assert journaled <= 60, "of 180 transactions those of the last claims"
+    assert len(before) >= 2
+    assert list(followed.segments()) == list(found.segments())
+    assert len(found.segments()) <= 10
+    records = [through - 8 + n for n in (0, 1, 2, 4, 5, 6)]  # of two transactions, a marker behind each
+    assert [found.forward(offset).offset for offset in records] == stands[-6:]
+    assert [found.backward(offset).offset for offset in stands[-6:]] == records
+    assert found.forward(through).exact
+    stale = found.forward(0, target_log_start=log_start)
+    assert (stale.offset, stale.kind) == (log_start, TranslationKind.LOST)
+    engine.assert_same(topic, 1)
+
+
+def test_topics_deleted_on_both_clusters_are_forgotten_and_mirrored_again_when_they_are_created(
+    engine: Engine, fresh_topic: Callable[..., str]
+) -> None:
+    gone, kept, left = engine.topics, fresh_topic("kept"), fresh_topic("left")
+    engine.extra["drlib.lanes"] = "1"
+    engine.topics = f"{gone}, {kept}, {left}"
+    for name in (gone, kept, left):
+        create_topic(engine.left, name, 1)
+        produce(engine.left, name, 20, partitions=1)
+    engine.mirror_now(gone, kept, left)
+    before = asyncio.run(known(engine))
+    assert set(before) == {gone, kept, left}
+    for name in (gone, left):
+        delete_topic(engine.left, name)
+    delete_topic(engine.right, f"{engine.source}.{gone}")
+    wait_for("the deletions are known", lambda: not exists(engine.left, gone) and not exists(engine.left, left))
+    engine.mirror_now(kept)
+    after = asyncio.run(known(engine))
+    assert set(after) == {kept, left}, "the mirror of one still has its records"
+    assert after[kept][0] == before[kept][0]
+    assert after[left] == before[left]
+    create_topic(engine.left, gone, 1)
+    produce(engine.left, gone, 30, partitions=1, first=100)
+    engine.mirror_now(gone, kept)
+    engine.assert_same(gone, 1)
+    assert "TopicRecreated" not in {event.name for event in engine.events()}
+
+
+def exists(bootstrap: str, topic: str) -> bool:
+    with Cluster(ClusterSettings("ANY", (bootstrap,))) as cluster:
+        return topic in cluster.topics([topic])
+
+
+async def known(engine: Engine) -> dict[str, tuple[UUID, int]]:
+    """By source topic its ID and the number of entries about its partitions."""
+    async with connected(engine.right) as client:
+        entries = await journal_of(client, engine)
+    about = [getattr(entry, "partition", None) for entry in entries]
+    partitions = [partition.topic_id for partition in about if isinstance(partition, SourcePartition)]
+    names = {e.topic_id: e.source_topic for e in entries if isinstance(e, TopicNames)}
+    assert set(partitions) <= set(names), "entries about topics without a name"
+    return {name: (topic_id, partitions.count(topic_id)) for topic_id, name in names.items()}
 
 
 async def segments_of(client: ClusterClient, engine: Engine) -> list[Segment]:

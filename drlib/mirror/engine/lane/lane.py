@@ -12,6 +12,8 @@ Rules:
   there is counted by the claim that fences it, and by no other. One that is gone is filled again by a new claim, where
   `remirror` finds permission for it.
 - So is a mirror partition without a leader or with too few replicas in sync: a marker for it would hold up the whole claim.
+- What lies below both log starts is dropped from maps and journal at each claim, and while it copies (`find_expired`). Of
+  what the claim read, only the entries of partitions that it left out are kept, for when they join.
 - What was left out, and what is new, joins the running claim when it can: marked at the claim's own epoch, counted, copied.
   What was parked in the claim is resumed. The other partitions are neither drained nor marked for it.
 Longer than most modules: a claim is one sequence, and splitting it would hide its order.
@@ -42,6 +44,8 @@ from drlib.mirror.engine.lane.start_position import start_positions
 from drlib.mirror.engine.lane.state import MOVES, LaneState
 from drlib.mirror.engine.lane.topics import (
     LaneTopic,
+    find_expired,
+    gone_topics,
     journaled_mirrors,
     mirrors_with_data,
     only_adds,
@@ -70,7 +74,7 @@ from drlib.mirror.journal.entries import (
     TopicNames,
 )
 from drlib.mirror.mm2.takeover import TakeoverReader
-from drlib.mirror.offsets.map.fold_claims import fold, valid_entries
+from drlib.mirror.offsets.map.fold_claims import ChunkEnds, about_topics, fold, valid_entries
 from drlib.mirror.offsets.map.journal_log import JournalRead, LaneJournal, Written, read_through
 from drlib.mirror.offsets.map.load_maps import FencedLogs, build_maps, content_agrees, recreated_in, source_log_end
 from drlib.mirror.preflight.checks import Grants
@@ -91,6 +95,8 @@ class Housekeeping:
     rotate_at_epoch: int = 30_000  # of 32,767: the rest is for claimants that race while the lane moves on
     fold_at: int = 1000  # superseded entries of one partition, or of all, before they are folded
     claim_at: int = 200_000  # promises and placements in one claim before a new claim makes them old ones
+    expire_at: int = 200  # stretches of a partition below both log starts before they are dropped
+    expire_s: float = 60.0  # between two looks for them
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,7 @@ class _RunningClaim:
     loop: ProduceLoop
     covers: set[TopicPartition]  # source partitions of the claim, also those left out
     recreated: set[str]  # mirror topics that are left out because they are not the journaled ones
+    chunks: ChunkEnds
     added: asyncio.Event = field(default_factory=asyncio.Event)
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -268,16 +275,19 @@ class Lane:
         topics, self._reassigned = self.topics, False
         taken = await self._take_lane(topics)
         self._move(LaneState.RECOVERING)
-        log, journal, streams = await self._recover(topics, taken)
+        log, journal, streams, chunks = await self._recover(topics, taken)
+        copied = {stream.key for stream in streams}
+        left_out = [e for e in taken.entries if getattr(e, "partition", None) not in copied]
+        taken = replace(taken, entries=left_out, journal=replace(taken.journal, entries=()))
         self._move(LaneState.RUNNING)
         loop = ProduceLoop(self.context, journal, streams, self.observer, self.parked)
         covers = {TopicPartition(t.source, number) for t in topics for number in t.partitions}
-        running = self._running = _RunningClaim(taken, journal, loop, covers, set(taken.recreated))
+        running = self._running = _RunningClaim(taken, journal, loop, covers, set(taken.recreated), chunks)
         beside = [
             loop.watch(asyncio.create_task(self._watch_mirror_topics(running))),
             *(
                 loop.watch(asyncio.create_task(self._beside(running, repeat)))
-                for repeat in (self._join_added, self._retry_parked, self._retry_unavailable)
+                for repeat in (self._join_added, self._retry_parked, self._retry_unavailable, self._drop_expired)
             ),
         ]
         try:
@@ -326,6 +336,23 @@ class Lane:
         """Take up mirror partitions that have a leader and enough replicas again."""
         await asyncio.sleep(TOPICS_POLL_S)
         await self._try_again(running, self.parked.is_unavailable)
+
+    async def _drop_expired(self, running: _RunningClaim) -> None:
+        """Drop what lies below both log starts by now."""
+        await asyncio.sleep(self.housekeeping.expire_s)
+        streams = [stream for stream in self.streams if not stream.parked]
+        starts = {stream.source: stream.log_start for stream in streams}
+        try:
+            expired = await find_expired(self.context.target, streams, starts, self.housekeeping.expire_at)
+        except (DrlibError, TimeoutError, OSError):
+            return  # the target does not answer: the produce loop reports it
+        if not expired or not running.loop.running:
+            return
+        await running.journal.append(expired)
+        maps = {stream.key: stream.map for stream in streams}
+        for entry in expired:
+            maps[entry.partition].apply(entry)
+        await _forget(running.journal, running.chunks.take_expired(expired))
 
     async def _try_again(self, running: _RunningClaim, due: Callable[[TopicPartition], bool]) -> None:
         """Resume the parked partitions that are `due` and let those join that the claim had left out."""
@@ -510,7 +537,7 @@ class Lane:
 
     async def _recover(
         self, topics: Sequence[LaneTopic], taken: _TakenLane
-    ) -> tuple[LogEnds, LaneJournal, Sequence[PartitionStream]]:
+    ) -> tuple[LogEnds, LaneJournal, Sequence[PartitionStream], ChunkEnds]:
         """Count what former claims appended, journal it, and lay out the streams of this claim."""
         source, target, events = self.context.source, self.context.target, self.context.events
         (_, journal_leader), (log, start) = await asyncio.gather(
@@ -524,17 +551,24 @@ class Lane:
         new: list[Entry] = [claim_entry, *taken.remirrored, *maps.findings]
         new += [Clusters(source.cluster_id, target.cluster_id), *start.entries]
         new += [s.start(self.context.clock.now_ms()) for s in start.streams]
-        await journal.append(new)
+        expired = await find_expired(target, start.streams, start.logs.starts, self.housekeeping.expire_at)
+        await journal.append([*new, *expired])
         self._written, self._leaders_seen = journal.written, log.epochs
-        await self._fold(journal, [*taken.entries, *maps.findings])
-        self._names = {**(self._names or {}), **{e.topic_id: e for e in new if isinstance(e, TopicNames)}}
+        for each in expired:
+            maps.get(each.partition).apply(each)
+        valid, written = {id(e) for e in taken.entries}, {e.key() for e in (*new, *expired)}
+        void = [*taken.journal.void, *(e.key() for e in taken.journal.entries if id(e) not in valid)]
+        await _forget(journal, [key for key in void if key not in written])  # before the same keys are written again
+        left = await self._forget_topics(journal, [*taken.entries, *maps.findings, *expired], topics)
+        chunks = await self._fold(journal, left)
+        self._names = {e.topic_id: e for e in (*left, *new) if isinstance(e, TopicNames)}
         start.report(self.parked)
         self.streams = (*start.streams, *start.parked)
         for stream in start.streams:
             self.observer.progressed(stream)
         for name in ("LaneFault", "LaneLost", "LaneUnauthorized"):
             events.resolve(name, self.name)
-        return log, journal, start.streams
+        return log, journal, start.streams, chunks
 
     async def _plan(
         self,
@@ -581,13 +615,31 @@ class Lane:
         prove = agrees if lost or journal.elected else None
         return FencedLogs(log, unchanged, lost, prove, partial(source_log_end, self.context.source))
 
-    async def _fold(self, journal: LaneJournal, entries: Sequence[Entry]) -> None:
-        folded = fold(entries, self.housekeeping.fold_at)
+    async def _forget_topics(
+        self, journal: LaneJournal, entries: Sequence[Entry], topics: Sequence[LaneTopic]
+    ) -> Sequence[Entry]:
+        """Delete what the journal says of topics that neither cluster has any more; returns the rest."""
+        names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
+        try:
+            gone = await gone_topics(self.context.source, self.context.target, names.values(), topics)
+            progress = await self.takeover.read_progress() if gone else None
+        except (DrlibError, TimeoutError, OSError):
+            return entries  # not known whether they are gone: a later claim asks again
+        if not gone:
+            return entries
+        named = {p.topic for p in (*progress.copied, *progress.unreadable)} if progress is not None else set()
+        found = about_topics(entries, gone, named, self.context.clock.now_ms())
+        await _forget(journal, [e.key() for e in found])
+        forgotten = {id(e) for e in found}
+        return [e for e in entries if id(e) not in forgotten]
+
+    async def _fold(self, journal: LaneJournal, entries: Sequence[Entry]) -> ChunkEnds:
+        """Write what replaces superseded entries, then delete those; returns the chunks that the journal has now."""
+        folded = fold(entries, self.housekeeping.fold_at, self.context.clock.now_ms())
         if folded.entries:
             await journal.append(folded.entries)
-        if folded.forget:
-            hit("before-tombstones")
-            await journal.forget(folded.forget)
+        await _forget(journal, folded.forget)
+        return ChunkEnds.of([*entries, *folded.entries], frozenset(folded.forget))
 
     # -- mirror topics that were deleted or re-created -----------------------------------------------------------------
 
@@ -646,6 +698,13 @@ class Lane:
         names = (self._names or {}).values()
         gone = [topic for topic in topics if topic.target in recreated]
         return [topic for topic in gone if may_fill_again(topic, names, self._requests.void)]
+
+
+async def _forget(journal: LaneJournal, keys: Sequence[bytes]) -> None:
+    """Delete entries whose replacement is acknowledged."""
+    if keys:
+        hit("before-tombstones")
+        await journal.forget(keys)
 
 
 def _mirrors(

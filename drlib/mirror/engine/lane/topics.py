@@ -6,9 +6,11 @@ Not for: whether one that was re-created may be filled again (`remirror`).
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from drlib.clock import now_ms
 from drlib.errors import DrlibError, Unreachable
@@ -20,12 +22,15 @@ from drlib.kafka.protocol.error_codes import (
     BrokerError,
     raise_for,
 )
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
 from drlib.mirror.errors import MirrorTopicRecreated, MirrorUnavailable, SourceRewound
-from drlib.mirror.journal.entries import Entry, Incarnation, SourcePartition, SourceTruncated, TopicNames
+from drlib.mirror.journal.entries import Entry, Expired, Incarnation, SourcePartition, SourceTruncated, TopicNames
 from drlib.mirror.offsets.map.load_maps import recreated_topics
 from drlib.mirror.read_batches import concurrently, filled_partitions, holds_data, log_starts
 from drlib.model import TopicPartition
+
+_NO_START: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,35 @@ async def recreated_mirrors(
     journaled = journaled_mirrors(names, topics)
     recreated = await recreated_topics(target, journaled)
     return {n.target_topic: recreated[n.topic_id] for n in journaled if n.topic_id in recreated}
+
+
+async def gone_topics(
+    source: ClusterClient, target: ClusterClient, names: Iterable[TopicNames], topics: Sequence[LaneTopic]
+) -> set[uuid.UUID]:
+    """IDs of journaled source topics that do not exist any more, nor does their mirror: deleted, or re-created since.
+
+    A topic that may not be described may exist.
+    """
+    mirrored = {topic.topic_id for topic in topics}
+    others = [each for each in names if each.topic_id not in mirrored]
+    if not others:
+        return set()
+    here, there = await asyncio.gather(
+        source.metadata(sorted({each.source_topic for each in others})),
+        target.metadata(sorted({each.target_topic for each in others})),
+    )
+    return {
+        each.topic_id
+        for each in others
+        if _is_gone(here.topics[each.source_topic], each.topic_id)
+        and _is_gone(there.topics[each.target_topic], each.target_topic_id)
+    }
+
+
+def _is_gone(topic: TopicMetadata, topic_id: uuid.UUID) -> bool:
+    if topic.error_code:
+        return topic.error_code == UNKNOWN_TOPIC_OR_PARTITION
+    return topic.topic_id != topic_id
 
 
 def journaled_mirrors(names: Iterable[TopicNames], topics: Sequence[LaneTopic]) -> list[TopicNames]:
@@ -205,3 +239,32 @@ async def source_starts(source: ClusterClient, topics: Sequence[LaneTopic]) -> d
         raise_for(described.error_code, f"looking up {topic.source}")
         wanted += [TopicPartition(topic.source, n) for n in topic.partitions if _has_leader(described, n)]
     return await log_starts(source, wanted)
+
+
+async def find_expired(
+    target: ClusterClient,
+    streams: Iterable[PartitionStream],
+    source_starts: Mapping[TopicPartition, int],
+    at_least: int,
+) -> list[Expired]:
+    """What lies below both log starts of partitions whose source log starts are known. Raises `BrokerError`, `Unreachable`.
+
+    The mirrors' log starts are requested only where the source's leaves something to drop. A partition waits until `at_least`
+    stretches, and an eighth of what it has, can be dropped. Of a compacted topic the log start does not move: nothing of it
+    is dropped. Source: Kafka's `UnifiedLog.deleteOldSegments`, DeleteRecords (KIP-107).
+    """
+    due: dict[TopicPartition, PartitionStream] = {}
+    for stream in streams:
+        start = source_starts.get(stream.source, 0)
+        if start > 0 and _expired(stream, start, _NO_START, at_least) is not None:
+            due[stream.target] = stream
+    if not due:
+        return []
+    starts = await log_starts(target, due)
+    found = (_expired(s, source_starts[s.source], starts[mirror], at_least) for mirror, s in due.items())
+    return [expired for expired in found if expired is not None]
+
+
+def _expired(stream: PartitionStream, source_start: int, target_start: int, at_least: int) -> Expired | None:
+    least = max(at_least, len(stream.map.segments()) // 8)
+    return stream.map.expired(stream.key, source_start, target_start, least)

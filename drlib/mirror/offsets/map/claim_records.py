@@ -1,6 +1,7 @@
 """Source and target offsets of one claim's records, by record number, as journaled in its runs and placements. Pure.
 
-Rules: the offsets of an acknowledged record never change; an entry that would change one is a `MapContradiction`.
+Rules: the offsets of an acknowledged record never change; an entry that would change one is a `MapContradiction`. Those of
+the first ones are in the map's segments, and are dropped here: a claim may have a run for each of its records.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 
 from drlib.mirror.offsets.map.segments import MapContradiction
+
+SETTLED_AT = 1024
 
 
 class Line:
@@ -28,11 +31,6 @@ class Line:
     def last(self) -> int:
         return self._starts[-1] if self._starts else 0
 
-    @property
-    def first_value(self) -> int:
-        """The offset of the first record that has one."""
-        return self._values[0]
-
     def set(self, q: int, value: int, settled: int) -> None:
         """Set the offset of record `q` to `value`, ascending from there. The first `settled` records are final."""
         if q >= settled:
@@ -49,6 +47,11 @@ class Line:
         elif not self._starts or q < self._starts[0] or self.at(q)[0] != value:
             raise MapContradiction(f"the {self._what} of record {q} changed after {settled} were acknowledged")
 
+    def settle(self, q: int) -> None:
+        """Drop what is about records before `q` only, if that is half of much."""
+        if len(self._starts) >= SETTLED_AT and (index := bisect_right(self._starts, q) - 1) > len(self._starts) // 2:
+            del self._starts[:index], self._values[:index]
+
     def at(self, q: int) -> tuple[int, int]:
         """The offset of record `q`, and how many records from `q` on are contiguous. Raises `MapContradiction`."""
         starts = self._starts
@@ -60,11 +63,12 @@ class Line:
 
 
 class ClaimRecords:
-    """Runs and placements of one claim; its first `q` records are acknowledged."""
+    """Runs and placements of one claim; its first `q` records are acknowledged. `sealed`: there are no more."""
 
-    __slots__ = ("placements", "q", "runs")
+    __slots__ = ("placements", "q", "runs", "sealed")
 
     def __init__(self) -> None:
         self.runs = Line("run")
         self.placements = Line("placement")
         self.q = 0
+        self.sealed = False

@@ -8,6 +8,10 @@ Rules:
   it from its first record on, deleted or not. So the chunks of a partition are few, however often it is folded.
 - An old claim that promised nothing leaves nothing: its placement is deleted. So are the `Claim` entries of a producer
   except its newest, and the leader epochs below `Covered` except the newest, which is the one of the position.
+- What an `Expired` covers is deleted: chunks at once, facts (losses, parks, foreign records) once they are a day old, because
+  status shows them for so long. An `Unsure` claim blocks folding only while its uncertain records are not covered.
+- Of a topic that neither cluster has any more everything is deleted, its names last (`about_topics`): if it is created again,
+  it is another one. Its names stay where MirrorMaker 2 stored an offset of it, which must not be taken for the new one's.
 - A partition is folded when it has `at_least` such entries, and all are when these are as many as those that stay. So a
   journal has at most about twice the entries that it needs, and a claim writes on average as many as it adds.
 - A partition with an `Unsure` claim is not folded: its bounds are record numbers.
@@ -20,7 +24,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from uuid import UUID
 
 from drlib.mirror.journal.entries import (
     Ack,
@@ -29,12 +34,17 @@ from drlib.mirror.journal.entries import (
     ClaimId,
     Covered,
     Entry,
+    Expired,
     Folded,
+    Foreign,
+    Incarnation,
+    Parked,
     Placement,
     Remirrored,
     Run,
     Sealed,
     SourceEpoch,
+    SourceLoss,
     SourcePartition,
     Takeover,
     TopicNames,
@@ -45,6 +55,7 @@ from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
 from drlib.model import Segment
 
 SEGMENTS_PER_CHUNK = 2000
+FACTS_MS = 86_400_000
 MERGED_AT = 4
 """A chunk is merged into the next one if it has at most this many times its segments: of one size there are four at most."""
 
@@ -73,7 +84,7 @@ def valid_entries(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def unfold(entries: Sequence[Entry]) -> list[Entry]:
-    """Journal entries in the order a map applies them: takeovers, valid chunks, then everything that is not folded."""
+    """Journal entries in the order a map applies them: takeovers, what expired, valid chunks, then what is not folded."""
     folded = {e.partition: e for e in entries if isinstance(e, Folded)}
     written: dict[SourcePartition, list[Chunk]] = defaultdict(list)
     for entry in entries:
@@ -81,8 +92,11 @@ def unfold(entries: Sequence[Entry]) -> list[Entry]:
             written[entry.partition].append(entry)
     chunks = [chunk for partition in sorted(written) for chunk in _valid(written[partition], folded.get(partition))]
     taken = [e for e in entries if isinstance(e, Takeover)]
-    unfolded = [e for e in entries if not isinstance(e, Takeover | Chunk | Folded) and not _is_folded(e, folded)]
-    return [*taken, *chunks, *unfolded]
+    expired = [e for e in entries if isinstance(e, Expired)]
+    unfolded = [
+        e for e in entries if not isinstance(e, Takeover | Expired | Chunk | Folded) and not _is_folded(e, folded)
+    ]
+    return [*taken, *expired, *chunks, *unfolded]
 
 
 def _valid(chunks: Iterable[Chunk], folded: Folded | None) -> list[Chunk]:
@@ -97,24 +111,43 @@ def _valid(chunks: Iterable[Chunk], folded: Folded | None) -> list[Chunk]:
     return valid
 
 
-def fold(entries: Sequence[Entry], at_least: int) -> Fold:
-    """Fold the partitions with `at_least` superseded entries, or all. `entries`: a journal, findings of recovery included."""
+def fold(entries: Sequence[Entry], at_least: int, now_ms: int = 0) -> Fold:
+    """Fold the partitions with `at_least` superseded entries, or all.
+
+    `entries`: a journal, with what recovery found and what expired. Facts of the last day before `now_ms` stay.
+    """
     by_partition: dict[SourcePartition, list[Entry]] = defaultdict(list)
     for entry in entries:
         partition = getattr(entry, "partition", None)
         if isinstance(partition, SourcePartition):
             by_partition[partition].append(entry)
-    partitions = [_superseded(mine) for mine in by_partition.values()]
+    partitions = [_superseded(mine, now_ms) for mine in by_partition.values()]
     claims = _former_claims(entries)
     count = len(claims) + sum(len(partition) for partition in partitions)
     every = count >= max(at_least, len(entries) - count)
     folds: list[Entry] = []
     forget = [claim.key() for claim in claims] if every else []
     for partition in partitions:
+        forget += [chunk.key() for chunk in partition.expired]
         if len(partition) and (every or len(partition) >= at_least):
             folds += (written := partition.fold()).entries
             forget += written.forget
     return Fold(tuple(folds), tuple(dict.fromkeys(forget)))
+
+
+def about_topics(entries: Sequence[Entry], gone: Collection[UUID], named: Collection[str], now_ms: int) -> list[Entry]:
+    """The entries about topics that are gone, by source topic ID; of the source topics `named` all but their names."""
+    names: list[Entry] = []
+    found: list[Entry] = []
+    for entry in entries:
+        partition = getattr(entry, "partition", None)
+        if isinstance(partition, SourcePartition):
+            found += [entry] if partition.topic_id in gone else []
+        elif isinstance(entry, TopicNames):
+            names += [entry] if entry.topic_id in gone and entry.source_topic not in named else []
+        elif isinstance(entry, Incarnation) and entry.at_ms < now_ms - FACTS_MS:
+            found += [entry] if entry.old_topic_id in gone else []
+    return [*found, *names]
 
 
 def _former_claims(entries: Sequence[Entry]) -> list[Claim]:
@@ -127,11 +160,13 @@ def _former_claims(entries: Sequence[Entry]) -> list[Claim]:
 
 @dataclass(frozen=True, slots=True)
 class _Superseded:
-    """Entries of one partition, `entries`, that nothing needs once `folded` are in chunks: those, and `dropped`."""
+    """Entries of one partition, `entries`, that nothing needs once `folded` are in chunks: those, `dropped` and `expired`."""
 
     entries: Sequence[Entry]
     folded: Sequence[Run | Placement | Ack | Sealed]
     dropped: Sequence[Entry]
+    expired: Sequence[Chunk]
+    over: Expired | None
 
     def __len__(self) -> int:
         return len(self.folded) + len(self.dropped)
@@ -146,6 +181,8 @@ class _Superseded:
         last = before.get(partition)
         number = last.chunks if last is not None else 0
         offsets = PartitionMap()
+        if self.over is not None:
+            offsets.apply(self.over)
         try:
             for entry in self.folded:
                 if not _is_folded(entry, before):
@@ -153,7 +190,9 @@ class _Superseded:
         except MapContradiction:
             return Fold((), ())  # the partition has no map, and its entries stay as evidence
         segments: Sequence[Segment] = offsets.segments()
-        chunks = _valid((e for e in self.entries if isinstance(e, Chunk)), last) if segments else []
+        expired = {chunk.number for chunk in self.expired}
+        left = (e for e in self.entries if isinstance(e, Chunk) and e.number not in expired)
+        chunks = _valid(left, last) if segments else []
         while chunks and len(chunks[-1].segments) < min(SEGMENTS_PER_CHUNK, MERGED_AT * len(segments) + 1):
             merged = chunks.pop()
             segments = _joined(merged.segments, segments)
@@ -166,15 +205,21 @@ class _Superseded:
         return Fold((*written, folded), tuple(forget))
 
 
-def _superseded(entries: Sequence[Entry]) -> _Superseded:
+def _superseded(entries: Sequence[Entry], now_ms: int) -> _Superseded:
     """What of the entries of one partition is superseded."""
+    over = next((e for e in reversed(entries) if isinstance(e, Expired)), None)
     of_claims = [e for e in entries if isinstance(e, Run | Placement | Ack | Sealed)]
     old = list(dict.fromkeys(e.claim for e in of_claims if isinstance(e, Run | Placement)))[:-1]
     promised = {e.claim for e in of_claims if isinstance(e, Run)}
     folded = {claim for claim in old if claim in promised}
-    if not _foldable(entries, folded):
+    unsure = [e for e in entries if isinstance(e, Unsure)]
+    moot = unsure if unsure and over is not None and not _doubtful(entries) else []
+    if len(moot) < len(unsure) or not _foldable(entries, folded):
         folded = set()
     idle = set(old) - promised
+    chunks = [e for e in entries if isinstance(e, Chunk)]
+    last = next((e for e in reversed(entries) if isinstance(e, Folded)), None)
+    valid = {chunk.number for chunk in _valid(chunks, last)}
     covered = max((e.source_offset for e in entries if isinstance(e, Covered)), default=0)
     epochs = [e for e in entries if isinstance(e, SourceEpoch)]
     newest = max((e.epoch for e in epochs if e.source_offset < covered), default=None)
@@ -183,22 +228,63 @@ def _superseded(entries: Sequence[Entry]) -> _Superseded:
         [e for e in of_claims if e.claim in folded],
         [
             *(e for e in of_claims if e.claim in idle),
+            *(
+                chunk
+                for chunk in chunks
+                if last is not None and chunk.number < last.chunks and chunk.number not in valid
+            ),
             *(e for e in epochs if e.source_offset < covered and e.epoch != newest),
+            *moot,
+            *(e for e in entries if over is not None and _is_past(e, over, now_ms - FACTS_MS)),
         ],
+        [chunk for chunk in chunks if over is not None and _is_covered(chunk, over)],
+        over,
     )
+
+
+def _is_past(entry: Entry, over: Expired, before_ms: int) -> bool:
+    """Is it a fact from before a time, about records that expired?"""
+    match entry:
+        case SourceLoss():
+            return entry.next_offset <= over.source_end and entry.at_ms < before_ms
+        case Parked():
+            return entry.source_offset < over.source_end and entry.at_ms < before_ms
+        case Foreign():
+            return entry.target_offset + entry.count <= over.target_end and entry.at_ms < before_ms
+        case _:
+            return False
+
+
+def _is_covered(chunk: Chunk, over: Expired) -> bool:
+    if not chunk.segments:
+        return True
+    last = chunk.segments[-1]
+    return last.source_end <= over.source_end and last.target_end <= over.target_end
+
+
+def _doubtful(entries: Sequence[Entry]) -> int:
+    """How many records of a partition may or may not be on the target."""
+    offsets = PartitionMap()
+    try:
+        for entry in unfold(entries):
+            offsets.apply(entry)
+    except MapContradiction:
+        return 1
+    return offsets.doubtful
 
 
 def _foldable(entries: Sequence[Entry], claims: Collection[ClaimId]) -> bool:
     """Is it known for good what these claims appended, and known without them where mirroring began?"""
     sealed = {e.claim: e.q for e in entries if isinstance(e, Sealed)}
-    if any(isinstance(e, Unsure) for e in entries) or not sealed.keys() >= set(claims):
+    if not sealed.keys() >= set(claims):
         return False
     # Where nothing was appended, the first promise is the only record of where mirroring began.
-    began = any(isinstance(e, Covered | Takeover | Folded) for e in entries)
+    began = any(isinstance(e, Covered | Takeover | Folded | Expired) for e in entries)
     return began or any(sealed[claim] for claim in claims)
 
 
 def _joined(before: Iterable[Segment], after: Iterable[Segment]) -> Sequence[Segment]:
+    """Both, expired ones included: the first one tells which chunks this replaces."""
     joined = SegmentList()
     for segment in (*before, *after):
         joined.append(segment.source, segment.target, segment.count)
@@ -219,3 +305,33 @@ def _is_folded(entry: Entry, folded: Mapping[SourcePartition, Folded]) -> bool:
 def covers(claims: Iterable[ClaimId], claim: ClaimId) -> bool:
     """Is `claim` among the folded `claims`, which are the newest of each producer?"""
     return any(c.producer_id == claim.producer_id and claim.epoch <= c.epoch for c in claims)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkEnds:
+    """The chunks of a lane's journal by partition: key -> where their last stretch ends on the source and on the target."""
+
+    _ends: dict[SourcePartition, dict[bytes, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry], forgotten: Collection[bytes]) -> ChunkEnds:
+        """Those of a journal's entries that were not deleted."""
+        found = cls()
+        for entry in entries:
+            if isinstance(entry, Chunk) and entry.segments and (key := entry.key()) not in forgotten:
+                last = entry.segments[-1]
+                found._ends[entry.partition][key] = last.source_end, last.target_end
+        return found
+
+    def take_expired(self, expired: Iterable[Expired]) -> list[bytes]:
+        """The keys of the chunks that these entries cover; each is returned once."""
+        keys: list[bytes] = []
+        for each in expired:
+            ends = self._ends.get(each.partition, {})
+            covered = [
+                k for k, (source, target) in ends.items() if source <= each.source_end and target <= each.target_end
+            ]
+            for key in covered:
+                del ends[key]
+            keys += covered
+        return keys

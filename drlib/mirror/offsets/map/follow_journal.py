@@ -2,7 +2,8 @@
 
 Rules: mirror topics are not read, so records that a lane has not yet acknowledged in its journal are missing; a position
 beyond them is reported as behind, which is safe. A journal is read again from its start when it was re-created or cleaned
-below what was read, contradicts what was read, or had claims folded or voided. A partition that contradicts itself, or whose
+below what was read, contradicts what was read, had claims voided, or had entries folded that were not read. What the lane
+dropped (`Expired`, topics that are gone) is dropped. A partition that contradicts itself, or whose
 mirror a claim refused, has no map; the others are not affected.
 Not for: claims and failover, which must know the last record (`load_maps`).
 """
@@ -24,6 +25,7 @@ from drlib.mirror.journal.entries import (
     SourcePartition,
     TopicNames,
     decode,
+    names_key,
 )
 from drlib.mirror.offsets.map.count_records import RecoveryContradiction
 from drlib.mirror.offsets.map.fold_claims import unfold
@@ -52,6 +54,27 @@ class _Read:
             self.maps.refuse(entry.partition, RecoveryContradiction(entry.reason))
         elif isinstance(source, SourcePartition) and source not in self.maps.refused:
             self.maps.get(source).apply(entry)
+
+    def forget(self, topic_id: uuid.UUID) -> None:
+        """Drop a source topic that neither cluster has any more."""
+        self.maps.names.pop(topic_id, None)
+        for maps in (self.maps.by_partition, self.maps.refused):
+            for key in [key for key in maps if key.topic_id == topic_id]:
+                del maps[key]
+
+    def has(self, chunk: Chunk) -> bool:
+        """Are all records of `chunk` known from the entries that it replaces?"""
+        offsets = self.maps.by_partition.get(chunk.partition)
+        if chunk.partition in self.maps.refused or not chunk.segments:
+            return True
+        if offsets is None:
+            return False
+        over = offsets.segments().expired
+        begin = 0 if over is None else over.source_end
+        records = sum(segment.count for segment in chunk.segments if segment.source >= begin)
+        return (
+            offsets.segments().mirrored(max(begin, chunk.segments[0].source), chunk.segments[-1].source_end) == records
+        )
 
 
 class _MeaningChanged(Exception):
@@ -101,11 +124,17 @@ class JournalFollower:
         async for header, view in read_range(connection, topic_id, partition, read.position, end):
             if not header.is_control:
                 for record in recode.records(view):
-                    if record.offset >= read.position and record.key is not None and record.value is not None:
+                    if record.offset < read.position or record.key is None:
+                        continue
+                    if record.value is None:
+                        if (gone := names_key(record.key)) is not None:
+                            read.forget(gone)
+                    else:
                         entry = decode(record.key, record.value)
-                        if isinstance(entry, Chunk | Folded | Remirrored):
+                        if isinstance(entry, Remirrored) or (isinstance(entry, Chunk) and not read.has(entry)):
                             raise _MeaningChanged
-                        read.apply(entry)
+                        if not isinstance(entry, Chunk | Folded):
+                            read.apply(entry)
             read.position = header.next_offset
 
     async def _whole(self, partition: TopicPartition) -> _Read:

@@ -44,6 +44,7 @@ class JournalRead:
     entries: tuple[Entry, ...]
     elected: bool = False  # its leader changed since the newest entry, so that entries may be missing
     lost: str = ""  # acknowledged entries are missing: which
+    void: tuple[bytes, ...] = ()  # keys of entries that are not valid any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,11 @@ async def read_through(
             newest.pop(record.key, None)
             if record.value is not None:
                 newest[record.key] = record.value
-    entries = valid_entries([decode(key, value) for key, value in newest.items()])
+    decoded = [decode(key, value) for key, value in newest.items()]
+    entries = valid_entries(decoded)
+    void = newest.keys() - {entry.key() for entry in entries} if len(entries) < len(decoded) else ()
     elected = data_epoch >= 0 and data_epoch != newest_epoch and not proven
-    return JournalRead(topic_id, ends[partition], tuple(entries), elected, lost)
+    return JournalRead(topic_id, ends[partition], tuple(entries), elected, lost, tuple(void))
 
 
 @dataclass

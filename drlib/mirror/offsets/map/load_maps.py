@@ -192,6 +192,8 @@ async def build_maps(
     counted: dict[SourcePartition, TopicPartition] = {}  # with claims that are not sealed, and their mirrors
     counts: dict[SourcePartition, int] = {}  # records of the claims that are counted now
     for key, claims in placements.items():
+        if key.topic_id not in maps.names:
+            continue  # the topic is gone, and so will be the rest of its entries
         mirror = TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
         unsealed = any((key, claim) not in sealed and claim in runs[key] for claim in claims)
         if unsealed and key not in maps.refused and (reading or mirror in ends):
@@ -457,6 +459,6 @@ async def _ends(target: ClusterClient, entries: Sequence[Entry]) -> Mapping[Topi
     wanted = {
         TopicPartition(names[e.partition.topic_id].target_topic, e.partition.partition)
         for e in entries
-        if isinstance(e, Placement) and e.partition.topic_id not in unusable
+        if isinstance(e, Placement) and e.partition.topic_id in names and e.partition.topic_id not in unusable
     }
     return (await log_ends(target, sorted(wanted))).ends

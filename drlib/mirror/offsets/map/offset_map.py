@@ -5,12 +5,18 @@ Rules:
 - Only journal order matters: replaying a compacted journal gives the same answers as the live map.
 - A translated position is never past the first record that the group has not read; an inexact one is marked as such.
 - Neither source nor target offsets decrease along the map; entries that would make them are a `MapContradiction`.
+- What lies below both log starts is on neither cluster, and is dropped (`Expired`): stretches, losses, foreign records and
+  uncertain stretches. A position there is translated to the end of what was dropped, as `LOST` with a bound on the records:
+  where they were is not kept. Positions at or behind it are translated as before, in both directions.
+- Never dropped: the last stretch, whose record proves that the mirror and the journal are whole; where the map began; where
+  another replicator stopped; what is promised and not counted; that the source's history changed.
+Longer than most modules: what is built and what is asked share one state.
 Not for: reading the journal, or deciding which position a group may be set to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from drlib.mirror.journal.entries import (
     Ack,
@@ -18,12 +24,14 @@ from drlib.mirror.journal.entries import (
     ClaimId,
     Covered,
     Entry,
+    Expired,
     Foreign,
     Parked,
     Placement,
     Run,
     Sealed,
     SourceLoss,
+    SourcePartition,
     SourceTruncated,
     Takeover,
     Unsure,
@@ -31,7 +39,7 @@ from drlib.mirror.journal.entries import (
 from drlib.mirror.offsets.map.claim_records import ClaimRecords
 from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
 from drlib.mirror.offsets.map.sparse_syncs import translate_sparse
-from drlib.model import Segment, Translation, TranslationKind
+from drlib.model import Translation, TranslationKind
 
 __all__ = ["MapContradiction", "PartitionMap"]
 
@@ -44,6 +52,7 @@ class PartitionMap:
     def __init__(self) -> None:
         self._segments = SegmentList()
         self._claims: dict[ClaimId, ClaimRecords] = {}
+        self._first_placed: int | None = None
         self._covered: int | None = None
         self._losses: dict[int, int] = {}  # first -> next offset
         self._open_parks: list[int] = []  # parked at these offsets, and nothing beyond mirrored since
@@ -60,6 +69,8 @@ class PartitionMap:
             case Run():
                 self._claim(entry.claim).runs.set(entry.q, entry.source_offset, self._claim(entry.claim).q)
             case Placement():
+                placed = entry.target_offset
+                self._first_placed = placed if self._first_placed is None else min(placed, self._first_placed)
                 self._claim(entry.claim).placements.set(entry.q, entry.target_offset, self._claim(entry.claim).q)
             case Ack():
                 self.ack(entry.claim, entry.q)
@@ -67,19 +78,23 @@ class PartitionMap:
                 if entry.q < (acked := self.acknowledged(entry.claim)):
                     raise MapContradiction(f"{entry.claim} was sealed at {entry.q} records, {acked} were acknowledged")
                 self.ack(entry.claim, entry.q)
+                self._claim(entry.claim).sealed = True
             case Chunk():
-                for segment in entry.segments:
-                    self._append(segment.source, segment.target, segment.count)
+                self._segments.extend(entry.segments)
+                self._end_parks()
             case Covered():
                 self.cover(entry.source_offset)
+            case Expired():
+                self._expire(entry)
             case SourceLoss() | SourceTruncated():
-                self._losses[entry.first] = max(entry.next_offset, self._losses.get(entry.first, 0))
+                self._lose(entry.first, entry.next_offset)
                 if isinstance(entry, SourceTruncated):
                     self._diverged = entry.first if self._diverged is None else min(self._diverged, entry.first)
             case Parked():
                 self._park(entry.source_offset)
             case Foreign():
-                self._foreign[entry.target_offset] = entry.count
+                if not self._expired_on_target(entry.target_offset + entry.count):
+                    self._foreign[entry.target_offset] = entry.count
             case Unsure():
                 self._unsure[entry.claim] = (entry.low, entry.high)
             case Takeover():
@@ -95,6 +110,8 @@ class PartitionMap:
             count = min(q - state.q, source_more, target_more)
             self._append(source, target, count)
             state.q += count
+        state.runs.settle(state.q - 1)  # of the last one it is still asked who wrote it
+        state.placements.settle(state.q - 1)
 
     def cover(self, source_offset: int) -> None:
         """Note that all data of the source below `source_offset` is on the target."""
@@ -103,34 +120,85 @@ class PartitionMap:
     def _claim(self, claim: ClaimId) -> ClaimRecords:
         state = self._claims.get(claim)
         if state is None:
+            self._forget_claims()
             state = self._claims[claim] = ClaimRecords()
         return state
 
+    def _forget_claims(self) -> None:
+        """Drop the claims that a new one leaves nothing of: they are sealed, or promised nothing."""
+        last = next((claim for claim, state in reversed(self._claims.items()) if state.q), None)
+        self._claims = {
+            claim: state
+            for claim, state in self._claims.items()
+            if claim == last or claim in self._unsure or (state.runs and not state.sealed)
+        }
+
     def _append(self, source: int, target: int, count: int) -> None:
         self._segments.append(source, target, count)
-        if self._open_parks and source + count > self._open_parks[0]:
+        if self._open_parks:
+            self._end_parks()
+
+    def _end_parks(self) -> None:
+        """Record the parks behind which a record was mirrored."""
+        end = self._segments.source_end
+        if end is not None and self._open_parks and end > self._open_parks[0]:
             for park in self._open_parks:
                 self._park(park)
-            self._open_parks = [p for p in self._open_parks if p >= source + count]
+            self._open_parks = [p for p in self._open_parks if p >= end]
 
     def _park(self, offset: int) -> None:
         """Record a park: it ends at the next mirrored record, and is open until there is one."""
+        expired = self._segments.expired
+        if expired is not None and offset < expired.source_end:
+            return  # a later record was mirrored and has expired
         following = self._segments.next_source(offset)
         if following is None:
             if offset not in self._open_parks:
                 self._open_parks.append(offset)
                 self._open_parks.sort()
         elif following > offset:
-            self._losses[offset] = max(following, self._losses.get(offset, 0))
+            self._lose(offset, following)
+
+    def _lose(self, first: int, following: int) -> None:
+        expired = self._segments.expired
+        if expired is None or following > expired.source_end:
+            self._losses[first] = max(following, self._losses.get(first, 0))
+
+    def _expire(self, expired: Expired) -> None:
+        self._segments.expire(expired)
+        self._losses = {first: end for first, end in self._losses.items() if end > expired.source_end}
+        self._foreign = {at: n for at, n in self._foreign.items() if not self._expired_on_target(at + n)}
+
+    def _expired_on_target(self, end: int) -> bool:
+        expired = self._segments.expired
+        return expired is not None and end <= expired.target_end
 
     # -- queries ------------------------------------------------------------------------------------------------
 
-    def segments(self) -> Sequence[Segment]:
+    def segments(self) -> SegmentList:
         """The mirrored stretches, ascending, merged where both sides are contiguous; a view that grows with the map."""
         return self._segments
 
+    def expired(
+        self, partition: SourcePartition, source_start: int, target_start: int, at_least: int = 1
+    ) -> Expired | None:
+        """What lies below both log starts and is not dropped yet; None for fewer than `at_least` stretches."""
+        segments, before = self._segments, self._segments.expired
+        gone = segments.expirable(source_start, target_start)
+        if gone < max(1, at_least) or self._diverged is not None:
+            return None
+        first, last = segments[0], segments[gone - 1]
+        return Expired(
+            partition,
+            before.first_source if before is not None else self._started(first.source),
+            before.first_target if before is not None else first.target,
+            last.source_end,
+            last.target_end,
+            segments.records_before(gone),
+        )
+
     def claims(self) -> tuple[ClaimId, ...]:
-        """The claims with a promise or a placement for this partition, oldest first."""
+        """The claims with a promise or a placement for this partition that still matter, oldest first."""
         return tuple(self._claims)
 
     def source_of(self, claim: ClaimId, q: int) -> int:
@@ -172,8 +240,7 @@ class PartitionMap:
     @property
     def first_log_end(self) -> int:
         """Where the first claim placed its records; the target's own log end where nothing was placed."""
-        placed = [state.placements.first_value for state in self._claims.values() if state.placements]
-        return min(placed, default=self.least_log_end)
+        return self.least_log_end if self._first_placed is None else self._first_placed
 
     @property
     def newest_record(self) -> tuple[int, ClaimId | None] | None:
@@ -283,6 +350,10 @@ class PartitionMap:
             return Translation(self._forward(self._diverged).offset, TranslationKind.UNKNOWN)
         if taken is not None and g < taken.source_offset:
             return translate_sparse(taken.pairs, (taken.source_offset, taken.target_offset), g)
+        if (expired := segments.expired) is not None and g < expired.source_end:
+            if g < expired.first_source:
+                return Translation(expired.first_target, TranslationKind.NEVER_MIRRORED)
+            return Translation(expired.target_end, TranslationKind.LOST, expired.source_end - g)
         for low, high, beginning, _, _ in self._uncertain():
             if low <= g < high:
                 return Translation(beginning, TranslationKind.UNKNOWN)
@@ -294,7 +365,7 @@ class PartitionMap:
         pair = segments.find_source(g)
         if pair is None:
             first = segments[0]
-            if g < self._started(first.source):
+            if expired is None and g < self._started(first.source):
                 return Translation(first.target, TranslationKind.NEVER_MIRRORED)
             return _lost(first.target, self.lost(g, first.source))
         segment, following = pair
@@ -314,6 +385,11 @@ class PartitionMap:
             return Translation(self._diverged, TranslationKind.UNKNOWN)
         if taken is not None and t < taken.target_offset:
             return translate_sparse([(d, u) for u, d in taken.pairs], (taken.target_offset, taken.source_offset), t)
+        known = TranslationKind.NEVER_MIRRORED if taken is None else _EXACT
+        if (expired := segments.expired) is not None and t < expired.target_end:
+            if t < expired.first_target:
+                return Translation(expired.first_source, known)
+            return Translation(expired.source_end, TranslationKind.LOST, expired.target_end - t)
         for _, _, low, high, source in self._uncertain():
             if low < t < high:
                 return Translation(source, TranslationKind.UNKNOWN)
@@ -323,7 +399,8 @@ class PartitionMap:
             return _reached(self.position, max(0, t - end) if end is not None else 0)
         pair = segments.find_target(t)
         if pair is None:
-            known = TranslationKind.NEVER_MIRRORED if taken is None else _EXACT
+            if expired is not None:
+                return _lost(segments[0].source, self._foreign_in(t, segments[0].target))
             return Translation(segments[0].source, known)
         segment, following = pair
         if t < segment.target_end:
@@ -355,6 +432,7 @@ class PartitionMap:
 
         On both sides a stretch begins where the known records end, because its first record may follow them directly.
         """
+        expired = self._segments.expired
         for claim, (low, high) in self._unsure.items():
             state = self._claims.get(claim)
             if state is None or not state.runs or not state.placements or high <= low:
@@ -365,9 +443,13 @@ class PartitionMap:
             following = self._segments.next_target(target)
             if following is None:
                 following = max(self._target_next() or 0, target + high - low)
+            end = state.runs.at(high - 1)[0] + 1
+            over = 0 if expired is None else expired.source_end
+            if end <= over and self._expired_on_target(following):
+                continue
             yield (
-                before[0].source_end if before is not None else 0,
-                state.runs.at(high - 1)[0] + 1,
+                before[0].source_end if before is not None else over,
+                end,
                 target,
                 following,
                 first,

@@ -18,6 +18,7 @@ from drlib.mirror.journal.entries import (
     Clusters,
     Covered,
     Entry,
+    Expired,
     Folded,
     Foreign,
     Incarnation,
@@ -37,6 +38,7 @@ from drlib.mirror.journal.entries import (
     Unknown,
     Unsure,
     decode,
+    names_key,
 )
 from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.model import Segment
@@ -82,6 +84,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Remirrored, st.text(), uuids, times),
     st.builds(RemirrorRequested, st.text(), uuids, times),
     st.builds(Chunk, partitions, numbers, stretches),
+    st.builds(Expired, partitions, *[numbers] * 5),
     st.builds(Folded, partitions, numbers, st.lists(claims, max_size=3).map(tuple)),
 )
 
@@ -122,6 +125,7 @@ def test_entry_kinds_are_pinned() -> None:
         16: Chunk(P, 0, (Segment(1, 2, 3),)),
         17: Folded(P, 1, (C,)),
         21: MirrorRefused(P, "r", 1),
+        22: Expired(P, 1, 2, 3, 4, 5),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 
@@ -265,3 +269,10 @@ def test_valid_entries_remirrored_voids_earlier_ones() -> None:
     ]
     assert valid_entries(journal) == [journal[0], *journal[3:]]
     assert valid_entries(journal[:3]) == journal[:3]
+
+
+def test_names_key_is_the_topic_of_names_only() -> None:
+    assert names_key(TopicNames(TOPIC, "a", "b", OTHER).key()) == TOPIC
+    assert names_key(Covered(P, 1).key()) is None
+    assert names_key(TopicNames(TOPIC, "a", "b", OTHER).key()[:-1]) is None
+    assert names_key(b"") is None

@@ -15,19 +15,24 @@ from drlib.mirror.journal.entries import (
     ClaimId,
     Covered,
     Entry,
+    Expired,
     Folded,
+    Incarnation,
+    MirrorRefused,
     Placement,
+    Remirrored,
     Run,
     Sealed,
     SourceEpoch,
     SourcePartition,
     Takeover,
+    TopicNames,
     Unsure,
     decode,
 )
 from drlib.mirror.journal.leader_epochs import NEVER
 from drlib.mirror.offsets.map import fold_claims
-from drlib.mirror.offsets.map.fold_claims import fold, unfold
+from drlib.mirror.offsets.map.fold_claims import FACTS_MS, ChunkEnds, about_topics, fold, unfold
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import Segment
 
@@ -245,6 +250,8 @@ def test_unfold_of_merged_chunks_ignores_those_they_replace() -> None:
     assert list(built(*unfold([*chunks, before])).segments()) == [first, second, third]
     assert list(built(*unfold([*chunks, after])).segments()) == [first, second, third, fourth]
     assert unfold([*chunks, after]) == [chunks[0], chunks[3]]
+    assert fold([*chunks, before], 1).forget == ()
+    assert set(fold([*chunks, after], 1).forget) == {chunks[1].key(), chunks[2].key()}
 
 
 def test_fold_keeps_the_newest_claim_of_each_producer_and_the_highest_generation() -> None:
@@ -269,3 +276,31 @@ def test_fold_leaves_a_partition_that_contradicts_itself() -> None:
     found = fold([*many(2, 2), *back, Placement(other, ClaimId(7, 1), 0, 20)], 1)
     assert {e.partition for e in found.entries if isinstance(e, Chunk | Folded)} == {P}
     assert not {e.key() for e in back} & set(found.forget)
+
+
+def test_about_topics_is_all_that_is_known_of_those_that_are_gone_names_last() -> None:
+    old, new = UUID(int=1), UUID(int=2)
+    here = SourcePartition(new, 0)
+    names = [TopicNames(old, "t", "A.t", UUID(int=3)), TopicNames(new, "t", "A.t", UUID(int=4))]
+    change = Incarnation("t", old, new, 0)
+    own: list[Entry] = [
+        Placement(P, C, 0, 1),
+        Covered(P, 3),
+        Chunk(P, 0, ()),
+        SourceEpoch(P, 1, 2),
+        MirrorRefused(P, "", 0),
+    ]
+    others: list[Entry] = [Covered(here, 3), Claim(C, 0, 0, "w"), Remirrored("A.t", UUID(int=4), 0)]
+    journal = [*names, *own, change, *others]
+    assert about_topics(journal, {old}, (), FACTS_MS + 1) == [*own, change, names[0]]
+    assert about_topics(journal, {old}, (), FACTS_MS) == [*own, names[0]]  # status shows the change for a day
+    assert about_topics(journal, {old}, {"t"}, FACTS_MS) == own
+    assert about_topics(journal, {UUID(int=9)}, (), FACTS_MS) == []
+
+
+def test_chunk_ends_give_each_expired_key_once() -> None:
+    chunks = [Chunk(P, n, (Segment(n * 10, n * 12, 10),)) for n in range(4)]
+    ends = ChunkEnds.of([*chunks, Covered(P, 9)], {chunks[0].key()})
+    assert ends.take_expired([Expired(P, 0, 0, 29, 34, 30)]) == [chunks[1].key()]
+    assert ends.take_expired([Expired(P, 0, 0, 30, 34, 30)]) == [chunks[2].key()]
+    assert ends.take_expired([Expired(P, 0, 0, 40, 45, 30)]) == []

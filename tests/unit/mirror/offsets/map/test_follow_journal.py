@@ -7,11 +7,22 @@ import uuid
 import pytest
 
 from drlib.kafka.net.cluster_client import ClusterClient
-from drlib.mirror.journal.entries import Ack, ClaimId, Entry, MirrorRefused, Placement, Run, SourcePartition, TopicNames
+from drlib.mirror.journal.entries import (
+    Ack,
+    Chunk,
+    ClaimId,
+    Entry,
+    Expired,
+    MirrorRefused,
+    Placement,
+    Run,
+    SourcePartition,
+    TopicNames,
+)
 from drlib.mirror.offsets.map import follow_journal
 from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.offsets.map.journal_log import JournalRead
-from drlib.model import TopicPartition
+from drlib.model import Segment, TopicPartition
 
 TOPIC, MIRROR = uuid.UUID(int=1), uuid.UUID(int=2)
 SOUND, BROKEN = SourcePartition(TOPIC, 0), SourcePartition(TOPIC, 1)
@@ -44,3 +55,38 @@ async def test_follower_partition_without_a_sound_map_has_none_and_others_do(
     sound = follower.map(0, TOPIC, 0)
     assert sound is not None
     assert sound.forward(4).offset == 5
+
+
+def following(*entries: Entry) -> follow_journal._Read:
+    read = follow_journal._Read(MIRROR, 0)
+    for entry in entries:
+        read.apply(entry)
+    return read
+
+
+def test_follower_knows_a_chunk_only_if_it_read_all_that_the_chunk_replaces() -> None:
+    """What was cleaned before it was read is in the chunk alone."""
+    first, second = mirrored(SOUND, C1, 0, 1), mirrored(SOUND, C2, 20, 21)
+    chunk = Chunk(SOUND, 0, (Segment(0, 1, 10), Segment(20, 21, 10)))
+    assert following(*first, *second).has(chunk)
+    assert not following(*first).has(chunk)
+    assert not following(*second).has(chunk)
+    assert not following().has(chunk)
+    assert following(MirrorRefused(SOUND, "its log lost 3 offsets", 0)).has(chunk)
+    assert following(*first, *second, Expired(SOUND, 0, 1, 10, 11, 10)).has(chunk)
+    assert following(*second, Expired(SOUND, 0, 1, 10, 11, 10)).has(chunk)
+    assert not following(*first, Expired(SOUND, 0, 1, 10, 11, 10)).has(chunk)
+
+
+def test_follower_forgets_a_topic_that_is_gone() -> None:
+    other = SourcePartition(uuid.UUID(int=7), 0)
+    names = [TopicNames(TOPIC, "t", "A.t", MIRROR), TopicNames(other.topic_id, "u", "A.u", MIRROR)]
+    refused = MirrorRefused(BROKEN, "its log lost 3 offsets", 0)
+    read = following(*names, *mirrored(SOUND, C1, 0, 1), *mirrored(other, C1, 0, 1), refused)
+    read.forget(TOPIC)
+    assert (list(read.maps.names), list(read.maps.by_partition), list(read.maps.refused)) == (
+        [other.topic_id],
+        [other],
+        [],
+    )
+    read.forget(TOPIC)

@@ -28,6 +28,7 @@ from drlib.mirror.journal.entries import (
     Unsure,
     decode,
 )
+from drlib.mirror.offsets.map.claim_records import SETTLED_AT
 from drlib.mirror.offsets.map.offset_map import MapContradiction, PartitionMap
 from drlib.model import Segment, Translation, TranslationKind
 
@@ -584,3 +585,48 @@ def test_newest_record_and_least_log_end_follow_claims_and_placements() -> None:
     assert (offsets.newest_record, offsets.least_log_end) == ((31, later), 32)
     folded = built(Chunk(P, 0, (Segment(10, 1, 7),)), Placement(P, later, 0, 30))
     assert (folded.newest_record, folded.least_log_end) == ((7, None), 30)
+
+
+def test_claims_that_nothing_refers_to_are_forgotten_when_a_new_one_begins() -> None:
+    """A follower reads claims for months."""
+    offsets = PartitionMap()
+    target = 0
+    for epoch in range(100):
+        claim = ClaimId(9, epoch)
+        offsets.apply(Placement(P, claim, 0, target := target + 1))
+        if epoch % 10 == 0:
+            offsets.apply(Run(P, claim, 0, epoch))
+            offsets.apply(Sealed(P, claim, 5, True))
+            target += 5
+    assert offsets.claims() == (
+        ClaimId(9, 90),
+        ClaimId(9, 99),
+    )  # who wrote the last record, and where the next one goes
+    assert offsets.newest_record == (target - 10, ClaimId(9, 90))
+    assert (offsets.target_end, offsets.least_log_end, offsets.first_log_end) == (target - 9, target, 1)
+    unsure = built(
+        Placement(P, C1, 0, 1),
+        Run(P, C1, 0, 0),
+        Sealed(P, C1, 2, False),
+        Unsure(P, C1, 2, 4, 0),
+        Placement(P, C2, 0, 9),
+    )
+    assert unsure.claims() == (C1, C2)
+    unsealed = built(Placement(P, C1, 0, 1), Run(P, C1, 0, 0), Placement(P, C2, 0, 9))
+    assert unsealed.claims() == (C1, C2)
+    unsealed.apply(Sealed(P, C1, 2, True))
+    assert list(unsealed.segments()) == [Segment(0, 1, 2)]
+
+
+def test_runs_of_acknowledged_records_are_not_kept_twice() -> None:
+    offsets = PartitionMap()
+    offsets.apply(Placement(P, C1, 0, 1))
+    n = 5 * SETTLED_AT
+    for q in range(n):
+        offsets.apply(Run(P, C1, q, 2 * q))
+        offsets.ack(C1, q)
+    assert len(offsets._claims[C1].runs) <= SETTLED_AT
+    assert (offsets.promised(C1), offsets.acknowledged(C1)) == (n - 1, n - 1)
+    assert len(offsets.segments()) == n - 1
+    with pytest.raises(MapContradiction):
+        offsets.apply(Run(P, C1, 5, 11))
