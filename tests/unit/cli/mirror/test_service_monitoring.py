@@ -192,15 +192,35 @@ WITHOUT_FAULT = {  # what looks like a fault and is none
 }
 
 
+@pytest.fixture
+def promtool() -> str:
+    """Prometheus's own tool."""
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed: it is in Debian's package prometheus")
+    return found
+
+
+def test_dashboard_queries_are_promql(tmp_path: Path, promtool: str) -> None:
+    queries = [target["expr"] for panel in dashboard()["panels"] for target in panel.get("targets", ())]
+    rules = [
+        {"record": f"panel_{number}", "expr": query.replace("$__rate_interval", "5m")}
+        for number, query in enumerate(queries)
+    ]
+    (tmp_path / "queries.yml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    done = subprocess.run(
+        [promtool, "check", "rules", "queries.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(queries)} rules found" in done.stdout + done.stderr
+
+
 def test_alert_has_a_series_that_fires_it() -> None:
     assert set(LATE) == set(RULES)
 
 
-def test_alerts_fire_on_their_faults_and_not_on_a_healthy_mirror(tmp_path: Path) -> None:
+def test_alerts_fire_on_their_faults_and_not_on_a_healthy_mirror(tmp_path: Path, promtool: str) -> None:
     """Evaluated by `promtool test rules`, as Prometheus does."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not installed: it is in Debian's package prometheus")
     (tmp_path / "alerts.yml").write_text(monitoring_file("alerts.yml"))
     cases = []
     for title, changed in {"healthy": {}, **WITHOUT_FAULT}.items():
