@@ -16,6 +16,7 @@ from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.observations import ClusterAnswer, Unanswered
 from drlib.drill.readiness.score import (
     CHECKS,
+    DAY_S,
     HALVES,
     MINIMUM,
     WORST_FIRST,
@@ -49,6 +50,13 @@ def test_check_weights_sum_to_100_and_every_severity_has_a_share() -> None:
     assert len({check.id for check in CHECKS}) == len(CHECKS)
     assert set(HALVES) == set(WORST_FIRST) == set(Severity)
     assert Readiness(FLOW, NOW, ()).score == 0
+    assert DAY_S == 24 * 60 * 60
+
+
+@pytest.mark.parametrize(("severity", "score"), [("ok", 100), ("warn", 95), ("unknown", 90), ("critical", 90)])
+def test_score_counts_half_of_a_warning_and_nothing_of_what_is_worse(severity: str, score: int) -> None:
+    found = (Finding(c.id, "", Severity(severity if c.id == "lag" else "ok"), "seen", "", NOW + 1) for c in CHECKS)
+    assert Readiness(FLOW, NOW, tuple(found)).score == score
 
 
 @given(findings, st.data())
