@@ -75,6 +75,8 @@ def _print(console: Console, planned: "TopicPlan", flow: "FlowSettings") -> None
         ("copied again", f"at most {formats.records(planned.records)} of {source}, from its log start"),
         *((f"group {group.group}", _effect(planned, group, flow)) for group in planned.groups),
     ]
+    if planned.unread:
+        rows.append(("unknown", f"committed offsets of {', '.join(planned.unread)} cannot be read"))
     console.print(f"{planned.source} -> {planned.mirror}", style="bold", markup=False, soft_wrap=True)
     for name, text in rows:
         console.print(f"  {name}: {text}", markup=False, soft_wrap=True)

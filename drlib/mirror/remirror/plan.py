@@ -1,8 +1,9 @@
 """Plan what it means to mirror topics again from the source's start, and carry it out: `drlib remirror`.
 
 Rules:
-- Only a topic that is parked for good is mirrored again: its mirror topic is gone, is another one, or contradicts the journal,
-  or its source's log was truncated. Anything else is refused, so that a misspelt name deletes no healthy mirror.
+- Only a topic that is parked for good is mirrored again: its mirror topic is gone or another one, or its lane journaled that
+  it contradicts the journal or that the source's log was truncated. What only this command sees, or cannot see because it lacks
+  a right, is no reason: a healthy mirror is never deleted.
 - Deleted is only the mirror topic that the journal names. One that holds records of another producer is refused: whether they
   matter is the operator's decision.
 - The request is journaled before the mirror topic is deleted: whenever the command dies, it can be repeated. A worker that
@@ -27,9 +28,8 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 from drlib.mirror.engine.fencing.lanes import lane_of
-from drlib.mirror.journal.entries import RemirrorRequested, SourceTruncated, TopicNames
+from drlib.mirror.journal.entries import MirrorRefused, RemirrorRequested, SourcePartition, SourceTruncated, TopicNames
 from drlib.mirror.offsets.map.journal_log import read_journal
-from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.read_batches import holds_data, locate
 from drlib.model import TopicPartition
 
@@ -49,7 +49,8 @@ class TopicPlan:
     """What mirroring one topic again means. `why`: what parked it; `delete`: the mirror topic still exists and is deleted.
 
     `records`: source offsets that are copied again, at most; `deleted`: offsets in the mirror topic that is deleted.
-    `void`: the mirror topic's ID in the journal of each lane that begins again.
+    `unread`: groups whose committed offsets could not be read; `void`: the mirror topic's ID in the journal of each lane that
+    begins again.
     """
 
     source: str
@@ -59,15 +60,16 @@ class TopicPlan:
     records: int
     deleted: int
     groups: tuple[AffectedGroup, ...]
+    unread: tuple[str, ...]
     void: Mapping[int, UUID]
 
 
 @dataclass(frozen=True, slots=True)
 class _Journals:
-    """All lanes' journals: the newest names of each mirror topic by lane, and the maps of all."""
+    """All lanes' journals: the newest names of each mirror topic by lane, and why lanes parked partitions for good."""
 
     names: Mapping[int, Mapping[str, TopicNames]]
-    maps: Maps
+    parked: Mapping[SourcePartition, str]
 
     @property
     def lanes(self) -> int:
@@ -89,8 +91,8 @@ def plan(settings: MirrorSettings, flow: FlowSettings, topics: Collection[str]) 
     journals = blocking(_read_journals(settings, flow))
     clusters = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
     with Cluster(clusters[0]) as source, Cluster(clusters[1]) as target:
-        positions = [*_positions(flow.flow.source, source), *_positions(flow.flow.target, target)]
-        return tuple(_plan_topic(settings, flow, journals, topic, source, target, positions) for topic in topics)
+        read = {flow.flow.source: _positions(source), flow.flow.target: _positions(target)}
+        return tuple(_plan_topic(settings, flow, journals, topic, source, target, read) for topic in topics)
 
 
 def carry_out(settings: MirrorSettings, flow: FlowSettings, plans: Iterable[TopicPlan]) -> None:
@@ -110,7 +112,7 @@ def _plan_topic(
     topic: str,
     source: Cluster,
     target: Cluster,
-    positions: Sequence[tuple[str, str, TopicPartition, bool]],
+    read: Mapping[str, _Positions],
 ) -> TopicPlan:
     mirror = flow.policy.remote_topic(flow.flow.source, topic)
     names = {lane: named[mirror] for lane, named in journals.names.items() if mirror in named}
@@ -124,13 +126,15 @@ def _plan_topic(
         )
     now = target.topics([mirror]).get(mirror)
     gone = {lane for lane, named in names.items() if now is None or named.target_topic_id != now.topic_id}
-    reasons = _reasons(journals, topic, names)
+    ids = {named.topic_id for named in names.values()}
+    parked = {key: why for key, why in journals.parked.items() if key.topic_id in ids}
+    reasons = {lane_of(topic, key.partition, journals.lanes): why for key, why in parked.items()}
     delete = now is not None and bool(reasons.keys() - gone)
     lanes = set(names) if delete else gone
     if not lanes:
         raise UsageError(
             f"{topic} is mirrored to {mirror}",
-            "it is not parked, so nothing has to be copied again",
+            "its journal has no reason to copy it again",
             f"To copy it again all the same: delete {mirror} on {flow.flow.target}, then repeat this command.",
         )
     numbers = [n for n in range(described.partitions) if lane_of(topic, n, journals.lanes) in lanes]
@@ -145,10 +149,10 @@ def _plan_topic(
             )
     originals = [TopicPartition(topic, n) for n in numbers]
     groups: dict[tuple[str, str], list[bool]] = {}
-    for alias, group, partition, active in positions:
-        wanted = topic if alias == flow.flow.source else mirror
-        if partition.topic == wanted:
-            groups.setdefault((group, alias), []).append(active)
+    for alias, wanted in ((flow.flow.source, topic), (flow.flow.target, mirror)):
+        for group, partition, active in read[alias].found:
+            if partition.topic == wanted:
+                groups.setdefault((group, alias), []).append(active)
     return TopicPlan(
         source=topic,
         mirror=mirror,
@@ -157,22 +161,9 @@ def _plan_topic(
         records=_offsets(source, originals),
         deleted=_offsets(target, copies) if delete else 0,
         groups=tuple(AffectedGroup(g, alias, len(found), any(found)) for (g, alias), found in sorted(groups.items())),
+        unread=tuple(f"{group} on {alias}" for alias in read for group in read[alias].unread),
         void={lane: names[lane].target_topic_id for lane in sorted(lanes)},
     )
-
-
-def _reasons(journals: _Journals, topic: str, names: Mapping[int, TopicNames]) -> dict[int, str]:
-    """Why partitions of a topic are parked for good, by lane: the first reason of each."""
-    ids = {named.topic_id for named in names.values()}
-    found: dict[int, str] = {}
-    for key, error in journals.maps.refused.items():
-        if key.topic_id in ids:
-            found.setdefault(lane_of(topic, key.partition, journals.lanes), error.why)
-    for entry in journals.maps.ledger:
-        if isinstance(entry, SourceTruncated) and entry.partition.topic_id in ids:
-            lane = lane_of(topic, entry.partition.partition, journals.lanes)
-            found.setdefault(lane, f"the source's log of partition {entry.partition.partition} was truncated")
-    return found
 
 
 def _why(reasons: Mapping[int, str], gone: bool, mirror: str) -> str:
@@ -186,30 +177,44 @@ def _offsets(cluster: Cluster, partitions: Collection[TopicPartition]) -> int:
     return sum(ends[partition] - starts[partition] for partition in partitions)
 
 
-def _positions(alias: str, cluster: Cluster) -> list[tuple[str, str, TopicPartition, bool]]:
-    """Alias, group, partition of each committed offset on a cluster, and whether the group has members."""
+@dataclass(frozen=True, slots=True)
+class _Positions:
+    """Group, partition of each committed offset on a cluster and whether the group has members; groups that cannot be read."""
+
+    found: Sequence[tuple[str, TopicPartition, bool]]
+    unread: Sequence[str]
+
+
+def _positions(cluster: Cluster) -> _Positions:
     groups = [listing.group for listing in cluster.groups() if not listing.group.startswith("drlib-")]
     states, committed = cluster.group_states(groups), cluster.committed(groups)
-    found = []
+    found: list[tuple[str, TopicPartition, bool]] = []
+    unread: list[str] = []
     for group, offsets in committed.items():
         if isinstance(offsets, DrlibError):
-            raise offsets
-        found += [(alias, group, partition, states.get(group) is GroupState.ACTIVE) for partition in offsets]
-    return found
+            unread.append(group)
+        else:
+            found += [(group, partition, states.get(group) is GroupState.ACTIVE) for partition in offsets]
+    return _Positions(found, unread)
 
 
 async def _read_journals(settings: MirrorSettings, flow: FlowSettings) -> _Journals:
     journal = flow.policy.journal_topic(flow.flow.source)
+    names: dict[int, Mapping[str, TopicNames]] = {}
+    parked: dict[SourcePartition, str] = {}
     async with _client(settings, flow) as client:
         metadata = await client.metadata([journal])
         if metadata.topics[journal].error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            return _Journals({}, Maps())
-        lanes = sorted(metadata.topics[journal].partitions)
-        names = {}
-        for lane in lanes:
+            return _Journals(names, parked)
+        for lane in sorted(metadata.topics[journal].partitions):
             entries = await read_journal(client, TopicPartition(journal, lane))
             names[lane] = {entry.target_topic: entry for entry in entries if isinstance(entry, TopicNames)}
-        return _Journals(names, await read_maps(client, journal))
+            for entry in entries:
+                if isinstance(entry, MirrorRefused):
+                    parked[entry.partition] = entry.reason
+                elif isinstance(entry, SourceTruncated):
+                    parked[entry.partition] = f"the source's log went back to offset {entry.first}"
+    return _Journals(names, parked)
 
 
 async def _any_data(settings: MirrorSettings, flow: FlowSettings, partitions: Iterable[TopicPartition]) -> bool:

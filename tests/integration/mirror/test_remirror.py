@@ -63,7 +63,7 @@ def test_remirror_command_is_obeyed_by_the_running_worker_once(engine: Engine, f
     worker = engine.start()
     for name in (topic, other):
         engine.wait_caught_up(name, 2)
-    assert "not parked" in refusal(engine, topic)
+    assert "no reason" in refusal(engine, topic)
     delete(engine.right, mirror)
     event = engine.wait_reported("MirrorTopicRecreated", f"{mirror}-0")
     assert f"drlib remirror FILE {topic}" in event.remedy
