@@ -135,19 +135,28 @@ def _in_order(where: str, other: str, here: Log, there: Log) -> list[Finding]:
     return [_finding(where, f"{len(wrong)} records {other} come after later ones", wrong, f"the last is {before};")]
 
 
-def newest_stand(where: str, acked: Log, keys: Mapping[int, bytes], source: Log, mirror: Log) -> list[Finding]:
+def newest_stand(
+    where: str,
+    acked: Log,
+    keys: Mapping[int, bytes],
+    source: Log,
+    mirror: Log,
+    in_doubt: frozenset[int] = frozenset(),
+) -> list[Finding]:
     """A compacted topic: the newest of each key is on both sides, nothing is twice, altered, invented or out of order."""
-    found = compare(where, "acknowledged", acked, "in the mirror", mirror, may_miss=lambda _: True)
+    found = compare(where, "acknowledged", acked, "in the mirror", mirror, in_doubt=in_doubt, may_miss=lambda _: True)
     for name, log in (("source", source), ("mirror", mirror)):
         newest = {keys[n]: n for n in acked.numbers}
         there = {keys[n]: n for n in log.numbers if n in keys}
-        missing = [(n, 0) for key, n in newest.items() if there.get(key) != n]
+        missing = [(n, 0) for key, n in newest.items() if there.get(key) != n and there.get(key, -1) not in in_doubt]
         if missing:
             found.append(_finding(where, f"the newest of {len(missing)} keys is not on the {name}", missing, "key"))
     return found
 
 
-def incarnations_stand(where: str, lives: Sequence[Log], mirror: Log, reported: int) -> list[Finding]:
+def incarnations_stand(
+    where: str, lives: Sequence[Log], mirror: Log, reported: int, in_doubt: frozenset[int] = frozenset()
+) -> list[Finding]:
     """A topic made again and again: a beginning of each incarnation's records, in their order, and all of the last.
 
     `reported`: incarnations whose deletion the engine reported.
@@ -170,7 +179,7 @@ def incarnations_stand(where: str, lives: Sequence[Log], mirror: Log, reported: 
         cut += count < len(life)
         for row in list(life)[:count]:
             whole.add(*row)
-    found += compare(where, "acknowledged", whole, "in the mirror", mirror)
+    found += compare(where, "acknowledged", whole, "in the mirror", mirror, in_doubt=in_doubt)
     if cut and not reported:
         found.append(
             Finding(where, "records went with a deleted topic and nothing was reported", f"{cut} incarnations")

@@ -16,7 +16,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from soak.judge import Log
 
@@ -84,6 +84,7 @@ class Traffic(threading.Thread):
             "delivery.timeout.ms": 300_000,
             "linger.ms": 5,
             "batch.size": 6000,
+            "topic.metadata.refresh.interval.ms": 1000,
             "log_level": 0,
         }
         if self.unsafe:
@@ -116,15 +117,20 @@ class Traffic(threading.Thread):
         if self.keys < 20:
             self.key_of[self.sent] = key
         self._clock = self._clock + 1 if self.old else int(time.time() * 1000)
-        self._producer.produce(
-            self.topic,
-            key=key,
-            value=value,
-            headers=headers_of(self.sent) or None,
-            partition=partition,
-            timestamp=self._clock,
-            on_delivery=partial(self._told, self._clock),
-        )
+        try:
+            self._producer.produce(
+                self.topic,
+                key=key,
+                value=value,
+                headers=headers_of(self.sent) or None,
+                partition=partition,
+                timestamp=self._clock,
+                on_delivery=partial(self._told, self._clock),
+            )
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
+                raise
+            return  # a partition that was just added, which this producer does not know yet
         self.sent += 1
 
     def _told(self, sent_at: int, error: object, message: Message) -> None:

@@ -39,11 +39,13 @@ def verdict(testbed: Testbed) -> list[Finding]:
         for n in range(count):
             where, acked = f"{topic(sort)}-{n}", traffic.acked[n].sorted()
             if sort == COMPACT:
-                found += judge.newest_stand(where, acked, traffic.key_of, here[n], there[n])
+                found += judge.newest_stand(
+                    where, acked, traffic.key_of, here[n], there[n], frozenset(traffic.in_doubt)
+                )
             elif sort == AGAIN:
                 lives = [*(life[n].sorted() for life in traffic.lives), acked]
                 gone = [e for e in ledger.entries if isinstance(e, Incarnation) and e.source_topic == topic(sort)]
-                found += judge.incarnations_stand(where, lives, there[n], len(gone))
+                found += judge.incarnations_stand(where, lives, there[n], len(gone), frozenset(traffic.in_doubt))
             elif sort == UNCLEAN and _stopped(ledger, topic(sort), n):
                 in_time = Log(sorted(acked, key=lambda row: row[1]))  # offsets were given twice
                 found += judge.prefix_stands(where, in_time, frozenset(traffic.in_doubt), here[n], there[n])
@@ -74,7 +76,14 @@ def _lossy(testbed: Testbed, where: str, partition: int, acked: Log, there: Log,
         if row[0] > known:
             whole.add(*row)
     found = judge.compare(
-        where, "acknowledged", acked, "in the mirror", whole, may_miss=_inside(losses), may_double=doubtful
+        where,
+        "acknowledged",
+        acked,
+        "in the mirror",
+        whole,
+        in_doubt=frozenset(testbed.traffic[LOSSY].in_doubt),
+        may_miss=_inside(losses),
+        may_double=doubtful,
     )
     too_far = [(a, b) for a, b in losses if b > testbed.deleted.get(partition, 0)]
     if too_far:

@@ -30,7 +30,7 @@ from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net import listener_probe as listener
 from drlib.kafka.net import sasl
 from drlib.kafka.net.connection import Connection, ConnectionLost
-from drlib.kafka.net.silence import SilenceWatch
+from drlib.kafka.net.silence import DOUBT, SilenceWatch
 from drlib.kafka.protocol.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
@@ -339,7 +339,7 @@ class ClusterClient:
 
     async def _open_another(self, connection: Connection) -> Connection:
         """A further connection to the broker of `connection`, whose first request was answered."""
-        opened = await self._open(*_address(connection.peer), "doubt")
+        opened = await self._open(*_address(connection.peer), DOUBT)
         try:
             began = time.monotonic()
             await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)

@@ -36,6 +36,7 @@ ALARM_S: Final = 10.0
 ROUND_TRIPS: Final = 4  # of silence, besides: the answer is computed, and a slow link queues
 IDLE_S: Final = 30.0  # without a byte until an idle connection is asked for a sign of life
 MOST_DOUBLINGS: Final = 5
+DOUBT: Final = "doubt"  # the purpose of a connection that only shows whether its broker answers
 WHY: Final = (
     "it stayed silent while a new connection to the same broker was answered; a firewall or a load balancer on the way may "
     "have forgotten it"
@@ -103,7 +104,7 @@ class SilenceWatch:
         loop = asyncio.get_running_loop()
         now = loop.time()
         open_ones = [connection for connection in self._connections if not connection.is_lost]
-        for connection in open_ones:
+        for connection in filter(_in_use, open_ones):
             key = (connection.peer, connection.purpose)
             if connection.answered:
                 self._given_up.pop(key, None)
@@ -141,8 +142,13 @@ class SilenceWatch:
         self._alarmed_until = asyncio.get_running_loop().time() + ALARM_S
         connection.end(WHY)
         for other in self._connections:
-            if not other.is_lost and not other.in_flight:
+            if _in_use(other) and not other.is_lost and not other.in_flight:
                 other.ask_for_life()
+
+
+def _in_use(connection: Connection) -> bool:
+    """Not while it logs in, nor where it only shows whether a broker answers: those have deadlines of their own."""
+    return connection.purpose not in ("", DOUBT)
 
 
 async def _is_lost(batches: Sequence[SentBatch], other: Connection) -> bool:

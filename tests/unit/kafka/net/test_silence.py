@@ -77,6 +77,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def watching(*connections: Connection, another: Another) -> AsyncIterator[SilenceWatch]:
+    for connection in connections:
+        connection.begin("test")
     watch = SilenceWatch(connections, another)
     watch.start()
     try:
@@ -120,6 +122,25 @@ async def test_silent_connection_is_kept_while_no_other_is_answered() -> None:
     async with listening(silent) as port, connected(port) as connection, watching(connection, another=unreachable):
         with pytest.raises(ConnectionLost, match="not answered in time"):  # its own deadline, as before
             await asyncio.wait_for(ask(connection, b"x", timeout_s=0.6), 5)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("purpose", ["", silence.DOUBT])
+async def test_connection_that_is_being_opened_is_not_doubted(purpose: str) -> None:
+    """While a broker is paused, each doubt would raise the next."""
+    asked: list[str] = []
+
+    async def another(connection: Connection) -> Connection:
+        asked.append(connection.purpose)
+        return await unreachable(connection)
+
+    async with listening(silent) as port, connected(port) as opening_one, connected(port) as used:
+        async with watching(opening_one, used, another=another):
+            opening_one.begin(purpose)
+            ask(opening_one, b"x")
+            ask(used, b"x")
+            await until("the other one was doubted", lambda: len(asked) > 2, 5)
+        assert set(asked) == {"test"}
 
 
 @pytest.mark.parametrize("wait_s", [0.0, 30.0])
