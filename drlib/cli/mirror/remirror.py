@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from drlib import formats
 from drlib.errors import UsageError
+from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from drlib.config.flow_settings import FlowSettings
     from drlib.config.settings import MirrorSettings
     from drlib.mirror.remirror.plan import AffectedGroup, TopicPlan
@@ -36,7 +39,7 @@ def remirror(
     settings = load_mirror_settings(file)
     chosen = _flow(settings, flow, topics)
     plans = plan(settings, chosen, list(dict.fromkeys(topics)))
-    console = Console(highlight=False)
+    console = plain_console()
     for planned in plans:
         _print(console, planned, chosen)
     if not yes:
@@ -66,7 +69,7 @@ def _flow(settings: "MirrorSettings", name: str | None, topics: list[str]) -> "F
     return flows[0]
 
 
-def _print(console: Console, planned: "TopicPlan", flow: "FlowSettings") -> None:
+def _print(console: "Console", planned: "TopicPlan", flow: "FlowSettings") -> None:
     source, target = flow.flow.source, flow.flow.target
     deleted = f"{planned.mirror} on {target}, {formats.records(planned.deleted)}" if planned.delete else "nothing"
     rows = [
@@ -77,9 +80,9 @@ def _print(console: Console, planned: "TopicPlan", flow: "FlowSettings") -> None
     ]
     if planned.unread:
         rows.append(("unknown", f"committed offsets of {', '.join(planned.unread)} cannot be read"))
-    console.print(f"{planned.source} -> {planned.mirror}", style="bold", markup=False, soft_wrap=True)
+    console.print(Text(f"{planned.source} -> {planned.mirror}", style="bold"), soft_wrap=True)
     for name, text in rows:
-        console.print(f"  {name}: {text}", markup=False, soft_wrap=True)
+        console.print(f"  {formats.one_line(f'{name}: {text}')}", soft_wrap=True)
 
 
 def _effect(planned: "TopicPlan", group: "AffectedGroup", flow: "FlowSettings") -> str:

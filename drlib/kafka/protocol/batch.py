@@ -134,6 +134,11 @@ class OutgoingBatch:
         return BatchHeader(*_HEADER.unpack_from(self.head))
 
 
+def wrapped(difference: int) -> int:
+    """The difference of two times as a signed number of 64 bits, which is how Java computes it and adds it again."""
+    return (difference + 2**63) % 2**64 - 2**63
+
+
 def sequence_after(sequence: int, count: int) -> int:
     """The sequence that follows `count` records from `sequence`."""
     return (sequence + count) % SEQUENCE_MODULUS

@@ -35,6 +35,7 @@ from drlib.kafka.protocol.batch import (
     CorruptBatch,
     OutgoingBatch,
     compose,
+    wrapped,
 )
 
 _NO_CODEC: Final = 0
@@ -271,6 +272,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _encode(number: int) -> bytes:
+    number = wrapped(number)
     value = (number << 1) ^ (number >> 63)
     out = bytearray()
     while value > 0x7F:

@@ -17,7 +17,15 @@ from typing import Final
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
-from drlib.kafka.protocol.batch import HEADER_SIZE, NO_TIMESTAMP, SEQUENCE_MODULUS, CorruptBatch, OutgoingBatch, compose
+from drlib.kafka.protocol.batch import (
+    HEADER_SIZE,
+    NO_TIMESTAMP,
+    SEQUENCE_MODULUS,
+    CorruptBatch,
+    OutgoingBatch,
+    compose,
+    wrapped,
+)
 
 MAGIC_AT: Final = 16
 _NO_LIMIT: Final = 2**31 - 1
@@ -86,9 +94,9 @@ def rebuild(
     if not records:
         raise ValueError("a batch needs a record")
     timestamps = [r.timestamp for r in records]
-    # The builder takes a first timestamp of -1 for "none yet". Records hold differences only, so build them on times
-    # from 0 on and put the true ones into the header.
-    lowest = min(timestamps)
+    # The builder takes a first timestamp of -1 for "none yet". Records hold differences to the first only: build them on
+    # these, and put the true times into the header.
+    first = timestamps[0]
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -99,7 +107,9 @@ def rebuild(
         batch_size=_NO_LIMIT,
     )
     for number, record in enumerate(records):
-        appended = builder.append(number, record.timestamp - lowest, record.key, record.value, list(record.headers))
+        appended = builder.append(
+            number, wrapped(record.timestamp - first), record.key, record.value, list(record.headers)
+        )
         if appended is None:
             raise ValueError(f"{len(records)} records do not fit one batch")
     built = builder.build()
@@ -107,7 +117,7 @@ def rebuild(
         memoryview(built)[HEADER_SIZE:],
         codec=built[_CODEC_IN_HEADER] & 0x07,
         count=len(records),
-        base_timestamp=timestamps[0],
+        base_timestamp=first,
         max_timestamp=max(timestamps),
         producer_id=producer_id,
         producer_epoch=producer_epoch,

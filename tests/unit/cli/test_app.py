@@ -66,12 +66,6 @@ def test_translate_flow_of_an_unknown_cluster_is_refused(file: Path) -> None:
     assert "LEFT, RIGHT" in line
 
 
-def test_mirror_unreachable_source_exits_11(file: Path, closed: tuple[int, int]) -> None:
-    result = drlib("mirror", str(file))
-    line = error_line(result, 11)
-    assert str(closed[0]) in line or str(closed[1]) in line
-
-
 def test_translate_unreachable_clusters_exit_11(file: Path, closed: tuple[int, int]) -> None:
     result = drlib("translate", str(file), "--flow", "LEFT->RIGHT")
     line = error_line(result, 11)

@@ -73,7 +73,9 @@ def test_copy_invalid_command_line_is_refused(arguments: list[str], words: str) 
 
 
 def test_prepare_names_both_unreachable_clusters() -> None:
-    line = error_line(drlib("copy", "--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a"), 11)
+    result = drlib("copy", "--from", "127.0.0.1:1", "--to", "127.0.0.1:2", "--topics", "a")
+    assert result.returncode == 11
+    (line,) = result.stderr.splitlines()  # of the worker's log
     assert "127.0.0.1:1 and 127.0.0.1:2 cannot be reached" in line
 
 

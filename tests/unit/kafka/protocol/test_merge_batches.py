@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from drlib.kafka.protocol import merge_batches as coalesce
 from drlib.kafka.protocol import recode
-from drlib.kafka.protocol.batch import BatchHeader, CorruptBatch, compose, iter_batches, verify
+from drlib.kafka.protocol.batch import BatchHeader, CorruptBatch, compose, iter_batches, verify, wrapped
 from drlib.kafka.protocol.recode import Record
 
 text = st.text(max_size=5)
@@ -229,3 +229,12 @@ def test_merge_record_shorter_than_its_deltas_is_refused() -> None:
     for length, body in ((2, b"\0\0\0"), (3, b"\0\x80\x01\0"), (4, b"\0\0\0")):
         with pytest.raises(CorruptBatch, match="ends outside of it"):
             merged([of_one_record(length, body)])
+
+
+@pytest.mark.parametrize("times", [(-1, 2**63 - 1), (2**63 - 1, -1, 5), (-(2**63), 2**63 - 1)])
+def test_merge_and_rebuild_times_at_the_ends_of_their_range_are_kept(times: tuple[int, ...]) -> None:
+    """Brokers before Kafka 4.0 accept any time; Java adds differences as signed numbers of 64 bits."""
+    batches, of = stored([[(time, b"k", None, [])] for time in times])
+    rebuilt = recode.rebuild(of, codec=0, producer_id=77, producer_epoch=3, base_sequence=0)
+    for data in (merged(batches), memoryview(rebuilt.head + bytes(rebuilt.body))):
+        assert [wrapped(r.timestamp) for r in recode.records(data)] == list(times)

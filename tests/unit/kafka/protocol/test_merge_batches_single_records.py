@@ -89,7 +89,7 @@ def test_merge_more_records_than_its_table_has_numbers_ends_there() -> None:
 
 
 def test_merge_time_may_stand_still_go_back_and_be_unknown() -> None:
-    for times in ([0, 0], [-1, -1], [5, 3, 4], [0, 8191, 8192, 2**44]):
+    for times in ([0, 0], [-1, -1], [5, 3, 4], [0, 8191, 8192, 2**44], [-1, 2**63 - 1]):
         batches = plain([(time, b"k", b"v") for time in times])
         assert taken(b"".join(batches)) == merged(batches)
 
