@@ -285,7 +285,7 @@ async def test_refused_record_is_tried_again_alone(engine: Engine) -> None:
         assert found.mirrored == 20
         await asyncio.to_thread(alter, engine.right, mirror[topic], "max.message.bytes", "3000000")
         await owner.mirrored(topic, {0: 41}, 60)
-        assert owner.claim() == claim
+        assert owner.claim() == claim, "\n".join(f"{e.name} {e.entity} {e.detail}" for e in owner.events.snapshot())
         marks = [h for h in await headers(client, TopicPartition(mirror[others], 0)) if h.is_control]
         assert len(marks) == 1
         await until("the refusal is over", lambda: not owner.events.is_open("TargetRefused", f"{topic}-0"))
@@ -310,7 +310,7 @@ async def test_new_topic_joins_the_claim_alone(engine: Engine) -> None:
         await owner.mirrored(second, {0: 20, 1: 20})
         await asyncio.to_thread(send, engine.left, first, ["next"])
         await owner.mirrored(first, {0: 21})
-        assert owner.claim() == claim
+        assert owner.claim() == claim, "\n".join(f"{e.name} {e.entity} {e.detail}" for e in owner.events.snapshot())
         marks = [h for h in await headers(client, TopicPartition(f"{engine.source}.{first}", 0)) if h.is_control]
         assert len(marks) == 1
     async with running(engine) as heir:
@@ -359,7 +359,7 @@ async def test_mirror_partitions_that_accept_no_write_wait_alone(engine: Engine,
         await asyncio.to_thread(dead.restart)
         for name in ("leaderless", "shrunken"):
             await owner.mirrored(names[name], {0: 40}, 60)
-        assert owner.claim() == claim
+        assert owner.claim() == claim, "\n".join(f"{e.name} {e.entity} {e.detail}" for e in owner.events.snapshot())
         for partition in waiting:
             await until("it is over", lambda p=partition: not owner.events.is_open("MirrorUnavailable", p))
     for topic in names.values():

@@ -86,6 +86,7 @@ LONGEST_BACKOFF_S = 10.0
 BACKOFF_RESET_S = 30.0  # a claim that lasted this long resets the back-off
 TOPICS_POLL_S = 2.0  # between two comparisons of the mirror topics' IDs
 LONGEST_LOOK_S = 30.0  # between two looks whether a mirror topic that may be filled again is empty
+JOIN_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.6)  # a leader learns of a new partition within a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +326,7 @@ class Lane:
             if (numbers := tuple(n for n in topic.partitions if TopicPartition(topic.source, n) not in running.covers))
         ]
         async with running.one_at_a_time:
-            await self._join(running, new)
+            await self._join_once_led(running, new)
 
     async def _retry_parked(self, running: _RunningClaim) -> None:
         """Try parked partitions again, when they are due."""
@@ -380,7 +381,18 @@ class Lane:
                         raise  # else the right is still missing
                 numbers = tuple(stream.source.partition for stream in streams if stream not in own)
                 left_out += [replace(topic, partitions=numbers)] if numbers else []
-            await self._join(running, left_out)
+            await self._join_once_led(running, left_out)
+
+    async def _join_once_led(self, running: _RunningClaim, topics: Sequence[LaneTopic]) -> None:
+        """`_join`, tried again while the leader of a new mirror partition does not know yet that it is."""
+        for pause_s in JOIN_PAUSES_S:
+            try:
+                return await self._join(running, topics)
+            except BrokerError as error:
+                if not error.retriable:
+                    raise
+                await asyncio.sleep(pause_s)
+        return await self._join(running, topics)
 
     async def _join(self, running: _RunningClaim, topics: Sequence[LaneTopic]) -> None:
         """Fence, count and copy further partitions within the claim; those that may not be written stay parked."""
