@@ -286,6 +286,7 @@ class RunningFlow:
                     for number, lane in self._lanes.items():
                         if lane.topics != self._discovery.share(number):
                             lane.reassign(self._discovery.share(number))
+                    self._forget_streams()
                 failed_before = False
                 self._events.resolve("DiscoveryFailed", str(self._settings.flow))
             except (Unreachable, BrokerError, DrlibError, TimeoutError, OSError) as error:
@@ -350,6 +351,15 @@ class RunningFlow:
             async with asyncio.timeout(DRAIN_S / 2):
                 await task
         self._events.resolve("LaneFailed", f"{self._settings.flow} lane {number}")
+        self._forget_streams()
+
+    def _forget_streams(self) -> None:
+        """Forget partitions that no lane of this worker mirrors now: another worker translates their groups' positions."""
+        lanes = self._lanes.values()
+        kept = {TopicPartition(t.source, n) for lane in lanes for t in lane.topics for n in t.partitions}
+        for gone in self._streams.keys() - kept:
+            del self._streams[gone]
+            self._syncs.forget(gone)
 
     async def _run_lane(self, lane: Lane, former: asyncio.Task[None] | None) -> None:
         if former is not None:

@@ -104,6 +104,7 @@ class SilenceWatch:
         loop = asyncio.get_running_loop()
         now = loop.time()
         open_ones = [connection for connection in self._connections if not connection.is_lost]
+        self._timer = loop.call_later(CHECK_S, self._check) if open_ones else None
         for connection in filter(_in_use, open_ones):
             key = (connection.peer, connection.purpose)
             if connection.answered:
@@ -116,7 +117,6 @@ class SilenceWatch:
             if connection.silent_s(now) > limit and connection not in self._doubted:
                 task = loop.create_task(self._doubt(connection, limit))
                 self._doubted[connection] = task
-        self._timer = loop.call_later(CHECK_S, self._check) if open_ones else None
 
     async def _doubt(self, connection: Connection, limit_s: float) -> None:
         """Give `connection` up if another one to its broker is answered and it stays silent; once at a time."""

@@ -151,6 +151,7 @@ async def test_membership_is_kept_while_lost_lanes_drain(engine: Engine, monkeyp
             await until("the lost lane has ended", drained)
             assert not any(expired)
             assert (first.member_id, len(first.owned)) == (member_id, 1)
+            await until("its partition is forgotten", lambda: len(owner.running_flow._streams) == 1)
         finally:
             joining.cancel()
             await asyncio.gather(joining, return_exceptions=True)
