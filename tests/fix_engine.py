@@ -328,6 +328,17 @@ class Engine:
             raise AssertionError(f"{error}\n{self.events()}\n{self.log()}") from None
         return next(e for e in self.events() if e.name == name and e.concerns(entity))
 
+    def wait_all_resolved(self, deadline_s: float = 20.0) -> None:
+        """Wait until no event of the last worker is open."""
+
+        def still_open() -> list[status.Event]:
+            return [event for event in self.events() if event.resolved_ms is None]
+
+        try:
+            wait_for("every event is resolved", lambda: not still_open(), deadline_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{still_open()}\n{self.log()}") from None
+
     def stop(self, process: subprocess.Popen[bytes], deadline_s: float = 20.0) -> int:
         process.send_signal(signal.SIGTERM)
         code = process.wait(deadline_s)

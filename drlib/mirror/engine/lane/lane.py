@@ -276,10 +276,8 @@ class Lane:
         topics, self._reassigned = self.topics, False
         taken = await self._take_lane(topics)
         self._move(LaneState.RECOVERING)
-        log, journal, streams, chunks = await self._recover(topics, taken)
-        copied = {stream.key for stream in streams}
-        left_out = [e for e in taken.entries if getattr(e, "partition", None) not in copied]
-        taken = replace(taken, entries=left_out, journal=replace(taken.journal, entries=()))
+        log, journal, streams, chunks, left = await self._recover(topics, taken)
+        taken = replace(taken, entries=left, journal=replace(taken.journal, entries=()))
         self._move(LaneState.RUNNING)
         loop = ProduceLoop(self.context, journal, streams, self.observer, self.parked)
         covers = {TopicPartition(t.source, number) for t in topics for number in t.partitions}
@@ -549,8 +547,11 @@ class Lane:
 
     async def _recover(
         self, topics: Sequence[LaneTopic], taken: _TakenLane
-    ) -> tuple[LogEnds, LaneJournal, Sequence[PartitionStream], ChunkEnds]:
-        """Count what former claims appended, journal it, and lay out the streams of this claim."""
+    ) -> tuple[LogEnds, LaneJournal, Sequence[PartitionStream], ChunkEnds, Sequence[Entry]]:
+        """Count what former claims appended, journal it, and lay out the streams of this claim.
+
+        The last value: those of `taken.entries` that are still in the journal and not of partitions that are copied now.
+        """
         source, target, events = self.context.source, self.context.target, self.context.events
         (_, journal_leader), (log, start) = await asyncio.gather(
             locate(target, self.journal_partition),
@@ -580,7 +581,9 @@ class Lane:
             self.observer.progressed(stream)
         for name in ("LaneFault", "LaneLost", "LaneUnauthorized"):
             events.resolve(name, self.name)
-        return log, journal, start.streams, chunks
+        remain, copied = {id(e) for e in left}, {stream.key for stream in start.streams}
+        kept = [e for e in taken.entries if id(e) in remain and getattr(e, "partition", None) not in copied]
+        return log, journal, start.streams, chunks, kept
 
     async def _plan(
         self,

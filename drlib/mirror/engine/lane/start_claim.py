@@ -90,12 +90,13 @@ class ClaimStart:
                 self.parked += [self._parked(topic, key, reason) for key in keys]
                 continue
             names = self.maps.names.get(topic.topic_id) or self.maps.of_target(topic.target)
-            target_id = names.target_topic_id if names is not None else self.logs.log.ids.get(topic.target)
+            found_id = self.logs.log.ids.get(topic.target)
+            target_id = names.target_topic_id if names is not None else found_id
             left_out = {n: bad for n in topic.partitions if (bad := self._unavailable(topic, n)) is not None}
             self.parked += [self._parked(topic, SourcePartition(topic.topic_id, n), left_out[n]) for n in left_out]
             if len(left_out) == len(topic.partitions):
                 continue
-            if target_id is None:
+            if target_id is None or (reason is None and found_id != target_id):
                 raise ClaimAgain(self.lane, f"{topic.target} changed while it was claimed")
             recreated = any(source == topic.source and other != topic.topic_id for source, other in known)
             keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions if number not in left_out]
