@@ -1,7 +1,9 @@
-"""Write small files atomically: replaced by one rename, on disk by then, readable by their owner only. Lock files.
+"""Write small files atomically: replaced by one rename, on disk by then, readable by their owner only. Lock files. Read what
+users give.
 
 Rules: after a crash, a full disk or a kill there is the old file or the new one, never a part of it; the mode is 0600 from the
-first byte. A failed write leaves no temporary file.
+first byte. A failed write leaves no temporary file. A file that a user names is read to a limit, as UTF-8, and every
+way in which that fails is a `UsageError`.
 Not for: files that are written many times a second (status), that grow (journals), or that other users read (the pointer).
 """
 
@@ -14,6 +16,29 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+from drlib.errors import UsageError
+
+MOST_BYTES: Final = 4 << 20  # of a file that a user names
+
+
+def read_given(path: Path, kind: str) -> str:
+    """The text of the file that a user gave as `kind`, such as "a runbook". Raises `UsageError`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise UsageError(f"{path} cannot be read", f"it is larger than {MOST_BYTES} bytes", f"Give {kind}.")
+        return data.decode()
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise UsageError(f"{path} cannot be read", why, f"Give the path of {kind}.") from error
+    except UnicodeDecodeError as error:
+        why = f"it is not UTF-8 at byte {error.start}"
+        raise UsageError(f"{path} cannot be read", why, "Save the file as UTF-8.") from error
+    except ValueError as error:  # a path with a NUL
+        raise UsageError("a path cannot be used", str(error), f"Give the path of {kind}.") from error
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

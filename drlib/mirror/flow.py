@@ -315,7 +315,7 @@ class RunningFlow:
             self._discovery.topic_ids,
             self._groups.positions,
             lambda: self._lanes.get(0),
-            lambda: 0 in self._lanes and self.membership.may_send(),
+            lambda: self.owns_first_lane and self.membership.may_send(),
             self._setup.reverse,
         )
 

@@ -45,9 +45,7 @@ from drlib.model import Flow
 
 STATUS_S = 0.25
 RETRY_S, RETRY_AT_MOST_S = 0.5, 10.0
-HEARTBEATS_TOPIC_S = (
-    3.0  # that flows wait for the topics of heartbeats which they mirror, so that their first look finds them
-)
+HEARTBEATS_TOPIC_S = 3.0  # the wait for the topics of heartbeats, so that the first look at topics finds them
 TRANSIENT_REFUSALS = frozenset(
     {
         "LEADER_NOT_AVAILABLE",

@@ -125,7 +125,7 @@ class Traffic(threading.Thread):
                 headers=headers_of(self.sent) or None,
                 partition=partition,
                 timestamp=self._clock,
-                on_delivery=partial(self._told, self._clock),
+                on_delivery=partial(self._acknowledged, self._clock),
             )
         except KafkaException as error:
             if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
@@ -133,7 +133,7 @@ class Traffic(threading.Thread):
             return  # a partition that was just added, which this producer does not know yet
         self.sent += 1
 
-    def _told(self, sent_at: int, error: object, message: Message) -> None:
+    def _acknowledged(self, sent_at: int, error: object, message: Message) -> None:
         """`sent_at`: an acknowledgement comes without headers, and for a batch sent twice with its newest timestamp."""
         if error is not None:
             if self.unsafe:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from drlib.files import write_first, write_whole
+from drlib.errors import UsageError
+from drlib.files import MOST_BYTES, read_given, write_first, write_whole
 
 FULL = """\
 import resource, sys
@@ -92,3 +93,30 @@ def test_write_first_keeps_the_first_file_whole(tmp_path: Path) -> None:
         assert seen == {path.read_text()}
         assert seen <= {"left", "right", "third"}
     assert len(list(tmp_path.iterdir())) == 50
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(None, "No such file"), (b"a = \xff", "not UTF-8 at byte 4"), (b"#" * (MOST_BYTES + 1), "larger than")],
+    ids=["missing", "not UTF-8", "too large"],
+)
+def test_given_file_that_cannot_be_read_is_refused_with_its_path(
+    tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    path = tmp_path / "given.properties"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UsageError) as refused:
+        read_given(path, "a .properties file")
+    assert str(path) in refused.value.what
+    assert why in refused.value.why
+
+
+def test_given_file_at_the_limit_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "given.json"
+    path.write_bytes(b" " * MOST_BYTES)
+    assert len(read_given(path, "a JSON file")) == MOST_BYTES
+    with pytest.raises(UsageError, match="path"):
+        read_given(Path("a\0b"), "a JSON file")
+    with pytest.raises(UsageError, match="directory"):
+        read_given(tmp_path, "a JSON file")

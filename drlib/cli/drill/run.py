@@ -201,10 +201,9 @@ def _end(lab: Lab) -> None:
     except (DrlibError, OSError) as error:  # TimeoutError among them: a process outlived SIGKILL
         print_error(str(error))
     if alive := [f"{process.name} (pid {process.pid})" for process in lab.status() if process.alive]:
-        print(
-            f"drlib: {', '.join(alive)} could not be stopped: the lab's folder {lab.root} is kept. "
-            f"Stop what is left with: drlib lab down --dir {lab.root}",
-            file=sys.stderr,
+        print_error(
+            f"{', '.join(alive)} could not be stopped: the lab's folder {lab.root} is kept. "
+            f"Stop what is left with: drlib lab down --dir {lab.root}"
         )
         return
     shutil.rmtree(lab.root, ignore_errors=True)  # ours alone; a lab that never came up leaves it behind

@@ -1,6 +1,6 @@
 """Read a JSON or YAML file of limited size; every value knows its place, for messages.
 
-Rules: at most `MOST_BYTES`; plain data only (YAML's safe loader); a value of the wrong kind is a `UsageError` with its place;
+Rules: plain data only (YAML's safe loader); a value of the wrong kind is a `UsageError` with its place;
 no message quotes a value, as it may be a password.
 Not for: what the values mean (`connectors`, `strimzi`).
 """
@@ -16,8 +16,8 @@ from typing import Final
 import yaml
 
 from drlib.errors import UsageError
+from drlib.files import read_given
 
-MOST_BYTES: Final = 1 << 20
 MOST_ALIASES: Final = 50  # of YAML's `*name`: nested ones multiply what has to be read
 
 
@@ -67,22 +67,7 @@ class Node:
 
 def read(path: Path) -> tuple[Node, ...]:
     """The documents of a file: one of JSON, or each of YAML. Raises `UsageError`."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise UsageError(
-                f"{path} cannot be read", f"it is larger than {MOST_BYTES} bytes", "Give a single mirror's file."
-            )
-        text = data.decode()
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read", error.strerror or type(error).__name__, "Give the path of a JSON or YAML file."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{path} cannot be read", f"it is not UTF-8 at byte {error.start}", "Save the file as UTF-8."
-        ) from error
+    text = read_given(path, "a JSON or YAML file")
     values = tuple(value for value in _parse(text, path) if value is not None)
     if not values:
         raise UsageError(f"{path} is empty", "there is nothing in it to import", "Give a JSON or YAML file.")

@@ -13,6 +13,7 @@ from typing import Final
 import javaproperties
 
 from drlib.errors import UsageError
+from drlib.files import read_given
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
@@ -44,17 +45,7 @@ class PropertiesFile:
 def read(path: str | Path) -> PropertiesFile:
     """The file at `path`. Raises `UsageError` when it cannot be read or parsed."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read", error.strerror or type(error).__name__, "Give the path of a .properties file."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(
-            f"{path} cannot be read", f"it is not UTF-8 at byte {error.start}", "Save the file as UTF-8."
-        ) from error
-    return parse(text, path)
+    return parse(read_given(path, "a .properties file"), path)
 
 
 def parse(text: str, path: Path) -> PropertiesFile:

@@ -35,7 +35,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from drlib.errors import Unreachable
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.protocol import produce
-from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch
+from drlib.kafka.protocol.batch import OutgoingBatch, sequence_after
 from drlib.kafka.protocol.flexible import NO_TAGS, Reader
 from drlib.kafka.protocol.produce import ProduceResult
 from drlib.model import TopicPartition
@@ -536,7 +536,7 @@ class Connection(asyncio.BufferedProtocol):
 
 def _sent(partition: TopicPartition, batch: OutgoingBatch, ends: Mapping[TopicPartition, int]) -> SentBatch:
     header = batch.header
-    last = (header.base_sequence + header.count - 1) % SEQUENCE_MODULUS
+    last = sequence_after(header.base_sequence, header.count - 1)
     return SentBatch(partition, header.producer_id, header.producer_epoch, last, ends.get(partition))
 
 

@@ -219,9 +219,8 @@ def merge_single_records(
         else:
             break
         # A number is twice itself when it is not negative; attributes, time delta and offset delta of the record are 0.
-        if body & 1 or record + (body >> 1) != len(data) or data[record : record + 3] != b"\0\0\0":
-            break
-        if body > _MOST_BODY:
+        head = data[record : record + 3]
+        if body & 1 or body > _MOST_BODY or record + (body >> 1) != len(data) or head != b"\0\0\0":
             break
         if not count:
             epoch, newest, base_timestamp = found_epoch, latest, first

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from drlib.mirror.monitor.survey import GroupStatus, Survey
-from drlib.mirror.status.causes import bounded, cause_of, group_by_cause
+from drlib.mirror.status.causes import bounded, group_by_cause, uncovered
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.worker_status import Event, FlowStatus, PartitionStatus, WorkerStatus
 
@@ -210,14 +210,8 @@ def _events(
     """The workers' events, and those of the survey that they do not have, by cause; open ones first. And how many open ones
     are not listed."""
     events = [e for worker, _ in statuses for e in worker.events if e.flow in ("", survey.flow) and e.settled]
-    known = {(e.name, name) for e in events for name in e.names}
-    in_part = {
-        cause_of(e) for e in events if e.count > len(e.names)
-    }  # entities that are not listed may be in the survey
     mirrored_now = {f"{topic}-{number}" for topic, number in reported}
-    for event in survey.events:
-        if (event.name, event.entity) in known or cause_of(event) in in_part:
-            continue
+    for event in uncovered(survey.events, tuple(events)):
         if event.name in ("Parked", "RetentionAhead") and event.entity in mirrored_now:
             continue  # its worker runs and does not report it
         events.append(event)

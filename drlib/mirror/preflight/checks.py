@@ -165,9 +165,8 @@ class Preflight:
                  settings.offset_syncs_topic)
             )  # fmt: skip
         began = policy.journal_topic(flow.source) in target.topics
-        for name in (
-            source.topics if not began else ()
-        ):  # later it is an event of that topic: a broker may be down for now
+        # Later it is an event of that topic: a broker may be down for now.
+        for name in () if began else source.topics:
             mirror = policy.remote_topic(flow.source, name)
             if settings.mirrors_topic(name) and mirror not in target.topics:
                 factors.append(("replication.factor", settings.replication_factor, target, mirror))

@@ -43,6 +43,13 @@ def group_by_cause(events: Iterable[Event]) -> tuple[Event, ...]:
     return tuple(map(_merged, groups))
 
 
+def uncovered(found: Iterable[Event], reported: Sequence[Event]) -> list[Event]:
+    """Those of `found` that `reported` does not have, nor may have among the entities that it does not list."""
+    known = {(event.name, name) for event in reported for name in event.names}
+    in_part = {cause_of(event) for event in reported if event.count > len(event.names)}
+    return [e for e in found if (e.name, e.entity) not in known and cause_of(e) not in in_part]
+
+
 def _merged(group: Sequence[Event]) -> Event:
     first = group[0]
     if len(group) == 1:

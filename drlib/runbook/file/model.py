@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
+from drlib.files import read_given
 from drlib.runbook.file import calendar
 from drlib.runbook.file.drill_section import DrillSection, ExpectationSection, StepSection
 from drlib.runs.scorecard import Objectives
@@ -80,11 +81,13 @@ class Runbook(BaseModel):
 
 def load(path: Path) -> Runbook:
     """Read a runbook. Raises `UsageError` for what is missing, unknown or of another type."""
-    try:
-        document = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
+    if not path.exists():
         known = ", ".join(sorted(p.name for p in path.parent.glob("*.yaml"))) or "none"
-        raise UsageError(f"no runbook {path}", f"runbooks there: {known}", "Give the path of a runbook.") from None
+        raise UsageError(f"no runbook {path}", f"runbooks there: {known}", "Give the path of a runbook.")
+    try:
+        document = yaml.safe_load(read_given(path, "a runbook"))
+    except RecursionError:
+        raise UsageError(f"{path} is not YAML", "it is nested too deeply", "Correct the file.") from None
     except yaml.YAMLError as error:
         raise UsageError(f"{path} is not YAML", str(error).replace("\n", " "), "Correct the file.") from None
     if not isinstance(document, dict):

@@ -297,8 +297,8 @@ def test_metrics_endpoint_of_a_worker_is_scraped(hasty_lab: Lab, engines: Made, 
     log = (engine.root / "worker-0.log").read_text().splitlines()
     lines = [json.loads(line) for line in log]
     assert len({tuple(line) for line in lines}) == 1
-    told = [(line["name"], line["status"], line["flow"]) for line in lines if line["name"] == "SourceUnreachable"]
-    assert told == [("SourceUnreachable", status, fault.entity) for status in ("open", "resolved")]
+    reported = [(line["name"], line["status"], line["flow"]) for line in lines if line["name"] == "SourceUnreachable"]
+    assert reported == [("SourceUnreachable", status, fault.entity) for status in ("open", "resolved")]
     assert ("Worker", "running") in [(line["name"], line["status"]) for line in lines]
     # and when the worker is dead, the clusters still show the lag, and that no worker runs
     engine.processes[0].kill()

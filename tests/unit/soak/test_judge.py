@@ -135,7 +135,7 @@ class Delivered:
 def test_traffic_delivery_without_offset_is_in_doubt() -> None:
     traffic = Traffic("127.0.0.1:1", "t", 1, 7)
     for number, offset in ((1, 0), (2, None), (3, -1001), (4, 1)):
-        traffic._told(0, None, Delivered(number, offset))
+        traffic._acknowledged(0, None, Delivered(number, offset))
     assert list(traffic.acked[0].numbers) == [1, 4]
     assert traffic.in_doubt == {2, 3}
 

@@ -13,7 +13,7 @@ from drlib.drill.readiness.score import Severity
 from drlib.formats import span
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.monitor.flow_view import FlowView
-from drlib.mirror.status.causes import cause_of, group_by_cause, subject
+from drlib.mirror.status.causes import group_by_cause, subject, uncovered
 
 MISSED_HEARTBEATS: Final = 10  # heartbeats that may be missing before it is a warning, and at least:
 LATE_S: Final = 30
@@ -67,9 +67,7 @@ def events(status: MirrorStatus, observed: FlowObservation) -> Judgements:
     if status.target_error and not view.workers:
         return _cluster_silent("target", "the state of its journal and workers")
     unreachable = {"SourceUnreachable": bool(observed.source.error), "TargetUnreachable": bool(observed.target.error)}
-    known = {(event.name, name) for event in view.open_events for name in event.names}
-    in_part = {cause_of(event) for event in view.open_events if event.count > len(event.names)}
-    unmapped = [e for e in status.unmapped if (e.name, e.entity) not in known and cause_of(e) not in in_part]
+    unmapped = uncovered(status.unmapped, view.open_events)
     rows: Judgements = []
     for event in (*view.open_events, *group_by_cause(unmapped)):
         if event.name in COVERED or unreachable.get(event.name):

@@ -189,9 +189,8 @@ class FetchResponseHandler:
     def resumed(self, fetch: PartitionFetch) -> None:
         """Resolve `SourceStalled`: the partition returned records."""
         entity = str(fetch.stream.source)
-        if fetch.empty_since != 0.0 or self.events.is_open(
-            "SourceStalled", entity
-        ):  # reported by a reader before this one
+        reported = self.events.is_open("SourceStalled", entity)  # perhaps by a reader before this one
+        if fetch.empty_since != 0.0 or reported:
             fetch.empty_since = 0.0
             self.events.resolve("SourceStalled", entity)
 

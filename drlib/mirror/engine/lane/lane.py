@@ -498,11 +498,14 @@ class Lane:
                 return claim_id, read
             # The old ID's producer stays fenced; any later claimant under it reads this entry behind its own fence.
             _, leader = await locate(target, self.journal_partition)
-            now = self.context.clock.now_ms
-            journal = LaneJournal(target, self.journal_partition, claim_id, self.transactional_id, leader, now)
+            journal = self._open_journal(claim_id, leader)
             await journal.append([Claim(claim_id, self.generation + 1, self.context.clock.now_ms(), self.worker)])
             await target.drop(f"journal-{self.transactional_id}")
             self.generation += 1
+
+    def _open_journal(self, claim_id: ClaimId, leader: int) -> LaneJournal:
+        target, now_ms = self.context.target, self.context.clock.now_ms
+        return LaneJournal(target, self.journal_partition, claim_id, self.transactional_id, leader, now_ms)
 
     async def _unavailable(self, topics: Sequence[LaneTopic]) -> dict[TopicPartition, MirrorUnavailable]:
         """Mirror partitions, and the journal's, that cannot be written now.
@@ -558,8 +561,7 @@ class Lane:
             self._plan(topics, taken.claim, taken.journal, taken.entries, taken.excluded, taken.unavailable),
         )
         maps = start.maps
-        now = self.context.clock.now_ms
-        journal = LaneJournal(target, self.journal_partition, taken.claim, self.transactional_id, journal_leader, now)
+        journal = self._open_journal(taken.claim, journal_leader)
         claim_entry = Claim(taken.claim, self.generation, self.context.clock.now_ms(), self.worker)
         new: list[Entry] = [claim_entry, *taken.remirrored, *maps.findings]
         new += [Clusters(source.cluster_id, target.cluster_id), *start.entries]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from drlib.errors import DrlibError
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
@@ -220,22 +221,26 @@ class ClaimStart:
         for stream in self.parked:
             excluded = self.excluded.get(stream.target.topic) or self.unavailable.get(stream.target)
             why = excluded or self.maps.refused[stream.key]
-            if isinstance(why, MirrorUnavailable):
-                parked.park(stream, -1, UNAVAILABLE, str(stream.target), f"{why.what}: {why.why}")
-            elif isinstance(why, MirrorTopicRecreated):
-                detail = f"{why.what}: {why.why}"
-                parked.park(stream, -1, "MirrorTopicRecreated", str(stream.target), detail, remedy=why.remedy)
-            elif isinstance(why, MirrorUnauthorized):
-                parked.park(stream, -1, "TargetUnauthorized", stream.target.topic, str(why))
-            elif isinstance(why, JournalLost):
-                parked.park(stream, -1, "JournalLost", stream.target.topic, str(why))
-            elif isinstance(why, NoStartPosition):
-                parked.park(stream, -1, "NoStartPosition", stream.source.topic, str(why))
-            elif isinstance(why, StartUnknown):
-                parked.park(stream, -1, "StartUnknown", stream.source.topic, str(why))
-            elif isinstance(why, SourceRewound):
-                parked.park(stream, -1, "SourceTruncated", str(stream.source), str(why))
-            else:
-                remedy = f"{why.remedy} {remirror_remedy(stream.source.topic)}"
-                detail = f"{why.what}: {why.why}"
-                parked.park(stream, -1, "MirrorContradiction", str(stream.target), detail, remedy=remedy)
+            _park(parked, stream, why)
+
+
+_BY_SOURCE_TOPIC: Final = {NoStartPosition: "NoStartPosition", StartUnknown: "StartUnknown"}  # events of a whole topic
+_BY_MIRROR_TOPIC: Final = {MirrorUnauthorized: "TargetUnauthorized", JournalLost: "JournalLost"}
+
+
+def _park(parked: ParkedPartitions, stream: PartitionStream, why: DrlibError) -> None:
+    """Report why a partition is parked: one event for a topic, or for each partition."""
+    kind, reason = type(why), f"{why.what}: {why.why}"
+    if kind in _BY_SOURCE_TOPIC:
+        parked.park(stream, -1, _BY_SOURCE_TOPIC[kind], stream.source.topic, str(why))
+    elif kind in _BY_MIRROR_TOPIC:
+        parked.park(stream, -1, _BY_MIRROR_TOPIC[kind], stream.target.topic, str(why))
+    elif kind is SourceRewound:
+        parked.park(stream, -1, "SourceTruncated", str(stream.source), str(why))
+    elif kind is MirrorUnavailable:
+        parked.park(stream, -1, UNAVAILABLE, str(stream.target), reason)
+    elif kind is MirrorTopicRecreated:
+        parked.park(stream, -1, "MirrorTopicRecreated", str(stream.target), reason, remedy=why.remedy)
+    else:
+        remedy = f"{why.remedy} {remirror_remedy(stream.source.topic)}"
+        parked.park(stream, -1, "MirrorContradiction", str(stream.target), reason, remedy=remedy)

@@ -85,9 +85,7 @@ async def read_through(
             lost = "" if proven else f"another batch is at offset {written.end - 1}, which {written.claim} had written"
         if header.is_control:
             continue
-        if (
-            header.producer_id >= 0
-        ):  # what a command wrote beside the claims does not prove that their entries are whole
+        if header.producer_id >= 0:  # what commands write beside the claims does not prove that entries are whole
             data_epoch = header.leader_epoch
         for record in recode.records(view):
             if record.key is None:

@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from drlib.errors import UsageError
+from drlib.files import read_given
 from drlib.mirror.offsets.translation.external_formats import ExternalOffsets, checkpoint_offsets, parse
 from drlib.model import TopicPartition
+
+_KIND: Final = "a JSON file or a checkpoint folder"
 
 
 def read_offsets(path: Path) -> ExternalOffsets:
     """Read the offsets in `path`, a JSON file or a checkpoint folder. Raises `UsageError` when it is neither."""
     try:
-        return _checkpoint(path) if path.is_dir() else parse(path.read_text(), str(path))
-    except (OSError, UnicodeDecodeError) as error:
+        return _checkpoint(path) if path.is_dir() else parse(read_given(path, _KIND), str(path))
+    except OSError as error:
         raise UsageError(f"{path} cannot be read", str(error), "Name a JSON file or a checkpoint folder.") from None
 
 
@@ -37,7 +41,7 @@ def last_committed_batch(checkpoint: Path) -> CommittedBatch | None:
     committed = _batches(checkpoint / "commits")
     if not committed:
         return None
-    text = (checkpoint / "offsets" / str(committed[-1])).read_text()
+    text = read_given(checkpoint / "offsets" / str(committed[-1]), _KIND)
     offsets = checkpoint_offsets(committed[-1], text, None, stateful=False, origin=str(checkpoint))
     return CommittedBatch(committed[-1], {position.partition: position.offset for position in offsets.positions})
 
@@ -62,8 +66,8 @@ def _checkpoint(folder: Path) -> ExternalOffsets:
     uncommitted = planned[-1] if planned and planned[-1] > batch else None
     return checkpoint_offsets(
         batch,
-        (offsets / str(batch)).read_text(),
-        None if uncommitted is None else (uncommitted, (offsets / str(uncommitted)).read_text()),
+        read_given(offsets / str(batch), _KIND),
+        None if uncommitted is None else (uncommitted, read_given(offsets / str(uncommitted), _KIND)),
         stateful=(folder / "state").is_dir(),
         origin=str(folder),
     )

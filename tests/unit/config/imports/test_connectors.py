@@ -11,6 +11,7 @@ import pytest
 
 from drlib.config.imports import import_files
 from drlib.errors import UsageError
+from drlib.files import MOST_BYTES
 from drlib.kafka.java_formats.properties import parse
 
 PACKAGE = "org.apache.kafka.connect.mirror."
@@ -147,7 +148,7 @@ def test_values_and_names_cannot_add_lines_to_the_file(tmp_path: Path) -> None:
         ("", "is empty"),
         ("{}", "no connector"),
         ("a: &x [1]\nb: [" + "*x, " * 60 + "]", "YAML aliases"),
-        ("x" * (1 << 20) + "y", "larger than"),
+        ("x" * (MOST_BYTES + 1), "larger than"),
         ('{"connector.class": "Other"}', "no connector of MirrorMaker 2"),
         (json.dumps({**SOURCE, "topics": ["a"]}), "topics cannot be used"),
         (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.mirror.status.causes import MOST_OPEN, MOST_RESOLVED, NAMES, bounded, group_by_cause, subject
+from drlib.mirror.status.causes import MOST_OPEN, MOST_RESOLVED, NAMES, bounded, group_by_cause, subject, uncovered
 from drlib.mirror.status.event_log import Event, EventLog, reason_of
 
 AT = 1_700_000_000_000
@@ -116,3 +116,11 @@ def test_bounded_keeps_the_newest_resolved_events() -> None:
     listed, omitted = bounded(gone)
     assert [e.resolved_ms for e in listed] == [AT + n for n in range(5, MOST_RESOLVED + 5)]
     assert omitted == 0
+
+
+def test_uncovered_event_of_an_entity_that_is_reported_or_may_be_among_those_not_listed_is_left_out() -> None:
+    found = [offline(number) for number in range(NAMES + 3)]
+    assert uncovered(found, []) == found
+    assert uncovered(found, [found[1], found[4]]) == [e for e in found if e not in (found[1], found[4])]
+    assert uncovered([*found, offline(99, name="Parked")], group_by_cause(found)) == [offline(99, name="Parked")]
+    assert uncovered(found[:4], group_by_cause(found[:3])) == [found[3]]

@@ -41,7 +41,7 @@ def test_application_is_found_by_name_and_one_stalled_is_a_symptom() -> None:
     one, *others = observation(108).applications
     now = observation(108, applications=(replace(one, done=10_400), *others))
     assert now.application(others[0].name) == others[0]
-    assert now.application("nobody") is None
+    assert now.application("none") is None
     assert detect_symptoms(series(now), BASELINE) == (Symptom.APPLICATION_STALLED,)
 
 
