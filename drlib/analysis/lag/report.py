@@ -35,7 +35,7 @@ from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.offsets.map.flow_maps import read_flow_maps
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS, read_flow_maps
 from drlib.mirror.offsets.translation.transactional_topics import visible_in_part
 from drlib.mirror.status.forecast import retention_of
 from drlib.model import Flow, TopicPartition
@@ -43,7 +43,6 @@ from drlib.runs.check import Verdict
 
 ASK_S: Final = 15.0
 TRIES: Final = 3
-OWN_GROUPS: Final = "drlib-"  # prefix of the groups of workers and leases
 
 
 @dataclass(frozen=True, slots=True)

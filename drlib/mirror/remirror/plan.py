@@ -29,6 +29,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import MirrorRefused, RemirrorRequested, SourcePartition, SourceTruncated, TopicNames
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.read_batches import holds_data, locate
 from drlib.model import TopicPartition
@@ -186,7 +187,7 @@ class _Positions:
 
 
 def _positions(cluster: Cluster) -> _Positions:
-    groups = [listing.group for listing in cluster.groups() if not listing.group.startswith("drlib-")]
+    groups = [listing.group for listing in cluster.groups() if not listing.group.startswith(OWN_GROUPS)]
     states, committed = cluster.group_states(groups), cluster.committed(groups)
     found: list[tuple[str, TopicPartition, bool]] = []
     unread: list[str] = []

@@ -70,6 +70,12 @@ async def mirrored_traffic(engine: Engine, lab: Lab) -> AsyncIterator[tuple[Runn
     engine.assert_same(engine.topics, PARTITIONS)
 
 
+def three_brokers(engine: Engine, lab_factory: LabFactory) -> Lab:
+    """Clusters of three brokers each, and a mirror whose topics have three replicas."""
+    engine.extra |= {"replication.factor": "3", "drlib.journal.replication.factor": "3"}
+    return lab_factory(brokers=3, extra={"min.insync.replicas": "2"})
+
+
 @pytest.fixture
 def given_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What connections were given up for: filled as it happens."""
@@ -108,8 +114,7 @@ async def test_silent_connections_are_replaced_long_before_their_deadlines(
 async def test_silent_connections_to_one_of_three_brokers_are_replaced(
     engine: Engine, lab_factory: LabFactory, given_up: list[str]
 ) -> None:
-    lab = lab_factory(brokers=3, extra={"min.insync.replicas": "2"})
-    engine.extra |= {"replication.factor": "3", "drlib.journal.replication.factor": "3"}
+    lab = three_brokers(engine, lab_factory)
     async with mirrored_traffic(engine, lab) as (owner, traffic):
         for name in ("RIGHT-1", "RIGHT-2", "RIGHT-3", "LEFT-1"):
             await asyncio.to_thread(lab.proxy.forget, name)
@@ -122,8 +127,7 @@ async def test_replica_that_is_slow_to_follow_gives_up_no_connection(
     engine: Engine, lab_factory: LabFactory, given_up: list[str]
 ) -> None:
     """A produce request waits for its replicas, and the same broker answers others: its connection is not silent."""
-    lab = lab_factory(brokers=3, extra={"min.insync.replicas": "2"})
-    engine.extra |= {"replication.factor": "3", "drlib.journal.replication.factor": "3"}
+    lab = three_brokers(engine, lab_factory)
     async with mirrored_traffic(engine, lab) as (owner, traffic):
         follower = lab.clusters["RIGHT"].brokers[2]
         follower.pause()

@@ -16,6 +16,7 @@ from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerE
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.model import Flow
 
+OWN_GROUPS: Final = "drlib-"  # prefix of the groups of workers and of readers that never join one
 _RETRY_S: Final = 5.0  # for a topic that was just created to get its leaders
 _POLL_S: Final = 0.1
 
@@ -27,7 +28,7 @@ def read_flow_maps(settings: MirrorSettings, flow: Flow) -> Maps:
 
 def worker_group(flow: Flow) -> str:
     """The consumer group, on the target, whose members are the workers of `flow`."""
-    return f"drlib-{flow.source}-{flow.target}"
+    return f"{OWN_GROUPS}{flow.source}-{flow.target}"
 
 
 async def _read(settings: MirrorSettings, flow: Flow) -> Maps:

@@ -20,7 +20,7 @@ from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
-from drlib.mirror.offsets.map.flow_maps import read_flow_maps
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS, read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.translation.failback_position import FailbackPosition, failback_position
 from drlib.mirror.offsets.unreplicated.find import refuse_one_way
@@ -95,7 +95,7 @@ def groups_of(settings: MirrorSettings, moving: Flow, wanted: Collection[str] | 
     with Cluster(settings.clusters[moving.source]) as cluster:
         groups = [listing.group for listing in cluster.groups()]
     if wanted is None:
-        return tuple(g for g in groups if flow_settings.mirrors_group(g) and not g.startswith("drlib-"))
+        return tuple(g for g in groups if flow_settings.mirrors_group(g) and not g.startswith(OWN_GROUPS))
     if missing := sorted(set(wanted) - set(groups)):
         raise UsageError(
             f"unknown group {', '.join(missing)}",
