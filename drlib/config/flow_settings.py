@@ -268,6 +268,9 @@ class FlowSettings:
         "the client ID in brokers' quotas and logs; drlib appends the client's role", Scope.CONSUMER)
     target_client_id: str = _text("client.id",
         "the client ID in brokers' quotas and logs; drlib appends the client's role", Scope.PRODUCER)
+    source_rack: str = _text("client.rack",
+        "the rack of this worker: records are read from a replica there, if the source's brokers choose one (KIP-392)",
+        Scope.CONSUMER)
     auto_offset_reset: StartRule = field(default=EARLIEST, metadata={"key": _RESET})
     start_timestamp: StartRule | None = field(default=None, metadata={"key": _START})
     forecast_interval_ms: int = _number("drlib.forecast.interval.ms", 1000,

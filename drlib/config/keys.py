@@ -124,7 +124,6 @@ _CLIENT: Final[dict[str, str]] = {
             socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
             """,
         ),
-        ("partitions are read from their leaders", "client.rack"),
         ("records are copied as bytes, without interceptors", "interceptor.classes"),
         ("env and file references work without declaring a provider", "config.providers"),
         (
@@ -132,7 +131,7 @@ _CLIENT: Final[dict[str, str]] = {
             "fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes",
         ),
         ("the operating system sizes socket buffers", "receive.buffer.bytes send.buffer.bytes"),
-        (_NOT_THAT_CLIENT, "auto.offset.reset bootstrap.controllers client.id"),
+        (_NOT_THAT_CLIENT, "auto.offset.reset bootstrap.controllers client.id client.rack"),
     )
     for key in keys.split()
 }

@@ -212,6 +212,7 @@ class RunningFlow:
             self._expiry,
             settings.source_loss_policy,
             settings.start,
+            settings.source_rack,
         )
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -53,7 +53,7 @@ _NO_COUNTERPART: Final = {
     "logging": "drlib writes its events to standard error",
     "metricsConfig": "Prometheus reads drlib's metrics at drlib.metrics.address",
     "tracing": "drlib has no tracing",
-    "rack": "partitions are read from their leaders",
+    "rack": "set consumer.client.rack under the source's alias to the zone in which drlib runs",
     "externalConfiguration": "give drlib these variables and files yourself",
 }
 _CONNECTOR_FIELDS: Final = {

@@ -237,8 +237,12 @@ def fetch_future(
     read_committed: bool,
     session: tuple[int, int] = fetching.NO_SESSION,
     forgotten: Iterable[tuple[TopicId, int]] = (),
+    rack: str = "",
 ) -> asyncio.Future[Fetched]:
-    """Send a fetch request without waiting. In a session (KIP-227) request and answer name only what changed."""
+    """Send a fetch request without waiting. In a session (KIP-227) request and answer name only what changed.
+
+    With a `rack` a leader may name a replica there instead of returning records (KIP-392).
+    """
     body = fetching.encode(
         partitions,
         max_wait_ms=max_wait_ms,
@@ -247,6 +251,7 @@ def fetch_future(
         read_committed=read_committed,
         session=session,
         forgotten=forgotten,
+        rack=rack,
     )
     return conn.submit(
         fetching.API_KEY,

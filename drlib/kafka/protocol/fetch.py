@@ -3,7 +3,7 @@
 Rules: a view keeps its whole frame alive, and its holder accounts for that memory. Nothing is interpreted: error codes,
 divergence and aborted transactions are returned as received.
 - In a session (KIP-227) a request names only what changed since the one before, and so does the answer.
-Source: KIP-227, KIP-516, KIP-595, FetchRequest.json and FetchResponse.json of Kafka.
+Source: KIP-227, KIP-392, KIP-516, KIP-595, FetchRequest.json and FetchResponse.json of Kafka.
 """
 
 import struct
@@ -92,8 +92,12 @@ def encode(
     read_committed: bool,
     session: tuple[int, int] = NO_SESSION,
     forgotten: Iterable[tuple[TopicId, int]] = (),
+    rack: str = "",
 ) -> bytes:
-    """The body of a request. `forgotten`: (topic ID, partition) pairs that leave the session."""
+    """The body of a request. `forgotten`: (topic ID, partition) pairs that leave the session.
+
+    With a `rack` a leader may name a replica there instead of returning records (KIP-392).
+    """
     topics: dict[TopicId, list[FetchPartition]] = {}
     for wanted in partitions:
         topics.setdefault(wanted.topic_id, []).append(wanted)
@@ -112,7 +116,8 @@ def encode(
     out += uvarint(len(left) + 1)
     for topic_id, numbers in left.items():
         out += topic_id.bytes + uvarint(len(numbers) + 1) + b"".join(map(_INT32.pack, numbers)) + NO_TAGS
-    out += uvarint(1) + NO_TAGS  # empty rack ID
+    rack_id = rack.encode()
+    out += uvarint(len(rack_id) + 1) + rack_id + NO_TAGS
     return bytes(out)
 
 

@@ -79,6 +79,7 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
     return {
         "process.roles": "broker,controller",
         "node.id": str(spec.node_id),
+        "broker.rack": f"rack-{spec.node_id}",
         "controller.quorum.voters": spec.voters,
         "listeners": f"CLIENT://{HOST}:{spec.client_port},LINK://{HOST}:{spec.link_port},"
         f"CONTROLLER://{HOST}:{spec.controller_port}{others}",

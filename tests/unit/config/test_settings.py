@@ -83,6 +83,7 @@ drlib.group.positions.poll.ms = 13
 drlib.session.timeout.ms = 14
 drlib.remirror.topics = gone, away
 LEFT.consumer.client.id = quota-a
+LEFT->RIGHT.source.consumer.client.rack = eu-1a
 LEFT->RIGHT.producer.override.client.id = quota-b
 """
     ).flow("LEFT", "RIGHT")
@@ -119,6 +120,7 @@ LEFT->RIGHT.producer.override.client.id = quota-b
         group_positions_poll_ms=13,
         session_timeout_ms=14,
         source_client_id="quota-a",
+        source_rack="eu-1a",
         target_client_id="quota-b",
         remirror_topics=("gone", "away"),
     )

@@ -69,6 +69,11 @@ class BacklogReader:
         self._members[fetch] = None
         self._wake.set()
 
+    def remove(self, fetch: PartitionFetch) -> None:
+        """Request nothing more of a partition that is read at another broker now."""
+        self._members.pop(fetch, None)
+        self._starved.pop(fetch, None)
+
     def wake(self) -> None:
         """Check again whether a request may be sent."""
         self._wake.set()
@@ -189,7 +194,7 @@ class BacklogReader:
                 density = (stream.position - offset) / max(1, len(partition.records))
                 grown = fetch.density + (density - fetch.density) / DENSITY_MEMORY
                 fetch.density = min(density, grown) if fetch.density else density
-            elif offset == before == stream.position and before < fetch.end and not stream.parked:
+            elif offset == before == stream.position and before < fetch.end and not (stream.parked or fetch.left):
                 alone, has_bytes = len(response.partitions) == 1, len(partition.records) > 0
                 self._no_progress(fetch, offset, alone=alone, has_bytes=has_bytes)
         for fetch, offset, jumps in request.partitions.values():  # left out, which no broker does
@@ -207,11 +212,8 @@ class BacklogReader:
             return
         fetch.alone_at = now
         if has_bytes:
-            self.handler.sink.park(
-                fetch.stream,
-                f"the batch at offset {offset} is larger than the part of it that the source returns",
-                "SourceCorrupt",
-            )
+            why = f"the batch at offset {offset} is larger than the part of it that the source returns"
+            self.handler.corrupt(fetch, why)
         elif fetch.empty_since <= 0:
             fetch.empty_since = now
         elif now - fetch.empty_since > STALLED_S:

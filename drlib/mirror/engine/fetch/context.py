@@ -21,7 +21,8 @@ from drlib.mirror.status.worker_status import EventLog
 @dataclass(frozen=True, slots=True)
 class LaneContext:
     """`loss_policy`: `drlib.source.loss.policy` of the flow: continue, park or fail. `start`: where a topic without a position
-    begins. `missing_mirrors`: set by a lane that waits for a mirror topic to be created again."""
+    begins. `rack`: `client.rack` of the flow, "" to read leaders only. `missing_mirrors`: set by a lane that waits for a mirror
+    topic to be created again."""
 
     source: ClusterClient
     target: ClusterClient
@@ -31,5 +32,6 @@ class LaneContext:
     expiry: Expiry
     loss_policy: str = "continue"
     start: StartRule = EARLIEST
+    rack: str = ""
     clock: TargetClock = field(default_factory=TargetClock)
     missing_mirrors: asyncio.Event = field(default_factory=asyncio.Event)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
@@ -37,6 +37,7 @@ from drlib.kafka.protocol.fetch import DivergingEpoch, FetchedPartition
 from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.memory import MemoryShare, Reservation
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch, PromiseChanged
+from drlib.mirror.engine.fetch.read_replica import leader_decides
 from drlib.mirror.errors import ClaimAgain, SourceLost
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, SourceLoss, SourceTruncated
@@ -45,7 +46,7 @@ from drlib.mirror.offsets.map.journal_log import LaneJournal
 
 DRAIN_POLL_S = 0.05
 QUEUE_BYTES = 4 << 20  # per partition: what may wait between fetch and produce
-_LEADER_MOVED = frozenset(  # another broker leads the partition, or its leader is not known yet
+LEADER_MOVED = frozenset(  # another broker leads the partition, or its leader is not known yet
     {
         UNKNOWN_TOPIC_OR_PARTITION,
         LEADER_NOT_AVAILABLE,
@@ -92,6 +93,10 @@ class PartitionFetch:
     alone_at: float = 0.0  # when it was last requested alone, on the monotonic clock
     jumps: int = 0  # over expired records: a response to a request from before one is dropped
     empty_since: float = -1.0  # since when such requests return nothing; 0.0: they return records, -1.0: not known
+    leads_in: int | None = None  # the leader epoch in which the broker was last seen to lead the partition
+    to_leader: Callable[[], None] | None = None  # of one that is read from a follower: go on at its leader
+    left: bool = False  # it is read at another broker now
+    deciding: bool = False  # a refusal of its leader is being judged: until then it is not moved
 
     @property
     def full(self) -> bool:
@@ -108,6 +113,13 @@ class PartitionFetch:
     def jump(self, start: int) -> None:
         """Continue at the log start `start`: the records before it have expired."""
         self.stream.position, self.stream.epoch = start, UNKNOWN_EPOCH
+        self.jumps += 1
+        self.requested.clear()
+        self.out_of_order.clear()
+
+    def leave(self) -> None:
+        """Drop what is requested here: another broker continues at the position."""
+        self.left = True
         self.jumps += 1
         self.requested.clear()
         self.out_of_order.clear()
@@ -140,17 +152,16 @@ class FetchResponseHandler:
         Raises `LeaderMoved`, or `BrokerError` where repeating the request may help.
         """
         stream = fetch.stream
-        if stream.parked:
+        if stream.parked or fetch.left:
             return
-        if response.error_code in _LEADER_MOVED:
+        if fetch.to_leader is not None and leader_decides(response):
+            fetch.to_leader()
+            return
+        if response.error_code in LEADER_MOVED:
             raise LeaderMoved
-        if response.error_code:
+        if leader_decides(response):
             if offset == stream.position:
-                await self._error(connection, fetch, response.error_code)
-            return
-        if response.diverging_epoch is not None:
-            if offset == stream.position:
-                await self._diverged(fetch, response.diverging_epoch)
+                await self._refused(connection, fetch, response)
             return
         fetch.update_end(response)
         if len(response.records):
@@ -159,17 +170,18 @@ class FetchResponseHandler:
             if len(response.records):
                 fetch.out_of_order.append((offset, response, reservation))
             return
-        self._plan(stream, response, reservation)
-        while fetch.out_of_order and fetch.out_of_order[0][0] <= stream.position and not stream.parked:
+        self._plan(fetch, response, reservation)
+        while fetch.out_of_order and fetch.out_of_order[0][0] <= stream.position and not (stream.parked or fetch.left):
             _, response, reservation = fetch.out_of_order.popleft()
-            self._plan(stream, response, reservation)
+            self._plan(fetch, response, reservation)
 
-    def _plan(self, stream: PartitionStream, response: FetchedPartition, reservation: Reservation | None) -> None:
+    def _plan(self, fetch: PartitionFetch, response: FetchedPartition, reservation: Reservation | None) -> None:
+        stream = fetch.stream
         before = len(stream.queue)
         try:
-            entries = stream.plan(response, reservation)
+            entries = stream.plan(response, reservation, of_leader=fetch.to_leader is None)
         except CorruptBatch as corrupt:
-            self.sink.park(stream, str(corrupt), "SourceCorrupt")
+            self.corrupt(fetch, str(corrupt))
             return
         except PromiseChanged:
             why = f"{stream.source} has other records than were promised before it was parked"
@@ -177,8 +189,18 @@ class FetchResponseHandler:
             return
         self.sink.read(stream, tuple(islice(stream.queue, before, None)), entries)
 
+    def corrupt(self, fetch: PartitionFetch, why: str) -> None:
+        """Park a partition whose records arrive damaged; from a follower they are requested from the leader instead."""
+        if fetch.to_leader is not None:
+            fetch.to_leader()
+        else:
+            self.sink.park(fetch.stream, why, "SourceCorrupt")
+
     def stalled(self, fetch: PartitionFetch, offset: int) -> None:
         """Open `SourceStalled`: requested alone from `offset`, the source returns nothing below its own log end."""
+        if fetch.to_leader is not None:
+            fetch.to_leader()
+            return
         self.events.open(
             "SourceStalled",
             str(fetch.stream.source),
@@ -193,6 +215,16 @@ class FetchResponseHandler:
         if fetch.empty_since != 0.0 or reported:
             fetch.empty_since = 0.0
             self.events.resolve("SourceStalled", entity)
+
+    async def _refused(self, connection: Connection, fetch: PartitionFetch, response: FetchedPartition) -> None:
+        fetch.deciding = True
+        try:
+            if response.diverging_epoch is not None and not response.error_code:
+                await self._diverged(connection, fetch, response.diverging_epoch)
+            else:
+                await self._error(connection, fetch, response.error_code)
+        finally:
+            fetch.deciding = False
 
     async def _error(self, connection: Connection, fetch: PartitionFetch, code: int) -> None:
         stream = fetch.stream
@@ -226,14 +258,33 @@ class FetchResponseHandler:
             await self.journal.append([SourceTruncated(stream.key, end, stream.position, now)])
             why = f"the source's log ends at {end}, below our position {stream.position}"
             self.sink.park(stream, why, "SourceTruncated")
-        else:  # it ended below the position and has grown since, or it never held the leader epoch we sent
+        elif await self._has_led(connection, fetch):
+            # It ended below the position and has grown since, or it never held the leader epoch that was sent.
             await self.journal.append([SourceTruncated(stream.key, start, stream.position, now)])
             why = f"the source's log, which holds {start} to {end}, is not the one that was read through to {stream.position}"
             self.sink.park(stream, why, "SourceTruncated")
 
-    async def _diverged(self, fetch: PartitionFetch, diverging: DivergingEpoch) -> None:
+    async def _has_led(self, connection: Connection, fetch: PartitionFetch) -> bool:
+        """Has this broker led the partition since this was last asked?
+
+        A broker that follows, and that old metadata calls the leader, answers fetch requests, too; only a leader lists offsets.
+        Its first refusal is therefore not believed: the request is repeated, and the same leader epoch shows that it leads.
+        """
+        source = fetch.stream.source
+        try:
+            _, epoch = (await requests.list_offset_epochs(connection, [source], requests.LATEST))[source]
+        except BrokerError as error:
+            if error.code in LEADER_MOVED:
+                raise LeaderMoved from error
+            raise
+        before, fetch.leads_in = fetch.leads_in, epoch
+        return before == epoch
+
+    async def _diverged(self, connection: Connection, fetch: PartitionFetch, diverging: DivergingEpoch) -> None:
         """The record before the position is no longer in the source's log: an unclean leader election (KIP-320)."""
         stream = fetch.stream
+        if not await self._has_led(connection, fetch) or stream.parked:
+            return
         first = min(diverging.end_offset, stream.position - 1)
         await self.journal.append([SourceTruncated(stream.key, first, stream.position, clock.now_ms())])
         why = (
@@ -270,7 +321,10 @@ class FetchResponseHandler:
 
 @dataclass(frozen=True, slots=True)
 class SourceBroker:
-    """One broker of the source, and what every reader at it needs. `memory`: the share of the lane's claim."""
+    """One broker of the source, and what every reader at it needs. `memory`: the share of the lane's claim.
+
+    `follower`: partitions are read there that others lead, on connections of their own.
+    """
 
     context: LaneContext
     memory: MemoryShare
@@ -278,7 +332,9 @@ class SourceBroker:
     lane: str
     handler: FetchResponseHandler
     draining: asyncio.Event
+    follower: bool = False
 
     async def connection(self, purpose: str) -> Connection:
         """The lane's own connection for one kind of request. Raises `Unreachable`."""
-        return await self.context.source.connection(self.node, f"{purpose}-{self.lane}")
+        role = "follower-" if self.follower else ""
+        return await self.context.source.connection(self.node, f"{purpose}-{role}{self.lane}")

@@ -11,21 +11,32 @@ Rules:
   parked partition (park) or the worker's end (fail). A log that ends below the position is a `SourceTruncated`. Never a
   silent jump.
 - A corrupt batch or a re-created topic parks that partition alone.
+- With `client.rack` a partition may be read from a follower (`read_replica`): by readers of their own, beside those at the
+  leaders. Their end sends the partitions back to their leaders and is no event.
 Not for: sending, that is `drlib.mirror.engine.lane.produce_loop`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 from drlib.errors import Unreachable, first_error
+from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import WrongCluster
-from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError, raise_for
+from drlib.kafka.protocol.fetch import FetchedPartition, FetchPartition, TopicId
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch.backlog_reader import BacklogReader
 from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.fetch_response import (
+    LEADER_MOVED,
     FetchResponseHandler,
     LeaderMoved,
     PartitionFetch,
@@ -34,10 +45,46 @@ from drlib.mirror.engine.fetch.fetch_response import (
 )
 from drlib.mirror.engine.fetch.long_poll_reader import LongPollReader
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
+from drlib.mirror.engine.fetch.read_replica import SILENT_S, ReplicaChoice, leader_decides
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
+REPLICA_POLL_S: Final = 0.25  # between two looks at the followers that are read
+
+
+@dataclass(slots=True, eq=False)
+class _Readers:
+    """The two readers of the lane at one broker; `connections` are those to a follower, once it has answered."""
+
+    broker: SourceBroker
+    long_poll: LongPollReader
+    backlog: BacklogReader
+    connections: Sequence[Connection] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Read:
+    """How one partition is read at the moment."""
+
+    fetch: PartitionFetch
+    readers: _Readers
+    choice: ReplicaChoice
+
+
+@dataclass(slots=True, eq=False)
+class _Reading:
+    """The readers at all brokers, from one lookup of the leaders to the next."""
+
+    group: asyncio.TaskGroup
+    leaders: dict[int, _Readers] = field(default_factory=dict)
+    followers: dict[int, _Readers] = field(default_factory=dict)
+    reads: dict[tuple[TopicId, int], _Read] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> dict[int, _Readers]:
+        """The followers that have answered."""
+        return {node: readers for node, readers in self.followers.items() if readers.connections}
 
 
 class Fetcher:
@@ -97,12 +144,16 @@ class Fetcher:
                         group.create_task(self._wait_for_added())
                     if by_node and self._offline:
                         group.create_task(self._wait_for_election())
+                    reading = _Reading(group)
                     for node, streams in by_node.items():
-                        self._read_from(group, node, streams)
+                        self._read_from(reading, node, streams)
+                    if by_node and self.context.rack:
+                        group.create_task(self._choose_replicas(reading))
+                        group.create_task(self._watch_followers(reading))
             except* (LeaderMoved, WrongCluster):
                 pass  # `cluster_watch` reports another cluster at these addresses
             except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
-                self.events.open("SourceUnreachable", self.lane, str(errors.exceptions[0]))
+                self.events.open("SourceUnreachable", self.lane, str(first_error(errors)))
             self._backlogs.clear()
             await asyncio.sleep(delay)  # leaders move, or are not elected yet: look them up again, with back-off
             delay = min(2.0, delay * 2)
@@ -113,15 +164,123 @@ class Fetcher:
             await wait_for_response(self.source, node)
         self.events.resolve("SourceUnreachable", self.lane)
 
-    def _read_from(self, group: asyncio.TaskGroup, node: int, streams: Sequence[PartitionStream]) -> None:
-        broker = SourceBroker(self.context, self.memory, node, self.lane, self.handler, self._draining)
+    def _readers(self, node: int, *, follower: bool) -> _Readers:
+        broker = SourceBroker(self.context, self.memory, node, self.lane, self.handler, self._draining, follower)
         long_poll = LongPollReader(broker)
         backlog = BacklogReader(broker, caught_up=long_poll.add)
-        for stream in streams:
-            long_poll.add(PartitionFetch(stream))
         self._backlogs.append(backlog)
-        group.create_task(long_poll.run(fell_behind=backlog.add))
-        group.create_task(backlog.run())
+        return _Readers(broker, long_poll, backlog)
+
+    def _read_from(self, reading: _Reading, node: int, streams: Sequence[PartitionStream]) -> None:
+        readers = reading.leaders[node] = self._readers(node, follower=False)
+        for stream in streams:
+            fetch = PartitionFetch(stream)
+            readers.long_poll.add(fetch)
+            key = (stream.key.topic_id, stream.key.partition)
+            reading.reads[key] = _Read(fetch, readers, ReplicaChoice(node, node))
+        reading.group.create_task(readers.long_poll.run(fell_behind=readers.backlog.add))
+        reading.group.create_task(readers.backlog.run())
+
+    # -- reading from followers --------------------------------------------------------------------------------------
+
+    async def _choose_replicas(self, reading: _Reading) -> None:
+        """Ask the leaders now and then which replica to read.
+
+        Raises `LeaderMoved`, `Unreachable` or `BrokerError`, in a group, where a leader does not answer.
+        """
+        while not self._draining.is_set():
+            now = time.monotonic()
+            due: dict[int, list[_Read]] = defaultdict(list)
+            for read in reading.reads.values():
+                if read.choice.ask_at <= now and not read.fetch.stream.parked and read.fetch.stream.responses:
+                    due[read.choice.leader].append(read)
+            async with asyncio.TaskGroup() as asking:
+                for leader, reads in due.items():
+                    asking.create_task(self._ask(reading, leader, reads))
+            await asyncio.sleep(REPLICA_POLL_S)
+
+    async def _watch_followers(self, reading: _Reading) -> None:
+        """End the connections to followers that fell silent, so that their leaders are read instead."""
+        while not self._draining.is_set():
+            now = asyncio.get_running_loop().time()
+            for connection in [c for readers in reading.ready.values() for c in readers.connections]:
+                if connection.silent_s(now) > SILENT_S:
+                    connection.end(f"it was silent for {SILENT_S:g} s; the leader is read instead")
+            await asyncio.sleep(REPLICA_POLL_S)
+
+    async def _ask(self, reading: _Reading, leader: int, reads: Sequence[_Read]) -> None:
+        """Ask a leader with the rack: where its log begins and ends, and which replica to read."""
+        connection = await self.source.connection(leader, f"replica-{self.lane}")
+        streams = [read.fetch.stream for read in reads]
+        wanted = [FetchPartition(s.key.topic_id, s.key.partition, s.position, 1, s.epoch) for s in streams]
+        response = await requests.fetch_future(
+            connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=1, read_committed=True, rack=self.context.rack
+        )
+        raise_for(response.error_code, f"fetching from {connection.peer}")
+        for answer in response.partitions:
+            read = reading.reads.get((answer.topic_id, answer.partition))
+            if read is not None and not read.fetch.stream.parked and not read.fetch.deciding:
+                self._obey(reading, read, answer)
+
+    def _obey(self, reading: _Reading, read: _Read, answer: FetchedPartition) -> None:
+        """Read a partition where its leader says. Raises `LeaderMoved` when another broker leads it."""
+        if answer.error_code in LEADER_MOVED:
+            raise LeaderMoved
+        stream, choice, now = read.fetch.stream, read.choice, time.monotonic()
+        if choice.at_follower and not leader_decides(answer):
+            stream.observe(answer)
+        wanted = choice.answered(answer, now, ready=reading.ready)
+        if wanted != choice.leader and wanted not in reading.followers:
+            reading.followers[wanted] = self._readers(wanted, follower=True)
+            reading.group.create_task(self._follow(reading, wanted))
+        end = answer.last_stable_offset if answer.last_stable_offset >= 0 else answer.high_watermark
+        if choice.is_behind(stream.position, end, now, held_up=read.fetch.full or not self.memory.has_room()):
+            choice.failed(now)
+        self._move(reading, read)
+
+    def _move(self, reading: _Reading, read: _Read) -> None:
+        """Read a partition at the broker that was chosen, from its position on."""
+        choice = read.choice
+        readers = reading.followers[choice.node] if choice.at_follower else reading.leaders[choice.leader]
+        if readers is read.readers:
+            return
+        read.fetch.leave()
+        read.readers.long_poll.remove(read.fetch)
+        read.readers.backlog.remove(read.fetch)
+        read.readers, read.fetch = readers, PartitionFetch(read.fetch.stream)
+        if choice.at_follower:
+            read.fetch.to_leader = partial(self._return, reading, read)
+        readers.long_poll.add(read.fetch)
+
+    def _return(self, reading: _Reading, read: _Read) -> None:
+        """Read a partition from its leader again: what the follower answered, if it did, decides nothing."""
+        read.choice.failed(time.monotonic())
+        self._move(reading, read)
+
+    async def _follow(self, reading: _Reading, node: int) -> None:
+        """Read from a follower once it answers. Its end is no event: its partitions go back to their leaders."""
+        readers = reading.followers[node]
+        try:
+            await wait_for_response(self.source, node)
+            tail, fetch = await readers.broker.connection("tail"), await readers.broker.connection("fetch")
+            readers.connections = (tail, fetch)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(readers.long_poll.run(fell_behind=readers.backlog.add))
+                group.create_task(readers.backlog.run())
+        except* (WrongCluster, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError):
+            self._abandon(reading, node)
+
+    def _abandon(self, reading: _Reading, node: int) -> None:
+        """Give a follower's partitions back to their leaders, and read nothing there for a while."""
+        readers = reading.followers.pop(node)
+        self._backlogs.remove(readers.backlog)
+        for connection in readers.connections:
+            connection.close(abort=True)
+        for read in reading.reads.values():
+            if read.choice.leader != node:
+                read.choice.avoid(node, time.monotonic())
+            if read.readers is readers:
+                self._return(reading, read)
 
     async def _wait_for_added(self) -> None:
         """Raises `LeaderMoved` once there are streams to read that no reader has."""

@@ -56,9 +56,18 @@ class LongPollReader:
         """Wait for records past the end that `fetch` has reached."""
         key = (fetch.stream.key.topic_id, fetch.stream.key.partition)
         self._members[key] = self._changed[key] = fetch
-        fetch.stream.long_poll = self._counter
+        fetch.stream.long_poll = None if self.broker.follower else self._counter
         self._removed.pop(key, None)
         self._wake.set()
+
+    def remove(self, fetch: PartitionFetch) -> None:
+        """Wait no longer for a partition, if it is waited for here."""
+        key = (fetch.stream.key.topic_id, fetch.stream.key.partition)
+        if self._members.get(key) is fetch:
+            del self._members[key]
+            fetch.stream.long_poll = None
+            self._changed.pop(key, None)
+            self._removed[key] = None
 
     async def run(self, fell_behind: Callable[[PartitionFetch], None]) -> None:
         """Fetch until cancelled; `fell_behind` gets each partition with more records than a response held.
@@ -96,11 +105,10 @@ class LongPollReader:
                 continue
             # A partition that was parked meanwhile, and resumed, has gone back to an earlier position.
             await self.handler.handle(connection, fetch, offset, partition, reservation)
+            if fetch.left:
+                continue
             if fetch.behind or fetch.stream.parked:
-                del self._members[key]
-                fetch.stream.long_poll = None
-                self._changed.pop(key, None)
-                self._removed[key] = None
+                self.remove(fetch)
                 if not fetch.stream.parked:
                     fell_behind(fetch)
             else:

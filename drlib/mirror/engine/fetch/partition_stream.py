@@ -115,14 +115,24 @@ class PartitionStream:
     merge_bytes: int = 0  # how large a merged batch may become; 0: none is merged
     most_bytes: int = 0  # how large a batch the target takes; 0: not known
 
-    def plan(self, fetched: FetchedPartition, reservation: Reservation | None = None) -> list[Entry]:
+    def observe(self, answer: FetchedPartition) -> None:
+        """Take from an answer of the leader where the source's log begins and ends: a follower's says nothing about it."""
+        self.responses += 1
+        self.high_watermark = answer.high_watermark
+        self.last_stable = answer.last_stable_offset
+        self.log_start = answer.log_start_offset
+
+    def plan(
+        self, fetched: FetchedPartition, reservation: Reservation | None = None, *, of_leader: bool = True
+    ) -> list[Entry]:
         """Plan the batches of a response; returns the promises to journal before the new batches are sent.
 
         `reservation`, the frame's share of memory, is kept until the last batch that views the frame is acknowledged or
         dropped; a copy counts by itself. Batches before a corrupt one are planned; raises `CorruptBatch` when there are
         none.
         """
-        self.responses += 1
+        if of_leader:
+            self.observe(fetched)
         self.start_known = True
         position = self.position
         before = len(self.queue)
@@ -133,7 +143,8 @@ class PartitionStream:
         except CorruptBatch as corrupt:
             if self.position == position and not self._may_be_new(corrupt):
                 raise
-        if self.position == fetched.high_watermark and not (self.queue or self.unacked or self.promised):
+        at_end = of_leader and self.position == fetched.high_watermark
+        if at_end and not (self.queue or self.unacked or self.promised):
             self.cover(self.position)  # also of a log that was empty from the start: there is nothing before its end
         if self.position != position:
             self.beyond_end = 0
@@ -153,9 +164,6 @@ class PartitionStream:
         return False
 
     def _plan_batches(self, fetched: FetchedPartition, entries: list[Entry], epochs: dict[int, int]) -> None:
-        self.high_watermark = fetched.high_watermark
-        self.last_stable = fetched.last_stable_offset
-        self.log_start = fetched.log_start_offset
         aborted = AbortedFilter(fetched.aborted)
         plain = not fetched.aborted  # then only the batch's own attributes say whether it is data
         records = self._plan_single_records(fetched, entries, epochs) if plain else fetched.records

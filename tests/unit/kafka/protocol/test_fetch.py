@@ -121,6 +121,7 @@ forgotten = st.tuples(st.sampled_from([uuid.UUID(int=7), uuid.UUID(int=8)]), int
     st.booleans(),
     st.tuples(int32, int32),
     st.lists(forgotten, max_size=4),
+    st.sampled_from([None, "", "r", "eu-1ä" * 40]),
 )
 def test_fetch_encode_matches_kafka_python(
     wanted: list[FetchPartition],
@@ -130,6 +131,7 @@ def test_fetch_encode_matches_kafka_python(
     committed: bool,
     session: tuple[int, int],
     left: list[tuple[uuid.UUID, int]],
+    rack: str | None,
 ) -> None:
     ours = fetching.encode(
         wanted,
@@ -139,6 +141,7 @@ def test_fetch_encode_matches_kafka_python(
         read_committed=committed,
         session=session,
         forgotten=left,
+        **({} if rack is None else {"rack": rack}),
     )
     read = FetchRequest[fetching.VERSION].decode(ours)
     assert (read.max_wait_ms, read.min_bytes, read.max_bytes) == (max_wait, least, most)
@@ -148,7 +151,7 @@ def test_fetch_encode_matches_kafka_python(
         *session,
     )
     assert sorted((t.topic_id, p) for t in read.forgotten_topics_data for p in t.partitions) == sorted(left)
-    assert read.rack_id == ""
+    assert read.rack_id == (rack or "")
     assert all(p.log_start_offset == -1 for t in read.topics for p in t.partitions)  # a consumer has no log
     found = [
         FetchPartition(
