@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -150,9 +151,10 @@ class Fetcher:
                     if by_node and self.context.rack:
                         group.create_task(self._choose_replicas(reading))
                         group.create_task(self._watch_followers(reading))
-            except* (LeaderMoved, WrongCluster):
-                pass  # `cluster_watch` reports another cluster at these addresses
+            except* (LeaderMoved, WrongCluster) as moved:
+                release(moved)  # `cluster_watch` reports another cluster at these addresses
             except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
+                release(errors)
                 self.events.open("SourceUnreachable", self.lane, str(first_error(errors)))
             self._backlogs.clear()
             await asyncio.sleep(delay)  # leaders move, or are not elected yet: look them up again, with back-off
@@ -321,3 +323,12 @@ class Fetcher:
                 offline.append(str(stream.source))
         self._report_offline(offline)
         return by_node
+
+
+def release(errors: BaseExceptionGroup[BaseException]) -> None:
+    """Drop what the frames of handled `errors` refer to, such as a response and its bytes: a group of errors is part of a
+    cycle (`TaskGroup.__aexit__` of Python 3.11), so that it would live on until the garbage collector runs."""
+    for error in errors.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            release(error)
+        traceback.clear_frames(error.__traceback__)
