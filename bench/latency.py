@@ -104,7 +104,7 @@ class Watch:
         while True:
             answers = await requests.fetch(
                 connection,
-                [FetchPartition(ids[p.topic], p.partition, at, 1 << 20) for p, at in positions.items()],
+                [FetchPartition(p.topic, ids[p.topic], p.partition, at, 1 << 20) for p, at in positions.items()],
                 max_wait_ms=_POLL_MS,
                 min_bytes=1,
                 max_bytes=8 << 20,

@@ -160,7 +160,7 @@ async def fetch(bootstrap: str, topic: str, partitions: int, window: int, bytes_
         def ask(on: Connection, at: dict[int, int]) -> asyncio.Future[Fetched]:
             return requests.fetch_future(
                 on,
-                [FetchPartition(found.topic_id, p, o, bytes_at_once) for p, o in at.items()],
+                [FetchPartition(topic, found.topic_id, p, o, bytes_at_once) for p, o in at.items()],
                 max_wait_ms=0,
                 min_bytes=1,
                 max_bytes=max(bytes_at_once, 8 << 20),

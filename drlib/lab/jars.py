@@ -9,6 +9,7 @@ The store is `$DRLIB_JARS`, or `~/.cache/drlib/jars`. Not for: running Java (`dr
 """
 
 import argparse
+import contextlib
 import functools
 import hashlib
 import os
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,18 +135,19 @@ def missing(jars: Iterable[Jar]) -> tuple[Jar, ...]:
     return tuple(jar for jar in jars if _size(root / jar.file_name) != jar.size)
 
 
-def fetch(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
-    """Bring every locked jar into the store and return those that had to be downloaded.
+def fetch(wanted: Sequence[Jar] | None = None, *, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
+    """Bring `wanted`, every jar of the committed lock by default, into the store; returns those that were downloaded.
 
     Safe to run from several processes at once. Raises `MissingDependency` when the resolver is not installed, a
     download keeps failing, or a file is not the one that the lock pinned.
     """
-    if not missing(locked_jars()):
+    wanted = locked_jars() if wanted is None else wanted
+    if not missing(wanted):
         return ()
     root = store()
     root.mkdir(parents=True, exist_ok=True)
     with file_lock(root / ".lock"), tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
-        absent = missing(locked_jars())  # another process may have fetched while this one waited
+        absent = missing(wanted)  # another process may have fetched while this one waited
         done = 0
         with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
             pending = {pool.submit(_fetch_one, jar, root, Path(incoming)): jar for jar in absent}
@@ -162,30 +164,43 @@ def fetch(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...
 
 def resolve_lock(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
     """Resolve the coordinates again, download the jars and return them as a lock, without writing it."""
-    root = store()
-    root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
-        context = _context(Path(incoming))
-        kinds: dict[str, set[str]] = {}
-        inputs, transitive = context.resolver.resolve([context.create_dependency(root_) for root_ in _KAFKA_ROOTS])
-        for dependency in [
-            *inputs,
-            *(candidate for candidate in transitive if candidate.scope in ("compile", "runtime")),
-        ]:
-            coordinate = f"{dependency.groupId}:{dependency.artifactId}:{dependency.version}"
-            kinds.setdefault(coordinate, set()).update({"kafka", "mm2"})
-        # Alone: as a root it would impose its parent's dependency management (another jackson, snappy) on Kafka's.
-        kinds.setdefault(_SLF4J_BACKEND, set()).update({"kafka", "mm2"})
-        for coordinate in _SPARK_ROOTS:
-            kinds.setdefault(coordinate, set()).add("spark")
-        on_event(f"{len(kinds)} jars resolved")
+    kinds: dict[str, set[str]] = {}
+    # The backend alone: as a root it would impose its parent's dependency management (another jackson, snappy) on Kafka's.
+    for coordinate in (*resolve(_KAFKA_ROOTS), _SLF4J_BACKEND):
+        kinds.setdefault(coordinate, set()).update({"kafka", "mm2"})
+    for coordinate in _SPARK_ROOTS:
+        kinds.setdefault(coordinate, set()).add("spark")
+    on_event(f"{len(kinds)} jars resolved")
+    return pin(kinds)
 
-        def pin(coordinate: str) -> Jar:
-            path = _download(coordinate, Path(incoming))
+
+def resolve(roots: Sequence[str]) -> list[str]:
+    """The coordinates of `roots` and of all that they need when they run. Uses the network."""
+    with _scratch() as incoming:
+        context = _context(incoming)
+        inputs, transitive = context.resolver.resolve([context.create_dependency(root) for root in roots])
+        needed = [*inputs, *(candidate for candidate in transitive if candidate.scope in ("compile", "runtime"))]
+        return [f"{each.groupId}:{each.artifactId}:{each.version}" for each in needed]
+
+
+def pin(kinds: Mapping[str, Iterable[str]]) -> tuple[Jar, ...]:
+    """Download jars, given the class paths of each coordinate, and return them as a lock. They are not kept."""
+    with _scratch() as incoming:
+
+        def one(coordinate: str) -> Jar:
+            path = _download(coordinate, incoming)
             return Jar(coordinate, _sha256(path), path.stat().st_size, frozenset(kinds[coordinate]))
 
         with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
-            return tuple(pool.map(pin, sorted(kinds)))
+            return tuple(pool.map(one, sorted(kinds)))
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[Path]:
+    root = store()
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root, prefix=".incoming-") as incoming:
+        yield Path(incoming)
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,7 +202,7 @@ class LinkTrial:
                 )
                 position, got, began = 0, 0, 0.0
                 while not began or time.perf_counter() - began < RUN_S:
-                    asked = [FetchPartition(metadata.topic_id, partition.partition, position, request)]
+                    asked = [FetchPartition(self.topic, metadata.topic_id, partition.partition, position, request)]
                     answer = await requests.fetch_future(
                         connection, asked, max_wait_ms=0, min_bytes=1, max_bytes=request, read_committed=True
                     )

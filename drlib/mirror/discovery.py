@@ -18,6 +18,7 @@ from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.engine.lane.topics import LaneTopic
+from drlib.mirror.preflight.checks import without_ids
 from drlib.mirror.preflight.cycles import find_cycle
 from drlib.mirror.read_batches import until_listed
 from drlib.mirror.status.worker_status import EventLog
@@ -66,10 +67,12 @@ class Discovery:
     async def refresh(self, *, only_known: bool = False) -> bool:
         """Look for topics and partitions and create missing mirror topics; True when a lane's share changed.
 
-        `only_known`: no topics but those that are mirrored already.
+        `only_known`: no topics but those that are mirrored already. Raises `NoTopicIds`.
         """
         policy, flow = self._settings.policy, self._settings.flow
         source, target = await asyncio.gather(self._source.metadata(None), self._target.metadata(None))
+        if (without := without_ids(self._settings, source)) is not None:
+            raise without
         topics = {
             name: topic
             for name, topic in source.topics.items()

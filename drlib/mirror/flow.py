@@ -121,7 +121,7 @@ class FlowRunner:
         """
         settings = self.setup.settings
         source = wire_client(self.setup.source, client_id=settings.client_id(settings.flow.source))
-        target = wire_client(self.setup.target, client_id=settings.client_id(settings.flow.target))
+        target = wire_client(self.setup.target, client_id=settings.client_id(settings.flow.target), as_target=True)
         try:
             started = await self._start(source, target)
             for name in ("FlowUnreachable", "FlowFailed"):

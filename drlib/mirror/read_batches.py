@@ -292,7 +292,7 @@ async def read_range(
     chunk = FIRST_CHUNK  # many short ranges may be read at once; a long one is read in larger parts
     deadline = time.monotonic() + DEADLINE_S
     while position < end:
-        wanted = FetchPartition(topic_id, partition.partition, position, chunk)
+        wanted = FetchPartition(partition.topic, topic_id, partition.partition, position, chunk)
         (response,) = await requests.fetch(
             connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=chunk, read_committed=committed
         )

@@ -45,7 +45,7 @@ async def fetched(bootstrap: str, topic: str) -> bytes:
     connection = await client.connection(found.partitions[0].leader)
     data, position = b"", 0
     while True:  # one answer never goes past the end of a segment
-        wanted = FetchPartition(found.topic_id, 0, position, 1 << 20)
+        wanted = FetchPartition(found.name, found.topic_id, 0, position, 1 << 20)
         (answer,) = await requests.fetch(
             connection, [wanted], max_wait_ms=500, min_bytes=1, max_bytes=1 << 20, read_committed=False
         )

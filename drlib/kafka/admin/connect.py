@@ -20,10 +20,17 @@ ANSWER_S: Final = 5.0  # until a cluster counts as one that does not answer; the
 Answer = TypeVar("Answer")
 
 
-def wire_client(cluster: ClusterSettings, *, client_id: str, timeout_s: float = 10.0) -> ClusterClient:
-    """A client that is not connected yet. Raises `UsageError` for invalid security keys."""
+def wire_client(
+    cluster: ClusterSettings, *, client_id: str, timeout_s: float = 10.0, as_target: bool = False
+) -> ClusterClient:
+    """A client that is not connected yet; `as_target` of a cluster to mirror to. Raises `UsageError` for invalid security
+    keys."""
     return ClusterClient(
-        cluster.bootstrap_servers, security=cluster.connection(), client_id=client_id, timeout_s=timeout_s
+        cluster.bootstrap_servers,
+        security=cluster.connection(),
+        client_id=client_id,
+        timeout_s=timeout_s,
+        as_target=as_target,
     )
 
 

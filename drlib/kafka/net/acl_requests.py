@@ -10,7 +10,6 @@ from typing import Final
 
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
-from drlib.kafka.net.api_versions import version
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
 from drlib.kafka.protocol.error_codes import BrokerError, raise_for
@@ -28,7 +27,7 @@ async def topic_acls(conn: Connection) -> tuple[TopicAcl, ...]:
     An ACL with an operation that this version does not know is left out.
     """
     answer = await conn.request(
-        DescribeAclsRequest[version("DescribeAcls")](
+        DescribeAclsRequest[conn.version("DescribeAcls")](
             resource_type_filter=TOPIC,
             resource_name_filter=None,
             pattern_type_filter=ANY,
@@ -59,7 +58,7 @@ async def create_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[
     """Create ACLs; an existing one is no error. Returns the error of each, in order."""
     creation = CreateAclsRequest.AclCreation
     answer = await conn.request(
-        CreateAclsRequest[version("CreateAcls")](
+        CreateAclsRequest[conn.version("CreateAcls")](
             creations=[
                 creation(
                     resource_type=TOPIC,
@@ -84,7 +83,7 @@ async def delete_topic_acls(conn: Connection, acls: Sequence[TopicAcl]) -> list[
     """Delete exactly these ACLs; a missing one is no error. Returns the error of each, in order."""
     only = DeleteAclsRequest.DeleteAclsFilter
     answer = await conn.request(
-        DeleteAclsRequest[version("DeleteAcls")](
+        DeleteAclsRequest[conn.version("DeleteAcls")](
             filters=[
                 only(
                     resource_type_filter=TOPIC,

@@ -1,8 +1,13 @@
-"""The version of every request this package sends, and the check that a broker supports them.
+"""The versions of every request that this package can send, and which of them a broker supports.
 
-Rules: versions are fixed, not negotiated: one set of bytes to test, the oldest with what the engine needs. Together they
-require Kafka 3.1 or newer (topic IDs in Fetch). AddPartitionsToTxn stays at 3 and EndTxn at 3: from EndTxn v5 on
-the broker bumps the epoch itself (KIP-890), and a fence must carry exactly the epoch of the claim.
+Rules:
+- Each connection asks its broker (ApiVersions) and sends the highest version that both support: a broker may be upgraded, or
+  rolled back, between two connections.
+- A mirror's target needs the newest version of each request, which means Kafka 3.1: a claim asks its leaders and coordinators
+  for what older brokers do not say. A source may be as old as `OLDEST_SOURCE`.
+- AddPartitionsToTxn stays at 3 and EndTxn at 3: from EndTxn v5 on the broker bumps the epoch itself (KIP-890), and a fence must
+  carry exactly the epoch of the claim.
+Source: the message definitions of Kafka, `validVersions` in each release.
 """
 
 from collections.abc import Mapping
@@ -11,51 +16,84 @@ from typing import Final
 from drlib.errors import UsageError
 
 API_VERSIONS: Final = 0  # answered by every broker, whatever its version
+OLDEST_SOURCE: Final = "2.8"
+OLDEST_TARGET: Final = "3.1"
 
-REQUIRED: Final[Mapping[str, tuple[int, int]]] = {
-    "Produce": (0, 9),
-    "Fetch": (1, 13),
-    "ListOffsets": (2, 7),
-    "Metadata": (3, 12),
-    "OffsetCommit": (8, 8),
-    "OffsetFetch": (9, 8),
-    "FindCoordinator": (10, 4),
-    "JoinGroup": (11, 7),
-    "Heartbeat": (12, 4),
-    "LeaveGroup": (13, 4),
-    "SyncGroup": (14, 5),
-    "ListGroups": (16, 4),
-    "SaslHandshake": (17, 1),
-    "InitProducerId": (22, 4),
-    "AddPartitionsToTxn": (24, 3),
-    "EndTxn": (26, 3),
-    "DescribeAcls": (29, 2),
-    "CreateAcls": (30, 2),
-    "DeleteAcls": (31, 2),
-    "DescribeConfigs": (32, 4),
-    "SaslAuthenticate": (36, 2),
-    "OffsetDelete": (47, 0),
-    "DescribeProducers": (61, 0),
-    "DescribeTransactions": (65, 0),
-    "ListTransactions": (66, 0),
+KNOWN: Final[Mapping[str, tuple[int, int, int]]] = {
+    "Produce": (0, 9, 9),
+    "Fetch": (1, 12, 13),
+    "ListOffsets": (2, 6, 7),
+    "Metadata": (3, 10, 12),
+    "OffsetCommit": (8, 8, 8),
+    "OffsetFetch": (9, 7, 8),
+    "FindCoordinator": (10, 3, 4),
+    "JoinGroup": (11, 7, 7),
+    "Heartbeat": (12, 4, 4),
+    "LeaveGroup": (13, 4, 4),
+    "SyncGroup": (14, 5, 5),
+    "DescribeGroups": (15, 5, 5),  # from v6 on, a missing group is an error without operations
+    "ListGroups": (16, 4, 4),
+    "SaslHandshake": (17, 1, 1),
+    "InitProducerId": (22, 4, 4),
+    "AddPartitionsToTxn": (24, 3, 3),
+    "EndTxn": (26, 3, 3),
+    "DescribeAcls": (29, 2, 2),
+    "CreateAcls": (30, 2, 2),
+    "DeleteAcls": (31, 2, 2),
+    "DescribeConfigs": (32, 4, 4),
+    "SaslAuthenticate": (36, 2, 2),
+    "OffsetDelete": (47, 0, 0),
+    "DescribeQuorum": (55, 1, 1),
+    "DescribeCluster": (60, 0, 0),
+    "DescribeProducers": (61, 0, 0),
+    "DescribeTransactions": (65, 0, 0),
+    "ListTransactions": (66, 0, 0),
 }
-"""Request name -> (API key, version)."""
+"""Request name -> (API key, oldest, newest version that can be sent)."""
+
+OF_SOURCE: Final = ("Fetch", "ListOffsets", "Metadata", "OffsetFetch", "FindCoordinator")
+"""What nothing can be read without: checked when a connection is opened."""
+OF_TARGET: Final = tuple(name for name in KNOWN if name not in ("DescribeQuorum", "DescribeCluster"))
+"""What a target must support in the newest version."""
+NEWEST: Final[Mapping[str, int]] = {name: newest for name, (_, _, newest) in KNOWN.items()}
+
+Offered = Mapping[int, tuple[int, int]]
+"""API key -> oldest and newest version of a broker."""
 
 
-def version(name: str) -> int:
-    return REQUIRED[name][1]
+class UnsupportedRequest(UsageError):
+    """A broker does not support a request in any version that can be sent."""
 
 
-def check(peer: str, offered: Mapping[int, tuple[int, int]]) -> None:
-    """`offered`: API key -> (oldest, newest version). Raises `UsageError` naming what the broker lacks."""
-    lacking = [
-        f"{name} v{wanted}"
-        for name, (key, wanted) in REQUIRED.items()
-        if key not in offered or not offered[key][0] <= wanted <= offered[key][1]
-    ]
+def highest(offered: Offered) -> dict[str, int]:
+    """By request name: the highest version that the broker supports and that can be sent; without the others."""
+    chosen = {}
+    for name, (key, oldest, newest) in KNOWN.items():
+        least, most = offered.get(key, (0, -1))
+        if max(oldest, least) <= min(newest, most):
+            chosen[name] = min(newest, most)
+    return chosen
+
+
+def check(peer: str, offered: Offered, *, as_target: bool = False) -> None:
+    """Raises `UnsupportedRequest` naming what the broker lacks, as a mirror's source or as its target."""
+    chosen = highest(offered)
+    wanted = OF_TARGET if as_target else OF_SOURCE
+    lacking = [name for name in wanted if name not in chosen or (as_target and chosen[name] < NEWEST[name])]
     if lacking:
-        raise UsageError(
-            f"broker {peer} does not support {', '.join(lacking)}",
-            "it is older than Kafka 3.1, or is not a Kafka broker",
-            "Use a cluster of Kafka 3.1 or newer.",
-        )
+        raise _unsupported(peer, lacking, OLDEST_TARGET if as_target else OLDEST_SOURCE, as_target=as_target)
+
+
+def unsupported(peer: str, name: str) -> UnsupportedRequest:
+    """The error that the broker supports no version of one request that can be sent."""
+    return _unsupported(peer, [name], OLDEST_TARGET, as_target=name not in OF_SOURCE)
+
+
+def _unsupported(peer: str, names: list[str], least: str, *, as_target: bool) -> UnsupportedRequest:
+    versions = ", ".join(f"{name} v{NEWEST[name] if as_target else KNOWN[name][1]}" for name in names)
+    role = "target" if as_target else "source"
+    return UnsupportedRequest(
+        f"broker {peer} does not support {versions}",
+        f"it is older than Kafka {least}, or is not a Kafka broker",
+        f"Use a cluster of Kafka {least} or newer as the {role} of a mirror.",
+    )

@@ -17,7 +17,7 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeGroupsRequest, 
 from kafka.protocol.metadata import MetadataRequest
 
 from drlib.errors import Unreachable
-from drlib.kafka.net.api_versions import version
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import COORDINATOR_DEADLINE_S, ELECTING, ClusterClient
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, BrokerError
 
@@ -33,27 +33,31 @@ _OPERATIONS: Final = {
     11: "ALTER_CONFIGS",
     12: "IDEMPOTENT_WRITE",
 }
-_CLUSTER_VERSION: Final = 0
-_GROUPS_VERSION: Final = 5  # from v6 on, a missing group is an error without operations
-_QUORUM_VERSION: Final = 1
 _METADATA_LOG: Final = "__cluster_metadata"
 
 
 async def cluster_rights(client: ClusterClient) -> frozenset[str] | None:
     """The authorized operations on the cluster; None where the answer has none, which is unknown. Raises `Unreachable`."""
-    answer = await client.ask(DescribeClusterRequest[_CLUSTER_VERSION](include_cluster_authorized_operations=True))
+    try:
+        answer = await client.ask(
+            lambda seed: DescribeClusterRequest[seed.version("DescribeCluster")](
+                include_cluster_authorized_operations=True
+            )
+        )
+    except UnsupportedRequest:
+        return None
     reported = None if answer.error_code else answer.authorized_operations
     return None if reported is None else _names(reported)
 
 
 async def topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str, frozenset[str] | None]:
     """The authorized operations on each of `topics`; None for one that does not exist. Raises `Unreachable`."""
-    message = MetadataRequest[version("Metadata")](
-        topics=[MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))],
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=True,
+    wanted = [MetadataRequest.MetadataRequestTopic(name=t) for t in sorted(set(topics))]
+    answer = await client.ask(
+        lambda seed: MetadataRequest[seed.version("Metadata")](
+            topics=wanted, allow_auto_topic_creation=False, include_topic_authorized_operations=True
+        )
     )
-    answer = await client.ask(message)
     return {
         t.name: None if t.error_code not in (0, *AUTHORIZATION) else _names(t.authorized_operations or ())
         for t in answer.topics
@@ -62,7 +66,6 @@ async def topic_rights(client: ClusterClient, topics: Iterable[str]) -> dict[str
 
 async def group_rights(client: ClusterClient, group: str) -> frozenset[str]:
     """The authorized operations on a group, whether it exists or not. Raises `Unreachable`, `BrokerError`."""
-    message = DescribeGroupsRequest[_GROUPS_VERSION](groups=[group], include_authorized_operations=True)
     deadline = time.monotonic() + COORDINATOR_DEADLINE_S
     while True:
         try:
@@ -72,7 +75,9 @@ async def group_rights(client: ClusterClient, group: str) -> frozenset[str]:
                 return frozenset()
             raise
         connection = await client.connection(node, "control")
-        (described,) = (await connection.request(message)).groups
+        message = DescribeGroupsRequest[connection.version("DescribeGroups")]
+        answer = await connection.request(message(groups=[group], include_authorized_operations=True))
+        (described,) = answer.groups
         if described.error_code in AUTHORIZATION:
             return frozenset()
         if described.error_code == 0:
@@ -87,14 +92,14 @@ async def clock_skew(client: ClusterClient) -> Skew | None:
 
     The controller reports its own replica as caught up at its current time (`LeaderState.describeReplicaState`).
     """
-    request = DescribeQuorumRequest[_QUORUM_VERSION]
-    partition = request.TopicData.PartitionData(partition_index=0)
-    message = request(topics=[request.TopicData(topic_name=_METADATA_LOG, partitions=[partition])])
     if not client.brokers:
         await client.metadata([])
     best: Skew | None = None
     try:
         connection = await client.connection(min(client.brokers), "clock")
+        request = DescribeQuorumRequest[connection.version("DescribeQuorum")]
+        partition = request.TopicData.PartitionData(partition_index=0)
+        message = request(topics=[request.TopicData(topic_name=_METADATA_LOG, partitions=[partition])])
         for _ in range(3):  # the quickest answer has the narrowest bounds
             asked = time.time()
             answer = await connection.request(message, timeout_s=client.timeout_s)
@@ -109,7 +114,7 @@ async def clock_skew(client: ClusterClient) -> Skew | None:
                 return best
             new = skew(int(asked * 1000), theirs, int(answered * 1000) + 1)
             best = new if best is None or new.high - new.low < best.high - best.low else best
-    except Unreachable:
+    except (Unreachable, UnsupportedRequest):
         return best
     return best
 

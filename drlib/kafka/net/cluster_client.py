@@ -7,7 +7,7 @@ Rules:
 - A connection that fell silent is given up once another one to its broker is answered (`drlib.kafka.net.silence`).
 - Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last.
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
-- The versions of drlib's requests are checked at the first connection to each broker.
+- Every connection learns which versions of drlib's requests its broker supports (`drlib.kafka.net.api_versions`).
 - TLS and the login are part of opening a connection. When a first contact fails, the listener is probed for the reason; a
   `SecurityFault` is raised at once, without trying other brokers.
 Longer than most modules: connections are opened, kept and replaced by one state.
@@ -30,6 +30,7 @@ from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net import listener_probe as listener
 from drlib.kafka.net import sasl
 from drlib.kafka.net.connection import Connection, ConnectionLost
+from drlib.kafka.net.requests import topics_question
 from drlib.kafka.net.silence import DOUBT, SilenceWatch
 from drlib.kafka.protocol.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -94,8 +95,9 @@ class ClusterMetadata:
 
 @dataclass(slots=True)
 class _Topics:
-    """An encoded metadata request and its last answer."""
+    """An encoded metadata request in one version, and its last answer."""
 
+    version: int
     question: bytes
     answer: bytes = b""
     metadata: ClusterMetadata | None = None
@@ -103,7 +105,7 @@ class _Topics:
     def read(self, view: memoryview) -> ClusterMetadata:
         body = bytes(view)
         if self.metadata is None or body != self.answer:
-            self.metadata = _metadata(MetadataResponse.decode(body, version=versions.version("Metadata")))
+            self.metadata = _metadata(MetadataResponse.decode(body, version=self.version))
             self.answer = body
         return self.metadata
 
@@ -124,7 +126,10 @@ class WrongCluster(UsageError):
 
 
 class ClusterClient:
-    """Connections to one cluster. `bootstrap`: host:port addresses. Raises `UsageError` for invalid ones."""
+    """Connections to one cluster. `bootstrap`: host:port addresses. Raises `UsageError` for invalid ones.
+
+    `as_target`: brokers that are too old to be mirrored to are refused.
+    """
 
     def __init__(
         self,
@@ -133,7 +138,9 @@ class ClusterClient:
         security: Security = PLAINTEXT,
         client_id: str = "drlib",
         timeout_s: float = 10.0,
+        as_target: bool = False,
     ) -> None:
+        self.as_target = as_target
         self.bootstrap = tuple(_address(a) for a in bootstrap)
         if not self.bootstrap:
             raise UsageError("no broker address was given", "bootstrap.servers is empty", "Set bootstrap.servers.")
@@ -151,11 +158,10 @@ class ClusterClient:
         self._silence = SilenceWatch(self._all, self._open_another)
         self._connections: dict[tuple[int, str], Connection] = {}
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
-        self._checked: set[str] = set()
         self._seed: Connection | None = None
         self._seed_lock = asyncio.Lock()
         self._failed = ""
-        self._topics: OrderedDict[tuple[str, ...] | None, _Topics] = OrderedDict()
+        self._topics: OrderedDict[tuple[int, tuple[str, ...] | None], _Topics] = OrderedDict()
 
     async def connect(self) -> ClusterMetadata:
         """Reach one broker, check its versions, learn the others.
@@ -191,17 +197,8 @@ class ClusterClient:
 
         Returns the same object as before while the answer does not change.
         """
-        key = None if topics is None else tuple(topics)
-        asked = self._topics.get(key)
-        if asked is None:
-            asked = self._topics[key] = _Topics(_topics_question(key))
-            if len(self._topics) > REMEMBERED:
-                self._topics.popitem(last=False)
-        self._topics.move_to_end(key)
-        api, version, question = MetadataRequest.API_KEY, versions.version("Metadata"), [asked.question]
-        answer: ClusterMetadata = await self._any(
-            lambda seed: seed.submit(api, version, question, asked.read, timeout_s=self.timeout_s)
-        )
+        names = None if topics is None else tuple(topics)
+        answer = await self._any(lambda seed: self._ask_metadata(seed, names))
         self.expect(self.cluster_id or answer.cluster_id)
         self.stranger = answer.cluster_id if answer.cluster_id != self.cluster_id else ""
         if self.stranger:
@@ -218,9 +215,21 @@ class ClusterClient:
         """Seconds that the oldest unanswered request has waited, and its broker."""
         return max(((c.waiting_s, c.peer) for c in self._all if not c.is_lost), default=(0.0, ""))
 
-    async def ask(self, message: Any) -> Any:
-        """Any broker's answer to a read-only request. Raises `Unreachable`."""
-        return await self._ask(message)
+    def _ask_metadata(self, seed: Connection, names: tuple[str, ...] | None) -> asyncio.Future[ClusterMetadata]:
+        key = (seed.version("Metadata"), names)
+        asked = self._topics.get(key)
+        if asked is None:
+            asked = self._topics[key] = _Topics(key[0], topics_question(key[0], names))
+            if len(self._topics) > REMEMBERED:
+                self._topics.popitem(last=False)
+        self._topics.move_to_end(key)
+        return seed.submit(
+            MetadataRequest.API_KEY, asked.version, [asked.question], asked.read, timeout_s=self.timeout_s
+        )
+
+    async def ask(self, message: Callable[[Connection], Any]) -> Any:
+        """Any broker's answer to a read-only request, which `message` makes for its connection. Raises `Unreachable`."""
+        return await self._any(lambda seed: seed.send(message(seed), timeout_s=self.timeout_s))
 
     async def connection(self, node_id: int, purpose: str = "control") -> Connection:
         """The connection to a node for one purpose, opened when there is none. Raises `Unreachable`."""
@@ -249,21 +258,21 @@ class ClusterClient:
 
         Waits up to `deadline_s` for one to be elected and loaded, then raises `BrokerError`.
         """
-        message_class = FindCoordinatorRequest[versions.version("FindCoordinator")]
         deadline = time.monotonic() + deadline_s
         delay = 0.01
         while True:
-            answer = await self._ask(message_class(key_type=_KINDS[kind], coordinator_keys=[key]))
-            (coordinator,) = answer.coordinators
+            answer = await self.ask(
+                lambda seed: FindCoordinatorRequest[seed.version("FindCoordinator")](
+                    key_type=_KINDS[kind], key=key, coordinator_keys=[key]
+                )
+            )
+            (coordinator,) = answer.coordinators or [answer]  # before v4 an answer is about one key
             if coordinator.error_code not in ELECTING or time.monotonic() > deadline:
                 raise_for(coordinator.error_code, f"finding the coordinator of {kind} {key}", coordinator.error_message)
                 self.brokers[coordinator.node_id] = Broker(coordinator.node_id, coordinator.host, coordinator.port)
                 return int(coordinator.node_id)
             await asyncio.sleep(delay)
             delay = min(0.2, delay * 2)
-
-    async def _ask(self, message: Any) -> Any:
-        return await self._any(lambda seed: seed.send(message, timeout_s=self.timeout_s))
 
     async def _any(self, send: Callable[[Connection], asyncio.Future[Answer]]) -> Answer:
         """Any broker's answer: a second broker is asked when the connection to the first ends."""
@@ -319,12 +328,12 @@ class ClusterClient:
             raise
         self._all.add(opened)
         try:
-            if opened.peer not in self._checked:
-                began = time.monotonic()
-                answer = await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)
-                versions.check(opened.peer, {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys})
-                self._checked.add(opened.peer)
-                self._silence.measured(opened.peer, time.monotonic() - began)
+            began = time.monotonic()
+            answer = await opened.request(ApiVersionsRequest[versions.API_VERSIONS](), timeout_s=self.timeout_s)
+            self._silence.measured(opened.peer, time.monotonic() - began)
+            offered = {a.api_key: (a.min_version, a.max_version) for a in answer.api_keys}
+            versions.check(opened.peer, offered, as_target=self.as_target)
+            opened.versions = versions.highest(offered)
             if self._login is not None:
                 await self._log_in(opened, self._login)
         except ConnectionLost as lost:
@@ -383,12 +392,6 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise UsageError(f"{text!r} is not a broker address", "it is not host:port", "Correct bootstrap.servers.")
     return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-def _topics_question(topics: Sequence[str] | None) -> bytes:
-    wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
-    message = MetadataRequest[versions.version("Metadata")](topics=wanted, allow_auto_topic_creation=False)
-    return bytes(message.encode())
 
 
 def _metadata(answer: Any) -> ClusterMetadata:

@@ -104,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, peer: str, client_id: str, request_timeout_s: float) -> None:
         self.peer = peer
         self.purpose = ""
+        self.versions: Mapping[str, int] = versions.NEWEST  # of each request that its broker supports
         self.answered = False  # since it was opened for its purpose
         self._client_id = client_id.encode()
         self._request_timeout_s = request_timeout_s
@@ -168,6 +169,13 @@ class Connection(asyncio.BufferedProtocol):
     def begin(self, purpose: str) -> None:
         """It is open, logged in, and used for `purpose` from now on."""
         self.purpose, self.answered = purpose, False
+
+    def version(self, name: str) -> int:
+        """The version in which to send a request to this broker. Raises `UnsupportedRequest`."""
+        chosen = self.versions.get(name)
+        if chosen is None:
+            raise versions.unsupported(self.peer, name)
+        return chosen
 
     # -- sending ---------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,6 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
 )
 
-from drlib.kafka.net.api_versions import version
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import MEMBER_ID_REQUIRED, BrokerError, raise_for
 from drlib.model import TopicPartition
@@ -70,7 +69,7 @@ async def join_group(
     """Join; returns when the rebalance is complete. Raises `MemberIdRequired` on a first call without a member ID."""
     protocol_class = JoinGroupRequest.JoinGroupRequestProtocol
     answer = await conn.request(
-        JoinGroupRequest[version("JoinGroup")](
+        JoinGroupRequest[conn.version("JoinGroup")](
             group_id=group,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms,
@@ -109,7 +108,7 @@ async def sync_group(
     """This member's assignment. The leader passes all in `assignments`; the others pass none and wait for it."""
     assignment_class = SyncGroupRequest.SyncGroupRequestAssignment
     answer = await conn.request(
-        SyncGroupRequest[version("SyncGroup")](
+        SyncGroupRequest[conn.version("SyncGroup")](
             group_id=group,
             generation_id=generation,
             member_id=member_id,
@@ -128,7 +127,7 @@ async def sync_group(
 async def heartbeat(conn: Connection, *, group: str, generation: int, member_id: str) -> None:
     """Send a heartbeat. Raises `BrokerError`, REBALANCE_IN_PROGRESS when the member must join again."""
     answer = await conn.request(
-        HeartbeatRequest[version("Heartbeat")](
+        HeartbeatRequest[conn.version("Heartbeat")](
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=None
         )
     )
@@ -139,7 +138,7 @@ async def leave_group(conn: Connection, *, group: str, member_id: str) -> None:
     """Leave the group, so that its partitions are assigned to others at once."""
     member_class = LeaveGroupRequest.MemberIdentity
     answer = await conn.request(
-        LeaveGroupRequest[version("LeaveGroup")](
+        LeaveGroupRequest[conn.version("LeaveGroup")](
             group_id=group, members=[member_class(member_id=member_id, group_instance_id=None)]
         )
     )
@@ -150,7 +149,7 @@ async def leave_group(conn: Connection, *, group: str, member_id: str) -> None:
 
 async def list_groups(conn: Connection) -> list[GroupListing]:
     """The groups this broker coordinates; ask every broker for all of them."""
-    answer = await conn.request(ListGroupsRequest[version("ListGroups")](states_filter=[]))
+    answer = await conn.request(ListGroupsRequest[conn.version("ListGroups")](states_filter=[]))
     raise_for(answer.error_code, f"listing the groups of {conn.peer}")
     return [GroupListing(g.group_id, g.protocol_type, g.group_state) for g in answer.groups]
 
@@ -168,11 +167,14 @@ async def offset_fetch(
     if only is not None:
         topics = [group_class.OffsetFetchRequestTopics(name=only.topic, partition_indexes=[only.partition])]
     answer = await conn.request(
-        OffsetFetchRequest[version("OffsetFetch")](
-            groups=[group_class(group_id=group, topics=topics)], require_stable=require_stable
+        OffsetFetchRequest[conn.version("OffsetFetch")](
+            group_id=group,
+            topics=topics,
+            groups=[group_class(group_id=group, topics=topics)],
+            require_stable=require_stable,
         )
     )
-    (described,) = answer.groups
+    (described,) = answer.groups or [answer]  # before v8 an answer is about one group
     raise_for(described.error_code, f"reading the committed offsets of group {group}")
     positions: dict[TopicPartition, tuple[int, str]] = {}
     for topic in described.topics:
@@ -203,7 +205,7 @@ async def offset_commit(conn: Connection, group: str, positions: Mapping[TopicPa
             )
         )
     answer = await conn.request(
-        OffsetCommitRequest[version("OffsetCommit")](
+        OffsetCommitRequest[conn.version("OffsetCommit")](
             group_id=group,
             generation_id_or_member_epoch=_NO_GENERATION,
             member_id="",
@@ -230,7 +232,7 @@ async def offset_delete(conn: Connection, group: str, partitions: Collection[Top
     for partition in partitions:
         topics[partition.topic].append(partition_class(partition_index=partition.partition))
     answer = await conn.request(
-        OffsetDeleteRequest[version("OffsetDelete")](
+        OffsetDeleteRequest[conn.version("OffsetDelete")](
             group_id=group, topics=[topic_class(name=name, partitions=those) for name, those in topics.items()]
         )
     )

@@ -8,7 +8,7 @@ Not for: groups (`group_requests`), ACLs (`acl_requests`).
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from kafka.protocol.admin import (
@@ -18,12 +18,12 @@ from kafka.protocol.admin import (
     ListTransactionsRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from drlib.kafka.net.api_versions import version
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import fetch as fetching
-from drlib.kafka.protocol.error_codes import OPERATION_NOT_ATTEMPTED, raise_for
+from drlib.kafka.protocol.error_codes import INCONSISTENT_TOPIC_ID, OPERATION_NOT_ATTEMPTED, raise_for
 from drlib.kafka.protocol.fetch import Fetched, FetchedPartition, FetchPartition, TopicId
 from drlib.model import TopicPartition
 
@@ -71,7 +71,7 @@ async def init_producer_id(conn: Connection, transactional_id: str | None, timeo
     An open transaction of the previous holder is aborted first: until then the answer is CONCURRENT_TRANSACTIONS.
     """
     answer = await conn.request(
-        InitProducerIdRequest[version("InitProducerId")](
+        InitProducerIdRequest[conn.version("InitProducerId")](
             transactional_id=transactional_id, transaction_timeout_ms=timeout_ms, producer_id=-1, producer_epoch=-1
         )
     )
@@ -85,7 +85,7 @@ async def add_partitions_to_txn(
     """Add partitions (topic -> numbers) to the transaction. Raises `BrokerError` when any of them failed."""
     topic_class = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
     answer = await conn.request(
-        AddPartitionsToTxnRequest[version("AddPartitionsToTxn")](
+        AddPartitionsToTxnRequest[conn.version("AddPartitionsToTxn")](
             v3_and_below_transactional_id=transactional_id,
             v3_and_below_producer_id=producer_id,
             v3_and_below_producer_epoch=epoch,
@@ -107,7 +107,7 @@ async def add_partitions_to_txn(
 async def end_txn_abort(conn: Connection, transactional_id: str, producer_id: int, epoch: int) -> None:
     """Abort the transaction; the answer comes before the markers are written. The epoch is kept (EndTxn below v5)."""
     answer = await conn.request(
-        EndTxnRequest[version("EndTxn")](
+        EndTxnRequest[conn.version("EndTxn")](
             transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=False
         )
     )
@@ -117,7 +117,7 @@ async def end_txn_abort(conn: Connection, transactional_id: str, producer_id: in
 async def describe_transaction(conn: Connection, transactional_id: str) -> TransactionState:
     """The coordinator's view of a transactional ID."""
     answer = await conn.request(
-        DescribeTransactionsRequest[version("DescribeTransactions")](transactional_ids=[transactional_id])
+        DescribeTransactionsRequest[conn.version("DescribeTransactions")](transactional_ids=[transactional_id])
     )
     (state,) = answer.transaction_states
     raise_for(state.error_code, f"describing transaction {transactional_id}")
@@ -133,7 +133,7 @@ async def describe_transaction(conn: Connection, transactional_id: str) -> Trans
 async def list_transactional_ids(conn: Connection, producer_id: int) -> list[str]:
     """The transactional IDs of a producer ID that this broker coordinates; ask every broker (KIP-664)."""
     answer = await conn.request(
-        ListTransactionsRequest[version("ListTransactions")](state_filters=[], producer_id_filters=[producer_id])
+        ListTransactionsRequest[conn.version("ListTransactions")](state_filters=[], producer_id_filters=[producer_id])
     )
     raise_for(answer.error_code, f"listing the transactions of {conn.peer}")
     return [t.transactional_id for t in answer.transaction_states]
@@ -145,7 +145,7 @@ async def describe_producers(
     """The producers known to each partition's leader. The connection must be to that leader."""
     topic_class = DescribeProducersRequest.TopicRequest
     answer = await conn.request(
-        DescribeProducersRequest[version("DescribeProducers")](
+        DescribeProducersRequest[conn.version("DescribeProducers")](
             topics=[topic_class(name=t, partition_indexes=list(p)) for t, p in partitions.items()]
         )
     )
@@ -197,7 +197,7 @@ async def list_offset_epochs(
         asked = partition_class(partition_index=p.partition, current_leader_epoch=-1, timestamp=timestamp)
         topics.setdefault(p.topic, []).append(asked)
     answer = await conn.request(
-        ListOffsetsRequest[version("ListOffsets")](
+        ListOffsetsRequest[conn.version("ListOffsets")](
             replica_id=-1,
             isolation_level=1 if isolation == "read_committed" else 0,
             topics=[topic_class(name=t, partitions=p) for t, p in topics.items()],
@@ -214,7 +214,7 @@ async def list_offset_epochs(
 
 async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> dict[str, str]:
     """The value of one topic setting for each of `topics` that drlib may describe; the others are left out."""
-    message = DescribeConfigsRequest[version("DescribeConfigs")]
+    message = DescribeConfigsRequest[conn.version("DescribeConfigs")]
     resource = message.DescribeConfigsResource
     wanted = [resource(resource_type=_TOPIC_RESOURCE, resource_name=t, configuration_keys=[name]) for t in topics]
     answer = await conn.request(message(resources=wanted, include_synonyms=False, include_documentation=False))
@@ -227,6 +227,12 @@ async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> di
     }
 
 
+def topics_question(version: int, topics: Iterable[str] | None) -> bytes:
+    """The body of a metadata request for `topics`; None for all."""
+    wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=t) for t in topics]
+    return bytes(MetadataRequest[version](topics=wanted, allow_auto_topic_creation=False).encode())
+
+
 def fetch_future(
     conn: Connection,
     partitions: Iterable[FetchPartition],
@@ -236,14 +242,19 @@ def fetch_future(
     max_bytes: int,
     read_committed: bool,
     session: tuple[int, int] = fetching.NO_SESSION,
-    forgotten: Iterable[tuple[TopicId, int]] = (),
+    forgotten: Iterable[tuple[str, TopicId, int]] = (),
+    in_session: Mapping[str, TopicId] = fetching.NO_IDS,
     rack: str = "",
 ) -> asyncio.Future[Fetched]:
-    """Send a fetch request without waiting. In a session (KIP-227) request and answer name only what changed.
+    """Send a fetch request without waiting. In a session (KIP-227) request and answer name only what changed; `in_session`:
+    every topic of it, with its ID. With a `rack` a leader may name a replica there instead of returning records (KIP-392).
 
-    With a `rack` a leader may name a replica there instead of returning records (KIP-392).
+    Before Kafka 3.1 a request names topics, not their IDs: then a partition of another topic of that name has the error
+    INCONSISTENT_TOPIC_ID and no records, as a request by ID would have.
     """
+    version, partitions = conn.version("Fetch"), tuple(partitions)
     body = fetching.encode(
+        version,
         partitions,
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
@@ -253,15 +264,76 @@ def fetch_future(
         forgotten=forgotten,
         rack=rack,
     )
-    return conn.submit(
+    by_name = version < fetching.BY_ID
+    ids = {**in_session, **{p.topic: p.topic_id for p in partitions}} if by_name else fetching.NO_IDS
+    answer = conn.submit(
         fetching.API_KEY,
-        fetching.VERSION,
+        version,
         [body],
-        fetching.decode,
+        lambda view: fetching.decode(version, view, ids),
         timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S,
         broker_wait_s=max_wait_ms / 1000,
         throttle_at=fetching.THROTTLE_AT,
     )
+    if not by_name:
+        return answer
+    # Behind a full request at once; of a session, whose topics may be thousands, those that answer with something.
+    full = session == fetching.NO_SESSION
+    described = _describe(conn, {p.topic for p in partitions}, behind_s=max_wait_ms / 1000) if full else None
+    checked = asyncio.ensure_future(_of_the_topics_meant(conn, answer, ids, described))
+    checked.add_done_callback(_retrieve)
+    return checked
+
+
+def _describe(
+    conn: Connection, topics: Iterable[str], *, behind_s: float = 0.0
+) -> asyncio.Future[dict[str, tuple[int, TopicId]]]:
+    """Error code and ID of each of `topics` at this broker; `behind_s`: how long the request before it may wait there."""
+    version = conn.version("Metadata")
+
+    def read(view: memoryview) -> dict[str, tuple[int, TopicId]]:
+        answer = MetadataResponse.decode(bytes(view), version=version)
+        return {t.name: (t.error_code, t.topic_id) for t in answer.topics}
+
+    question = topics_question(version, sorted(topics))
+    return conn.submit(
+        MetadataRequest.API_KEY, version, [question], read, timeout_s=behind_s + FETCH_GRACE_S, broker_wait_s=behind_s
+    )
+
+
+async def _of_the_topics_meant(
+    conn: Connection,
+    fetched: asyncio.Future[Fetched],
+    ids: Mapping[str, TopicId],
+    described: asyncio.Future[dict[str, tuple[int, TopicId]]] | None,
+) -> Fetched:
+    """What was fetched by name, checked against the topic IDs that the same broker reports afterwards.
+
+    A connection's requests are processed in order, and a broker forgets a topic's ID before the log of its successor exists:
+    an ID that is still the one that was meant proves that the records are of that topic.
+    Source: Kafka's `TopicDeletionManager.onTopicDeletion`, `MetadataCache.updateMetadata` (2.8).
+    """
+    answer = await fetched
+    names = {topic_id: name for name, topic_id in ids.items()}
+    if described is None:
+        telling = {names[p.topic_id] for p in answer.partitions if p.error_code or p.diverging_epoch or len(p.records)}
+        if not telling:
+            return answer
+        described = _describe(conn, telling)
+    current = await described
+    checked = []
+    for partition in answer.partitions:
+        code, topic_id = current.get(names[partition.topic_id], (0, partition.topic_id))
+        if not code and topic_id != partition.topic_id:
+            code = INCONSISTENT_TOPIC_ID
+        checked.append(fetching.other_topic(partition, code) if code else partition)
+    return replace(answer, partitions=checked)
+
+
+def _retrieve(future: asyncio.Future[Fetched]) -> None:
+    """Marks the error of a request that is not awaited any more as seen."""
+    if not future.cancelled():
+        future.exception()
 
 
 async def fetch(

@@ -19,7 +19,6 @@ from typing import Final
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from drlib.errors import DrlibError
-from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import raise_for
 from drlib.kafka.security.credentials import Password, ScramMechanism, Security
@@ -120,14 +119,14 @@ async def authenticate(
     peer, security = connection.peer, login.security
     values = {"protocol": security.protocol, "mechanism": security.mechanism}
     exchange = exchange or await login.exchange()
-    handshake = SaslHandshakeRequest[versions.version("SaslHandshake")](mechanism=security.mechanism)
+    handshake = SaslHandshakeRequest[connection.version("SaslHandshake")](mechanism=security.mechanism)
     offered = await connection.request(handshake, timeout_s)
     if offered.error_code == ILLEGAL_SASL_STATE:
         raise fault(Fault.SASL_NOT_OFFERED, peer, **values)
     if offered.error_code == UNSUPPORTED_SASL_MECHANISM:
         raise fault(Fault.UNSUPPORTED_MECHANISM, peer, **values, mechanisms=names(offered.mechanisms))
     raise_for(offered.error_code, f"the SASL handshake with {peer}")
-    authenticate_request = SaslAuthenticateRequest[versions.version("SaslAuthenticate")]
+    authenticate_request = SaslAuthenticateRequest[connection.version("SaslAuthenticate")]
     lifetime_ms = 0
     try:
         message = next(exchange)

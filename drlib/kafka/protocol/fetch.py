@@ -1,21 +1,22 @@
-"""Encode and decode Fetch v13: topic IDs, optional sessions, and records as views into the received frame.
+"""Encode and decode Fetch v12 (topic names) and v13 (topic IDs): optional sessions, records as views into the received frame.
 
 Rules: a view keeps its whole frame alive, and its holder accounts for that memory. Nothing is interpreted: error codes,
-divergence and aborted transactions are returned as received.
+divergence and aborted transactions are returned as received. In v12 a topic's ID is the one that was meant when it was
+requested: whether the name still stands for it, `drlib.kafka.net.requests` finds out.
 - In a session (KIP-227) a request names only what changed since the one before, and so does the answer.
 Source: KIP-227, KIP-392, KIP-516, KIP-595, FetchRequest.json and FetchResponse.json of Kafka.
 """
 
 import struct
 import uuid
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
-from drlib.kafka.protocol.flexible import NO_TAGS, Reader, uvarint
+from drlib.kafka.protocol.flexible import NO_TAGS, Reader, compact_string, uvarint
 
 API_KEY: Final = 1
-VERSION: Final = 13
+BY_ID: Final = 13  # the first version that names topics by ID (Kafka 3.1)
 THROTTLE_AT: Final = 0  # of a response body
 
 TopicId = uuid.UUID
@@ -33,6 +34,7 @@ NO_SESSION: Final = (0, -1)
 """Session ID and epoch of a request without a session."""
 NEW_SESSION: Final = (0, 0)
 """Session ID and epoch of a request that names everything and asks for a session."""
+NO_IDS: Final[Mapping[str, TopicId]] = {}
 _EMPTY: Final = memoryview(b"")
 
 
@@ -40,6 +42,7 @@ _EMPTY: Final = memoryview(b"")
 class FetchPartition:
     """One partition of a fetch request. An epoch of -1 disables the check (KIP-320)."""
 
+    topic: str
     topic_id: TopicId
     partition: int
     offset: int
@@ -83,7 +86,16 @@ class Fetched:
     size: int
 
 
+def other_topic(partition: FetchedPartition, code: int) -> FetchedPartition:
+    """The answer in place of `partition`, which the topic that was meant did not give."""
+    return replace(
+        partition, error_code=code, high_watermark=-1, last_stable_offset=-1, log_start_offset=-1,
+        aborted=(), diverging_epoch=None, current_leader=-1, preferred_read_replica=-1, records=_EMPTY,
+    )  # fmt: skip
+
+
 def encode(
+    version: int,
     partitions: Iterable[FetchPartition],
     *,
     max_wait_ms: int,
@@ -91,48 +103,61 @@ def encode(
     max_bytes: int,
     read_committed: bool,
     session: tuple[int, int] = NO_SESSION,
-    forgotten: Iterable[tuple[TopicId, int]] = (),
+    forgotten: Iterable[tuple[str, TopicId, int]] = (),
     rack: str = "",
 ) -> bytes:
-    """The body of a request. `forgotten`: (topic ID, partition) pairs that leave the session.
+    """The body of a request. `forgotten`: topic, its ID and partition of those that leave the session.
 
     With a `rack` a leader may name a replica there instead of returning records (KIP-392).
     """
-    topics: dict[TopicId, list[FetchPartition]] = {}
+    topics: dict[bytes, list[FetchPartition]] = {}
     for wanted in partitions:
-        topics.setdefault(wanted.topic_id, []).append(wanted)
+        topics.setdefault(_topic(version, wanted.topic, wanted.topic_id), []).append(wanted)
     isolation = 1 if read_committed else 0
     out = bytearray(_HEAD.pack(_NO_REPLICA, max_wait_ms, min_bytes, max_bytes, isolation, *session))
     out += uvarint(len(topics) + 1)
-    for topic_id, asked in topics.items():
-        out += topic_id.bytes + uvarint(len(asked) + 1)
+    for topic, asked in topics.items():
+        out += topic + uvarint(len(asked) + 1)
         for p in asked:
             out += _ASKED.pack(p.partition, p.leader_epoch, p.offset, p.last_fetched_epoch, -1, p.max_bytes)
             out += NO_TAGS
         out += NO_TAGS
-    left: dict[TopicId, list[int]] = {}
-    for topic_id, number in forgotten:
-        left.setdefault(topic_id, []).append(number)
+    left: dict[bytes, list[int]] = {}
+    for name, topic_id, number in forgotten:
+        left.setdefault(_topic(version, name, topic_id), []).append(number)
     out += uvarint(len(left) + 1)
-    for topic_id, numbers in left.items():
-        out += topic_id.bytes + uvarint(len(numbers) + 1) + b"".join(map(_INT32.pack, numbers)) + NO_TAGS
-    rack_id = rack.encode()
-    out += uvarint(len(rack_id) + 1) + rack_id + NO_TAGS
+    for topic, numbers in left.items():
+        out += topic + uvarint(len(numbers) + 1) + b"".join(map(_INT32.pack, numbers)) + NO_TAGS
+    out += compact_string(rack) + NO_TAGS
     return bytes(out)
 
 
-def decode(view: memoryview) -> Fetched:
-    """The answer in a response body. Raises `ValueError` when it is malformed."""
+def _topic(version: int, name: str, topic_id: TopicId) -> bytes:
+    return topic_id.bytes if version >= BY_ID else compact_string(name)
+
+
+def decode(version: int, view: memoryview, ids: Mapping[str, TopicId] = NO_IDS) -> Fetched:
+    """The answer in a response body. `ids`: those of the topics that were requested by name.
+
+    Raises `ValueError` when it is malformed, or names a topic that was not requested.
+    """
     reader = Reader(view)
     _, code, session_id = reader.fields(_ANSWER_HEAD)
     partitions: list[FetchedPartition] = []
     for _ in reader.array():
-        topic_id = reader.uuid()
+        topic_id = reader.uuid() if version >= BY_ID else _requested(reader, ids)
         for _ in reader.array():
             partitions.append(_partition(reader, topic_id))
         reader.skip_tags()
     reader.skip_tags()
     return Fetched(code, session_id, partitions, len(view))
+
+
+def _requested(reader: Reader, ids: Mapping[str, TopicId]) -> TopicId:
+    name = reader.compact_string() or ""
+    if name not in ids:
+        raise ValueError(f"topic {name!r} was not requested")
+    return ids[name]
 
 
 def _partition(reader: Reader, topic_id: TopicId) -> FetchedPartition:

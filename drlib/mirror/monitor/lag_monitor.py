@@ -381,7 +381,7 @@ async def first_batch(
 
     The response is one batch, which a broker sends whole. None when the broker has no record there.
     """
-    wanted = FetchPartition(topic_id, partition.partition, offset, 1)
+    wanted = FetchPartition(partition.topic, topic_id, partition.partition, offset, 1)
     (answer,) = await requests.fetch(
         connection, [wanted], max_wait_ms=0, min_bytes=1, max_bytes=1, read_committed=False
     )

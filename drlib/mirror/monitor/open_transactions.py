@@ -9,6 +9,7 @@ Source: KIP-664 (DescribeProducers, ListTransactions, kafka-transactions.sh).
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from drlib import clock, formats
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.net import requests
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
@@ -93,14 +95,15 @@ class OpenTransactions:
             return f"{_since(held)}, and the leader reports no open transaction"
         producer = open_ones[0]
         name, since = "transactional ID unknown", _since(held)
-        for node in metadata.brokers:
-            coordinator = await self._source.connection(node, "forecast")
-            for transactional_id in await requests.list_transactional_ids(coordinator, producer.producer_id):
-                name = f"transactional ID {transactional_id}"
-                state = await requests.describe_transaction(coordinator, transactional_id)
-                if state.started_ms >= 0:
-                    started = formats.second(state.started_ms)
-                    since = f"open since {started} UTC, transaction time-out {state.timeout_ms / 1000:g} s"
+        with contextlib.suppress(UnsupportedRequest):  # before Kafka 3.0
+            for node in metadata.brokers:
+                coordinator = await self._source.connection(node, "forecast")
+                for transactional_id in await requests.list_transactional_ids(coordinator, producer.producer_id):
+                    name = f"transactional ID {transactional_id}"
+                    state = await requests.describe_transaction(coordinator, transactional_id)
+                    if state.started_ms >= 0:
+                        started = formats.second(state.started_ms)
+                        since = f"open since {started} UTC, transaction time-out {state.timeout_ms / 1000:g} s"
         return f"producer ID {producer.producer_id} ({name}), {since}"
 
 

@@ -282,7 +282,7 @@ class GroupPositions:
         while True:
             answers = await requests.fetch(
                 connection,
-                [FetchPartition(topic_id, n, offset, 128 << 10) for n, offset in positions.items()],
+                [FetchPartition(OFFSETS_TOPIC, topic_id, n, offset, 128 << 10) for n, offset in positions.items()],
                 max_wait_ms=500,
                 min_bytes=1,
                 max_bytes=256 << 10,  # small, because it shares the link with the records

@@ -93,7 +93,7 @@ async def fetch_all(client: ClusterClient, topic: str, *, read_committed: bool =
     while True:
         (answer,) = await requests.fetch(
             conn,
-            [FetchPartition(topic_id, 0, position, 1 << 20)],
+            [FetchPartition(topic, topic_id, 0, position, 1 << 20)],
             max_wait_ms=200,
             min_bytes=1,
             max_bytes=1 << 20,
@@ -394,7 +394,7 @@ async def test_fetch_has_an_error_code_per_partition(client: ClusterClient, make
     topic_id, conn = await leader(client, topic)
 
     async def code(topic_id: uuid.UUID, offset: int, leader_epoch: int = -1) -> int:
-        wanted = FetchPartition(topic_id, 0, offset, 1 << 20, leader_epoch=leader_epoch)
+        wanted = FetchPartition(topic, topic_id, 0, offset, 1 << 20, leader_epoch=leader_epoch)
         (answer,) = await requests.fetch(
             conn, [wanted], max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, read_committed=False
         )
@@ -512,7 +512,7 @@ async def test_killed_broker_fails_pending_requests_and_is_found_again(
     waiting = [
         requests.fetch_future(
             conn,
-            [FetchPartition(topic_id, 0, 3, 1 << 20)],
+            [FetchPartition("t", topic_id, 0, 3, 1 << 20)],
             max_wait_ms=20_000,
             min_bytes=1,
             max_bytes=1 << 20,

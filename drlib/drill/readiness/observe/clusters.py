@@ -71,11 +71,11 @@ class AskedCluster:
         return self.unanswered if self.metadata is None else await questions.ask_blocking(work)
 
 
-async def connect(settings: ClusterSettings) -> AskedCluster:
-    """Ask a cluster for its metadata. Raises nothing a cluster can cause."""
+async def connect(settings: ClusterSettings, *, as_target: bool = False) -> AskedCluster:
+    """Ask a cluster for its metadata, `as_target` one that is mirrored to. Raises nothing a cluster can cause."""
     client: ClusterClient | None = None
     try:
-        client = wire_client(settings, client_id="drlib-doctor", timeout_s=METADATA_S)
+        client = wire_client(settings, client_id="drlib-doctor", timeout_s=METADATA_S, as_target=as_target)
         if settings.cluster_id:
             client.expect(settings.cluster_id)
         async with asyncio.timeout(3 * METADATA_S):

@@ -43,7 +43,8 @@ async def observe_flow(
 ) -> FlowObservation:
     """What can be observed of a flow now. `addresses`: workers to ask besides those the journal names. Raises nothing."""
     source, target = await asyncio.gather(
-        clusters.connect(settings.clusters[flow.flow.source]), clusters.connect(settings.clusters[flow.flow.target])
+        clusters.connect(settings.clusters[flow.flow.source]),
+        clusters.connect(settings.clusters[flow.flow.target], as_target=True),
     )
     try:
         return await _Observer(settings, flow, source, target, tuple(addresses)).observe(drills)

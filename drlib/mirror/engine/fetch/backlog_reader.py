@@ -136,7 +136,7 @@ class BacklogReader:
             if offset is None:
                 continue
             key = (fetch.stream.key.topic_id, fetch.stream.key.partition)
-            wanted.append(FetchPartition(*key, offset, share, fetch.epoch_at(offset)))
+            wanted.append(FetchPartition(fetch.stream.source.topic, *key, offset, share, fetch.epoch_at(offset)))
             partitions[key] = (fetch, offset, fetch.jumps)
             fetch.requested.append(offset)
             if fetch in self._members:  # round robin: to the end of the line

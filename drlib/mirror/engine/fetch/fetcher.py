@@ -214,7 +214,9 @@ class Fetcher:
         """Ask a leader with the rack: where its log begins and ends, and which replica to read."""
         connection = await self.source.connection(leader, f"replica-{self.lane}")
         streams = [read.fetch.stream for read in reads]
-        wanted = [FetchPartition(s.key.topic_id, s.key.partition, s.position, 1, s.epoch) for s in streams]
+        wanted = [
+            FetchPartition(s.source.topic, s.key.topic_id, s.key.partition, s.position, 1, s.epoch) for s in streams
+        ]
         response = await requests.fetch_future(
             connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=1, read_committed=True, rack=self.context.rack
         )

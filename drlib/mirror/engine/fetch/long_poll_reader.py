@@ -4,7 +4,7 @@ Rules:
 - One request at a time, in a fetch session (KIP-227): each request names only what changed since the one before, so a
   thousand idle partitions cost nothing. A broker that keeps no session for us gets full requests.
 - In a session a broker looks partitions up by topic name and calls a deleted topic merely unknown. Such an answer is
-  believed only after a full request by topic ID has confirmed it.
+  believed only after a full request has confirmed it.
 - A partition with more records than one response holds moves to the backlog reader at once.
 - Whatever other lanes have reserved, a lane that has reserved nothing sends its request. What was received belongs to the
   batches planned from it: between two responses a reader refers to none.
@@ -46,7 +46,8 @@ class LongPollReader:
         self.memory = broker.memory
         self._members: dict[Key, PartitionFetch] = {}
         self._changed: dict[Key, PartitionFetch] = {}
-        self._removed: dict[Key, None] = {}
+        self._removed: dict[Key, str] = {}
+        self._topics: dict[str, TopicId] = {}  # every topic that was ever a member
         self._offsets: dict[Key, int] = {}  # from which on the broker answers, as last requested
         self._session = fetching.NEW_SESSION
         self._wake = asyncio.Event()
@@ -58,6 +59,7 @@ class LongPollReader:
         self._members[key] = self._changed[key] = fetch
         fetch.stream.long_poll = None if self.broker.follower else self._counter
         self._removed.pop(key, None)
+        self._topics[fetch.stream.source.topic] = key[0]
         self._wake.set()
 
     def remove(self, fetch: PartitionFetch) -> None:
@@ -67,7 +69,7 @@ class LongPollReader:
             del self._members[key]
             fetch.stream.long_poll = None
             self._changed.pop(key, None)
-            self._removed[key] = None
+            self._removed[key] = fetch.stream.source.topic
 
     async def run(self, fell_behind: Callable[[PartitionFetch], None]) -> None:
         """Fetch until cancelled; `fell_behind` gets each partition with more records than a response held.
@@ -120,13 +122,17 @@ class LongPollReader:
         self._offsets |= {key: fetch.stream.position for key, fetch in named.items()}
         future = requests.fetch_future(
             connection,
-            [FetchPartition(*key, f.stream.position, PARTITION_BYTES, f.stream.epoch) for key, f in named.items()],
+            [
+                FetchPartition(f.stream.source.topic, *key, f.stream.position, PARTITION_BYTES, f.stream.epoch)
+                for key, f in named.items()
+            ],
             max_wait_ms=WAIT_MS,
             min_bytes=1,
             max_bytes=RESPONSE_BYTES,
             read_committed=True,
             session=self._session,
-            forgotten=self._removed if in_session else (),
+            forgotten=[(topic, *key) for key, topic in self._removed.items()] if in_session else (),
+            in_session=self._topics,
         )
         self._changed, self._removed = {}, {}
         response = await future

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import DescribeClusterResponse
 
+from drlib.kafka.net.api_versions import NEWEST
 from drlib.kafka.net.authorized_operations import cluster_rights
 
 
@@ -21,8 +23,8 @@ async def test_cluster_rights_not_reported_are_unknown(
     sent = DescribeClusterResponse[0](cluster_id="c", controller_id=1, brokers=[], authorized_operations=reported)
     answer = DescribeClusterResponse[0].decode(sent.encode())
 
-    async def ask(message: Any) -> Any:
-        assert message.include_cluster_authorized_operations
+    async def ask(message: Callable[[Any], Any]) -> Any:
+        assert message(SimpleNamespace(version=NEWEST.__getitem__)).include_cluster_authorized_operations
         return answer
 
     client: Any = SimpleNamespace(ask=ask)

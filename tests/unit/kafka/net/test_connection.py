@@ -260,9 +260,9 @@ async def test_silent_broker_is_skipped_for_the_next() -> None:
     entry = ApiVersionsResponse.ApiVersion
     versions_body = ApiVersionsResponse[0](
         error_code=0,
-        api_keys=[entry(api_key=k, min_version=0, max_version=v) for k, v in versions.REQUIRED.values()],
+        api_keys=[entry(api_key=k, min_version=0, max_version=v) for k, _, v in versions.KNOWN.values()],
     ).encode()
-    metadata_version = versions.version("Metadata")
+    metadata_version = versions.NEWEST["Metadata"]
     metadata_body = MetadataResponse[metadata_version](
         throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[]
     ).encode()
@@ -300,14 +300,14 @@ async def test_too_old_broker_is_refused() -> None:
         data = await reader.readexactly(size)
         assert int.from_bytes(data[:2], "big") == ApiVersionsRequest.API_KEY
         entry = ApiVersionsResponse.ApiVersion
-        body = ApiVersionsResponse[0](error_code=0, api_keys=[entry(api_key=1, min_version=0, max_version=11)])
+        body = ApiVersionsResponse[0](error_code=0, api_keys=[entry(api_key=1, min_version=0, max_version=12)])
         out = data[4:8] + bytes(body.encode())
         writer.write(struct.pack(">i", len(out)) + out)
         await reader.read()
 
     async with listening(old) as port:
         client = ClusterClient([f"127.0.0.1:{port}"])
-        with pytest.raises(UsageError, match=r"does not support Produce v9, Fetch v13"):
+        with pytest.raises(UsageError, match=r"does not support ListOffsets v6, Metadata v10, OffsetFetch v7"):
             await client.connect()
         await client.close()
 

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
-from drlib.errors import UsageError
-from drlib.kafka.net import api_versions as versions
 from drlib.kafka.protocol import fetch as fetching
 from drlib.kafka.protocol import produce
 from drlib.kafka.protocol.batch import OutgoingBatch
@@ -25,7 +23,6 @@ int16 = st.integers(-(2**15), 2**15 - 1)
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 names = st.text("abcdefghijklmnop.é-", min_size=1, max_size=200)
-uuids = st.uuids(version=4)
 bodies = st.builds(
     lambda head, body: OutgoingBatch(head, memoryview(body), 1, len(head) + len(body)),
     st.binary(min_size=61, max_size=61),
@@ -99,9 +96,11 @@ def test_produce_decode_uses_the_message_of_a_refused_record() -> None:
     assert produce.decode(memoryview(answer)) == [ProduceResult("t", 0, 87, -1, "no key")]
 
 
+IDS = {"seven": uuid.UUID(int=7), "eight-é": uuid.UUID(int=8)}
+VERSIONS = [12, 13]
 asked = st.builds(
-    FetchPartition,
-    topic_id=st.sampled_from([uuid.UUID(int=7), uuid.UUID(int=8)]),
+    lambda topic, **rest: FetchPartition(topic, IDS[topic], **rest),
+    topic=st.sampled_from(sorted(IDS)),
     partition=int32,
     offset=int64,
     max_bytes=int32,
@@ -110,10 +109,11 @@ asked = st.builds(
 )
 
 
-forgotten = st.tuples(st.sampled_from([uuid.UUID(int=7), uuid.UUID(int=8)]), int32)
+forgotten = st.builds(lambda topic, number: (topic, IDS[topic], number), st.sampled_from(sorted(IDS)), int32)
 
 
 @given(
+    st.sampled_from(VERSIONS),
     st.lists(asked, max_size=6),
     int32,
     int32,
@@ -124,16 +124,18 @@ forgotten = st.tuples(st.sampled_from([uuid.UUID(int=7), uuid.UUID(int=8)]), int
     st.sampled_from([None, "", "r", "eu-1ä" * 40]),
 )
 def test_fetch_encode_matches_kafka_python(
+    version: int,
     wanted: list[FetchPartition],
     max_wait: int,
     least: int,
     most: int,
     committed: bool,
     session: tuple[int, int],
-    left: list[tuple[uuid.UUID, int]],
+    left: list[tuple[str, uuid.UUID, int]],
     rack: str | None,
 ) -> None:
     ours = fetching.encode(
+        version,
         wanted,
         max_wait_ms=max_wait,
         min_bytes=least,
@@ -143,19 +145,29 @@ def test_fetch_encode_matches_kafka_python(
         forgotten=left,
         **({} if rack is None else {"rack": rack}),
     )
-    read = FetchRequest[fetching.VERSION].decode(ours)
+    read = FetchRequest[version].decode(ours)
+    ids = {key: (name, topic_id) for name, topic_id in IDS.items() for key in (name, topic_id)}
     assert (read.max_wait_ms, read.min_bytes, read.max_bytes) == (max_wait, least, most)
     assert (read.replica_id, read.isolation_level, read.session_id, read.session_epoch) == (
         -1,
         int(committed),
         *session,
     )
-    assert sorted((t.topic_id, p) for t in read.forgotten_topics_data for p in t.partitions) == sorted(left)
+    assert sorted(
+        (*ids[t.topic_id if version >= fetching.BY_ID else t.topic], p)
+        for t in read.forgotten_topics_data
+        for p in t.partitions
+    ) == sorted(left)
     assert read.rack_id == (rack or "")
     assert all(p.log_start_offset == -1 for t in read.topics for p in t.partitions)  # a consumer has no log
     found = [
         FetchPartition(
-            t.topic_id, p.partition, p.fetch_offset, p.partition_max_bytes, p.last_fetched_epoch, p.current_leader_epoch
+            *ids[t.topic_id if version >= fetching.BY_ID else t.topic],
+            p.partition,
+            p.fetch_offset,
+            p.partition_max_bytes,
+            p.last_fetched_epoch,
+            p.current_leader_epoch,
         )
         for t in read.topics
         for p in t.partitions
@@ -166,7 +178,7 @@ def test_fetch_encode_matches_kafka_python(
 
 fetched = st.builds(
     FetchedPartition,
-    topic_id=uuids,
+    topic_id=st.sampled_from(sorted(IDS.values())),
     partition=int32,
     error_code=int16,
     high_watermark=int64,
@@ -180,7 +192,8 @@ fetched = st.builds(
 )
 
 
-def fetch_response(wanted: list[FetchedPartition], code: int) -> bytes:
+def fetch_response(wanted: list[FetchedPartition], code: int, version: int = fetching.BY_ID) -> bytes:
+    names = {topic_id: name for name, topic_id in IDS.items()}
     topic = FetchResponse.FetchableTopicResponse
     data = topic.PartitionData
     topics = []
@@ -203,28 +216,37 @@ def fetch_response(wanted: list[FetchedPartition], code: int) -> bytes:
             records=bytes(w.records),
             **tagged,
         )
-        topics.append(topic(topic_id=w.topic_id, partitions=[partition]))
-    return bytes(FetchResponse[fetching.VERSION](error_code=code, responses=topics, throttle_time_ms=3).encode())
+        topics.append(topic(topic=names[w.topic_id], topic_id=w.topic_id, partitions=[partition]))
+    return bytes(FetchResponse[version](error_code=code, responses=topics, throttle_time_ms=3).encode())
 
 
-@given(st.lists(fetched, max_size=4), int16)
-def test_fetch_decode_matches_kafka_python(wanted: list[FetchedPartition], code: int) -> None:
-    found = fetching.decode(memoryview(fetch_response(wanted, code)))
+@given(st.lists(fetched, max_size=4), int16, st.sampled_from(VERSIONS))
+def test_fetch_decode_matches_kafka_python(wanted: list[FetchedPartition], code: int, version: int) -> None:
+    found = fetching.decode(version, memoryview(fetch_response(wanted, code, version)), IDS)
     assert (found.error_code, found.partitions) == (code, wanted)
 
 
 def test_fetch_decode_returns_views_of_the_frame() -> None:
     one = FetchedPartition(uuid.UUID(int=7), 0, 0, 1, 1, 0, (), None, 1, -1, memoryview(b"records of some length"))
     frame = bytearray(fetch_response([one], 0))
-    (found,) = fetching.decode(memoryview(frame)).partitions
+    (found,) = fetching.decode(fetching.BY_ID, memoryview(frame)).partitions
     frame[frame.index(b"records of")] = ord("R")
     assert bytes(found.records[:10]) == b"Records of"
 
 
-@given(st.binary(max_size=120), st.booleans())
-def test_decode_garbage_raises_value_error(data: bytes, of_fetch: bool) -> None:
+def test_fetch_decode_topic_that_was_not_requested_is_refused() -> None:
+    one = FetchedPartition(uuid.UUID(int=7), 0, 0, 1, 1, 0, (), None, 1, -1, memoryview(b""))
+    with pytest.raises(ValueError, match="'seven' was not requested"):
+        fetching.decode(12, memoryview(fetch_response([one], 0, 12)), {"eight-é": uuid.UUID(int=8)})
+
+
+@given(st.binary(max_size=120), st.sampled_from([None, *VERSIONS]))
+def test_decode_garbage_raises_value_error(data: bytes, version: int | None) -> None:
     with contextlib.suppress(ValueError):
-        (fetching if of_fetch else produce).decode(memoryview(data))
+        if version is None:
+            produce.decode(memoryview(data))
+        else:
+            fetching.decode(version, memoryview(data), IDS)
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -260,20 +282,3 @@ def test_error_code_sets_do_not_overlap_and_have_names() -> None:
     assert {name_of(c) for c in FENCED} == {
         "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "PRODUCER_FENCED"
     }  # fmt: skip
-
-
-def test_check_old_broker_is_named_with_missing_versions() -> None:
-    offered = {key: (0, newest) for key, newest in versions.REQUIRED.values()}
-    versions.check("127.0.0.1:9092", offered)
-    offered[1] = (0, 12)
-    del offered[65]
-    with pytest.raises(UsageError, match=r"does not support Fetch v13, DescribeTransactions v0"):
-        versions.check("127.0.0.1:9092", offered)
-    offered[0] = (10, 13)
-    with pytest.raises(UsageError, match="Produce v9"):
-        versions.check("127.0.0.1:9092", offered)
-
-
-def test_versions_of_the_fence_never_bump_the_epoch() -> None:
-    assert versions.version("EndTxn") < 5
-    assert versions.version("AddPartitionsToTxn") == 3

@@ -15,7 +15,7 @@ TABLE = PACKAGE.parent / "docs" / "faults.md"
 TESTS = PACKAGE.parent / "tests"
 NAME = re.compile(r"(?:[A-Z][a-z]+){2,}|Parked")
 TELLING = frozenset({"open", "park", "_park", "_waiting"})
-ERRORS_ELSEWHERE = frozenset({"Unreachable", "UsageError", "WrongCluster"})
+ERRORS_ELSEWHERE = frozenset({"Unreachable", "UnsupportedRequest", "UsageError", "WrongCluster"})
 
 
 def rows() -> Iterator[tuple[list[str], list[str]]]:
