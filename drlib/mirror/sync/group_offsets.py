@@ -19,7 +19,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.lanes import lane_of
-from drlib.mirror.offsets.map.follow_journal import JournalFollower
+from drlib.mirror.offsets.map.follow_journal import FollowedMaps, JournalFollower
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
@@ -178,14 +178,14 @@ class GroupSync:
 
     def reset(self) -> None:
         self._commits.reset()
-        self._journal.forget()
+        self._journal.release(self)
 
     async def run_once(self) -> None:
         """Compare the committed offsets of every group, and write the differences. Raises `Unreachable`."""
         source = self._source()
-        await self._journal.refresh()
+        maps = await self._journal.refresh(self)
         by_group = self._by_group(source)
-        await in_daemon(lambda: self._run_blocking(by_group))
+        await in_daemon(lambda: self._run_blocking(by_group, maps))
 
     def _by_group(self, source: SourceState) -> _ByGroup:
         by_group: dict[str, dict[TopicPartition, _Untranslated]] = defaultdict(dict)
@@ -198,7 +198,7 @@ class GroupSync:
             by_group[group][TopicPartition(remote, partition.partition)] = _Untranslated(position, topic_id, lane)
         return by_group
 
-    def _run_blocking(self, by_group: _ByGroup) -> None:
+    def _run_blocking(self, by_group: _ByGroup, maps: FollowedMaps) -> None:
         partitions = {partition for positions in by_group.values() for partition in positions}
         with Cluster(self._target, timeout_s=self._settings.admin_timeout_ms / 1000) as target:
             # A mirror topic that may not be described has unknown positions; those of other topics are still known.
@@ -209,23 +209,25 @@ class GroupSync:
             states = target.group_states(by_group)
             committed = target.committed(by_group)
             for group, positions in by_group.items():
-                wanted = {p: self._translate(p, item, topic_ids, starts) for p, item in positions.items()}
+                wanted = {p: _translate(maps, p, item, topic_ids, starts) for p, item in positions.items()}
                 self._commits.sync(target, group, states[group], wanted, committed[group], ends)
         self._commits.retain(by_group)
 
-    def _translate(
-        self,
-        target: TopicPartition,
-        item: _Untranslated,
-        topic_ids: Mapping[str, uuid.UUID],
-        log_starts: Mapping[TopicPartition, int],
-    ) -> TranslatedPosition:
-        offsets = self._journal.map(item.lane, item.topic_id, target.partition)
-        same_topic = self._journal.target_id(item.lane, item.topic_id) == topic_ids.get(target.topic)
-        translation = _UNKNOWN
+
+def _translate(
+    maps: FollowedMaps,
+    target: TopicPartition,
+    item: _Untranslated,
+    topic_ids: Mapping[str, uuid.UUID],
+    log_starts: Mapping[TopicPartition, int],
+) -> TranslatedPosition:
+    translation = _UNKNOWN
+    with maps.lock:
+        offsets = maps.map(item.lane, item.topic_id, target.partition)
+        same_topic = maps.target_id(item.lane, item.topic_id) == topic_ids.get(target.topic)
         if offsets is not None and same_topic:  # the map of a re-created mirror topic does not apply to the new one
             translation = offsets.forward(item.position.offset, target_log_start=log_starts.get(target, 0))
-        return TranslatedPosition(item.position.offset, translation, item.position.metadata)
+    return TranslatedPosition(item.position.offset, translation, item.position.metadata)
 
 
 def _offsets(committed: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:

@@ -22,7 +22,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.lanes import lane_of
-from drlib.mirror.offsets.map.follow_journal import JournalFollower
+from drlib.mirror.offsets.map.follow_journal import FollowedMaps, JournalFollower
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.failback_position import failback_position
 from drlib.mirror.offsets.unreplicated.settle import Ledger, read_ledger
@@ -140,19 +140,19 @@ class GroupSyncBack:
 
     def reset(self) -> None:
         self._commits.reset()
-        self._journal.forget()
+        self._journal.release(self)
         self._resets = Resets()
 
     async def run_once(self) -> None:
         """Compare the positions of every group, and write the differences. Lanes report a cluster that does not answer."""
-        await self._journal.refresh()
+        maps = await self._journal.refresh(self)
         topic_ids = self._topic_ids()
         try:
-            await in_daemon(lambda: self._run_blocking(topic_ids))
+            await in_daemon(lambda: self._run_blocking(topic_ids, maps))
         except Unreachable:
             return
 
-    def _run_blocking(self, topic_ids: Mapping[str, uuid.UUID]) -> None:
+    def _run_blocking(self, topic_ids: Mapping[str, uuid.UUID], maps: FollowedMaps) -> None:
         policy, flow = self._settings.policy, self._settings.flow
         mirrors = {policy.remote_topic(flow.source, t): t for t in topic_ids if not policy.is_heartbeats(t)}
         timeout_s = self._settings.admin_timeout_ms / 1000
@@ -180,7 +180,7 @@ class GroupSyncBack:
             states, committed = source.group_states(moved), source.committed(moved)
             for group, positions in moved.items():
                 own = committed[group]
-                wanted = {} if isinstance(own, DrlibError) else self._wanted(group, positions, own, clusters)
+                wanted = {} if isinstance(own, DrlibError) else self._wanted(group, positions, own, clusters, maps)
                 self._commits.sync(source, group, states[group], wanted, own, ends)
             self._commits.retain(moved)
             self._resets.retain(moved)
@@ -203,13 +203,18 @@ class GroupSyncBack:
         return moved
 
     def _wanted(
-        self, group: str, positions: _Moved, own: Mapping[TopicPartition, CommittedOffset], clusters: _Clusters
+        self,
+        group: str,
+        positions: _Moved,
+        own: Mapping[TopicPartition, CommittedOffset],
+        clusters: _Clusters,
+        maps: FollowedMaps,
     ) -> dict[TopicPartition, TranslatedPosition]:
         """The positions on the source of one group, where it has read more of the mirror."""
         wanted = {}
         for partition, (mirror, position) in positions.items():
             committed = own.get(partition)
-            translation = self._translate(partition, mirror, position.offset, committed, clusters)
+            translation = self._translate(partition, mirror, position.offset, committed, clusters, maps)
             stays = self._resets.holds(
                 group, partition, position.offset, None if committed is None else committed.offset
             )
@@ -224,6 +229,7 @@ class GroupSyncBack:
         position: int,
         own: CommittedOffset | None,
         clusters: _Clusters,
+        maps: FollowedMaps,
     ) -> Translation | None:
         source_topic, mirror_topic = (
             clusters.source_topics.get(partition.topic),
@@ -232,17 +238,17 @@ class GroupSyncBack:
         if source_topic is None or mirror_topic is None:
             return None
         lane = lane_of(partition.topic, partition.partition, self._settings.lanes)
-        offsets = self._journal.map(lane, source_topic.topic_id, partition.partition)
-        if offsets is None:
-            return None  # nothing of this incarnation of the topic was mirrored
-        if self._journal.target_id(lane, source_topic.topic_id) != mirror_topic.topic_id:
-            return Translation(
-                None, TranslationKind.UNKNOWN
-            )  # the mirror was re-created: the map is about the former one
-        return position_on_source(
-            offsets,
-            position,
-            None if own is None else own.offset,
-            settled=clusters.ledger.next(clusters.source_id, source_topic.topic_id, partition.partition),
-            log_start=clusters.source_starts.get(partition, 0),
-        )
+        topic_id = source_topic.topic_id
+        with maps.lock:
+            offsets = maps.map(lane, topic_id, partition.partition)
+            if offsets is None:
+                return None  # nothing of this incarnation of the topic was mirrored
+            if maps.target_id(lane, topic_id) != mirror_topic.topic_id:  # the map is about a former mirror topic
+                return Translation(None, TranslationKind.UNKNOWN)
+            return position_on_source(
+                offsets,
+                position,
+                None if own is None else own.offset,
+                settled=clusters.ledger.next(clusters.source_id, topic_id, partition.partition),
+                log_start=clusters.source_starts.get(partition, 0),
+            )

@@ -68,6 +68,7 @@ class SyncTasks:
         settings = self.settings
         _, source_settings = self.source
         target, target_settings = self.target
+        journal = JournalFollower(target, settings.policy.journal_topic(settings.flow.source), settings.lanes)
         if settings.sync_topic_configs:
             events = self.events.reporter(ConfigSync.name)
             configs = ConfigSync(settings, source_settings, target_settings, events, self.topic_ids)
@@ -78,7 +79,6 @@ class SyncTasks:
             services["ACLs"] = partial(self._repeat, acls, settings.sync_topic_acls_s, events)
         if settings.sync_group_offsets:
             events = self.events.reporter(GroupSync.name)
-            journal = JournalFollower(target, settings.policy.journal_topic(settings.flow.source), settings.lanes)
             groups = GroupSync(
                 settings,
                 target_settings,
@@ -96,7 +96,7 @@ class SyncTasks:
                 self.reverse,
                 source_settings,
                 target_settings,
-                JournalFollower(target, settings.policy.journal_topic(settings.flow.source), settings.lanes),
+                journal,
                 events,
                 self.topic_ids,
                 self.may_write,

@@ -146,7 +146,7 @@ async def test_map_and_journal_of_transactions_are_flat_while_both_log_starts_mo
                 await asyncio.to_thread(transactions)
                 await expire(owner, through := through + 80)
                 await until("what expired is dropped", partial(is_small, owner))
-                await follower.refresh()
+                await follower.refresh("test")
         await asyncio.to_thread(transactions)
         with monkeypatch.context() as patched:
             patched.setattr(LaneJournal, "forget", ends_here)
@@ -156,12 +156,12 @@ async def test_map_and_journal_of_transactions_are_flat_while_both_log_starts_mo
         async with running(engine, housekeeping=small) as owner:
             await expire(owner, through := through + 80)
             await until("what expired is dropped", partial(is_small, owner))
-        await follower.refresh()
+        maps = await follower.refresh("test")
         found = (await read_maps(client, journal_topic(engine))).source(topic, 0)
         assert found is not None
         entries = await journal_of(client, engine)
         (key,) = [e.partition for e in entries if isinstance(e, Expired)]
-        followed = follower.map(0, key.topic_id, 0)
+        followed = maps.map(0, key.topic_id, 0)
         assert followed is not None
         log = TopicPartition(mirror, 0)
         log_start = (await log_starts(client, [log]))[log]

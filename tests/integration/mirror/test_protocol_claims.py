@@ -104,7 +104,7 @@ async def test_journal_of_many_gaps_is_folded_into_the_same_map(engine: Engine) 
             async with running(engine, housekeeping=tidy) as owner:
                 await owner.mirrored(topic, {0: 100 * (turn - 1)})
                 began = owner.claim()
-                await follower.refresh()  # has read what is folded next
+                await follower.refresh("test")  # has read what is folded next
                 await asyncio.to_thread(transactions, 25)
                 await owner.mirrored(topic, {0: 100 * turn})
                 if turn == 4:
@@ -116,11 +116,9 @@ async def test_journal_of_many_gaps_is_folded_into_the_same_map(engine: Engine) 
         (folded,) = [e for e in entries if isinstance(e, Folded)]
         assert folded.chunks >= 2
         assert len([e for e in entries if isinstance(e, Run)]) < 80  # of 100
-        await follower.refresh()
-        followed = follower.map(0, folded.partition.topic_id, 0)
+        followed = (await follower.refresh("test")).map(0, folded.partition.topic_id, 0)
         late = JournalFollower(client, journal, 1)  # has never seen what the chunks stand for
-        await late.refresh()
-        afresh = late.map(0, folded.partition.topic_id, 0)
+        afresh = (await late.refresh("test")).map(0, folded.partition.topic_id, 0)
         found = (await read_maps(client, journal)).source(topic, 0)
         log = TopicPartition(f"{engine.source}.{topic}", 0)
         stands = [h.base_offset for h in await headers(client, log) if not h.is_control]

@@ -5,12 +5,20 @@ beyond them is reported as behind, which is safe. A journal is read again from i
 below what was read, contradicts what was read, had claims voided, or had entries folded that were not read. What the lane
 dropped (`Expired`, topics that are gone) is dropped. A partition that contradicts itself, or whose
 mirror a claim refused, has no map; the others are not affected.
+- A flow's worker has one follower: all that synchronize groups use it, so that the maps are in memory once. What was read
+  stays for as long as one of them uses it. A view keeps what it was made of, whatever is read again meanwhile.
+- Translation runs in threads and reading in the event loop: both hold the follower's lock, for one position or one batch.
+  The maps of this worker's own lanes are not used instead: they lack what ends a translation (`SourceTruncated`), change
+  with every acknowledgement, and are out of date as soon as another worker owns the lane.
 Not for: claims and failover, which must know the last record (`load_maps`).
 """
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from drlib.kafka.net import requests
@@ -55,6 +63,21 @@ class _Read:
         elif isinstance(source, SourcePartition) and source not in self.maps.refused:
             self.maps.get(source).apply(entry)
 
+    def take(self, batch: memoryview) -> None:
+        """Apply the entries of a batch that follows what was read. Raises `MapContradiction`, `_MeaningChanged`."""
+        for record in recode.records(batch):
+            if record.offset < self.position or record.key is None:
+                continue
+            if record.value is None:
+                if (gone := names_key(record.key)) is not None:
+                    self.forget(gone)
+                continue
+            entry = decode(record.key, record.value)
+            if isinstance(entry, Remirrored) or (isinstance(entry, Chunk) and not self.has(entry)):
+                raise _MeaningChanged
+            if not isinstance(entry, Chunk | Folded):
+                self.apply(entry)
+
     def forget(self, topic_id: uuid.UUID) -> None:
         """Drop a source topic that neither cluster has any more."""
         self.maps.names.pop(topic_id, None)
@@ -81,24 +104,12 @@ class _MeaningChanged(Exception):
     """An entry changes what earlier ones mean."""
 
 
-@dataclass
-class JournalFollower:
-    target: ClusterClient
-    journal_topic: str
-    lanes: int
-    _read: dict[int, _Read] = field(default_factory=dict)
+@dataclass(frozen=True, slots=True)
+class FollowedMaps:
+    """The maps as they were read last, and as they are read further; translate in any thread, holding `lock`."""
 
-    def forget(self) -> None:
-        self._read.clear()
-
-    async def refresh(self) -> None:
-        """Read the new entries of every lane's journal. Raises `BrokerError` or `Unreachable`."""
-        for lane in range(self.lanes):
-            try:
-                await self._refresh(lane)
-            except (MapContradiction, _MeaningChanged):
-                self._read.pop(lane, None)
-                await self._refresh(lane)
+    lock: threading.Lock
+    _read: Mapping[int, _Read]
 
     def map(self, lane: int, topic_id: uuid.UUID, partition: int) -> PartitionMap | None:
         """The map of a source partition of `lane`; None where the journal has no entry for it."""
@@ -110,6 +121,37 @@ class JournalFollower:
         read = self._read.get(lane)
         names = read.maps.names.get(topic_id) if read is not None else None
         return names.target_topic_id if names is not None else None
+
+
+@dataclass
+class JournalFollower:
+    """Reads the journals of a flow for all who `refresh` it, until each of them has released it."""
+
+    target: ClusterClient
+    journal_topic: str
+    lanes: int
+    _read: dict[int, _Read] = field(default_factory=dict)
+    _users: set[object] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _refreshing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def release(self, user: object) -> None:
+        """`user` no longer needs the maps, or begins again. Without any user they are dropped."""
+        self._users.discard(user)
+        if not self._users:
+            self._read.clear()
+
+    async def refresh(self, user: object) -> FollowedMaps:
+        """Read the new entries of every lane's journal, for `user`. Raises `BrokerError` or `Unreachable`."""
+        self._users.add(user)
+        async with self._refreshing:
+            for lane in range(self.lanes):
+                try:
+                    await self._refresh(lane)
+                except (MapContradiction, _MeaningChanged):
+                    self._read.pop(lane, None)
+                    await self._refresh(lane)
+            return FollowedMaps(self._lock, dict(self._read))
 
     async def _refresh(self, lane: int) -> None:
         partition = TopicPartition(self.journal_topic, lane)
@@ -123,18 +165,8 @@ class JournalFollower:
             return
         async for header, view in read_range(connection, topic_id, partition, read.position, end):
             if not header.is_control:
-                for record in recode.records(view):
-                    if record.offset < read.position or record.key is None:
-                        continue
-                    if record.value is None:
-                        if (gone := names_key(record.key)) is not None:
-                            read.forget(gone)
-                    else:
-                        entry = decode(record.key, record.value)
-                        if isinstance(entry, Remirrored) or (isinstance(entry, Chunk) and not read.has(entry)):
-                            raise _MeaningChanged
-                        if not isinstance(entry, Chunk | Folded):
-                            read.apply(entry)
+                with self._lock:
+                    read.take(view)
             read.position = header.next_offset
 
     async def _whole(self, partition: TopicPartition) -> _Read:
