@@ -377,7 +377,7 @@ class Lane:
                 except BrokerError as error:
                     if error.code != TOPIC_AUTHORIZATION_FAILED:
                         raise  # else the right is still missing
-                numbers = tuple(stream.source.partition for stream in streams if stream not in own)
+                numbers = tuple(stream.source.partition for stream in streams if stream not in copied)
                 left_out += [replace(topic, partitions=numbers)] if numbers else []
             await self._join_once_led(running, left_out)
 

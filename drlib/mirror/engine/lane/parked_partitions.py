@@ -2,13 +2,15 @@
 
 Rules: a park is one event, open until the partition has moved past the offset or has nothing left to read, however many
 claims lie between. Causes that may end by themselves or by an operator's action are retried, each partition alone, with
-growing pauses from `FIRST_RETRY_S` to `LONGEST_RETRY_S`; a mirror partition that cannot be written, as soon as it can.
+growing pauses from `FIRST_RETRY_S` to `LONGEST_RETRY_S`; a mirror partition that cannot be written, as soon as it can. What
+one partition costs does not depend on how many others are parked.
 Not for: deciding that a partition must stop (`produce_loop`, `fetch_response`, `start_claim`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -46,6 +48,11 @@ class ParkedPartition:
     entity: str
     reason: str
 
+    @property
+    def may_retry(self) -> bool:
+        """May its cause have ended, other than by what is watched?"""
+        return self.event not in FINAL and self.event != UNAVAILABLE
+
 
 class ParkedPartitions:
     """`lane` reports the events; `remedy` (event, entity) adds what to do, where the lane knows it."""
@@ -55,6 +62,10 @@ class ParkedPartitions:
         self._lane = lane
         self._remedy = remedy
         self._parked: dict[TopicPartition, ParkedPartition] = {}
+        self._reported: Counter[tuple[str, str]] = (
+            Counter()
+        )  # by event and entity: how many partitions are parked for it
+        self._may_retry = 0  # how many of them are
         self._retries = 0
         self._changed = asyncio.Event()
         self.size_limits: dict[str, int] = {}  # by mirror topic: half the size of the last batch refused as too large
@@ -78,11 +89,14 @@ class ParkedPartitions:
         """Report that the partition is stopped at source offset `offset`; `remedy`, where it is not that of the event."""
         reason = self.with_remedy(event, entity, reason)
         before = self._parked.get(stream.source)
-        if before is not None and before.event != event:
-            self._resolve(before)
         if before is None:
             self._retries = 0
-        self._parked[stream.source] = ParkedPartition(stream.key, offset, event, entity, reason)
+        elif (before.event, before.entity) != (event, entity):
+            self._resolve(stream.source)
+        self._forget(stream.source)
+        parked = self._parked[stream.source] = ParkedPartition(stream.key, offset, event, entity, reason)
+        self._reported[event, entity] += 1
+        self._may_retry += parked.may_retry
         decide = remirror_remedy(stream.source.topic) if event == "SourceTruncated" else ""
         remedy = f"{DECIDE} {decide}" if decide else remedy
         self._events.open(event, entity, reason.rstrip("."), remedy=remedy, by=self._lane)
@@ -98,13 +112,12 @@ class ParkedPartitions:
             return
         idle = stream.position >= stream.high_watermark >= 0 and not stream.queue and not stream.unacked
         if parked.key != stream.key or stream.covered > parked.offset or idle:
-            del self._parked[stream.source]
-            self._resolve(parked)
+            self._resolve(stream.source)
 
     def retain(self, sources: Collection[TopicPartition]) -> None:
         """Resolve the parks of all partitions but `sources`: the lane no longer owns those."""
         for source in [s for s in self._parked if s not in sources]:
-            self._resolve(self._parked.pop(source))
+            self._resolve(source)
 
     def is_unavailable(self, source: TopicPartition) -> bool:
         """Does the partition wait for its mirror's leader or replicas?"""
@@ -114,19 +127,30 @@ class ParkedPartitions:
     def may_retry(self, source: TopicPartition) -> bool:
         """Is the partition parked for another reason that may have ended?"""
         parked = self._parked.get(source)
-        return parked is not None and parked.event not in FINAL and parked.event != UNAVAILABLE
+        return parked is not None and parked.may_retry
 
     async def wait_for_retry(self) -> None:
         """Return when it is time to try parked partitions again."""
         while True:
             self._changed.clear()
-            if any(self.may_retry(source) for source in self._parked):
+            if self._may_retry:
                 await asyncio.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2**self._retries))
                 self._retries = min(self._retries + 1, 20)
                 return
             await self._changed.wait()
 
-    def _resolve(self, parked: ParkedPartition) -> None:
-        others = (p for p in self._parked.values() if p is not parked)
-        if not any((p.event, p.entity) == (parked.event, parked.entity) for p in others):
+    def _resolve(self, source: TopicPartition) -> None:
+        """End a park, and its event with the last partition that is parked for it."""
+        parked = self._forget(source)
+        if parked is not None and (parked.event, parked.entity) not in self._reported:
             self._events.resolve(parked.event, parked.entity, by=self._lane)
+
+    def _forget(self, source: TopicPartition) -> ParkedPartition | None:
+        parked = self._parked.pop(source, None)
+        if parked is not None:
+            key = (parked.event, parked.entity)
+            self._reported[key] -= 1
+            if not self._reported[key]:
+                del self._reported[key]
+            self._may_retry -= parked.may_retry
+        return parked

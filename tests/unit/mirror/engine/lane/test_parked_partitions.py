@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from collections.abc import Iterator
 
 import pytest
 
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
-from drlib.mirror.engine.lane.parked_partitions import FINAL, PREFLIGHT, ParkedPartitions
+from drlib.mirror.engine.lane import parked_partitions
+from drlib.mirror.engine.lane.parked_partitions import FINAL, PREFLIGHT, UNAVAILABLE, ParkedPartition, ParkedPartitions
 from drlib.mirror.journal.entries import ClaimId, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.status.worker_status import EventLog
@@ -16,9 +19,9 @@ from drlib.model import TopicPartition
 MIRROR = "A.t-0"
 
 
-def stream(topic_id: int = 1) -> PartitionStream:
-    key = SourcePartition(uuid.UUID(int=topic_id), 0)
-    source, target = TopicPartition("t", 0), TopicPartition("A.t", 0)
+def stream(number: int = 0) -> PartitionStream:
+    key = SourcePartition(uuid.UUID(int=1), number)
+    source, target = TopicPartition("t", number), TopicPartition("A.t", number)
     return PartitionStream(key, source, target, ClaimId(1, 0), PartitionMap(), position=0, target_next=0)
 
 
@@ -68,3 +71,61 @@ def test_park_replaces_what_the_preflight_reported() -> None:
     parked.park(stream(), -1, "TargetUnauthorized", "A.t", "no right")
     lane.retract("lane")
     assert open_names(events) == set()
+
+
+def test_event_of_a_topic_ends_with_the_last_of_its_partitions() -> None:
+    events = EventLog()
+    parked = ParkedPartitions(events, "lane")
+    streams = [stream(number) for number in range(3)]
+    for each in (*streams, *streams):  # a second claim reports the same parks
+        parked.park(each, 5, "SourceUnauthorized", "t", "no right")
+    parked.park(streams[0], 5, "SourceCorrupt", "t-0", "damaged")
+    for each in streams[1:]:
+        assert open_names(events) == {"SourceUnauthorized", "SourceCorrupt"}
+        each.covered = 6
+        parked.progressed(each)
+        parked.progressed(each)
+    assert open_names(events) == {"SourceCorrupt"}
+    parked.retain(())
+    assert open_names(events) == set()
+
+
+class Unscanned(dict[TopicPartition, ParkedPartition]):
+    """May be asked for one key at a time only."""
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        raise AssertionError("all parked partitions are looked at")
+
+    items = values = keys = __iter__  # type: ignore[assignment]
+
+
+async def test_park_and_its_end_look_at_no_other_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ten thousand parked partitions the event loop would stand still while they resume."""
+    monkeypatch.setattr(parked_partitions, "FIRST_RETRY_S", 0.0)
+    events = EventLog()
+    parked = ParkedPartitions(events, "lane")
+    parked._parked = Unscanned()
+    streams = [stream(number) for number in range(3)]
+    for each in streams:
+        parked.park(each, 5, "TargetRefused", str(each.source), "too large")
+    parked.park(streams[0], 5, "SourceCorrupt", "t-0", "damaged")
+    await asyncio.wait_for(parked.wait_for_retry(), 10)
+    for each in streams:
+        each.covered = 6
+        parked.progressed(each)
+    assert open_names(events) == set()
+
+
+@pytest.mark.parametrize("event", sorted(FINAL | {UNAVAILABLE}))
+async def test_retry_waits_for_a_park_whose_cause_may_have_ended(monkeypatch: pytest.MonkeyPatch, event: str) -> None:
+    monkeypatch.setattr(parked_partitions, "FIRST_RETRY_S", 0.0)
+    parked = ParkedPartitions(EventLog(), "lane")
+    first, second = stream(0), stream(1)
+    parked.park(first, 5, "TargetRefused", "t-0", "too large")
+    parked.park(first, 5, event, "t-0", "for another reason")
+    retry = asyncio.create_task(parked.wait_for_retry())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not retry.done()
+    parked.park(second, 5, "TargetRefused", "t-1", "too large")
+    await asyncio.wait_for(retry, 10)
