@@ -11,13 +11,25 @@ from __future__ import annotations
 import logging
 import uuid
 
-from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed
+from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, first_error
+from drlib.kafka.security.errors import SecurityFault
 
 
 def log_traceback(error: BaseException) -> None:
     """Write the traceback of an error that nothing expected. The errors that a user can meet have none."""
     if not isinstance(error, DrlibError | OSError | TimeoutError):
         logging.getLogger("drlib.mirror").error("unexpected error", exc_info=error)
+
+
+def no_answer(error: BaseException) -> tuple[str, str]:
+    """Detail and remedy of an event that says that a cluster does not answer.
+
+    A wrong password or certificate has its own remedy. For anything else the event's says more, and the remedy is "".
+    """
+    first = first_error(error)
+    if not isinstance(first, DrlibError):
+        return f"{type(first).__name__}: {first}", ""
+    return f"{first.what}: {first.why}", first.remedy if isinstance(first, SecurityFault) else ""
 
 
 def remirror_remedy(source: str) -> str:

@@ -32,7 +32,7 @@ from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch import memory
-from drlib.mirror.errors import SourceLost
+from drlib.mirror.errors import SourceLost, no_answer
 from drlib.mirror.flow import WORKER, FlowRunner, FlowSetup
 from drlib.mirror.preflight.cycles import find_cycle, refuse_cycles
 from drlib.mirror.side_services import keep_running
@@ -278,10 +278,11 @@ class Worker:
                 fresh = not ran and (alone or not tries)
                 if self._stops or ends_worker(error, fresh=fresh, alone=alone, waits=self._waits, waited_s=waited_s):
                     raise
-                name = "FlowUnreachable" if is_unavailable(error) else "FlowFailed"
-                other = "FlowFailed" if name == "FlowUnreachable" else "FlowUnreachable"
-                self._logs[flow].open(name, str(flow), explain(error), by=WORKER)
-                self._logs[flow].resolve(other, str(flow), by=WORKER)
+                log, unavailable = self._logs[flow], is_unavailable(error)
+                detail, remedy = no_answer(error) if unavailable else (explain(error), "")
+                name, other = ("FlowUnreachable", "FlowFailed") if unavailable else ("FlowFailed", "FlowUnreachable")
+                log.open(name, str(flow), detail, remedy=remedy, by=WORKER)
+                log.resolve(other, str(flow), by=WORKER)
             tries += 1
             self._runners[index] = self._runner(self._flows[index])
             stopped = asyncio.create_task(self._runners[index].stopped())

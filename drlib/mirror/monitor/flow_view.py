@@ -17,8 +17,10 @@ from drlib.mirror.status.worker_status import Event, FlowStatus, PartitionStatus
 
 STALE_MS = 15_000  # an older worker status does not count as current
 MIRRORING, NO_WORKER, INCOMPLETE, STARTING, UNKNOWN = "mirroring", "no worker", "incomplete", "starting", "unknown"
+WAITING = "waiting"  # the flow's workers wait for a cluster: `FlowUnreachable` says for which, and since when
 
 
+WAITS = "FlowUnreachable"
 _FlowOfWorker = tuple[WorkerStatus, FlowStatus]
 
 
@@ -192,11 +194,18 @@ def _state(
         return UNKNOWN
     if not statuses and not survey.members:
         return NO_WORKER
+    if statuses and not survey.members and not any(flow.lanes or flow.lane_count for _, flow in statuses):
+        return WAITING if any(_waits(worker, survey.flow) for worker, _ in statuses) else STARTING
     if silent_workers and not statuses:
         return UNKNOWN  # the member may be dead; the group notices when its session ends
     if states <= {"running", "owned"}:
         return MIRRORING
     return STARTING if "not owned" not in states and UNKNOWN not in states else INCOMPLETE
+
+
+def _waits(worker: WorkerStatus, flow: str) -> bool:
+    """Does `worker` report that a cluster of the flow, which it has not started, does not answer?"""
+    return any((e.name, e.flow, e.resolved_ms, e.settled) == (WAITS, flow, None, True) for e in worker.events)
 
 
 def _events(
@@ -218,6 +227,11 @@ def _events(
     if state == NO_WORKER:
         last = max((c.claimed_at_ms for c in survey.claims.values()), default=0)
         detail = "its worker group has no member" if last else "drlib mirror has never run for this flow"
+        if survey.source_error:
+            detail += (
+                "; a worker that waits for the source, which does not answer, is not a member yet: drlib status finds it by "
+                "--at HOST:PORT or --file"
+            )
         events.append(_flow_event("NoWorker", survey, detail))
     events += [
         Event("WorkerSilent", worker, "it did not answer", 0, None, kind_of("WorkerSilent").remedy, 1, survey.flow)

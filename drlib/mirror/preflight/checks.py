@@ -133,6 +133,8 @@ class Preflight:
                 reached.append(answer)
             elif isinstance(answer, WrongCluster):
                 self.findings.append(_wrong(settings, answer.meant, answer.found))
+            elif isinstance(answer, Unreachable):
+                self.findings.append(Unreachable(f"{settings.alias}: {answer.what}", answer.why, answer.remedy))
             elif isinstance(answer, DrlibError):
                 self.findings.append(answer)
             else:
@@ -352,5 +354,7 @@ def _wrong(settings: ClusterSettings, expected: str, actual: str, *, journal: st
 
 def _all_unreachable(findings: Sequence[DrlibError]) -> Unreachable:
     return Unreachable(
-        "; ".join(f.what for f in findings), "; ".join(f.why for f in findings), " ".join(f.remedy for f in findings)
+        "; ".join(f.what for f in findings),
+        "; ".join(f.why for f in findings),
+        " ".join(dict.fromkeys(f.remedy for f in findings)),
     )

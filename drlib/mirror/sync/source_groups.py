@@ -37,6 +37,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
+from drlib.mirror.errors import no_answer
 from drlib.mirror.mm2 import consumer_offsets
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.mm2.writer import Mm2Writer
@@ -255,9 +256,8 @@ class GroupPositions:
                 self._following_broke = bool(unreachable)
                 # An unreachable source is one event, whichever task notices; a missing right is another.
                 name = "SourceUnreachable" if unreachable else "GroupTailUnavailable"
-                self._events.open(
-                    name, str(self._settings.flow), str((unreachable or errors.exceptions)[0]), by="groups"
-                )
+                detail, remedy = no_answer(unreachable[0]) if unreachable else (str(errors.exceptions[0]), "")
+                self._events.open(name, str(self._settings.flow), detail, remedy=remedy, by="groups")
             delay = 0.1 if time.monotonic() - started > STABLE_S else min(2.0, delay * 2)
             await asyncio.sleep(delay)
 

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from drlib import formats
 from drlib.drill.session.board import StepStand
-from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, FlowView
+from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, WAITING, FlowView
 from drlib.mirror.status.causes import subject
 from drlib.mirror.status.worker_status import Event
 from drlib.runs.table import bundle
@@ -26,7 +26,13 @@ RESOLVED: Final = 3
 STEPS: Final = 7  # of a drill, those before and behind the current one
 # Classes: 4.5:1 on their tints, in JupyterLab's light and dark themes.
 GOOD, WARN, BAD, ODD = "good", "warn", "bad", "odd"
-FLOW_LOOKS: Final = {MIRRORING: ("✓", GOOD), STARTING: ("…", WARN), INCOMPLETE: ("▲", WARN), NO_WORKER: ("✗", BAD)}
+FLOW_LOOKS: Final = {
+    MIRRORING: ("✓", GOOD),
+    STARTING: ("…", WARN),
+    WAITING: ("…", WARN),
+    INCOMPLETE: ("▲", WARN),
+    NO_WORKER: ("✗", BAD),
+}
 STYLE: Final = """<style>
 .drlib-console,.drlib-console-widget{--ink:#1f2933;--dim:#52606d;--paper:#fff;--edge:#c3ccd5;--line:#52606d;--rule:#e3e8ee;
  --good:#00573f;--good-tint:#e3f4ee;--warn:#7a4b00;--warn-tint:#fdf1d8;--bad:#a02800;--bad-tint:#fde8e0;--odd:#5b3a8c;

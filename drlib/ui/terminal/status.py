@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
-from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, FlowView
+from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, WAITING, FlowView
 from drlib.mirror.status.causes import subject
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
@@ -22,7 +22,14 @@ from drlib.mirror.status.worker_status import Event, PartitionStatus
 ROWS: Final = 12
 STALE_MS: Final = 10_000  # age of the log ends from which on the output says how old they are
 RESOLVED: Final = 3
-COLOURS: Final = {MIRRORING: "green", STARTING: "yellow", INCOMPLETE: "yellow", UNKNOWN: "magenta", NO_WORKER: "red"}
+COLOURS: Final = {
+    MIRRORING: "green",
+    STARTING: "yellow",
+    WAITING: "yellow",
+    INCOMPLETE: "yellow",
+    UNKNOWN: "magenta",
+    NO_WORKER: "red",
+}
 NEVER: Final = "not at these rates"
 
 

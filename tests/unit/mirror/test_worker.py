@@ -1,11 +1,15 @@
-"""Which pairs of clusters only write heartbeats, and which flow's owner writes them. Pure."""
+"""Which pairs of clusters only write heartbeats, and which flow's owner writes them; what a worker that waits reports."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.mirror.worker import heartbeats_owner, pairs_with_heartbeats
+from drlib.mirror.monitor.flow_view import WAITING, overview
+from drlib.mirror.monitor.survey import Survey
+from drlib.mirror.status.event_kinds import KINDS
+from drlib.mirror.status.worker_status import WorkerStatus
+from drlib.mirror.worker import heartbeats_owner, mirror, pairs_with_heartbeats
 from drlib.model import Flow
 
 THREE = """
@@ -44,3 +48,27 @@ def test_heartbeats_owner_is_the_opposite_flow_or_the_first() -> None:
     assert heartbeats_owner(Flow("C", "B"), enabled) == 1
     assert heartbeats_owner(Flow("B", "A"), enabled) == 0
     assert heartbeats_owner(Flow("C", "A"), enabled) == 0
+
+
+async def test_worker_that_waits_for_its_clusters_names_them_and_each_remedy_once(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    addresses = "A.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n"
+    path.write_text(f"clusters = A, B\n{addresses}A->B.enabled = true\nemit.heartbeats.enabled = false\n")
+    seen: list[WorkerStatus] = []
+
+    def waits(status: WorkerStatus) -> bool:
+        seen.append(status)
+        return any(event.settled for event in status.events)
+
+    await mirror(load_mirror_settings(path), until=waits)
+    (event,) = seen[-1].events
+    assert event.name == "FlowUnreachable"
+    assert "A: no broker of the cluster at 127.0.0.1:1 can be reached" in event.detail
+    assert "B: no broker of the cluster at 127.0.0.1:2 can be reached" in event.detail
+    assert "Check" not in event.detail
+    assert event.remedy == KINDS["FlowUnreachable"].remedy
+    view = overview(
+        Survey("A->B", seen[-1].at_ms, 2, source_error="down", target_error="down"), [seen[-1]], seen[-1].at_ms
+    )
+    assert view.state == WAITING
+    assert view.open_events[0].opened_ms == event.opened_ms > 0

@@ -14,7 +14,7 @@ from drlib.kafka.protocol.error_codes import (
     BrokerError,
 )
 from drlib.kafka.security.errors import Fault, SecurityFault
-from drlib.mirror.errors import SourceLost
+from drlib.mirror.errors import SourceLost, no_answer
 from drlib.mirror.worker import STARTING_UP_S, ends_worker, is_unavailable
 
 DOWN = Unreachable("A", "refused", "start it")
@@ -68,3 +68,18 @@ def test_ends_worker_copy_does_not_wait_for_clusters() -> None:
 def test_is_unavailable_says_which_event_is_opened() -> None:
     errors: list[Exception] = [DOWN, TimeoutError(), LOADING, PASSWORD, FILE, RIGHT, DrlibError("a", "b", "c")]
     assert [is_unavailable(error) for error in errors] == [True] * 4 + [False] * 3
+
+
+@pytest.mark.parametrize(
+    ("error", "detail", "remedy"),
+    [
+        (DOWN, "A: refused", ""),
+        (ExceptionGroup("readers", [ExceptionGroup("asking", [DOWN])]), "A: refused", ""),
+        (PASSWORD, "A: wrong password", "correct it"),
+        (TimeoutError("no answer"), "TimeoutError: no answer", ""),
+    ],
+)
+def test_event_of_a_cluster_without_answer_leaves_the_remedy_to_the_events_own(
+    error: Exception, detail: str, remedy: str
+) -> None:
+    assert no_answer(error) == (detail, remedy)

@@ -43,6 +43,12 @@ def workers(status: MirrorStatus, flow: str, context: CheckContext) -> Judgement
     start = f"Start one; it resumes at the exact record: {context.drlib('mirror')}"
     if view.state == flow_view.NO_WORKER:
         return [(flow, Severity.CRITICAL, "the flow's group has no member: nothing is mirrored", start)]
+    if view.state == flow_view.WAITING:
+        return [
+            (flow, Severity.CRITICAL, f"its worker waits for a cluster: {event.detail}", event.remedy)
+            for event in view.open_events
+            if event.name == flow_view.WAITS
+        ]
     rows: Judgements = []
     unowned = ", ".join(str(lane.lane) for lane in view.lanes if lane.state == "not owned")
     if unowned:

@@ -48,6 +48,7 @@ from drlib.mirror.engine.fetch.long_poll_reader import LongPollReader
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.read_replica import SILENT_S, ReplicaChoice, leader_decides
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
+from drlib.mirror.errors import no_answer
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
@@ -155,7 +156,8 @@ class Fetcher:
                 release(moved)  # `cluster_watch` reports another cluster at these addresses
             except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
                 release(errors)
-                self.events.open("SourceUnreachable", self.lane, str(first_error(errors)))
+                detail, remedy = no_answer(errors)
+                self.events.open("SourceUnreachable", self.lane, detail, remedy=remedy)
             self._backlogs.clear()
             await asyncio.sleep(delay)  # leaders move, or are not elected yet: look them up again, with back-off
             delay = min(2.0, delay * 2)

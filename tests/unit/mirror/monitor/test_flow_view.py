@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from sample_flow import FLOW, NOW, member, partition, survey, worker
 
-from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, overview
-from drlib.mirror.status.worker_status import Event
+from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, WAITING, overview
+from drlib.mirror.status.worker_status import Event, FlowStatus
 
 
 def test_overview_worker_status_replaces_surveyed_partitions() -> None:
@@ -39,6 +39,29 @@ def test_overview_without_worker_is_no_worker_with_remedy() -> None:
 def test_overview_flow_that_never_ran_says_so() -> None:
     view = overview(survey(members=(), claims={}, partitions=()), [], NOW)
     assert "has never run" in view.open_events[0].detail
+
+
+@pytest.mark.parametrize("target_error", ["", "refused"])
+def test_overview_of_a_worker_that_waits_for_a_cluster_says_so_and_since_when(target_error: str) -> None:
+    waits = Event("FlowUnreachable", FLOW, "LEFT: no broker can be reached", NOW - 90_000, flow=FLOW)
+    waiting = replace(worker(waits), flows=(FlowStatus(FLOW, (), (), 0, 0),), state="starting")
+    seen = survey(members=(), claims={}, partitions=(), source_error="refused", target_error=target_error)
+    view = overview(seen, [waiting], NOW)
+    assert view.state == WAITING
+    assert view.workers == ("host-7",)
+    assert view.open_events == (waits,)
+    other = replace(waits, flow="RIGHT->LEFT", entity="RIGHT->LEFT")
+    for event in (other, replace(waits, resolved_ms=NOW), replace(waits, settled=False)):
+        assert overview(seen, [replace(waiting, events=(event,))], NOW).state == STARTING
+    assert overview(replace(seen, members=(member(0, 1),)), [waiting], NOW).state != WAITING  # another worker mirrors
+
+
+def test_overview_without_worker_says_that_one_that_waits_for_the_source_is_not_seen() -> None:
+    (event,) = overview(survey(members=(), source_error="refused"), [], NOW).open_events
+    assert "waits for the source" in event.detail
+    assert "--at" in event.detail
+    (event,) = overview(survey(members=()), [], NOW).open_events
+    assert "waits" not in event.detail
 
 
 def test_overview_unowned_lane_is_an_event() -> None:

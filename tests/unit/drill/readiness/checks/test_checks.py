@@ -242,6 +242,14 @@ def test_durability_names_the_fewest_copies_of_all_topics() -> None:
     assert evidence == "2 topics, 2 copies or more of each on 3 brokers, all in sync"
 
 
+def test_worker_that_waits_for_a_cluster_is_critical_and_says_for_which() -> None:
+    waits = Event("FlowUnreachable", FLOW, "A: it is down", NOW, remedy="Start it.")
+    finding = finding_of("worker", mirror=mirror("waiting", members=0, events=(waits,)))
+    assert finding.severity is Severity.CRITICAL
+    assert finding.evidence == "its worker waits for a cluster: A: it is down"
+    assert finding.fix == "Start it."
+
+
 @pytest.mark.parametrize("check", ["worker", "events", "lag", "retention"])
 def test_mirror_checks_with_a_silent_target_rely_on_workers_that_answer(check: str) -> None:
     behind_both = (behind(1, 1.0), behind(2, 2.0))
