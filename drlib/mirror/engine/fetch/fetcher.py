@@ -273,7 +273,8 @@ class Fetcher:
             async with asyncio.TaskGroup() as group:
                 group.create_task(readers.long_poll.run(fell_behind=readers.backlog.add))
                 group.create_task(readers.backlog.run())
-        except* (WrongCluster, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError):
+        except* (WrongCluster, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
+            release(errors)
             self._abandon(reading, node)
 
     def _abandon(self, reading: _Reading, node: int) -> None:

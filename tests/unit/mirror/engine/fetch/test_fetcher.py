@@ -1,13 +1,32 @@
-"""What the readers of a lane leave behind when they end."""
+"""At which broker each partition is read, and what the readers of a lane leave behind when they end."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Coroutine
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
 
+import pytest
+
+from drlib.kafka.net.connection import Connection, ConnectionLost
+from drlib.kafka.protocol.error_codes import NOT_LEADER_OR_FOLLOWER
+from drlib.kafka.protocol.fetch import FetchedPartition
+from drlib.mirror.engine.fetch import fetcher as fetching
 from drlib.mirror.engine.fetch.fetch_response import LeaderMoved
-from drlib.mirror.engine.fetch.fetcher import release
+from drlib.mirror.engine.fetch.fetcher import Fetcher, _Read, _Reading, release
 from drlib.mirror.engine.fetch.memory import Memory
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream
+from drlib.mirror.journal.entries import ClaimId, SourcePartition
+from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.status.event_log import EventLog
+from drlib.model import TopicPartition
+
+TOPIC = UUID(int=1)
+ANSWER = FetchedPartition(TOPIC, 0, 0, 100, 90, 7, (), None, -1, -1, memoryview(b""))
 
 
 async def test_release_drops_what_was_received_before_a_leader_moved() -> None:
@@ -28,5 +47,151 @@ async def test_release_drops_what_was_received_before_a_leader_moved() -> None:
             except* LeaderMoved as moved:
                 release(moved)
             assert memory.reserved == 0, handled
+    finally:
+        gc.enable()
+
+
+class Tasks:
+    """Takes the tasks of a group and runs none of them."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def create_task(self, work: Coroutine[Any, Any, None]) -> None:
+        work.close()
+        self.taken += 1
+
+
+class Lost:
+    """A connection to a follower that is gone."""
+
+    closed = False
+
+    def close(self, *, abort: bool) -> None:
+        self.closed = abort
+
+
+@pytest.fixture
+def fetcher() -> Fetcher:
+    context = SimpleNamespace(source=None, events=EventLog(), memory=Memory(), loss_policy="continue", rack="r")
+    return Fetcher(cast(Any, context), cast(Any, SimpleNamespace(lane="lane.0")), [], cast(Any, None))
+
+
+@pytest.fixture
+def reading(fetcher: Fetcher) -> _Reading:
+    """Partition 0 is led by broker 1, partition 1 by broker 2; both are read there."""
+    found = _Reading(cast(asyncio.TaskGroup, Tasks()))
+    for number, leader in ((0, 1), (1, 2)):
+        source, target = TopicPartition("t", number), TopicPartition("A.t", number)
+        stream = PartitionStream(SourcePartition(TOPIC, number), source, target, ClaimId(1, 1), PartitionMap(), 50, 0)
+        fetcher._read_from(found, leader, [stream])
+    return found
+
+
+def readers_of(reading: _Reading, read: _Read) -> list[tuple[str, int]]:
+    """Where requests are sent for a partition."""
+    roles = (("leader", reading.leaders), ("follower", reading.followers))
+    every = [(role, node, readers) for role, by_node in roles for node, readers in by_node.items()]
+    return [(role, node) for role, node, readers in every if read.fetch in readers.long_poll._members.values()]
+
+
+def ready(reading: _Reading, node: int) -> Lost:
+    lost = Lost()
+    reading.followers[node].connections = (cast(Connection, lost),)
+    return lost
+
+
+async def test_partition_moves_to_the_follower_that_its_leader_names_once_that_has_answered(
+    fetcher: Fetcher, reading: _Reading
+) -> None:
+    read, before = reading.reads[TOPIC, 0], reading.reads[TOPIC, 0].fetch
+    fetcher._obey(reading, read, replace(ANSWER, preferred_read_replica=2))
+    assert readers_of(reading, read) == [("leader", 1)]
+    assert reading.followers[2].broker.follower
+    ready(reading, 2)
+    fetcher._obey(reading, read, replace(ANSWER, preferred_read_replica=2))
+    assert readers_of(reading, read) == [("follower", 2)]
+    assert before.left
+    assert read.fetch.stream is before.stream
+    assert read.fetch.stream.long_poll is None  # its answers say nothing about the log
+    assert read.fetch.stream.high_watermark == -1
+    fetcher._obey(reading, read, replace(ANSWER, preferred_read_replica=2))
+    assert (read.fetch.stream.high_watermark, read.fetch.stream.last_stable, read.fetch.stream.log_start) == (
+        100,
+        90,
+        7,
+    )
+    fetcher._obey(reading, read, ANSWER)
+    assert readers_of(reading, read) == [("leader", 1)]
+
+
+async def test_follower_that_ends_gives_back_what_it_does_not_lead(
+    fetcher: Fetcher, reading: _Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = reading.reads[TOPIC, 0], reading.reads[TOPIC, 1]
+    fetcher._obey(reading, first, replace(ANSWER, preferred_read_replica=2))
+    lost = ready(reading, 2)
+    fetcher._obey(reading, first, replace(ANSWER, preferred_read_replica=2))
+    before = second.fetch
+
+    async def gone(*_: object) -> None:
+        raise ConnectionLost("broker 2", "it was reset")
+
+    monkeypatch.setattr(fetching, "wait_for_response", gone)
+    await fetcher._follow(reading, 2)
+    assert lost.closed
+    assert 2 not in reading.followers
+    assert readers_of(reading, first) == [("leader", 1)]
+    assert second.fetch is before
+    assert readers_of(reading, second) == [("leader", 2)]
+    assert second.choice.avoided == {}
+    fetcher._obey(reading, first, replace(ANSWER, preferred_read_replica=2))
+    assert not reading.followers
+    assert fetcher.events.snapshot() == ()
+
+
+async def test_refused_position_is_read_at_the_leader_from_the_same_position(
+    fetcher: Fetcher, reading: _Reading
+) -> None:
+    read = reading.reads[TOPIC, 0]
+    fetcher._obey(reading, read, replace(ANSWER, preferred_read_replica=2))
+    ready(reading, 2)
+    fetcher._obey(reading, read, replace(ANSWER, preferred_read_replica=2))
+    read.fetch.stream.position = 60
+    assert read.fetch.to_leader is not None
+    read.fetch.to_leader()
+    assert readers_of(reading, read) == [("leader", 1)]
+    assert (read.fetch.stream.position, read.fetch.to_leader) == (60, None)
+
+
+async def test_leader_that_moved_is_looked_up(fetcher: Fetcher, reading: _Reading) -> None:
+    with pytest.raises(LeaderMoved):
+        fetcher._obey(reading, reading.reads[TOPIC, 0], replace(ANSWER, error_code=NOT_LEADER_OR_FOLLOWER))
+
+
+async def test_follower_that_ends_keeps_nothing_of_what_it_returned(
+    fetcher: Fetcher, reading: _Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetcher._obey(reading, reading.reads[TOPIC, 0], replace(ANSWER, preferred_read_replica=2))
+
+    async def gone(*_: object) -> None:
+        response = fetcher.memory.reserve(100)
+        assert response.size == 100
+        raise ConnectionLost("broker 2", "it was reset")
+
+    async def answered(*_: object) -> None:
+        pass
+
+    readers = reading.followers[2]
+    monkeypatch.setattr(fetching, "wait_for_response", answered)
+    monkeypatch.setattr(type(readers.broker), "connection", answered)
+    monkeypatch.setattr(readers, "connections", ())
+    monkeypatch.setattr(type(readers.backlog), "run", gone)
+    monkeypatch.setattr(type(readers.long_poll), "run", lambda *_, **__: answered())
+    monkeypatch.setattr(fetcher, "_abandon", lambda *_: None)
+    gc.disable()
+    try:
+        await fetcher._follow(reading, 2)
+        assert fetcher.memory.held == 0
     finally:
         gc.enable()
