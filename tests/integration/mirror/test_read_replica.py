@@ -15,23 +15,19 @@ from drlib.mirror.engine.fetch import read_replica
 
 SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 FALSE = {
-    *(
-        "SourceLoss",
-        "SourceTruncated",
-        "SourceRewound",
-        "SourceCorrupt",
-        "SourceStalled",
-        "SourceTopicGone",
-        "TopicRecreated",
-    ),
-    *(
-        "Parked",
-        "OfflinePartition",
-        "OpenTransaction",
-        "RetentionAhead",
-        "LaneFault",
-        "LaneStalled",
-    ),
+    "SourceLoss",
+    "SourceTruncated",
+    "SourceRewound",
+    "SourceCorrupt",
+    "SourceStalled",
+    "SourceTopicGone",
+    "TopicRecreated",
+    "Parked",
+    "OfflinePartition",
+    "OpenTransaction",
+    "RetentionAhead",
+    "LaneFault",
+    "LaneStalled",
 }
 
 

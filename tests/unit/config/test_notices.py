@@ -33,6 +33,7 @@ def test_check_keys_reports_keys_without_effect_with_line_and_reason() -> None:
         "consumer.client.id": "under a cluster or a flow only",
         "LEFT.source.consumer.client.id": "A.consumer.",
         "LEFT->RIGHT.client.id": "under consumer. or producer. only",
+        "LEFT.client.rack": "under consumer. or producer. only",  # MirrorMaker 2 drops it, too
         "LEFT->RIGHT.target.consumer.client.id": "A->B.source.consumer.",
         "LEFT->RIGHT.producer.client.id": "A->B.producer.override.",
         "LEFT.consumer.fetch.max.bytes": "the engine sizes fetch requests",
