@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
 import subprocess
+from collections.abc import Sequence
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from fix_engine import Engine, Record, read_all, wait_for
+from fix_engine import Engine, Record, create_topic, read_all, wait_for
 from repository_root import TESTS
+from testbed_lane import connected, journal_of
 
 from drlib.lab import jars
+from drlib.mirror.journal.entries import Entry, SourcePartition, TopicNames
+from drlib.mirror.offsets.map.fold_claims import unfold
+from drlib.mirror.offsets.map.offset_map import PartitionMap
 
 SOURCES = TESTS / "java"
 
@@ -89,3 +96,39 @@ def ends(engine: Engine) -> int:
 
 def wait_for_copies(engine: Engine, least: int) -> None:
     wait_for(f"the mirror holds {least} records", lambda: ends(engine) >= least, 120)
+
+
+def write(bootstrap: str, topic: str, key: bytes, value: bytes) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    producer.produce(topic, key=key, value=value)
+    assert producer.flush(30) == 0
+
+
+def copied_up_to(engine: Engine, offset: int) -> str:
+    """Store `offset` of the topic's partition 0 as Kafka Connect does; the offsets topic."""
+    topic = f"mm2-offsets.{engine.source}.internal"
+    create_topic(engine.right, topic, 1, cleanup_policy="compact")
+    partition = {"cluster": engine.source, "partition": 0, "topic": engine.topics}
+    key = json.dumps(["MirrorSourceConnector", partition], separators=(",", ":"))
+    write(engine.right, topic, key.encode(), json.dumps({"offset": offset}).encode())
+    return topic
+
+
+def journal_entries(engine: Engine) -> list[Entry]:
+    """The valid entries of the journal of lane 0."""
+
+    async def read() -> list[Entry]:
+        async with connected(engine.right) as client:
+            return await journal_of(client, engine)
+
+    return asyncio.run(read())
+
+
+def taken_map(engine: Engine, journal: Sequence[Entry], partition: int = 0) -> PartitionMap:
+    """The map of a partition of the engine's topic that was taken over, from journal entries alone."""
+    (topic_id,) = {e.topic_id for e in journal if isinstance(e, TopicNames) and e.source_topic == engine.topics}
+    offsets = PartitionMap()
+    for entry in unfold(journal):
+        if getattr(entry, "partition", None) == SourcePartition(topic_id, partition):
+            offsets.apply(entry)
+    return offsets

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -33,12 +33,14 @@ from drlib.mirror.engine.lane.lane import Housekeeping, Lane
 from drlib.mirror.engine.lane.parked_partitions import PREFLIGHT
 from drlib.mirror.engine.lane.state import LaneState
 from drlib.mirror.errors import SourceLost, log_traceback
+from drlib.mirror.journal.entries import Entry
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
 from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.mm2.writer import Mm2Writer, WriterFailed
 from drlib.mirror.monitor.cluster_watch import watch
 from drlib.mirror.monitor.flow_status import flow_status
 from drlib.mirror.monitor.lag_monitor import LagMonitor
+from drlib.mirror.offsets.comparison.compare_logs import ComparedPartition, LogComparison
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.read_batches import until_listed
@@ -194,6 +196,7 @@ class RunningFlow:
             settings, setup.source, self._source, self._writer, self._events, self._streams.get
         )
         self._lag_monitor = LagMonitor(settings, setup.source, self._source, self._events, self._lane_streams)
+        self._comparison = LogComparison(self._source, self._target, self._compared_partitions, self._events)
         self.membership = Membership(
             self._target,
             worker_group(settings.flow),
@@ -238,6 +241,7 @@ class RunningFlow:
             **self._sync_tasks().services(),
             "internal topics": self._internal_topics_watch().run,
             "lag": self._lag_monitor.run,
+            "comparison": self._comparison.run,
             "preflight": lambda: retract_when(lambda: self.ready, self._events, PREFLIGHT),
             "progress": lambda: watch_progress(
                 self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events
@@ -324,6 +328,30 @@ class RunningFlow:
 
     def _lane_streams(self) -> list[PartitionStream]:
         return [stream for lane in self._lanes.values() for stream in lane.streams]
+
+    def _compared_partitions(self) -> Iterator[ComparedPartition]:
+        """The partitions that this worker copies and another replicator began."""
+        for lane in self._lanes.values():
+            for stream in lane.streams if lane.state is LaneState.RUNNING else ():
+                if stream.map.taken is not None and stream.target_id is not None and not stream.parked:
+                    yield ComparedPartition(
+                        key=stream.key,
+                        source=stream.source,
+                        target=stream.target,
+                        target_id=stream.target_id,
+                        map=stream.map,
+                        journal=partial(self._journal_compared, lane, stream),
+                        busy=self._records_wait,
+                    )
+
+    async def _journal_compared(self, lane: Lane, stream: PartitionStream, entries: Sequence[Entry]) -> bool:
+        # A later claim has another map, and may have gone further than the one that was compared with.
+        return stream in lane.streams and await lane.journal_beside(entries)
+
+    def _records_wait(self) -> bool:
+        """Has the source more than was read, or were records read that are not sent?"""
+        streams = (stream for stream in self._lane_streams() if not stream.parked)
+        return any(stream.queue or stream.position < stream.high_watermark for stream in streams)
 
     def _live_lanes(self) -> list[Lane]:
         """Lanes that run, also those that claim; one that has ended is `LaneFailed`."""
@@ -437,4 +465,5 @@ class RunningFlow:
         settings, memory = self._settings, self._setup.memory
         if not self._lanes:
             return FlowStatus(str(settings.flow), (), (), self._records, self._bytes, lane_count=settings.lanes)
-        return flow_status(settings, self._lanes, self._lag_monitor, self._expiry, self._records, self._bytes, memory)
+        counted = self._records, self._bytes
+        return flow_status(settings, self._lanes, self._lag_monitor, self._comparison, self._expiry, *counted, memory)

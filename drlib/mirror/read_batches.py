@@ -282,11 +282,12 @@ async def read_range(
     *,
     committed: bool = False,
     control: bool = False,
+    most_bytes: int = CHUNK,
 ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
     """Batches of [start, end); with `committed` without aborted transactions and, but for `control`, control batches.
 
-    Raises `BrokerError`, or `Unreachable` when the range does not arrive in time: with `committed` also where a
-    transaction stays open before the end.
+    `most_bytes`: about what one response may hold. Raises `BrokerError`, or `Unreachable` when the range does not arrive in
+    time: with `committed` also where a transaction stays open before the end.
     """
     position = start
     chunk = FIRST_CHUNK  # many short ranges may be read at once; a long one is read in larger parts
@@ -296,7 +297,7 @@ async def read_range(
         (response,) = await requests.fetch(
             connection, [wanted], max_wait_ms=200, min_bytes=1, max_bytes=chunk, read_committed=committed
         )
-        chunk = CHUNK
+        chunk = most_bytes
         raise_for(response.error_code, f"reading {partition} at {position}", topics=[partition.topic])
         filtered = AbortedFilter(response.aborted)
         before = position

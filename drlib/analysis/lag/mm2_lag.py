@@ -12,7 +12,7 @@ Rules:
   long as the lower bound is above zero.
 Sources: `OffsetSyncWriter`, `MirrorSourceTask` of `connect.mirror`: a pair is written for the first record of a task, every
 `offset.lag.max` records, after any gap, and with each commit for what was held back.
-Not for: translating positions (`drlib.mirror.offsets.map.sparse_syncs`), or for flows of drlib, whose journal is exact.
+Not for: translating positions (`drlib.mirror.offsets.map.taken_part`), or for flows of drlib, whose journal is exact.
 """
 
 from dataclasses import dataclass, replace

@@ -28,6 +28,7 @@ from drlib.mirror.journal.claims_and_runs import (
 )
 from drlib.mirror.journal.fields import FORMAT, KINDS, ClaimId, Fields, JournalEntry, SourcePartition
 from drlib.mirror.journal.partition_events import (
+    Compared,
     Foreign,
     Incarnation,
     MirrorRefused,
@@ -44,6 +45,7 @@ __all__ = [
     "Claim",
     "ClaimId",
     "Clusters",
+    "Compared",
     "Covered",
     "Entry",
     "Expired",

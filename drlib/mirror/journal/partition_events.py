@@ -1,4 +1,5 @@
-"""Journal entries of what happened to a partition: loss, truncation, re-creation, parking, foreign records, takeover.
+"""Journal entries of what happened to a partition: loss, truncation, re-creation, parking, foreign records, takeover and what
+was found out about the copies that were taken over.
 
 Rules: facts with a time, each under a key of its own, kept until the records they are about have expired on both clusters.
 None changes what was promised.
@@ -14,6 +15,7 @@ from drlib.mirror.journal.fields import (
     JournalEntry,
     Number,
     Pairs,
+    Segments,
     SourcePartition,
     entry,
 )
@@ -104,3 +106,17 @@ class Takeover(JournalEntry):
     doubtful: Number
     at_ms: Int64
     pairs: Pairs = ()
+
+
+@entry(23, key=2)
+class Compared(JournalEntry):
+    """Both logs were compared below a `Takeover`: the copies from these positions on, in order, up to the entry before.
+
+    The first one (`number` 0) ends at the takeover, and each next one where the one before begins. The newest of each counts.
+    """
+
+    partition: SourcePartition
+    number: Number
+    source_offset: Number
+    target_offset: Number
+    segments: Segments

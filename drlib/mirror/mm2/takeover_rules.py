@@ -11,7 +11,7 @@ Rules:
 - A committed offset says what was copied only to the mirror that holds the copies. Syncs beyond the mirror's end, fewer
   offsets than there are copies, or a complete mirror without anything of the source contradict it (`contradiction`).
 - Positions in the copied stretch are translated from MM2's sparse syncs: never past the first record not read, with a
-  bound on what is read again, and never as exact.
+  bound on what is read again, and not as exact before both logs were compared (`drlib.mirror.offsets.comparison`).
 Source: `MirrorSourceTask`, `OffsetSyncStore`. Not for: reading anything (`drlib.mirror.mm2.takeover`).
 """
 

@@ -14,6 +14,7 @@ from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.lane.lane import Lane
 from drlib.mirror.monitor.lag_monitor import LagMonitor
+from drlib.mirror.offsets.comparison.compare_logs import LogComparison
 from drlib.mirror.status.worker_status import FlowStatus, LaneStatus, PartitionStatus
 
 
@@ -21,6 +22,7 @@ def flow_status(
     settings: FlowSettings,
     lanes: Mapping[int, Lane],
     monitor: LagMonitor,
+    comparison: LogComparison,
     expiry: Expiry,
     records: int,
     size: int,
@@ -30,7 +32,9 @@ def flow_status(
     kept = memory.by_owner()
     now = now_ms()
     owned = sorted(lanes.items())
-    partitions = tuple(_partition(number, s, monitor, expiry, now) for number, lane in owned for s in lane.streams)
+    partitions = tuple(
+        _partition(number, s, monitor, comparison, expiry, now) for number, lane in owned for s in lane.streams
+    )
     return FlowStatus(
         str(settings.flow),
         tuple(_lane(*each, kept) for each in owned),
@@ -48,7 +52,9 @@ def _lane(number: int, lane: Lane, kept: Mapping[str, int]) -> LaneStatus:
     return LaneStatus(number, lane.state.value, producer_id, epoch, kept.get(lane.name, 0))
 
 
-def _partition(lane: int, stream: PartitionStream, monitor: LagMonitor, expiry: Expiry, now: int) -> PartitionStatus:
+def _partition(
+    lane: int, stream: PartitionStream, monitor: LagMonitor, comparison: LogComparison, expiry: Expiry, now: int
+) -> PartitionStatus:
     records, size = monitor.counted(stream.source)
     latency, age = monitor.spreads(stream.source)
     start, end, as_of_ms = monitor.log(stream)
@@ -71,4 +77,5 @@ def _partition(lane: int, stream: PartitionStream, monitor: LagMonitor, expiry: 
         latency,
         age,
         as_of_ms,
+        comparison.left(stream.key, stream.map, start),
     )

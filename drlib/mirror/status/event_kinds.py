@@ -149,6 +149,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         lasts_s=DAY_S,
         about=PARTITION,
     ),
+    "TakeoverDiffers": Kind(
+        "from some offset down, what MirrorMaker 2 copied cannot be matched with its source; positions there stay bounded",
+        "Nothing, if a connector transforms or filters these records. Else compare both topics: drlib run nightly-audit.",
+        lasts_s=DAY_S,
+        about=PARTITION,
+    ),
     "TopicNotFound": Kind(
         "a topic that the file names does not exist on the source, or may not be described",
         "Correct topics, create it or grant Describe on it; mirroring of it then starts by itself.",

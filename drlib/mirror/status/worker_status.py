@@ -72,6 +72,7 @@ class PartitionStatus:
     latency: Spread | None = None  # from a record's timestamp to its acknowledgement on the target
     age: Spread | None = None  # from a record's timestamp to its arrival in the worker
     as_of_ms: int = 0  # when the source last reported its log end
+    to_compare: int = 0  # offsets that another replicator copied, still to be compared with the mirror
 
     @property
     def lag(self) -> int:

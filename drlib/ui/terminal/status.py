@@ -89,6 +89,10 @@ def _numbers(view: FlowView) -> Table:
         most, lane = max(kept)
         text = f"{formats.size(sum(size for size, _ in kept))} of records read ahead"
         table.add_row("memory", f"{text}, {formats.size(most)} of it by lane {lane}")
+    compared = [p.to_compare for p in view.partitions if p.to_compare]
+    if compared:
+        text = f"{sum(compared):,} offsets of {len(compared):,} partitions that MirrorMaker 2 copied are still to be compared;"
+        table.add_row("comparing", f"{text} positions in them are bounded until then")
     guarded = sum(p.guarded for p in view.partitions)
     if guarded:
         text = f"{guarded:,} partitions: the target may have forgotten the claim, so a write by another client would be"

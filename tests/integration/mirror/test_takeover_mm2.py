@@ -7,12 +7,22 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from fix_engine import Engine, Record, create_topic, produce, read_all, traffic, wait_for
-from testbed_mm2 import PARTITIONS, connect_keys, consume_some, copies, ends, wait_for_copies
+from testbed_mm2 import (
+    PARTITIONS,
+    connect_keys,
+    consume_some,
+    copies,
+    ends,
+    journal_entries,
+    taken_map,
+    wait_for_copies,
+)
 
 from bench.mirror_maker import MirrorMaker2
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.group_requests import list_groups
+from drlib.mirror.journal.entries import Compared
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, TranslationKind
@@ -100,16 +110,32 @@ def test_takeover_mm2_stopped_in_mid_traffic_continues_exactly_once(
     assert_carried_on(engine, before)
 
 
-def test_takeover_positions_in_the_copied_stretch_have_a_bound(engine: Engine, mm2: MirrorMaker2) -> None:
+def test_takeover_positions_in_the_copied_part_are_bounded_and_become_exact(engine: Engine, mm2: MirrorMaker2) -> None:
+    """MirrorMaker 2 is killed and started again before it is stopped, so that it has copied some records twice."""
+    engine.extra["drlib.lanes"] = "1"
     create_topic(engine.left, engine.topics, PARTITIONS)
     produce(engine.left, engine.topics, 30_000, partitions=PARTITIONS)
     early = consume_some(engine.left, engine.topics, "early", 6000)
+    engine.extra[f"{engine.target}.offset.flush.interval.ms"] = "60000"
+    assert engine.properties.exists()
     mm2.start()
-    wait_for_copies(engine, 30_000)
+    wait_for_copies(engine, 6000)
+    mm2.kill()
+    already = ends(engine)
+    mm2.start()
+    wait_for_copies(engine, 30_000 + already)
     assert mm2.stop(), mm2.log_tail()
     produce(engine.left, engine.topics, 3000, partitions=PARTITIONS, first=50_000)
     late = consume_some(engine.left, engine.topics, "late", 33_000)
-    take_over(engine)
+
+    def compared() -> bool:
+        flows = status.read(engine.status_path(0)).flows
+        return not any(p.to_compare for flow in flows for p in flow.partitions if p.topic == engine.topics)
+
+    worker = engine.start()
+    engine.wait_caught_up(engine.topics, PARTITIONS)
+    wait_for("both logs are compared", compared)
+    assert engine.stop(worker) == 0, engine.log()
     settings = load_mirror_settings(engine.properties)
     found = translate_groups(settings, Flow(engine.source, engine.target), ["early", "late"])
     source, target = read_all(engine.left, engine.topics, PARTITIONS), copies(engine)
@@ -117,15 +143,18 @@ def test_takeover_positions_in_the_copied_stretch_have_a_bound(engine: Engine, m
         *(("early", p) for p in early),
         *(("late", p) for p in late),
     }
+    journal = [entry for entry in journal_entries(engine) if not isinstance(entry, Compared)]
     for item in found:
-        there, partition = item.translation, item.source.partition
+        there, partition, position = item.translation, item.source.partition, item.source_offset
+        assert there.kind is TranslationKind.EXACT
         if item.group == "late":
-            assert there.kind is TranslationKind.EXACT
             continue
-        assert there.kind is TranslationKind.BOUNDED
         assert there.offset is not None
-        owed = target[partition].index(source[partition][item.source_offset])  # both logs begin at offset 0, no gaps
-        assert 0 <= owed - there.offset <= there.records <= 30_000
+        assert target[partition][there.offset :][: len(source[partition]) - position] == source[partition][position:]
+        before = taken_map(engine, journal, partition).forward(position)
+        assert before.kind is TranslationKind.BOUNDED
+        assert before.offset is not None
+        assert 0 < there.offset - before.offset <= before.records
 
 
 def test_takeover_running_mirror_maker_refuses_start(engine: Engine, mm2: MirrorMaker2) -> None:

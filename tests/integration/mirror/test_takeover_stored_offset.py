@@ -5,33 +5,16 @@ Offsets are written as MirrorMaker 2 4.3.1 writes them; the takeover of running 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, create_topic, delete_topic, read_all, wait_for
 from testbed_lane import send
+from testbed_mm2 import copied_up_to, write
 
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.model import TopicPartition
-
-
-def write(bootstrap: str, topic: str, key: bytes, value: bytes) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-    producer.produce(topic, key=key, value=value)
-    assert producer.flush(30) == 0
-
-
-def copied_up_to(engine: Engine, offset: int) -> str:
-    """Store `offset` of the topic's partition 0 as Kafka Connect does; the offsets topic."""
-    topic = f"mm2-offsets.{engine.source}.internal"
-    create_topic(engine.right, topic, 1, cleanup_policy="compact")
-    partition = {"cluster": engine.source, "partition": 0, "topic": engine.topics}
-    key = json.dumps(["MirrorSourceConnector", partition], separators=(",", ":"))
-    write(engine.right, topic, key.encode(), json.dumps({"offset": offset}).encode())
-    return topic
 
 
 def values(engine: Engine) -> list[bytes | None]:

@@ -252,6 +252,17 @@ class Lane:
         if self._running is not None:
             self._running.loop.drain()
 
+    async def journal_beside(self, entries: Sequence[Entry]) -> bool:
+        """Journal findings about what is mirrored already, under the running claim; False where none copies.
+
+        Raises `LaneFault` or `LaneLost` as the claim itself, which ends with it.
+        """
+        running = self._running
+        if running is None or not running.loop.running:
+            return False
+        await asyncio.shield(running.loop.watch(running.journal.begin(entries)))
+        return True
+
     async def _wait_for_ownership(self) -> None:
         """Wait until a heartbeat confirms that the lane is ours to claim, or until `stop`."""
         while not self._stopping and not self.context.membership.may_send():

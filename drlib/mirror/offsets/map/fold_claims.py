@@ -8,8 +8,9 @@ Rules:
   it from its first record on, deleted or not. So the chunks of a partition are few, however often it is folded.
 - An old claim that promised nothing leaves nothing: its placement is deleted. So are the `Claim` entries of a producer
   except its newest, and the leader epochs below `Covered` except the newest, which is the one of the position.
-- What an `Expired` covers is deleted: chunks at once, facts (losses, parks, foreign records) once they are a day old, because
-  status shows them for so long. An `Unsure` claim blocks folding only while its uncertain records are not covered.
+- What an `Expired` covers is deleted: chunks, and what was compared below a takeover, at once; facts (losses, parks, foreign
+  records) once they are a day old, because status shows them for so long. An `Unsure` claim blocks folding only while its
+  uncertain records are not covered.
 - Of a topic that neither cluster has any more everything is deleted, its names last (`about_topics`): if it is created again,
   it is another one. Its names stay where MirrorMaker 2 stored an offset of it, which must not be taken for the new one's.
 - A partition is folded when it has `at_least` such entries, and all are when these are as many as those that stay. So a
@@ -32,6 +33,7 @@ from drlib.mirror.journal.entries import (
     Chunk,
     Claim,
     ClaimId,
+    Compared,
     Covered,
     Entry,
     Expired,
@@ -235,7 +237,11 @@ def _superseded(entries: Sequence[Entry], now_ms: int) -> _Superseded:
             ),
             *(e for e in epochs if e.source_offset < covered and e.epoch != newest),
             *moot,
-            *(e for e in entries if over is not None and _is_past(e, over, now_ms - FACTS_MS)),
+            *(
+                e
+                for e in entries
+                if over is not None and (isinstance(e, Compared) or _is_past(e, over, now_ms - FACTS_MS))
+            ),
         ],
         [chunk for chunk in chunks if over is not None and _is_covered(chunk, over)],
         over,

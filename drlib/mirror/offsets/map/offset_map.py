@@ -22,6 +22,7 @@ from drlib.mirror.journal.entries import (
     Ack,
     Chunk,
     ClaimId,
+    Compared,
     Covered,
     Entry,
     Expired,
@@ -38,7 +39,7 @@ from drlib.mirror.journal.entries import (
 )
 from drlib.mirror.offsets.map.claim_records import ClaimRecords
 from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
-from drlib.mirror.offsets.map.sparse_syncs import translate_sparse
+from drlib.mirror.offsets.map.taken_part import TakenPart
 from drlib.model import Translation, TranslationKind
 
 __all__ = ["MapContradiction", "PartitionMap"]
@@ -59,7 +60,7 @@ class PartitionMap:
         self._foreign: dict[int, int] = {}  # target offset -> count
         self._unsure: dict[ClaimId, tuple[int, int]] = {}
         self._diverged: int | None = None  # from this source offset on, the source has other records than were mirrored
-        self._taken: Takeover | None = None  # what MirrorMaker 2 copied before us
+        self.taken: TakenPart | None = None  # what MirrorMaker 2 copied before us
 
     # -- building ------------------------------------------------------------------------------------------------
 
@@ -98,8 +99,11 @@ class PartitionMap:
             case Unsure():
                 self._unsure[entry.claim] = (entry.low, entry.high)
             case Takeover():
-                self._taken = entry
+                self.taken = TakenPart(entry)
                 self.cover(entry.source_offset)
+            case Compared():
+                if self.taken is not None and self._segments.expired is None:
+                    self.taken.apply(entry)
 
     def ack(self, claim: ClaimId, q: int) -> None:
         """Note that the first `q` records of `claim` are in the target's log; fewer than already known change nothing."""
@@ -166,6 +170,8 @@ class PartitionMap:
 
     def _expire(self, expired: Expired) -> None:
         self._segments.expire(expired)
+        if self.taken is not None:
+            self.taken.forget()  # it lies before what has expired
         self._losses = {first: end for first, end in self._losses.items() if end > expired.source_end}
         self._foreign = {at: n for at, n in self._foreign.items() if not self._expired_on_target(at + n)}
 
@@ -234,7 +240,7 @@ class PartitionMap:
     @property
     def least_log_end(self) -> int:
         """The target's log does not end below this offset: everything before it was acknowledged there."""
-        taken = 0 if self._taken is None else self._taken.target_offset
+        taken = 0 if self.taken is None else self.taken.takeover.target_offset
         return max(self._segments.target_end or 0, self._target_next() or 0, taken)
 
     @property
@@ -283,8 +289,9 @@ class PartitionMap:
         return total
 
     def segments_on_target(self, first: int, end: int) -> int:
-        """How many mirrored records are at target offsets [`first`, `end`)."""
-        return self._segments.on_target(first, end)
+        """How many mirrored records are known to be at target offsets [`first`, `end`)."""
+        taken = 0 if self.taken is None else self.taken.on_target(first, end)
+        return taken + self._segments.on_target(first, end)
 
     @property
     def diverged(self) -> int | None:
@@ -332,24 +339,27 @@ class PartitionMap:
             for low, high, _, following, first in self._uncertain():
                 if low <= g < high and following <= target_log_start:  # all that is in doubt has expired
                     return _lost(target_log_start, high - max(g, first))
-        return _clamped(translation, target_log_start, self._segments.on_target(translation.offset, target_log_start))
+        return _clamped(translation, target_log_start, self.segments_on_target(translation.offset, target_log_start))
 
     def backward(self, t: int, *, source_log_start: int = 0) -> Translation:
         """Translate the target position `t` to the source, whose log starts at `source_log_start`."""
         translation = self._backward(t)
         if translation.offset is None or translation.offset >= source_log_start:
             return translation
-        return _clamped(translation, source_log_start, self._segments.mirrored(translation.offset, source_log_start))
+        deleted = self._segments.mirrored(translation.offset, source_log_start)
+        if self.taken is not None:
+            deleted += self.taken.mirrored(translation.offset, source_log_start)
+        return _clamped(translation, source_log_start, deleted)
 
     def _is_diverged(self, g: int) -> bool:
         return self._diverged is not None and g > self._diverged
 
     def _forward(self, g: int) -> Translation:
-        segments, position, taken = self._segments, self.position, self._taken
+        segments, position, taken = self._segments, self.position, self.taken
         if self._diverged is not None and g > self._diverged:  # which of the two histories it refers to is not known
             return Translation(self._forward(self._diverged).offset, TranslationKind.UNKNOWN)
-        if taken is not None and g < taken.source_offset:
-            return translate_sparse(taken.pairs, (taken.source_offset, taken.target_offset), g)
+        if taken is not None and g < taken.takeover.source_offset:
+            return taken.forward(g)
         if (expired := segments.expired) is not None and g < expired.source_end:
             if g < expired.first_source:
                 return Translation(expired.first_target, TranslationKind.NEVER_MIRRORED)
@@ -380,11 +390,11 @@ class PartitionMap:
 
     def _backward(self, t: int) -> Translation:
         segments = self._segments
-        end, taken = self._target_next(), self._taken
+        end, taken = self._target_next(), self.taken
         if self._diverged is not None and t > (self._forward(self._diverged).offset or 0):
             return Translation(self._diverged, TranslationKind.UNKNOWN)
-        if taken is not None and t < taken.target_offset:
-            return translate_sparse([(d, u) for u, d in taken.pairs], (taken.target_offset, taken.source_offset), t)
+        if taken is not None and t < taken.takeover.target_offset:
+            return taken.backward(t)
         known = TranslationKind.NEVER_MIRRORED if taken is None else _EXACT
         if (expired := segments.expired) is not None and t < expired.target_end:
             if t < expired.first_target:
@@ -414,7 +424,7 @@ class PartitionMap:
 
     def _started(self, first: int) -> int:
         """Where mirroring began, at most `first`: offsets journaled as lost were to be mirrored as well."""
-        taken = first if self._taken is None else self._taken.source_offset
+        taken = first if self.taken is None else self.taken.takeover.source_offset
         return min(first, taken, min(self._losses, default=first))
 
     def _target_next(self) -> int | None:

@@ -16,6 +16,7 @@ from drlib.mirror.journal.entries import (
     Claim,
     ClaimId,
     Clusters,
+    Compared,
     Covered,
     Entry,
     Expired,
@@ -85,6 +86,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(RemirrorRequested, st.text(), uuids, times),
     st.builds(Chunk, partitions, numbers, stretches),
     st.builds(Expired, partitions, *[numbers] * 5),
+    st.builds(Compared, partitions, *[numbers] * 3, stretches),
     st.builds(Folded, partitions, numbers, st.lists(claims, max_size=3).map(tuple)),
 )
 
@@ -126,6 +128,7 @@ def test_entry_kinds_are_pinned() -> None:
         17: Folded(P, 1, (C,)),
         21: MirrorRefused(P, "r", 1),
         22: Expired(P, 1, 2, 3, 4, 5),
+        23: Compared(P, 0, 1, 2, (Segment(1, 2, 3),)),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 
@@ -151,6 +154,7 @@ def test_decode_returns_the_encoded_entry(entry: Entry) -> None:
         (Placement(P, C, 0, 10), Placement(P, C, 0, 11)),
         (Claim(C, 0, 1, "w"), Claim(C, 0, 2, "w")),
         (Clusters("a", "b"), Clusters("c", "b")),
+        (Compared(P, 0, 5, 5, (Segment(5, 5, 1),)), Compared(P, 0, 4, 4, (Segment(4, 4, 2),))),
     ],
 )
 def test_entry_key_equal_for_superseding_entries(older: Entry, newer: Entry) -> None:
@@ -173,6 +177,7 @@ def test_entry_key_unique_for_lasting_facts() -> None:
         *(Parked(p, at, "r", 1) for p in (P, p2) for at in (1, 2)),
         *(Foreign(p, at, 1, 1) for p in (P, p2) for at in (1, 2)),
         *(Claim(c, 0, 0, "w") for c in (C, c2, c3)),
+        *(Compared(p, number, 1, 1, ()) for p in (P, p2, other) for number in (0, 1)),
         TopicNames(TOPIC, "a", "b", OTHER),
         TopicNames(OTHER, "a", "b", OTHER),
         Incarnation("a", TOPIC, OTHER, 1),

@@ -61,6 +61,13 @@ def test_render_status_long_list_is_cut_after_the_greatest_lag() -> None:
     assert text.index("orders-77") < text.index("orders-0 ")
 
 
+def test_render_status_says_how_much_of_a_takeover_is_still_to_be_compared() -> None:
+    compared = tuple(partition(n, 0, 0, to_compare=1500 * n) for n in range(3))
+    text = shown(overview(survey(partitions=compared), [], NOW))
+    assert "comparing  4,500 offsets of 2 partitions that MirrorMaker 2 copied are still to be compared" in text
+    assert "comparing" not in shown(overview(survey(partitions=compared[:1]), [], NOW))
+
+
 def test_render_status_counts_guarded_partitions() -> None:
     guarded = tuple(partition(n, 0, 0, guarded=n > 0) for n in range(3))
     assert "guarded  2 partitions" in shown(overview(survey(partitions=guarded), [], NOW))
