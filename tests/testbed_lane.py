@@ -133,6 +133,7 @@ async def running(
 async def _loaded(client: ClusterClient, deadline_s: float = 60.0) -> None:
     """Return when the group coordinators of a cluster that has just come up answer."""
     end = time.monotonic() + deadline_s
+    await client.coordinator("any", "group")  # creates the topic of offsets where there is none
     for node in (await client.metadata([])).brokers:
         while True:
             try:

@@ -2,7 +2,9 @@
 
 Rules: topics are looked up again at every refresh. A topic that is deleted on the source, or refused by the target, is an
 event of its own and the others continue (`create_topics`). A topic that flows keeping its name would copy in a cycle is not
-mirrored. A topic that only left the source's list, but still exists by name, stays in its lane.
+mirrored. A topic that only left the source's list, but still exists by name, stays in its lane. A mirror topic that was there
+before is created again only when every lane has had time to notice that it is gone: topics are written to by name, and what
+a lane still sends would arrive in the new one.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ from drlib.config.patterns.missing_topics import missing_topics
 from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
 from drlib.mirror.engine.fencing.lanes import lane_of
-from drlib.mirror.engine.lane.topics import LaneTopic
+from drlib.mirror.engine.lane.topics import TOPICS_POLL_S, LaneTopic
 from drlib.mirror.preflight.checks import without_ids
 from drlib.mirror.preflight.cycles import find_cycle
 from drlib.mirror.read_batches import until_listed
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.create_topics import MirrorTopics
 
+RECREATE_AFTER_S = 2 * TOPICS_POLL_S
 ASKED_REFRESH_S, LONGEST_ASKED_S = 1.0, 30.0  # before topics are listed because a lane asks for it, again and again
 
 
@@ -70,7 +73,10 @@ class Discovery:
         `only_known`: no topics but those that are mirrored already. Raises `NoTopicIds`.
         """
         policy, flow = self._settings.policy, self._settings.flow
-        source, target = await asyncio.gather(self._source.metadata(None), self._target.metadata(None))
+        source, target = await self._list_topics()
+        if self._is_mirror_gone(target):
+            await asyncio.sleep(RECREATE_AFTER_S)
+            source, target = await self._list_topics()
         if (without := without_ids(self._settings, source)) is not None:
             raise without
         topics = {
@@ -99,6 +105,13 @@ class Discovery:
         changed = shares != self._shares
         self._shares = shares
         return changed
+
+    async def _list_topics(self) -> tuple[ClusterMetadata, ClusterMetadata]:
+        return await asyncio.gather(self._source.metadata(None), self._target.metadata(None))
+
+    def _is_mirror_gone(self, target: ClusterMetadata) -> bool:
+        """Does the target not list a mirror topic that it had before?"""
+        return any(not _partition_count(target, topic.target) for share in self._shares.values() for topic in share)
 
     def _divide(
         self, topics: Mapping[str, TopicMetadata], counts: Mapping[str, int], deleted: Collection[str]

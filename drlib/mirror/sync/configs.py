@@ -8,6 +8,7 @@ that topic (`TopicConfigRefused`); its other values and the other topics are sti
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
@@ -22,6 +23,8 @@ from drlib.mirror.sync.rules.configs import DesiredConfig, changes, desired, dri
 from drlib.mirror.threads import in_daemon
 
 DRIFT, REFUSED, UNREADABLE = "TopicConfigDrift", "TopicConfigRefused", "TopicConfigUnreadable"
+
+_NO_TOPIC: Final = "UNKNOWN_TOPIC_OR_PART"
 
 
 class ConfigSync:
@@ -80,10 +83,10 @@ class ConfigSync:
         target_config: tuple[ConfigValue, ...] | DrlibError,
     ) -> None:
         if isinstance(source_config, DrlibError):
-            self._events.open(UNREADABLE, mirror, str(source_config))
+            self._report_unreadable(mirror, source_config)
             return
         if isinstance(target_config, DrlibError):
-            self._events.open(UNREADABLE, mirror, str(target_config))
+            self._report_unreadable(mirror, target_config)
             return
         self._events.resolve(UNREADABLE, mirror)
         wanted = wanted_settings(self._settings, source_config)
@@ -99,6 +102,12 @@ class ConfigSync:
             self._events.open(REFUSED, mirror, refusal(self._target, mirror, refused))
         else:
             self._events.resolve(REFUSED, mirror)
+
+    def _report_unreadable(self, mirror: str, error: DrlibError) -> None:
+        if isinstance(error, ClusterRefused) and error.code == _NO_TOPIC:  # deleted since, which is an event of its own
+            self._events.resolve(UNREADABLE, mirror)
+        else:
+            self._events.open(UNREADABLE, mirror, str(error))
 
 
 def wanted_settings(settings: FlowSettings, source_config: Sequence[ConfigValue]) -> DesiredConfig:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -167,6 +168,27 @@ def test_source_recreated_after_the_lane_forgot_it_is_mirrored(engine: Engine) -
     assert mirror in asyncio.run(journaled_mirrors(engine))
     engine.wait_all_resolved()
     assert engine.stop(worker) == 0, engine.log()
+
+
+def test_source_recreated_behind_a_claim_that_is_counted_late_is_no_foreign_writer(engine: Engine) -> None:
+    """While the topic is gone its lane is claimed without it; what it copied is counted when later claims have written more."""
+    topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
+    engine.extra["drlib.lanes"] = "1"
+    worker: subprocess.Popen[bytes] | None = None
+    for times in range(4):
+        create_topic(engine.left, topic, 1)
+        produce(engine.left, topic, 10, partitions=1, first=10 * times)
+        worker = worker or engine.start()
+        wait_for("it is copied", lambda n=10 * times + 10: exists(engine.right, mirror) and copied(engine, mirror) == n)
+        delete(engine.left, topic)
+        engine.wait_reported("SourceTopicDeleted", topic)
+    assert worker is not None
+    assert [event.name for event in engine.events() if event.name == "ForeignWriter"] == []
+    assert engine.stop(worker) == 0, engine.log()
+
+
+def copied(engine: Engine, mirror: str) -> int:
+    return len(read_all(engine.right, mirror, 1)[0])
 
 
 async def test_remirror_topic_that_is_filled_while_it_is_claimed_stays_parked(

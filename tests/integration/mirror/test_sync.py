@@ -14,12 +14,14 @@ from deadline import never
 from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for
 from testbed_sync import alter, cluster, events, move, position, same_record, wait_event
 
+from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin import CommittedOffset, GroupNotEmpty, Range
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, GroupState
 from drlib.lab.lab import Lab
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.status import worker_status as status
-from drlib.mirror.sync.configs import _alter
+from drlib.mirror.status.worker_status import EventLog
+from drlib.mirror.sync.configs import ConfigSync, _alter
 from drlib.model import TopicPartition
 
 Fresh = Callable[..., str]
@@ -146,6 +148,16 @@ def test_config_sync_refused_value_does_not_block_others(left: str, fresh_topic:
         assert settings["segment.bytes"].source is ConfigSource.DEFAULT
         absent = here.topic_settings([fresh_topic("absent"), topic])
         assert len(absent) == 2
+
+
+async def test_config_sync_topic_deleted_since_the_topics_were_listed_is_no_event(engine: Engine) -> None:
+    create_topic(engine.left, engine.topics, 1)
+    settings = load_mirror_settings(engine.properties)
+    flow, reported = settings.flow(engine.source, engine.target), EventLog()
+    topics = [engine.topics, f"{engine.topics}.deleted"]  # the mirror of the first, and both of the second
+    source, target = settings.clusters[engine.source], settings.clusters[engine.target]
+    await ConfigSync(flow, source, target, reported, lambda: topics).run_once()
+    assert reported.snapshot() == ()
 
 
 # -- groups ----------------------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from drlib.mirror.engine.lane.start_claim import ClaimStart, RecoveryInput
 from drlib.mirror.engine.lane.start_position import start_positions
 from drlib.mirror.engine.lane.state import MOVES, LaneState
 from drlib.mirror.engine.lane.topics import (
+    TOPICS_POLL_S,
     LaneTopic,
     find_expired,
     gone_topics,
@@ -69,6 +70,7 @@ from drlib.mirror.journal.entries import (
     ClaimId,
     Clusters,
     Entry,
+    Incarnation,
     Remirrored,
     SourcePartition,
     TopicNames,
@@ -84,7 +86,6 @@ from drlib.model import TopicPartition
 FIRST_BACKOFF_S = 0.1
 LONGEST_BACKOFF_S = 10.0
 BACKOFF_RESET_S = 30.0  # a claim that lasted this long resets the back-off
-TOPICS_POLL_S = 2.0  # between two comparisons of the mirror topics' IDs
 LONGEST_LOOK_S = 30.0  # between two looks whether a mirror topic that may be filled again is empty
 JOIN_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.6)  # a leader learns of a new partition within a second
 
@@ -567,9 +568,12 @@ class Lane:
         The last value: those of `taken.entries` that are still in the journal and not of partitions that are copied now.
         """
         source, target, events = self.context.source, self.context.target, self.context.events
+        filled_again = {entry.target_topic for entry in taken.remirrored}
         (_, journal_leader), (log, start) = await asyncio.gather(
             locate(target, self.journal_partition),
-            self._plan(topics, taken.claim, taken.journal, taken.entries, taken.excluded, taken.unavailable),
+            self._plan(
+                topics, taken.claim, taken.journal, taken.entries, taken.excluded, taken.unavailable, filled_again
+            ),
         )
         maps = start.maps
         journal = self._open_journal(taken.claim, journal_leader)
@@ -584,6 +588,8 @@ class Lane:
             maps.get(each.partition).apply(each)
         valid, written = {id(e) for e in taken.entries}, {e.key() for e in (*new, *expired)}
         void = [*taken.journal.void, *(e.key() for e in taken.journal.entries if id(e) not in valid)]
+        renewed = {topic.source for topic in topics if topic.target in filled_again}
+        void += [e.key() for e in taken.entries if isinstance(e, Incarnation) and e.source_topic in renewed]
         await _forget(journal, [key for key in void if key not in written])  # before the same keys are written again
         left = await self._forget_topics(journal, [*taken.entries, *maps.findings, *expired], topics)
         chunks = await self._fold(journal, left)
@@ -606,6 +612,7 @@ class Lane:
         entries: Sequence[Entry],
         excluded: Mapping[str, DrlibError],
         unavailable: Mapping[TopicPartition, MirrorUnavailable],
+        filled_again: Collection[str] = (),
     ) -> tuple[LogEnds, ClaimStart]:
         """Count what former claims appended to the mirrors of `topics` and lay out their streams. Nothing is written."""
         source, target = self.context.source, self.context.target
@@ -626,6 +633,7 @@ class Lane:
             events=self.context.events,
             learned=self.parked.size_limits,
             unavailable=unavailable,
+            filled_again=filled_again,
             begin=partial(start_positions, source, self.context.start),
         )
         await start.plan_streams(topics, entries)
@@ -658,6 +666,8 @@ class Lane:
         named = {p.topic for p in (*progress.copied, *progress.unreadable)} if progress is not None else set()
         found = about_topics(entries, gone, named, self.context.clock.now_ms())
         await _forget(journal, [e.key() for e in found])
+        for each in gone:
+            self.context.events.resolve("TopicRecreated", names[each].source_topic)
         forgotten = {id(e) for e in found}
         return [e for e in entries if id(e) not in forgotten]
 

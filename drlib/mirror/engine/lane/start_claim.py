@@ -67,6 +67,7 @@ class ClaimStart:
     events: EventLog
     learned: Mapping[str, int]  # by mirror topic: a batch of more bytes than this was refused before
     unavailable: Mapping[TopicPartition, MirrorUnavailable]  # mirror partitions that are left out
+    filled_again: Collection[str]  # mirror topics that begin again with this claim
     begin: Callable[[Sequence[LaneTopic]], Awaitable[Mapping[SourcePartition, Begin]]]  # by the flow's start rule
     entries: list[Entry] = field(default_factory=list)
     streams: list[PartitionStream] = field(default_factory=list)
@@ -75,7 +76,12 @@ class ClaimStart:
     async def plan_streams(self, topics: Sequence[LaneTopic], journaled: Sequence[Entry]) -> None:
         """Fill `entries`, `streams` and `parked`. Raises `ClaimAgain` when a mirror topic was deleted meanwhile."""
         self.maps.refused.update(rewound(journaled, topics))
+        renewed = [topic.source for topic in topics if topic.target in self._new_mirrors()]
+        for name in renewed:
+            self.events.resolve("TopicRecreated", name)  # its mirror holds records of the new one only
         for incarnation in incarnations(journaled, topics):
+            if incarnation.source_topic in renewed:
+                continue
             self.entries.append(incarnation)
             change = f"topic ID {incarnation.old_topic_id} became {incarnation.new_topic_id}"
             self.events.open("TopicRecreated", incarnation.source_topic, change)
@@ -122,6 +128,11 @@ class ClaimStart:
             ):
                 # After where its partitions begin: a topic is known by name once that of all of them is journaled.
                 self.entries.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
+
+    def _new_mirrors(self) -> set[str]:
+        """Mirror topics that were re-created: filled again now, or not yet."""
+        recreated = {name for name, why in self.excluded.items() if isinstance(why, MirrorTopicRecreated)}
+        return recreated.union(self.filled_again)
 
     def _never_mirrored(
         self, topics: Sequence[LaneTopic], known: Collection[str], remirrored: Collection[str]

@@ -30,6 +30,7 @@ from drlib.mirror.offsets.map.load_maps import recreated_topics
 from drlib.mirror.read_batches import concurrently, filled_partitions, holds_data, log_starts
 from drlib.model import TopicPartition
 
+TOPICS_POLL_S: Final = 2.0  # between two comparisons of the mirror topics' IDs by a lane
 _NO_START: Final = 2**63 - 1
 
 

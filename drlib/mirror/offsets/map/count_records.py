@@ -3,7 +3,8 @@
 Rules:
 - Every batch from the last Ack (or the claim's first placement) to the claimant's marker is examined. A batch with the
   claim's producer ID and epoch advances the count by the offsets it spans (a cleaned batch keeps its span); control
-  batches and other producers' batches shift the placement of what follows.
+  batches and other producers' batches shift the placement of what follows. Batches of the lane's other claims are not foreign:
+  they are of the topic that has the source topic's name since, where that was re-created.
 - A sequence number tells how many of our records precede the batch, including those that the log cleaner removed.
 - Offsets missing after our last batch may have been ours or not: then there are two bounds, and only equal ones are exact.
   Missing below the placement of the next record, they were not ours: markers and records of others that expired.
@@ -82,12 +83,13 @@ def recover(
     tail: Iterable[TailBatch],
     tail_from: int,
     marker: int,
+    producers: Collection[int],
 ) -> Recovered:
     """Count the records of `claim` in a mirror partition, given the batches of [`tail_from`, `marker`) in offset order.
 
     `placements` are the journaled ones of this claim and partition, at least that of q = 0; `ack` its newest Ack.
-    `tail_from` is the Ack's target offset, or the first placement's. A batch that only overlaps the range is
-    allowed, and so is the one right before an Ack's: the last acknowledged record must be ours.
+    `producers`: the lane's producer IDs. `tail_from` is the Ack's target offset, or the first placement's. A batch that only
+    overlaps the range is allowed, and so is the one right before an Ack's: the last acknowledged record must be ours.
     Raises `RecoveryContradiction`.
     """
     known = {p.q: p.target_offset for p in placements}  # of one q the newest counts
@@ -123,7 +125,8 @@ def recover(
         if batch.control:
             continue
         if (batch.producer_id, batch.epoch) != (claim.producer_id, claim.epoch):
-            _add_foreign(foreign, base, span)
+            if batch.producer_id not in producers:
+                _add_foreign(foreign, base, span)
             continue
         ahead = (batch.base_sequence + base - batch.base_offset - q) % SEQUENCE_MODULUS
         if ahead > missing or missing >= SEQUENCE_MODULUS:

@@ -198,7 +198,7 @@ async def build_maps(
         unsealed = any((key, claim) not in sealed and claim in runs[key] for claim in claims)
         if unsealed and key not in maps.refused and (reading or mirror in ends):
             counted[key] = mirror
-    bounds = await log_bounds(target, set(counted.values()), ends)
+    bounds, producers = await log_bounds(target, set(counted.values()), ends), _producers(entries)
 
     async def count(key: SourcePartition) -> None:
         findings: list[Entry] = []
@@ -207,7 +207,7 @@ async def build_maps(
                 if (key, claim) in sealed or claim not in runs[key]:
                     continue
                 ack = acks.get((key, claim))
-                found = await _count(target, counted[key], claim, placed, ack, bounds, reading)
+                found = await _count(target, counted[key], claim, placed, ack, bounds, reading, producers)
                 if not found.exact and isinstance(fenced, FencedLogs) and fenced.source_end is not None:
                     end = await fenced.source_end(key, maps.names[key.topic_id])
                     found = found if end is None else bounded(found, end - maps.get(key).source_of(claim, found.q))
@@ -270,8 +270,7 @@ async def _check_ends(
     fenced: FencedLogs | Mapping[TopicPartition, int],
 ) -> None:
     """Refuse the partitions whose log has not what the journal says, or has more of ours than it says."""
-    claims = {e.claim for e in entries if isinstance(e, Claim | Placement)}
-    producers = {claim.producer_id for claim in claims}
+    producers = _producers(entries)
     runs: dict[TopicPartition, set[ClaimId]] = defaultdict(set)
     folded: dict[TopicPartition, list[ClaimId]] = defaultdict(list)
     keys: dict[TopicPartition, list[SourcePartition]] = defaultdict(list)
@@ -284,7 +283,6 @@ async def _check_ends(
             runs[mirror].add(entry.claim)
         elif isinstance(entry, Folded):
             folded[mirror] += entry.claims
-            producers |= {claim.producer_id for claim in entry.claims}
     for key in maps.by_partition:
         if key.topic_id in maps.names:
             keys[TopicPartition(maps.names[key.topic_id].target_topic, key.partition)].append(key)
@@ -322,6 +320,13 @@ async def _check_ends(
                 raise  # a reader without the right to read the mirror relies on the journal
 
     await concurrently(wanted.items(), check)
+
+
+def _producers(entries: Iterable[Entry]) -> set[int]:
+    """The producer IDs of the lane, as far as its journal has them."""
+    found = {entry.claim.producer_id for entry in entries if isinstance(entry, Claim | Placement)}
+    folded = (claim.producer_id for entry in entries if isinstance(entry, Folded) for claim in entry.claims)
+    return found.union(folded)
 
 
 def _least_end(offsets: PartitionMap) -> int:
@@ -390,6 +395,7 @@ async def _count(
     ack: Ack | None,
     bounds: LogBounds,
     ends_may_lag: bool,
+    producers: Collection[int],
 ) -> Recovered:
     """Count one claim's records in the mirror partition."""
     end = bounds.ends[partition]
@@ -400,7 +406,9 @@ async def _count(
     connection = await target.connection(bounds.leaders[partition], "read")
     topic_id, start = bounds.ids[partition.topic], bounds.starts[partition]
     tail = await _tail(connection, topic_id, partition, start, seen_from, end)
-    return recover(claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end)
+    return recover(
+        claim=claim, placements=placed, ack=ack, tail=tail, tail_from=tail_from, marker=end, producers=producers
+    )
 
 
 def _findings(key: SourcePartition, claim: ClaimId, found: Recovered) -> list[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -42,7 +43,12 @@ def control(base: int, producer_id: int = 9, epoch: int = 3) -> TailBatch:
 
 
 def run(
-    tail: list[TailBatch], end: int, *, ack: Ack | None = None, placed: tuple[tuple[int, int], ...] = ((0, 1),)
+    tail: list[TailBatch],
+    end: int,
+    *,
+    ack: Ack | None = None,
+    placed: tuple[tuple[int, int], ...] = ((0, 1),),
+    producers: Collection[int] = (),
 ) -> Recovered:
     return recover(
         claim=C,
@@ -51,6 +57,7 @@ def run(
         tail=tail,
         tail_from=placed[0][1] if ack is None else ack.target_offset,
         marker=end,
+        producers=producers,
     )
 
 
@@ -127,6 +134,11 @@ class TestLiteralTails:
     def test_recover_matches_producer_id_and_epoch(self, producer_id: int, epoch: int) -> None:
         assert run([other(1, 2, producer_id, epoch)], 3) == found(0, 1, foreign=(ForeignRange(1, 2),))
 
+    def test_recover_batches_of_later_claims_of_the_lane_are_neither_counted_nor_foreign(self) -> None:
+        later = [other(3, 4, 9, 4), control(7), other(8, 2, 10, 0)]
+        assert run([ours(1, 2, 0), *later], 10, producers={9, 10}) == found(2, 3)
+        assert run([ours(1, 2, 0), *later], 10, producers={9}) == found(2, 3, foreign=(ForeignRange(8, 2),))
+
     def test_recover_cleaned_batch_counts_by_its_span(self) -> None:
         assert run([ours(1, 5, 0, count=2), ours(6, 4, 5, count=0)], 10) == found(9, 10)
 
@@ -168,6 +180,7 @@ class TestLiteralTails:
             tail=[ours(100, 2, MODULUS - 2), ours(102, 5, 0)],
             tail_from=100,
             marker=107,
+            producers=(),
         )
         assert result == found(3 * MODULUS + 5, 107)
         cleaned = recover(
@@ -177,6 +190,7 @@ class TestLiteralTails:
             tail=[ours(104, 3, 2)],
             tail_from=100,
             marker=107,
+            producers=(),
         )
         assert cleaned == result
 
@@ -217,7 +231,7 @@ class TestLiteralTails:
 
     def test_recover_claim_without_placement_is_a_contradiction(self) -> None:
         with pytest.raises(RecoveryContradiction, match="no placement"):
-            recover(claim=C, placements=[], ack=None, tail=[], tail_from=0, marker=0)
+            recover(claim=C, placements=[], ack=None, tail=[], tail_from=0, marker=0, producers=())
 
 
 # -- random logs, random cleaners -----------------------------------------------------------------------------------
@@ -239,7 +253,13 @@ class Crash:
         # As a fetch gives it: whole batches, the first perhaps from before the range.
         tail = [b for b in self.left if b.last_offset >= tail_from]
         return recover(
-            claim=C, placements=self.placements, ack=self.ack, tail=tail, tail_from=tail_from, marker=self.end
+            claim=C,
+            placements=self.placements,
+            ack=self.ack,
+            tail=tail,
+            tail_from=tail_from,
+            marker=self.end,
+            producers=(),
         )
 
 
