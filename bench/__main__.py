@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     last = results.read(latest)
     if last is not None:
         console.print(table.terminal(last))
-        console.print(f"{latest}\n{options.results / 'latest.html'}", highlight=False)
+        console.print(f"{latest}\n{options.results / 'latest.html'}", highlight=False, soft_wrap=True)
     return 1 if failed else 0
 
 

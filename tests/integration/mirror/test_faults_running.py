@@ -445,6 +445,8 @@ def test_lane_with_corrupt_journal_fails_and_others_continue(engine: Engine, fre
     assert stranger.flush(10) == 0
     create_topic(engine.left, new, 8)
     produce(engine.left, new, 80, partitions=8)
+    assert engine.stop(worker) == 0, engine.log()  # a running claim has read its journal, and new topics join it
+    worker = engine.start()
     event_text = text(engine.wait_reported("LaneFailed", f"{engine.source}->{engine.target} lane 1"))
     assert "journal holds an entry that cannot be read" in event_text
     assert "Restart this worker" in event_text
