@@ -315,7 +315,8 @@ class Engine:
     def reported(self, name: str, entity: str, *, resolved: bool = False, number: int = -1) -> bool:
         """Whether the worker reports this event now, open or resolved."""
         found = [e for e in self.events(number) if e.name == name and e.concerns(entity)]
-        return bool(found) and all((e.resolved_ms is not None) == resolved for e in found)
+        is_open = any(e.resolved_ms is None for e in found)  # it may have been open and resolved before
+        return bool(found) and is_open != resolved
 
     def wait_reported(
         self, name: str, entity: str, *, resolved: bool = False, deadline_s: float = 60.0

@@ -32,6 +32,8 @@ _log.propagate = False  # nbclient logs as errors what becomes an exception and 
 
 
 STEP_TAG: Final = "drlib:step="
+# jupyter_client interrupts each kernel before it shuts it down, and ipykernel says so where that meets an idle moment
+_INTERRUPTED: Final = b"[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n"
 
 
 def step_of(cell: Any) -> str:
@@ -127,13 +129,16 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
 
 @contextmanager
 def _private(path: Path | None) -> Iterator[IO[bytes] | None]:
-    """The file to append to, readable by its owner alone; it does not outlive the run when nothing was said."""
+    """The file to append to, readable by its owner alone; it does not outlive the run when nothing was said
+    but that the kernel was interrupted for its shutdown."""
     if path is None:
         yield None
         return
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
         yield file
-    if path.stat().st_size == 0:
+    with path.open("rb") as file:
+        beginning = file.read(10 * len(_INTERRUPTED))
+    if not beginning.replace(_INTERRUPTED, b""):
         path.unlink()
 
 
