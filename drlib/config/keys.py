@@ -305,6 +305,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "sasl.jaas.config": "the login: one of Kafka's login modules with its options",
     "sasl.login.callback.handler.class": "the source of bearer tokens: Kafka's own handlers only",
     "sasl.oauthbearer.token.endpoint.url": "the token endpoint, grant type client_credentials",
+    "sasl.oauthbearer.token.endpoint.plain.http": "true: a token endpoint on another machine may be http://",
     "sasl.oauthbearer.scope": "the scope of the tokens",
     "sasl.oauthbearer.header.urlencode": "URL-encode the client's ID and secret in the Authorization header",
     "sasl.oauthbearer.client.credentials.client.id": "the client's ID at the token endpoint",

@@ -14,12 +14,12 @@ from drlib.errors import UsageError
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 from drlib.kafka.java_formats.references import resolve
 from drlib.kafka.security.credentials import Protocol
-from drlib.kafka.security.java_keys import DENIED, protocol_of
+from drlib.kafka.security.java_keys import DENIED, PLAIN_HTTP, protocol_of
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A key that is set at `line` and has no effect; `text` says why."""
+    """A key that is set at `line` and has no effect, or an unsafe one; `text` says why."""
 
     line: int
     key: str
@@ -30,7 +30,7 @@ class Notice:
 
 
 def check_keys(file: PropertiesFile, aliases: Sequence[str]) -> tuple[Notice, ...]:
-    """A notice for each key without effect, by line.
+    """A notice for each key without effect, and for each unsafe one, by line.
 
     Raises `UsageError` for misspelt keys, unknown clusters and unsafe security keys.
     """
@@ -42,13 +42,20 @@ def check_keys(file: PropertiesFile, aliases: Sequence[str]) -> tuple[Notice, ..
         if (later := effective[entry.key]) is not entry:
             text: str | None = f"it is set again in line {later.line}, and the last line counts"
         elif keys.is_known(key):
-            text = keys.why_not_used(key, place(scope))
+            text = keys.why_not_used(key, place(scope)) or _unsafe(key, entry)
         else:
             _refuse_slip(file, entry, scope, key, aliases)
             text = "unknown key: neither Kafka nor drlib has it"
         if text is not None:
             notices.append(Notice(entry.line, entry.key, text))
     return tuple(notices)
+
+
+def _unsafe(key: str, entry: Entry) -> str | None:
+    """Why a setting that is allowed is unsafe."""
+    if key == PLAIN_HTTP and entry.value.strip().lower() != "false":
+        return "the client's secret is sent without encryption where the token endpoint is http://"
+    return None
 
 
 def _split(file: PropertiesFile, entry: Entry, aliases: Sequence[str]) -> tuple[str, str]:

@@ -13,9 +13,8 @@ import os
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
@@ -24,11 +23,13 @@ from drlib.errors import MissingDependency, Unreachable, UsageError
 from drlib.files import write_whole
 from drlib.lab.ports import free_ports
 from drlib.lab.processes import ProcessRegistry, wait_until
+from drlib.outgoing import http_request
 
 FIRST: Final = Path("notebooks") / "00_start_here.ipynb"
 HOST: Final = "127.0.0.1"
 READY_S: Final = 90.0
 END_S: Final = 10.0
+MOST_BYTES: Final = 1 << 20  # of an answer of its own server
 _NAME: Final = "jupyterlab"
 _TAIL: Final = 12
 
@@ -206,9 +207,9 @@ def _token(file: Path) -> str | None:
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (OSError, urllib.error.URLError):
+        request = http_request.Request(http_request.parse(url), timeout_s=2.0, secret=True)
+        return http_request.fetch(request, MOST_BYTES).status == HTTPStatus.OK
+    except http_request.NoAnswer:
         return False
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from drlib.outgoing.http_request import Address
+
 ScramMechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
@@ -55,22 +57,26 @@ class Password:
 class UnsecuredJws:
     """An unsigned token made by drlib, as Kafka's `OAuthBearerUnsecuredLoginCallbackHandler` does. For tests only."""
 
-    claims: Mapping[str, str | float | tuple[str, ...]]
+    claims: Mapping[str, str | float | tuple[str, ...]] = field(repr=False)
     principal_claim: str = "sub"
     lifetime_s: float = 3600.0
-    extensions: Mapping[str, str] = field(default_factory=dict)
+    extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Tokens from an OAuth 2 endpoint, grant type client_credentials (RFC 6749, section 4.4)."""
+    """Tokens from an OAuth 2 endpoint, grant type client_credentials (RFC 6749, section 4.4).
 
-    url: str
+    `plain_http`: the secret may be sent over http:// to another machine.
+    """
+
+    address: Address
     client_id: str
     client_secret: str = field(repr=False)
     scope: str = ""
     urlencode_header: bool = False
-    extensions: Mapping[str, str] = field(default_factory=dict)
+    extensions: Mapping[str, str] = field(default_factory=dict, repr=False)
+    plain_http: bool = False
 
 
 TokenSource = UnsecuredJws | ClientCredentials

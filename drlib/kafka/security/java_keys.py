@@ -27,12 +27,14 @@ from drlib.kafka.security.credentials import (
 )
 from drlib.kafka.security.oauth import Tokens
 from drlib.kafka.security.tls import VERSIONS
+from drlib.outgoing import http_request
 
 
 def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+PLAIN_HTTP: Final = "sasl.oauthbearer.token.endpoint.plain.http"  # drlib's own; Kafka's client takes any http://
 HONOURED: Final = _names(
     """
     security.protocol ssl.endpoint.identification.algorithm ssl.enabled.protocols ssl.key.password
@@ -40,7 +42,7 @@ HONOURED: Final = _names(
     ssl.keystore.location ssl.keystore.type ssl.keystore.password ssl.keystore.key ssl.keystore.certificate.chain
     sasl.mechanism sasl.jaas.config sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url
     sasl.oauthbearer.scope sasl.oauthbearer.header.urlencode sasl.oauthbearer.client.credentials.client.id
-    sasl.oauthbearer.client.credentials.client.secret
+    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.token.endpoint.plain.http
     """
 )
 DENIED: Final = _names(
@@ -230,20 +232,30 @@ def _bearer(cluster: _Keys, options: Mapping[str, str]) -> UnsecuredJws | Client
         return _unsecured(cluster, options)
     if handler not in _ENDPOINT_HANDLERS:
         cluster.refuse(key, "it is not one of Kafka's own handlers", f"Use {_ENDPOINT_HANDLERS[0]}.")
-    if not url.startswith(("https://", "http://")):
-        cluster.refuse(url_key, "it is not an https address", f"Set {cluster.where(url_key)}.")
+    try:
+        address = http_request.parse(url)
+    except http_request.NotAnAddress as error:
+        cluster.refuse(url_key, str(error), "Write https://host/path.")
+    plain_http = cluster.text(PLAIN_HTTP, "false").lower() == "true"
+    if not (address.private or plain_http):
+        cluster.refuse(
+            url_key,
+            "it begins with http://, and the client's secret would be sent without encryption",
+            f"Use https://, or set {cluster.where(PLAIN_HTTP)} = true where the network itself encrypts.",
+        )
     credentials = "sasl.oauthbearer.client.credentials.client"
     who = cluster.text(f"{credentials}.id") or options.get("clientId", "")
     secret = cluster.text(f"{credentials}.secret") or options.get("clientSecret", "")
     if not who or not secret:
         cluster.refuse("sasl.jaas.config", "the token endpoint needs clientId and clientSecret", "Set both options.")
     return ClientCredentials(
-        url,
+        address,
         who,
         secret,
         cluster.text("sasl.oauthbearer.scope") or options.get("scope", ""),
         cluster.text("sasl.oauthbearer.header.urlencode", "false").lower() == "true",
         _extensions(cluster, options, "extension_"),
+        plain_http,
     )
 
 

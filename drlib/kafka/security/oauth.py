@@ -1,7 +1,8 @@
 """Bearer tokens: unsigned ones, or those of an OAuth 2 token endpoint, cached until shortly before they expire.
 
 Rules: a token is renewed after `FRESH_SHARE` of its life; it is in no `repr` and in no error. A refusal by the endpoint is a
-`SecurityFault`, no answer is `Unreachable`. Calls block: event loops use a thread.
+`SecurityFault`, no answer is `Unreachable`. The client's secret goes to the endpoint that the file names and nowhere else:
+redirects and the environment's proxies are not used (`drlib.outgoing.http_request`). Calls block: event loops use a thread.
 Source: Kafka's `OAuthBearerUnsecuredLoginCallbackHandler` and `HttpJwtRetriever`; RFC 6749 section 4.4.
 """
 
@@ -9,9 +10,7 @@ import base64
 import json
 import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -19,10 +18,12 @@ from typing import Final
 from drlib.errors import Unreachable
 from drlib.kafka.security.credentials import ClientCredentials, TokenSource, UnsecuredJws
 from drlib.kafka.security.errors import Fault, SecurityFault
+from drlib.outgoing import http_request
 
 FRESH_SHARE: Final = 0.8
 TIMEOUT_S: Final = 10.0
 MAX_ANSWER: Final = 1 << 20
+GRANTED: Final = (200, 201)  # `HttpJwtRetriever`
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +77,37 @@ def _from_endpoint(source: ClientCredentials) -> Token:
     if source.urlencode_header:
         who, secret = urllib.parse.quote_plus(who), urllib.parse.quote_plus(secret)
     form = {"grant_type": "client_credentials", **({"scope": source.scope} if source.scope else {})}
-    request = urllib.request.Request(
-        source.url,
-        data=urllib.parse.urlencode(form).encode(),
+    request = http_request.Request(
+        source.address,
+        method="POST",
         headers={
             "Authorization": "Basic " + base64.b64encode(f"{who}:{secret}".encode()).decode(),
             "Accept": "application/json",
             "Content-Type": "application/x-www-form-urlencoded",
         },
+        body=urllib.parse.urlencode(form).encode(),
+        timeout_s=TIMEOUT_S,
+        secret=True,
+        plain_text=source.plain_http,
     )
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            return _read(json.loads(answer.read(MAX_ANSWER)), source, time.time())
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise SecurityFault(
-            Fault.TOKEN_REFUSED,
-            f"no token from {source.url}",
-            f"it answered {error.code} to client {source.client_id}",
-            "Correct the client ID and its secret, and sasl.oauthbearer.token.endpoint.url.",
-        ) from None
-    except (OSError, TimeoutError) as error:
-        reason = getattr(error, "reason", None) or error
+        answer = http_request.fetch(request, MAX_ANSWER)
+    except http_request.NoAnswer as error:
         raise Unreachable(
-            f"no token from {source.url}",
-            str(reason) or type(error).__name__,
+            f"no token from {source.address}",
+            f"no answer within {TIMEOUT_S:g} s" if error.timed_out else str(error),
             "Check that the token endpoint runs and that sasl.oauthbearer.token.endpoint.url is right.",
         ) from error
+    if answer.status not in GRANTED:
+        moved = ", a redirect, which is not followed" if 300 <= answer.status < 400 else ""
+        raise SecurityFault(
+            Fault.TOKEN_REFUSED,
+            f"no token from {source.address}",
+            f"it answered {answer.status}{moved}",
+            "Correct the client ID and its secret, and sasl.oauthbearer.token.endpoint.url.",
+        )
+    try:
+        return _read(json.loads(answer.body), source, time.time())
     except ValueError:
         raise _no_token(source) from None
 
@@ -130,7 +135,7 @@ def _claims(token: str) -> Mapping[str, object]:
 def _no_token(source: ClientCredentials) -> SecurityFault:
     return SecurityFault(
         Fault.TOKEN_REFUSED,
-        f"no token from {source.url}",
+        f"no token from {source.address}",
         "its answer is not JSON with an access_token",
         "Correct sasl.oauthbearer.token.endpoint.url; it must name the token endpoint itself.",
     )

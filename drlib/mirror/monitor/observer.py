@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from types import MappingProxyType
 
 from pydantic import ValidationError
@@ -28,8 +27,10 @@ from drlib.mirror.monitor.flow_view import FlowView, overview
 from drlib.mirror.monitor.survey import Survey, Surveyor
 from drlib.mirror.status import worker_status
 from drlib.mirror.status.worker_status import WorkerStatus
+from drlib.outgoing import http_request
 
 TIMEOUT_S = 2.0  # of a request to a worker; one that does not answer is silent, which does not mean dead
+MOST_BYTES = 64 << 20  # of a worker's status
 _MOST_REQUESTS = 16  # to workers, at the same time
 
 
@@ -107,9 +108,10 @@ def _silent_workers(survey: Survey, answers: Mapping[str, WorkerStatus | None]) 
 def fetch_status(address: str) -> WorkerStatus | None:
     """The status of the worker at HOST:PORT; None where no worker answers."""
     try:
-        with urllib.request.urlopen(f"http://{address}/status", timeout=TIMEOUT_S) as response:
-            return worker_status.decode(response.read())
-    except (OSError, ValueError, ValidationError, urllib.error.URLError):
+        request = http_request.Request(http_request.parse(f"http://{address}/status"), timeout_s=TIMEOUT_S)
+        answer = http_request.fetch(request, MOST_BYTES)
+        return worker_status.decode(answer.body) if answer.status == HTTPStatus.OK else None
+    except (ValueError, ValidationError, http_request.NoAnswer):
         return None
 
 

@@ -10,15 +10,17 @@ Source: Jupyter Server's REST API, GET /api/kernels/ID, `connections`.
 import json
 import os
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
+
+from drlib.outgoing import http_request
 
 ASK_S: Final = 5.0
 AWAY_S: Final = 15.0
 LOOK_S: Final = 0.4
+MOST_BYTES: Final = 1 << 20
 
 
 class Attention:
@@ -66,13 +68,16 @@ def connections_here() -> int | None:
     for note in Path(runtime).glob("jpserver-*.json"):
         try:
             server = json.loads(note.read_text(encoding="utf-8"))
-            request = urllib.request.Request(
-                f"http://127.0.0.1:{int(server['port'])}{server['base_url']}api/kernels/{kernel}",
+            request = http_request.Request(
+                http_request.parse(f"http://127.0.0.1:{int(server['port'])}{server['base_url']}api/kernels/{kernel}"),
                 headers={"Authorization": f"token {server['token']}"},
+                timeout_s=2.0,
+                secret=True,
             )
-            with urllib.request.urlopen(request, timeout=2) as answer:
-                return int(json.loads(answer.read())["connections"])
-        except (OSError, ValueError, KeyError, TypeError, urllib.error.URLError):
+            answer = http_request.fetch(request, MOST_BYTES)
+            if answer.status == HTTPStatus.OK:
+                return int(json.loads(answer.body)["connections"])
+        except (OSError, ValueError, KeyError, TypeError, http_request.NoAnswer):
             continue
     return None
 

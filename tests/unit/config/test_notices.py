@@ -68,6 +68,14 @@ def test_check_keys_reports_keys_without_effect_with_line_and_reason() -> None:
     assert not any("hush" in str(notice) for notice in notices)
 
 
+@pytest.mark.parametrize(("value", "warned"), [("true", True), ("${env:ALLOW}", True), ("false", False)])
+def test_check_keys_reports_an_endpoint_without_encryption(value: str, warned: bool) -> None:
+    notices = check(f"LEFT.sasl.oauthbearer.token.endpoint.plain.http = {value}\n")
+    assert [notice.text.startswith("the client's secret is sent without encryption") for notice in notices] == [
+        True
+    ] * warned
+
+
 @pytest.mark.parametrize(
     ("line", "meant"),
     [

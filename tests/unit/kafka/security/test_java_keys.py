@@ -11,6 +11,7 @@ from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.credentials import ClientCredentials, Password, Security, Tls, UnsecuredJws
 from drlib.kafka.security.java_keys import librdkafka, read
+from drlib.outgoing import http_request
 
 PACKAGE = "org.apache.kafka.common.security"
 PLAIN = f"{PACKAGE}.plain.PlainLoginModule"
@@ -91,7 +92,9 @@ def test_read_bearer_tokens_unsecured_and_from_endpoint() -> None:
         "sasl.oauthbearer.token.endpoint.url": "https://id.example/token",
     }
     credentials = read("LEFT", {**keys, **endpoint})
-    assert credentials.sasl == ClientCredentials("https://id.example/token", "me", "hush", "all", False, {"pool": "x"})
+    assert credentials.sasl == ClientCredentials(
+        http_request.parse("https://id.example/token"), "me", "hush", "all", False, {"pool": "x"}
+    )
     assert "hush" not in repr(credentials)
     assert callable(librdkafka(credentials)["oauth_cb"])
 
