@@ -1,4 +1,5 @@
 """What leaves this process, through one function for each way.
 
 - `http_request`: the only HTTP client of drlib
+- `service_files`: text in files that systemd, cron and Airflow read, pure
 """

@@ -62,12 +62,15 @@ def emit(
     scheduler: Annotated[schedule.Scheduler, typer.Option("--as", help="Which scheduler the file is for.")],
     runs_dir: Annotated[Path, typer.Option(help="The folder in which run folders are created.")] = Path("runs"),
     lab: Annotated[bool, typer.Option("--lab", help="Run it on its own lab.")] = False,
+    user: Annotated[
+        str | None, typer.Option(help="Who runs it, for cron and systemd; you, and for root it has to be given.")
+    ] = None,
 ) -> None:
     """Print a scheduler's file that runs RUNBOOK by its `schedule`. Installs nothing."""
     if lab and file is not None:
         raise UsageError("FILE and --lab", "a runbook runs on one of them", "Give only one.")
     more = ["--lab"] if lab else [str(file.absolute())] if file is not None else []
-    print(schedule.emit(model.load(runbook), scheduler, runs_dir=runs_dir, more=more), end="")
+    print(schedule.emit(model.load(runbook), scheduler, runs_dir=runs_dir, more=more, user=user), end="")
 
 
 def _standing(name: str, book: model.Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:

@@ -3,20 +3,23 @@
 Rules: the unit runs as a dynamic user, with a read-only file system and the file as a credential; it is ready when the worker
 notifies systemd, restarted when it dies or hangs, and not restarted where the file is wrong (exit code 2). Files and variables
 that the file refers to are named in comments, since only the operator knows where they are.
-Not for: installing, enabling or starting anything.
+Not for: installing, enabling or starting anything; how a value is written in a unit (`drlib.outgoing.service_files`).
 """
 
 import re
+import shlex
 import sys
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
+from drlib.outgoing import service_files
+from drlib.outgoing.service_files import Escaped, comment, fill
 
 service_app = typer.Typer(
     help="Run workers as services of the operating system, and monitor them.", no_args_is_help=True
@@ -25,11 +28,24 @@ service_app = typer.Typer(
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
 _FILES = re.compile(r"\$\{file:([^}]+):[^}:]+\}")
 _HOMES = (("home",), ("root",), ("run", "user"))  # what ProtectHome hides, as the first parts of a path
-WATCHDOG_S = 20
-UNIT = """\
-# {unit}: written by `drlib service systemd`
-# For systemd 250 and later. Install: drlib service systemd {file} | sudo tee /etc/systemd/system/{unit}
-#    sudo systemctl daemon-reload && sudo systemctl enable --now {unit}
+_HOME_HIDDEN: Final = "ProtectHome=yes"
+_HOME_READABLE: Final = """\
+# Python is in a home directory, which must stay visible; better install drlib under /opt.
+ProtectHome=read-only"""
+_CREDENTIAL: Final = """\
+{about}
+{reference}
+# LoadCredential={credential}:{path}
+"""
+_VARIABLES: Final = """\
+{about}
+EnvironmentFile=-/etc/{unit}.env
+"""
+UNIT: Final = """\
+# {unit}.service: written by `drlib service systemd`
+# For systemd 250 and later. Install:
+{install}
+#    sudo systemctl daemon-reload && sudo systemctl enable --now {unit}.service
 [Unit]
 Description=drlib mirror of {flows}
 Documentation=man:systemd.exec(5)
@@ -40,8 +56,8 @@ StartLimitIntervalSec=0
 [Service]
 Type=notify
 NotifyAccess=main
-WatchdogSec={watchdog}
-ExecStart={python} -m drlib.cli mirror %d/mirror.properties --status %t/{runtime}/status.json
+WatchdogSec=20
+ExecStart={python} -m drlib.cli mirror %d/mirror.properties --status %t/{unit}/status.json
 # A worker drains in ten seconds; SIGKILL after that is safe, too.
 KillMode=mixed
 TimeoutStopSec=30
@@ -54,7 +70,7 @@ RestartPreventExitStatus=2
 # systemd reads the file and passes it to the worker as a credential, so root may own it with mode 0600.
 LoadCredential=mirror.properties:{file}
 {hints}DynamicUser=yes
-RuntimeDirectory={runtime}
+RuntimeDirectory={unit}
 RuntimeDirectoryMode=0700
 UMask=0077
 WorkingDirectory=/
@@ -122,21 +138,21 @@ def monitoring_file(name: str) -> str:
 
 def unit_for(file: Path, name: str) -> str:
     """The unit's text. Raises `UsageError` for a file or name that cannot be used."""
-    if not re.fullmatch(r"[A-Za-z0-9_.\\-]+", name):
-        raise UsageError(f"'{name}' is no unit name", "systemd takes letters, digits, `_`, `.` and `-`", "Correct it.")
+    unit = service_files.unit_name(name)
     path = file.absolute()
     raw = properties.read(path)
     text = "\n".join(entry.value for entry in raw.effective().values())
     flows = _flows(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
     python = Path(sys.executable).absolute()
-    return UNIT.format(
-        unit=f"{name}.service",
-        file=_escaped(str(path)),
-        flows=_escaped(flows),
-        watchdog=WATCHDOG_S,
-        python=_quoted(python),
-        hints=_hints(name, text),
-        runtime=name,
+    tee = f"sudo tee /etc/systemd/system/{unit}.service"
+    return fill(
+        UNIT,
+        unit=unit,
+        install=comment(f"   drlib service systemd --name {unit} {shlex.quote(str(path))} | {tee}"),
+        flows=service_files.unit_text(flows),
+        python=service_files.unit_command([str(python)]),
+        file=service_files.unit_path(path),
+        hints=_hints(unit, text),
         home=_home(python),
     )
 
@@ -154,36 +170,26 @@ def _flows(path: Path, has_references: bool) -> str:
     return ", ".join(f"{flow.flow.source} to {flow.flow.target}" for flow in settings.enabled_flows)
 
 
-def _hints(name: str, text: str) -> str:
-    lines = []
+def _hints(unit: Escaped, text: str) -> Escaped:
+    """What only the operator can add, as comments that become directives where their `#` is taken away."""
+    parts = []
     for number, path in enumerate(sorted(set(_FILES.findall(text))), 1):
-        credential = f"secrets-{number}"
-        lines += [
-            f"# {path} is named in the file. Give it as a credential, then refer to it there as",
-            f"# ${{file:/run/credentials/{name}.service/{credential}:KEY}}:",
-            f"# LoadCredential={credential}:{path}",
-        ]
-    if variables := sorted(set(_ENVIRONMENT.findall(text))):
-        lines += [
-            f"# The file refers to {', '.join(variables)}: a file of NAME=value lines, owned by root, mode 0600.",
-            f"EnvironmentFile=-/etc/{name}.env",
-        ]
-    return "".join(f"{_escaped(line)}\n" for line in lines)
-
-
-def _home(python: Path) -> str:
-    if any(path.parts[1 : 1 + len(home)] == home for home in _HOMES for path in (python, python.resolve())):
-        return (
-            "# Python is in a home directory, which must stay visible; better install drlib under /opt.\n"
-            "ProtectHome=read-only"
+        credential = service_files.unit_name(f"secrets-{number}")
+        parts.append(
+            fill(
+                _CREDENTIAL,
+                about=comment(f"{path} is named in the file. Give it as a credential, then refer to it there as"),
+                reference=comment(f"${{file:/run/credentials/{unit}.service/{credential}:KEY}}:"),
+                credential=credential,
+                path=service_files.unit_path(Path(path)),
+            )
         )
-    return "ProtectHome=yes"
+    if variables := sorted(set(_ENVIRONMENT.findall(text))):
+        about = f"The file refers to {', '.join(variables)}: a file of NAME=value lines, owned by root, mode 0600."
+        parts.append(fill(_VARIABLES, about=comment(about), unit=unit))
+    return service_files.joined(parts)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%%")
-
-
-def _quoted(path: Path) -> str:
-    text = _escaped(str(path))
-    return f'"{text}"' if " " in text else text
+def _home(python: Path) -> Escaped:
+    visible = any(path.parts[1 : 1 + len(home)] == home for home in _HOMES for path in (python, python.resolve()))
+    return fill(_HOME_READABLE if visible else _HOME_HIDDEN)

@@ -2,19 +2,96 @@
 
 Rules: a file is printed, never installed. Commands are argument lists joined by `shlex`, paths are whole, output goes where
 the scheduler keeps it, and the exit code is the run's own, so a missed objective is a failed job. No secret is in it: what
-a runbook needs is referred to and looked up where it runs.
+a runbook needs is referred to and looked up where it runs. Never as root, unless the caller says so.
+Not for: how a value is written in such a file (`drlib.outgoing.service_files`).
 """
 
+import os
+import pwd
 import shlex
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from drlib.errors import UsageError
+from drlib.outgoing import service_files
+from drlib.outgoing.service_files import Escaped, airflow_template, comment, fill, python_text
 from drlib.runbook.file import calendar
 from drlib.runbook.file.calendar import Cron
 from drlib.runbook.file.model import Runbook
+
+CRONTAB: Final = """\
+{title}
+# Add it with: crontab -u {user} -e. Times are the machine's; CRON_TZ=UTC is for cronie and others that know it.
+CRON_TZ=UTC
+{times} {command}
+"""
+SYSTEMD: Final = """\
+{title}
+# Two files. Put them into /etc/systemd/system/, then: systemctl daemon-reload && systemctl enable --now {unit}.timer
+# --- {unit}.service ---
+[Unit]
+Description={description}
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+Type=oneshot
+User={user}
+WorkingDirectory={folder}
+ExecStart={command}
+# A run stops within seconds of SIGTERM, with its folder finished.
+TimeoutStopSec=60
+TimeoutStartSec=infinity
+KillMode=mixed
+UMask=0077
+NoNewPrivileges=yes
+ProtectClock=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectControlGroups=yes
+RestrictSUIDSGID=yes
+
+# --- {unit}.timer ---
+[Unit]
+Description=When to run: {description}
+
+[Timer]
+OnCalendar={when}
+Persistent=yes
+RandomizedDelaySec=60
+
+[Install]
+WantedBy=timers.target
+"""
+AIRFLOW: Final = """\
+# For Airflow 2.4 and later: put this file into its dags folder. The task's state is the run's exit code.
+
+from __future__ import annotations
+
+import datetime
+
+from airflow import DAG
+
+try:
+    from airflow.providers.standard.operators.bash import BashOperator
+except ImportError:  # Airflow 2
+    from airflow.operators.bash import BashOperator
+
+with DAG(
+    dag_id={name},
+    description={description},
+    schedule={times},
+    start_date=datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc),
+    catchup=False,
+    max_active_runs=1,
+    tags=["drlib", "drill"],
+):
+    # A drill that failed is looked at by a person, not repeated.
+    BashOperator(task_id="run", bash_command={command}, cwd={folder}, retries=0)
+"""
 
 
 class Scheduler(StrEnum):
@@ -23,16 +100,40 @@ class Scheduler(StrEnum):
     AIRFLOW = "airflow"
 
 
-def emit(book: Runbook, scheduler: Scheduler, *, runs_dir: Path, more: Sequence[str] = ()) -> str:
-    """The file as text. `more` are further arguments of `drlib run`. Raises `UsageError` where the times cannot be said."""
+def emit(
+    book: Runbook, scheduler: Scheduler, *, runs_dir: Path, more: Sequence[str] = (), user: str | None = None
+) -> str:
+    """The file as text. `more` are further arguments of `drlib run`; `user` runs it, by default the caller's.
+
+    Raises `UsageError` where the times cannot be said, where a path or an argument cannot be written for the scheduler, and
+    for root without `user`: who may edit the runbook, its notebook or a hook would be root.
+    """
     argv = [sys.executable, "-m", "drlib.cli", "run", str(book.file), "--runs-dir", str(runs_dir.absolute()), *more]
     match scheduler:
         case Scheduler.CRON:
-            return _cron(book, argv)
+            return _cron(book, argv, _user(user))
         case Scheduler.SYSTEMD:
-            return _systemd(book, argv)
+            return _systemd(book, argv, _user(user))
         case Scheduler.AIRFLOW:
+            if user is not None:
+                raise UsageError("--user and --as airflow", "tasks run as Airflow's workers do", "Leave --user out.")
             return _airflow(book, argv)
+
+
+def _user(given: str | None) -> Escaped:
+    if given is not None:
+        return service_files.unit_user(given)
+    number = os.geteuid()
+    if number == 0:
+        raise UsageError(
+            "a scheduled run would be root's",
+            "who may edit the runbook, its notebook or a hook of it would be root",
+            "Give --user NAME: a user who may write to the folder of runs.",
+        )
+    try:
+        return service_files.unit_user(pwd.getpwuid(number).pw_name)
+    except KeyError:  # as in many containers
+        return service_files.unit_user(str(number))
 
 
 def times(book: Runbook) -> Cron:
@@ -54,108 +155,43 @@ def times(book: Runbook) -> Cron:
     return cron
 
 
-def _cron(book: Runbook, argv: Sequence[str]) -> str:
-    command = shlex.join(argv).replace("%", r"\%")  # crontab(5): a bare % is a line end
-    folder = shlex.quote(str(_home(book)))
-    return (
-        f"# {book.title}\n"
-        "# Add it with: crontab -e. Times are the machine's; CRON_TZ=UTC is for cronie and others that know it.\n"
-        f"CRON_TZ=UTC\n{times(book)} cd {folder} && {command}\n"
+def _cron(book: Runbook, argv: Sequence[str], user: Escaped) -> str:
+    return fill(
+        CRONTAB,
+        title=comment(book.title),
+        user=user,
+        times=service_files.unit_text(str(times(book))),
+        command=service_files.cron_command(_home(book), argv),
     )
 
 
-def _systemd(book: Runbook, argv: Sequence[str]) -> str:
+def _systemd(book: Runbook, argv: Sequence[str], user: Escaped) -> str:
     try:
         when = calendar.on_calendar(times(book))
     except ValueError as error:
         raise UsageError(f"runbook {book.name}: its schedule", str(error), "Restrict one of the two days.") from None
-    unit = f"drlib-{book.name}"
-    command = " ".join(_word(part) for part in argv)
-    return f"""\
-# {book.title}
-# Two files. Put them into /etc/systemd/system/, then: systemctl daemon-reload && systemctl enable --now {unit}.timer
-# --- {unit}.service ---
-[Unit]
-Description={_escaped(book.title)}
-Wants=network-online.target
-After=network-online.target
-
-[Service]
-Type=oneshot
-WorkingDirectory={_word(str(_home(book)))}
-ExecStart={command}
-# A run stops within seconds of SIGTERM, with its folder finished.
-TimeoutStopSec=60
-TimeoutStartSec=infinity
-KillMode=mixed
-UMask=0077
-NoNewPrivileges=yes
-ProtectClock=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectControlGroups=yes
-RestrictSUIDSGID=yes
-
-# --- {unit}.timer ---
-[Unit]
-Description=When to run: {_escaped(book.title)}
-
-[Timer]
-OnCalendar={when}
-Persistent=yes
-RandomizedDelaySec=60
-
-[Install]
-WantedBy=timers.target
-"""
+    return fill(
+        SYSTEMD,
+        title=comment(book.title),
+        unit=service_files.unit_name(f"drlib-{book.name}"),
+        description=service_files.unit_text(book.title),
+        user=user,
+        folder=service_files.unit_path(_home(book)),
+        command=service_files.unit_command(argv),
+        when=service_files.unit_text(when),
+    )
 
 
 def _airflow(book: Runbook, argv: Sequence[str]) -> str:
-    name = f"drlib_{book.name}".replace("-", "_").replace(".", "_")
-    return f'''\
-"""{_plain(book.title)}
-
-For Airflow 2.4 and later: put this file into its dags folder. The task's state is the run's exit code.
-"""
-
-from __future__ import annotations
-
-import datetime
-
-from airflow import DAG
-
-try:
-    from airflow.providers.standard.operators.bash import BashOperator
-except ImportError:  # Airflow 2
-    from airflow.operators.bash import BashOperator
-
-with DAG(
-    dag_id={name!r},
-    description={book.title!r},
-    schedule={str(times(book))!r},
-    start_date=datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc),
-    catchup=False,
-    max_active_runs=1,
-    tags=["drlib", "drill"],
-):
-    # A drill that failed is looked at by a person, not repeated.
-    BashOperator(task_id="run", bash_command={shlex.join(argv)!r}, cwd={str(_home(book))!r}, retries=0)
-'''
+    return fill(
+        AIRFLOW,
+        name=python_text(f"drlib_{book.name}".replace("-", "_").replace(".", "_")),
+        description=python_text(book.title),
+        times=python_text(str(times(book))),
+        command=airflow_template(shlex.join(argv)),
+        folder=airflow_template(str(_home(book))),
+    )
 
 
 def _home(book: Runbook) -> Path:
     return book.file.parent.parent
-
-
-def _escaped(text: str) -> str:
-    return text.replace("%", "%%").replace("\n", " ")
-
-
-def _word(text: str) -> str:
-    """systemd.syntax(7): quoted where needed, and no specifier or variable in it."""
-    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{text}"' if any(c in text for c in " '\t;") else text
-
-
-def _plain(text: str) -> str:
-    return text.replace("\\", "").replace('"', "'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import pwd
 import shlex
 import shutil
 import subprocess
@@ -13,8 +14,11 @@ from pathlib import Path
 
 import pytest
 import sample_scorecard as sample
+from hostile_text import HOSTILE
 
 from drlib.cli import main
+from drlib.runbook.file.model import Runbook, Schedule
+from drlib.runbook.file.schedule import Scheduler, emit
 
 BOOK = """\
 name: {name}
@@ -91,7 +95,9 @@ def test_runs_unreadable_scorecard_is_listed_with_the_reason(place: Path, capsys
 
 def test_schedule_cron_line_is_one_shell_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = book(place)
-    assert drlib("schedule", "emit", str(path), "--as", "cron", "--runs-dir", "my runs", "--lab") == 0
+    assert (
+        drlib("schedule", "emit", str(path), "--as", "cron", "--user", "drill", "--runs-dir", "my runs", "--lab") == 0
+    )
     line = capsys.readouterr().out.splitlines()[-1]
     fields, command = line.split(" cd ")
     assert fields == "0 3 1 * *"
@@ -104,12 +110,14 @@ def test_schedule_cron_line_is_one_shell_command(place: Path, capsys: pytest.Cap
 
 def test_schedule_systemd_has_a_service_and_a_timer(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = book(place, more="schedule: {every: 7d, cron: '15 2 * * 0'}")
-    assert drlib("schedule", "emit", str(path), "--as", "systemd") == 0
+    assert drlib("schedule", "emit", str(path), "--as", "systemd", "--user", "daemon") == 0
     text = capsys.readouterr().out
     service, timer = text.split("# --- drlib-monthly.timer ---\n")
     assert "OnCalendar=Sun *-*-* 02:15:00 UTC\n" in timer
     assert f"ExecStart={sys.executable} -m drlib.cli run {path} --runs-dir {place / 'runs'}\n" in service
     assert "Description=A drill of 100 %% of it\n" in service
+    assert "\nUser=daemon\n" in service
+    assert f"\nWorkingDirectory={place}\n" in service
     for part in (service, timer):
         parser = ConfigParser(strict=True, interpolation=None)
         parser.read_string(part)
@@ -138,6 +146,37 @@ def test_schedule_airflow_dag_is_valid_python(place: Path, capsys: pytest.Captur
     assert (keywords["cwd"], keywords["retries"]) == (str(place), 0)
 
 
+@pytest.mark.parametrize("scheduler", ["cron", "systemd"])
+def test_schedule_runs_as_who_asks_and_as_root_only_where_that_is_said(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scheduler: str
+) -> None:
+    path = str(book(place))
+    names = {"cron": "crontab -u {} -e", "systemd": "User={}\n"}
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert drlib("schedule", "emit", path, "--as", scheduler) == 2
+    assert "would be root's" in capsys.readouterr().err
+    assert drlib("schedule", "emit", path, "--as", scheduler, "--user", "root") == 0
+    assert names[scheduler].format("root") in capsys.readouterr().out
+    for number, name in ((pwd.getpwnam("daemon").pw_uid, "daemon"), (54321, "54321")):
+        monkeypatch.setattr("os.geteuid", lambda number=number: number)
+        assert drlib("schedule", "emit", path, "--as", scheduler) == 0
+        assert names[scheduler].format(name) in capsys.readouterr().out
+    assert drlib("schedule", "emit", path, "--as", scheduler, "--user", "x\nUser=root") == 2
+    assert drlib("schedule", "emit", path, "--as", "airflow", "--user", "drill") == 2
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize("scheduler", ["cron", "systemd", "airflow"])
+def test_schedule_title_from_outside_adds_no_line(place: Path, scheduler: Scheduler, text: str) -> None:
+    runbook = Runbook(name="n", title=text, notebook=place, schedule=Schedule(every="30d"), file=place / "r" / "n.yaml")
+    plain = runbook.model_copy(update={"title": "plain"})
+    user = None if scheduler == "airflow" else "drill"
+    made, expected = (
+        emit(each, Scheduler(scheduler), runs_dir=place, user=user).splitlines() for each in (runbook, plain)
+    )
+    assert [line for line, plain in zip(made, expected, strict=True) if line != plain and "plain" not in plain] == []
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
@@ -153,7 +192,7 @@ def test_schedule_airflow_dag_is_valid_python(place: Path, capsys: pytest.Captur
 def test_schedule_impossible_requests_are_refused(
     place: Path, capsys: pytest.CaptureFixture[str], more: str, said: str
 ) -> None:
-    assert drlib("schedule", "emit", str(book(place, more=more)), "--as", "systemd") == 2
+    assert drlib("schedule", "emit", str(book(place, more=more)), "--as", "systemd", "--user", "drill") == 2
     output = capsys.readouterr().err
     assert said in output
     assert "Traceback" not in output

@@ -1,6 +1,7 @@
 """The systemd unit as text, and as systemd itself reads it where the machine has it."""
 
 import configparser
+import shlex
 import shutil
 import subprocess
 import sys
@@ -65,10 +66,38 @@ def test_unit_percent_sign_in_path_is_escaped(tmp_path: Path) -> None:
     assert parsed(unit_for(file, "m"))["Service"]["LoadCredential"].endswith("/100%%h.properties")
 
 
+def test_unit_reference_with_a_line_break_is_no_directive(tmp_path: Path) -> None:
+    """A properties file may be another team's, and it is root who installs the unit."""
+    plain = unit_for(write(tmp_path, FILE + "LEFT.ssl.key.password = ${env:A}\n"), "m").splitlines()
+    for break_ in ("\\n", "\\r", "\\u0085", "\\u2028", "\\u0000"):
+        file = write(tmp_path, FILE + f"LEFT.ssl.key.password = ${{env:A{break_}ExecStartPre=/bin/id}}\n")
+        made = unit_for(file, "m").splitlines()
+        assert [line for line, expected in zip(made, plain, strict=True) if line != expected] == [
+            line for line in made if line.startswith("# The file refers to A")
+        ]
+        with pytest.raises(UsageError, match="cannot be written for systemd"):
+            unit_for(write(tmp_path, FILE + f"LEFT.ssl.key.password = ${{file:/a{break_}User=root:k}}\n"), "m")
+
+
+def test_unit_install_line_is_a_shell_command_with_one_file(tmp_path: Path) -> None:
+    file = write(tmp_path, name="a; touch $(id) && true.properties")
+    install = next(line for line in unit_for(file, "m").splitlines() if "sudo tee" in line)
+    command, pipe, tee = shlex.split(install.removeprefix("#"))[:6], "|", ["sudo", "tee"]
+    assert command == ["drlib", "service", "systemd", "--name", "m", str(file)]
+    assert shlex.split(install.removeprefix("#"))[6:] == [pipe, *tee, "/etc/systemd/system/m.service"]
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\u2028b", "a\\", 'a"b', "a\x1bb", "a "])
+def test_unit_file_whose_path_systemd_would_read_otherwise_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be written for systemd"):
+        unit_for(write(tmp_path, name=name), "m")
+
+
 @pytest.mark.parametrize(
     ("text", "name", "words"),
     [
         (FILE, "a b", "no unit name"),
+        (FILE, "m\\", "no unit name"),
         (FILE, "../x", "no unit name"),
         (FILE.replace("true", "false"), "m", "no flow is enabled"),
         (FILE + "topicz = a\n", "m", "Did you mean"),

@@ -1,0 +1,79 @@
+"""What crosses the process boundary goes through the one function of its sink or input: docs/security.md has the table.
+
+Each test reads the sources, so that new code cannot go around the function; what the function does is tested with its module.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from repository_root import ROOT
+
+PACKAGE = ROOT / "drlib"
+DIRECTIVE = re.compile(
+    r"^(\[(Unit|Service|Timer|Install)\]|(ExecStart|OnCalendar|CRON_TZ)=)|^from airflow ", re.MULTILINE
+)
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def sources() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def where(path: Path, node: ast.AST) -> str:
+    return f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
+
+
+def calls(path: Path, names: set[str]) -> Iterator[ast.Call]:
+    """Calls of a function or method that has one of `names`."""
+    for node in nodes(path):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in names:
+                yield node
+
+
+def calls_outside(names: set[str], *allowed: str) -> list[str]:
+    """Calls in modules that are not `allowed`, each of which has one: an entry without a reason is a fault, too."""
+    found = {path: [where(path, call) for call in calls(path, names)] for path in sources()}
+    assert [name for name in allowed if not found[ROOT / name]] == []
+    return [place for path, places in found.items() if str(path.relative_to(ROOT)) not in allowed for place in places]
+
+
+def templates(path: Path) -> dict[str, ast.Constant]:
+    """Constants of the module that are service files, by name."""
+    return {
+        target.id: node.value
+        for node in nodes(path)
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and isinstance(node.value.value, str) and DIRECTIVE.search(node.value.value)
+    }
+
+
+def test_text_in_a_service_file_is_made_by_its_escaping_functions_only() -> None:
+    """With mypy: `fill` takes `Escaped` values, and only `drlib.outgoing.service_files` makes these."""
+    assert calls_outside({"Escaped"}, "drlib/outgoing/service_files.py") == []
+
+
+def test_service_file_is_a_constant_that_only_fill_takes() -> None:
+    found = {path: templates(path) for path in sources()}
+    assert {"CRONTAB", "SYSTEMD", "AIRFLOW", "UNIT"} <= {name for names in found.values() for name in names}
+    outside = []
+    for path, constants in found.items():
+        filled = {id(call.args[0]) for call in calls(path, {"fill"}) if call.args}
+        for node in nodes(path):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and DIRECTIVE.search(node.value):
+                outside += [] if node in constants.values() else [where(path, node)]
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in constants:
+                outside += [] if id(node) in filled else [where(path, node)]
+    assert outside == []
