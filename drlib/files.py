@@ -1,26 +1,38 @@
 """Write small files atomically: replaced by one rename, on disk by then, readable by their owner only. Lock files. Read what
-users give.
+users give and what drlib wrote.
 
 Rules: after a crash, a full disk or a kill there is the old file or the new one, never a part of it; the mode is 0600 from the
-first byte. A failed write leaves no temporary file. A file that a user names is read to a limit, as UTF-8, and every
-way in which that fails is a `UsageError`.
+first byte. A failed write leaves no temporary file. Every file is read to a limit. A file that a user names is UTF-8, and every
+way in which reading it fails is a `UsageError`; a file that drlib wrote has to be a regular one, because opening a pipe of the
+same name would never return.
 Not for: files that are written many times a second (status), that grow (journals), or that other users read (the pointer).
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar, overload
 
+from pydantic import BaseModel, TypeAdapter
+
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 
 MOST_BYTES: Final = 4 << 20  # of a file that a user names
+MOST_STORED_BYTES: Final = decoding.MOST_BYTES  # of a file that drlib wrote
+_SPOILT: Final = "Restore it, or begin a new run."
+
+Kind = TypeVar("Kind")
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_given(path: Path, kind: str) -> str:
@@ -39,6 +51,37 @@ def read_given(path: Path, kind: str) -> str:
         raise UsageError(f"{path} cannot be read", why, "Save the file as UTF-8.") from error
     except ValueError as error:  # a path with a NUL
         raise UsageError("a path cannot be used", str(error), f"Give the path of {kind}.") from error
+
+
+def read_stored(path: Path, most_bytes: int = MOST_STORED_BYTES) -> bytes:
+    """The bytes of a file that drlib wrote. Raises OSError, also for a file that is not a regular one or is too large."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
+    return data
+
+
+@overload
+def read_json(path: Path, kind: TypeAdapter[Kind], remedy: str = _SPOILT) -> Kind: ...
+@overload
+def read_json(path: Path, kind: type[Model], remedy: str = _SPOILT) -> Model: ...
+@overload
+def read_json(path: Path, kind: None = None, remedy: str = _SPOILT) -> object: ...
+def read_json(path: Path, kind: TypeAdapter[Any] | type[BaseModel] | None = None, remedy: str = _SPOILT) -> object:
+    """The JSON document in a file that drlib wrote. Raises FileNotFoundError, and `UsageError` with `remedy` for all else."""
+    try:
+        data = read_stored(path)
+        return decoding.json_value(data) if kind is None else decoding.json_as(kind, data)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read", error.strerror or type(error).__name__, remedy) from error
+    except Undecodable as error:
+        raise UsageError(f"{path} cannot be used", str(error), remedy) from None
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

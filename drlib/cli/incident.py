@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drlib.files import read_json
+
 if TYPE_CHECKING:
     from drlib.training.incidents.session import IncidentSession
 
@@ -104,7 +106,7 @@ def reveal(
     session = _session(runs_dir, run)
     session.incident.reveal()
     if as_json:
-        print(json.dumps(json.loads((session.incident.folder / "score.json").read_text()), indent=1))
+        print(json.dumps(read_json(session.incident.folder / "score.json"), indent=1))
     elif replay is not None:
         session.replay(replay)
     else:

@@ -10,11 +10,14 @@ Not for: deciding to move; storing it (`drlib.client.pointer_file`, `drlib.clien
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import DrlibError, UsageError
 
 POINTER_NAME = "pointer.json"
+MOST_BYTES: Final = 1 << 20
 
 
 class PointerConflict(DrlibError):
@@ -96,18 +99,26 @@ def encode(pointer: Pointer) -> bytes:
 def decode(content: bytes, name: str = POINTER_NAME) -> Pointer:
     """Parse a pointer. Raises `UsageError` when `content` is not one; `name` says where it is stored."""
     try:
-        match json.loads(content):
+        match decoding.json_value(content, most_bytes=MOST_BYTES):
             case {"version": int(version), "active": str(active), "bootstrap": str(bootstrap), **rest}:
-                prefix, cutover, hold = rest.get("remote_prefix"), _ends(rest.get("cutover")), rest.get("hold", False)
-                limit = rest.get("hold_limit_s", 0.0)
-                limit_s = float(limit) if isinstance(limit, int | float) and not isinstance(limit, bool) else -1.0
-                if (prefix is None or isinstance(prefix, str)) and isinstance(hold, bool) and limit_s >= 0:
-                    return Pointer(version, active, bootstrap, prefix, cutover, hold, limit_s)
-    except (ValueError, TypeError):
-        pass
+                prefix, hold, limit = rest.get("remote_prefix"), rest.get("hold", False), rest.get("hold_limit_s", 0.0)
+                if (
+                    not isinstance(version, bool)
+                    and version >= 0
+                    and (prefix is None or isinstance(prefix, str))
+                    and isinstance(hold, bool)
+                    and isinstance(limit, int | float)
+                    and not isinstance(limit, bool)
+                    and limit >= 0
+                ):
+                    ends = _ends(rest.get("cutover"))
+                    return Pointer(version, active, bootstrap, prefix, ends, hold, float(limit))
+        why = "it needs version, active and bootstrap, and cutover as lists of offsets"
+    except Undecodable as error:
+        why = str(error)
     raise UsageError(
         f"{name} is not a pointer",
-        "it needs version, active and bootstrap, and cutover as lists of offsets",
+        why,
         "Write it with drlib.client.pointer_file.write_atomic, or publish it with drlib.client.pointer_topic.publish.",
     )
 
@@ -116,5 +127,8 @@ def _ends(cutover: object) -> dict[str, tuple[int, ...]]:
     if cutover is None:
         return {}
     if not isinstance(cutover, dict):
-        raise ValueError("cutover is not an object")
-    return {str(topic): tuple(int(offset) for offset in offsets) for topic, offsets in cutover.items()}
+        raise Undecodable("cutover is not an object")
+    for offsets in cutover.values():
+        if not isinstance(offsets, list) or not all(type(offset) is int and offset >= 0 for offset in offsets):
+            raise Undecodable("cutover is not lists of offsets")
+    return {topic: tuple(offsets) for topic, offsets in cutover.items()}

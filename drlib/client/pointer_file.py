@@ -10,15 +10,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from drlib.client.pointer import Pointer, PointerConflict, decode, encode
+from drlib.client.pointer import MOST_BYTES, Pointer, PointerConflict, decode, encode
 from drlib.client.pointer_hold import HoldClock
 from drlib.errors import Unreachable, UsageError
-from drlib.files import file_lock
+from drlib.files import file_lock, read_stored
 
 
 def read(path: Path) -> Pointer:
     """Raises FileNotFoundError, UsageError."""
-    return decode(path.read_bytes(), path.name)
+    try:
+        content = read_stored(path, MOST_BYTES)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise UsageError(f"{path.name} cannot be read", why, "Write it with drlib.publish_pointer.") from error
+    return decode(content, path.name)
 
 
 def write_atomic(path: Path, pointer: Pointer) -> None:

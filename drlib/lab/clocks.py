@@ -11,12 +11,15 @@ import time
 from pathlib import Path
 from typing import Final
 
+from drlib import decoding
 from drlib.clock import now_ms
+from drlib.decoding import Undecodable
 from drlib.errors import UsageError
-from drlib.files import write_whole
+from drlib.files import read_stored, write_whole
 
 _FRESH_S: Final = 0.1
 _MARK: Final = ".clock"
+_MOST_BYTES: Final = 64
 
 
 def set_back(lab_dir: Path, machine: str, behind_ms: int) -> None:
@@ -30,15 +33,13 @@ def set_back(lab_dir: Path, machine: str, behind_ms: int) -> None:
 def behind_ms(lab_dir: Path, machine: str) -> int:
     """How far the clock of `machine` is behind, in ms; 0 where it is correct. Raises `UsageError` for an invalid file."""
     try:
-        text = _file(lab_dir, machine).read_text(encoding="ascii")
+        text = read_stored(_file(lab_dir, machine), _MOST_BYTES)
     except FileNotFoundError:
         return 0
     try:
-        return int(text)
-    except ValueError:
-        raise UsageError(
-            f"the clock of {machine}", f"{text!r} is not a number", f"Delete {_file(lab_dir, machine)}."
-        ) from None
+        return decoding.integer(text.strip())
+    except Undecodable as error:
+        raise UsageError(f"the clock of {machine}", str(error), f"Delete {_file(lab_dir, machine)}.") from None
 
 
 def set_all_right(lab_dir: Path) -> None:

@@ -11,15 +11,16 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
 
 import javaproperties
+from pydantic import TypeAdapter
 
 from drlib.errors import UsageError
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers.broker import BrokerSpec, bootstrap_checkpoint
 from drlib.lab.brokers.cluster import Cluster, new_specs
@@ -318,11 +319,21 @@ def _links(specs: Mapping[str, tuple[BrokerSpec, ...]]) -> dict[str, int]:
     return {spec.name: spec.link_advertised_port for those in specs.values() for spec in those}
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The file of a running lab."""
+
+    clusters: dict[str, tuple[BrokerSpec, ...]]
+    extra: dict[str, str]
+    security: LabSecurity | None = None
+
+
+_STATE: Final = TypeAdapter(_State)
+
+
 def _read_state(root: Path) -> tuple[dict[str, tuple[BrokerSpec, ...]], dict[str, str], LabSecurity | None] | None:
     try:
-        state = json.loads((root / _STATE_NAME).read_text(encoding="utf-8"))
+        state = read_json(root / _STATE_NAME, _STATE, "Delete it, and start a new lab.")
     except FileNotFoundError:
         return None
-    specs = {alias: tuple(BrokerSpec(**spec) for spec in those) for alias, those in state["clusters"].items()}
-    kept = state.get("security")
-    return specs, state["extra"], None if kept is None else LabSecurity(**kept)
+    return state.clusters, state.extra, state.security

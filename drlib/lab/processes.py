@@ -20,8 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from drlib.errors import UsageError
-from drlib.files import file_lock, write_whole
+from drlib.files import file_lock, read_json, write_whole
 
 _PR_SET_PDEATHSIG: Final = 1
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # resolved here: nothing may be loaded between fork and exec
@@ -45,6 +47,9 @@ class ProcessRecord:
     started_ticks: int
     boot_id: str
     log: str
+
+
+_RECORDS: Final = TypeAdapter(dict[str, ProcessRecord])
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,10 +182,9 @@ class ProcessRegistry:
 
     def _read(self) -> dict[str, ProcessRecord]:
         try:
-            text = (self.root / _STATE_NAME).read_text(encoding="utf-8")
+            return read_json(self.root / _STATE_NAME, _RECORDS, "See which processes run, then delete it.")
         except FileNotFoundError:
             return {}
-        return {name: ProcessRecord(**fields) for name, fields in json.loads(text).items()}
 
     def _write(self, records: Mapping[str, ProcessRecord]) -> None:
         write_whole(

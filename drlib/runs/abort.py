@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import Aborted
-from drlib.files import write_first
+from drlib.files import read_stored, write_first
 from drlib.runs.signals import handled
 
 ABORT_FILE: Final = "abort"
+_MOST_BYTES: Final = 4096
 _LOOK_S: Final = 0.1  # how often the file is looked for while a step waits
 
 
@@ -35,8 +36,8 @@ class Abort:
     def by(self) -> str:
         """Who or what asked for it, as the file says."""
         try:
-            return self._path.read_text().strip() or "unknown user"
-        except FileNotFoundError:
+            return read_stored(self._path, _MOST_BYTES).decode(errors="replace").strip() or "unknown user"
+        except OSError:
             return "unknown user"
 
     def request(self, by: str) -> None:

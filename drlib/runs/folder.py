@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 
 from drlib.errors import UsageError
-from drlib.files import write_whole
+from drlib.files import read_stored, write_whole
 from drlib.runs.lock import alone
 
 MANIFEST = "manifest.sha256"
@@ -75,7 +75,9 @@ def seal(folder: Path) -> Path:
 
 def broken(folder: Path) -> tuple[str, ...]:
     """Names that are missing, not what the manifest says, or not in it at all."""
-    listed = {line[66:]: line[:64] for line in (folder / MANIFEST).read_text().splitlines()}  # 64 hex digits, 2 spaces
+    listed = {
+        line[66:]: line[:64] for line in read_stored(folder / MANIFEST).decode(errors="replace").splitlines()
+    }  # 64 hex digits, 2 spaces
     files = {_name(path, folder): path for path in _entries(folder) if path.is_file()}
     changed = [name for name, digest in listed.items() if name not in files or _digest(files[name]) != digest]
     return (*changed, *sorted(files.keys() - listed.keys()))

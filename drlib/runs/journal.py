@@ -8,6 +8,7 @@ Words are Chaos Toolkit's where it has one.
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from pydantic import TypeAdapter
+
+from drlib import decoding
 from drlib.errors import Deviated, DrlibError
+from drlib.files import read_stored
 
 Scalar = str | int | float | bool | None
 JOURNAL: Final = "journal.jsonl"  # its name in a run folder
@@ -79,7 +84,7 @@ class DrillJournal:
             "seq": self._seq,
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "event": event,
-            "data": data,
+            "data": {name: _storable(value) for name, value in data.items()},
             "previous": self._previous,
         }
         digest = _digest(body)
@@ -97,6 +102,9 @@ class DrillJournal:
         os.close(self._file)
 
 
+_LINE: Final = TypeAdapter(Line)
+
+
 def read(path: Path) -> tuple[Line, ...]:
     """The lines of a journal, checked. Raises `JournalTampered`; a torn last line is left out."""
     return _read(path)[0]
@@ -112,15 +120,17 @@ def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
     """The lines, how many bytes of the file they are, and whether a torn one follows."""
     lines: list[Line] = []
     previous, whole = FIRST, 0
-    raw = path.read_bytes()
+    raw = read_stored(path)
     for number, text in enumerate(raw.splitlines(keepends=True), 1):
         if not text.endswith(b"\n"):
             break
         try:
-            body = json.loads(text)
+            body = decoding.json_value(text)
+            line = _LINE.validate_python(body)
+            if not isinstance(body, dict) or datetime.fromisoformat(line.at).tzinfo is None:
+                raise ValueError("no moment in a time zone")
             digest = body.pop("hash")
-            line = Line(body["seq"], body["at"], body["event"], body["data"], body["previous"], digest)
-        except (ValueError, KeyError, AttributeError, TypeError):
+        except ValueError:
             raise JournalTampered(path, number) from None
         if line.previous != previous or digest != _digest(body) or line.seq != len(lines):
             raise JournalTampered(path, number)
@@ -128,6 +138,17 @@ def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
         whole += len(text)
         lines.append(line)
     return tuple(lines), whole, whole < len(raw)
+
+
+def _storable(value: Scalar) -> Scalar:
+    """As text what `drlib.decoding` would refuse to read again."""
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, int) and not decoding.LEAST_INTEGER <= value <= decoding.MOST_INTEGER:
+        return str(value)
+    return value
 
 
 def _digest(body: Mapping[str, object]) -> str:

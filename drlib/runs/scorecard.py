@@ -10,7 +10,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from drlib.files import write_whole
+from drlib import decoding
+from drlib.files import read_stored, write_whole
 from drlib.runs.check import Check, Verdict
 
 SCORECARD: Final = "scorecard.json"  # its name in a run folder
@@ -134,5 +135,5 @@ class Scorecard(_Frozen):
 
     @classmethod
     def read(cls, path: Path) -> "Scorecard":
-        """Raises ValueError (pydantic's) for anything that is no scorecard."""
-        return cls.model_validate_json(path.read_bytes())
+        """Raises `Undecodable`, a ValueError, for anything that is no scorecard, and OSError."""
+        return decoding.json_as(cls, read_stored(path))

@@ -6,13 +6,12 @@ is left with nothing. Everything is escaped. None is shown as "unknown".
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Final
 
-from drlib import formats
+from drlib import decoding, formats
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
 
@@ -112,7 +111,7 @@ def bundle(
     """What Jupyter shows, by MIME type: of text, HTML and a figure those in `include`, and without those in `exclude`."""
     forms: dict[str, object] = {"text/plain": plain, "text/html": page}
     if figure is not None:
-        forms[PLOTLY] = json.loads(figure.to_json())
+        forms[PLOTLY] = decoding.json_value(figure.to_json())
     return {
         mime: value
         for mime, value in forms.items()

@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import quote
 
+from drlib import decoding
 from drlib.errors import MissingDependency, Unreachable, UsageError
-from drlib.files import write_whole
+from drlib.files import read_stored, write_whole
 from drlib.lab.ports import free_ports
 from drlib.lab.processes import ProcessRegistry, wait_until
 from drlib.outgoing import http_request
@@ -199,7 +200,7 @@ def environment(state: Path, runtime: Path) -> dict[str, str]:
 def _token(file: Path) -> str | None:
     """The token in the server's info file; None while it is being written."""
     try:
-        server = json.loads(file.read_text(encoding="utf-8"))
+        server = decoding.json_value(read_stored(file))
     except (OSError, ValueError):
         return None
     return str(server["token"]) if isinstance(server, dict) and "token" in server else None

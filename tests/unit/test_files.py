@@ -9,9 +9,10 @@ import threading
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from drlib.errors import UsageError
-from drlib.files import MOST_BYTES, read_given, write_first, write_whole
+from drlib.files import MOST_BYTES, read_given, read_json, read_stored, write_first, write_whole
 
 FULL = """\
 import resource, sys
@@ -120,3 +121,39 @@ def test_given_file_at_the_limit_is_read(tmp_path: Path) -> None:
         read_given(Path("a\0b"), "a JSON file")
     with pytest.raises(UsageError, match="directory"):
         read_given(tmp_path, "a JSON file")
+
+
+def test_read_stored_pipe_folder_or_large_file_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(b"x" * 11)
+    for name, why in (("pipe", "not a regular file"), (".", "directory"), ("large", "larger than 10 bytes")):
+        with pytest.raises(OSError, match=why):
+            read_stored(tmp_path / name, 10)
+    assert read_stored(tmp_path / "large", 11) == b"x" * 11
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[1e400]", "too large"),
+        (b"[" * 200_000, "nested deeper"),
+        (b"1" * 5000, "not a number"),
+        (b'{"a": 1, "a": 1}', "a is set twice"),
+        (b'"\\ud800"', "half of a surrogate pair"),
+        (b"\xff", "not UTF-8"),
+        (b"[]", "input should be an object"),
+        (b'{"a": "x"}', "a: "),
+    ],
+    ids=range(8),
+)
+def test_read_json_unusable_content_is_an_error_with_remedy(tmp_path: Path, content: bytes, why: str) -> None:
+    path = tmp_path / "one.json"
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=why) as refused:
+        read_json(path, TypeAdapter(dict[str, int]), "Make a new plan.")
+    assert refused.value.remedy == "Make a new plan."
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="not a regular file"):
+        read_json(tmp_path / "pipe")
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "missing")

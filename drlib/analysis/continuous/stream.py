@@ -27,7 +27,7 @@ from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.continuous.bucket_sums import SumsFolder, bucket_sums
 from drlib.analysis.spark.topics import FETCH_MAX_WAIT_MS, TIMEOUT_S, java_options
 from drlib.errors import DrlibError
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -168,7 +168,7 @@ class BucketStream:
                 self._read_ends()
             self._record_read_to()
         path = self.folder / _READ_TO
-        return _MOMENT.validate_json(path.read_bytes()) if path.exists() else None
+        return read_json(path, _MOMENT) if path.exists() else None
 
     def _read_ends(self) -> None:
         at_ms = clock.now_ms()

@@ -29,7 +29,7 @@ from drlib.analysis.continuous.stream import BucketStream
 from drlib.analysis.sessions.bucket_checks import read_check, topic_checks
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
 from drlib.errors import Unreachable, UsageError
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.runs.check import Check, Verdict
@@ -224,7 +224,7 @@ class ContinuousAudit(AnalysisSession):
         source, target = self.analysed.source, self.analysed.target
         path = self.state / PLAN
         if path.exists():
-            plan = _PLAN.validate_json(path.read_bytes())
+            plan = read_json(path, _PLAN)
             for where, topics in ((source, plan.source), (target, plan.target)):
                 try:
                     refuse_recreated(where, topics)

@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from drlib.errors import UsageError
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation
 from drlib.kafka.java_formats.references import resolve
@@ -110,8 +110,8 @@ def save_ranges(path: Path, ranges: Mapping[str, TopicRange]) -> None:
 
 
 def load_ranges(path: Path) -> dict[str, TopicRange]:
-    """What `save_ranges` wrote; empty without such a file. Raises ValueError for any other content."""
-    return _RANGES.validate_json(path.read_bytes()) if path.exists() else {}
+    """What `save_ranges` wrote; empty without such a file. Raises `UsageError` for any other content."""
+    return read_json(path, _RANGES) if path.exists() else {}
 
 
 def read_topic(

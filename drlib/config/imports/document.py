@@ -1,24 +1,20 @@
 """Read a JSON or YAML file of limited size; every value knows its place, for messages.
 
-Rules: plain data only (YAML's safe loader); a value of the wrong kind is a `UsageError` with its place;
+Rules: plain data only (`drlib.decoding`); a value of the wrong kind is a `UsageError` with its place;
 no message quotes a value, as it may be a password.
 Not for: what the values mean (`connectors`, `strimzi`).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-import yaml
-
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.files import read_given
-
-MOST_ALIASES: Final = 50  # of YAML's `*name`: nested ones multiply what has to be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,42 +70,9 @@ def read(path: Path) -> tuple[Node, ...]:
     return tuple(Node(value, str(path)) for value in values)
 
 
-def _parse(text: str, path: Path) -> Iterator[object]:
-    if text.lstrip().startswith(("{", "[")):
-        try:
-            yield json.loads(text, object_pairs_hook=lambda pairs: _unique(pairs, path))
-            return
-        except (ValueError, RecursionError) as error:
-            where = (
-                f"line {error.lineno}: {error.msg}"
-                if isinstance(error, json.JSONDecodeError)
-                else "it is nested too deeply"
-            )
-            raise UsageError(f"{path} is not JSON", where, "Correct it there.") from error
+def _parse(text: str, path: Path) -> Sequence[object]:
+    kind = "JSON" if text.lstrip().startswith(("{", "[")) else "YAML"
     try:
-        if sum(isinstance(token, yaml.AliasToken) for token in yaml.scan(text, yaml.SafeLoader)) > MOST_ALIASES:
-            raise UsageError(f"{path} is refused", f"it has more than {MOST_ALIASES} YAML aliases", "Write them out.")
-        yield from yaml.load_all(text, _UniqueKeys)
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: {getattr(error, 'problem', '')}" if mark is not None else "it cannot be parsed"
-        raise UsageError(f"{path} is not YAML", where, "Correct it there.") from error
-
-
-def _unique(pairs: list[tuple[str, object]], path: Path) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = next(name for number, (name, _) in enumerate(pairs) if name in {n for n, _ in pairs[:number]})
-        raise UsageError(f"{path}: {twice} is set twice", "which of the two counts is not clear", "Remove one.")
-    return found
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """A safe loader that refuses a key which is set twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        for number, key in enumerate(keys):
-            if key in keys[:number]:
-                raise yaml.constructor.ConstructorError(None, None, f"{key} is set twice", node.start_mark)
-        return super().construct_mapping(node, deep)
+        return [decoding.json_value(text)] if kind == "JSON" else decoding.yaml_documents(text)
+    except Undecodable as error:
+        raise UsageError(f"{path} cannot be read as {kind}", str(error), "Correct it there.") from None

@@ -6,8 +6,10 @@ Not for: liveness. A holder named in a record may be dead; the consumer group sa
 
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.drill.plan.states import DrillState
 from drlib.errors import UsageError
 from drlib.model import Flow
@@ -55,10 +57,10 @@ def decode(value: bytes | None, flow: Flow) -> LeaseRecord:
     if value is None:
         return LeaseRecord()
     try:
-        return LeaseRecord.model_validate_json(value)
-    except ValidationError as error:
+        return decoding.json_as(LeaseRecord, value)
+    except Undecodable as error:
         raise UsageError(
             f"the state of {flow} cannot be read",
-            f"its last record in {TOPIC} was written by another release: {error.errors()[0]['msg']}",
+            f"its last record in {TOPIC} was written by another release: {error}",
             "Use the release that wrote it.",
         ) from None

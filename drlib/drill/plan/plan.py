@@ -13,8 +13,10 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.drill.plan.states import DrillEvent
 from drlib.model import Flow
 from drlib.runs.scorecard import Objectives
@@ -193,9 +195,9 @@ def canonical(plan: Plan) -> str:
 def parse(text: str) -> Plan:
     """The plan `canonical` wrote. Raises ValueError for anything else, a key too many included."""
     try:
-        plan = _ADAPTER.validate_json(text)
-    except ValidationError as error:
-        raise ValueError(f"not a plan: {error.errors()[0]['msg']}") from None
+        plan = decoding.json_as(_ADAPTER, text)
+    except Undecodable as error:
+        raise ValueError(f"not a plan: {error}") from None
     if canonical(plan) != text:
         raise ValueError("not a plan: it has other fields than a plan, or writes them differently")
     return plan

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
+from drlib.files import read_stored
 
 APPROVED_FILE: Final = "approved"
+MOST_BYTES: Final = 1 << 20
 UNNAMED: Final = "file"  # a line without a name
 _BY: Final = " by "
 
@@ -20,9 +22,11 @@ _BY: Final = " by "
 def read(run_dir: Path) -> Mapping[str, str]:
     """Who approved each step, the first one where several did."""
     try:
-        text = (run_dir / APPROVED_FILE).read_text(encoding="utf-8")
+        text = read_stored(run_dir / APPROVED_FILE, MOST_BYTES).decode()
     except FileNotFoundError:
         return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{run_dir / APPROVED_FILE} cannot be read", str(error), "Write one line a step.") from None
     approvals: dict[str, str] = {}
     for line in text.splitlines():
         step, _, by = line.strip().partition(_BY)

@@ -11,15 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from drlib import clock
+from pydantic import TypeAdapter
+
+from drlib import clock, decoding
 from drlib.drill.plan import plan as drill_plan
 from drlib.drill.plan.plan import ChangedFact, Drill, Plan, StepPlan
 from drlib.drill.plan.staleness import stale
 from drlib.drill.step.action import Action
 from drlib.errors import StalePlan, UsageError
-from drlib.files import write_whole
+from drlib.files import read_stored, write_whole
 
 PLAN_FILE: Final = "plan.json"
+_STORED: Final = TypeAdapter(dict[str, object])
 
 
 def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
@@ -66,7 +69,7 @@ def write(plan: Plan, folder: Path) -> Path:
         "hash": plan.hash,
         "made_ms": clock.now_ms(),
         "made_by": getpass.getuser(),
-        "plan": json.loads(drill_plan.canonical(plan)),
+        "plan": decoding.json_value(drill_plan.canonical(plan)),
     }
     write_whole(path, json.dumps(body, indent=1, ensure_ascii=False))
     return path
@@ -76,13 +79,15 @@ def read(folder: Path) -> Plan:
     """The plan in `folder`. Raises `UsageError` when there is none, or one that was changed."""
     path = folder / PLAN_FILE
     try:
-        body = json.loads(path.read_text())
+        body = decoding.json_as(_STORED, read_stored(path))
         text = json.dumps(body["plan"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         plan = drill_plan.parse(text)
         if body["hash"] != plan.hash:
             raise ValueError("its hash does not match its content")
     except FileNotFoundError:
         raise UsageError(f"no plan in {folder}", f"there is no {PLAN_FILE}", "Make a plan first.") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read", error.strerror or str(error), "Make a new plan.") from error
+    except (ValueError, KeyError) as error:
         raise UsageError(f"{path} cannot be used", str(error), "Make a new plan.") from None
     return plan

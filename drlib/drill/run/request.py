@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from drlib.errors import UsageError
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 
 REQUEST_FILE: Final = "run.json"
 Scalar = bool | int | float | str
@@ -78,9 +78,6 @@ def find(folder: Path) -> Request | None:
     """What the run in `folder` was asked to be; None when the command line did not begin it. Raises `UsageError`."""
     path = folder / REQUEST_FILE
     try:
-        return Request.model_validate_json(path.read_bytes())
+        return read_json(path, Request, "Make a new plan.")
     except FileNotFoundError:
         return None
-    except ValidationError as error:
-        why = str(error.errors()[0]["msg"])
-        raise UsageError(f"{path} cannot be used", why[:1].lower() + why[1:], "Make a new plan.") from None

@@ -10,11 +10,15 @@ import itertools
 from pathlib import Path
 from typing import Final
 
+from drlib import decoding
 from drlib.clock import now_ms
-from drlib.files import write_first
+from drlib.decoding import Undecodable
+from drlib.errors import UsageError
+from drlib.files import read_stored, write_first
 from drlib.runs.scorecard import RtoSeconds
 
 FOLDER: Final = "moments"
+_MOST_BYTES: Final = 64
 STAGES: Final = ("fault", "detect", "decide", "act", "verify")
 
 
@@ -34,15 +38,22 @@ def once(run_dir: Path, name: str, at_ms: int | None = None) -> int:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists():
         write_first(path, str(now_ms() if at_ms is None else at_ms))
-    return int(path.read_text())
+    return _moment(path)
 
 
 def at(run_dir: Path, name: str) -> int | None:
     """When it was, None when it was not reached."""
     try:
-        return int((run_dir / FOLDER / name).read_text())
+        return _moment(run_dir / FOLDER / name)
     except FileNotFoundError:
         return None
+
+
+def _moment(path: Path) -> int:
+    try:
+        return decoding.integer(read_stored(path, _MOST_BYTES).strip())
+    except Undecodable as error:
+        raise UsageError(f"{path} cannot be used", str(error), "Do not rely on this run.") from None
 
 
 def seconds(run_dir: Path) -> RtoSeconds:

@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import GroupScore, LostExample, Mark, PartitionOffsets, Records, Rpo, RtoSeconds, Sample
 
 DETAILS: Final = "details"
 Row = Mapping[str, Scalar]
+_ROWS: Final = TypeAdapter(list[Row])
 
 
 class ScorecardPart(BaseModel):
@@ -46,10 +47,9 @@ def write_rows(run_dir: Path, step: str, rows: Iterable[Row]) -> None:
 def read_rows(run_dir: Path, step: str) -> Sequence[Row]:
     """What `step` keeps to show; empty when it keeps nothing."""
     try:
-        rows: list[Row] = json.loads(_path(run_dir, step, "rows").read_text())
+        return read_json(_path(run_dir, step, "rows"), _ROWS)
     except FileNotFoundError:
         return ()
-    return rows
 
 
 def write_part(run_dir: Path, step: str, part: ScorecardPart) -> None:
@@ -60,7 +60,7 @@ def write_part(run_dir: Path, step: str, part: ScorecardPart) -> None:
 def read_part(run_dir: Path, step: str) -> ScorecardPart:
     """What `step` adds to the scorecard; nothing when it keeps nothing."""
     try:
-        return ScorecardPart.model_validate_json(_path(run_dir, step, "part").read_bytes())
+        return read_json(_path(run_dir, step, "part"), ScorecardPart)
     except FileNotFoundError:
         return ScorecardPart()
 

@@ -9,11 +9,11 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
-
-from drlib import clock
+from drlib import clock, decoding
+from drlib.decoding import Undecodable
 from drlib.drill.testbed.traffic_counts import Counting
 from drlib.errors import DrlibError
+from drlib.files import read_stored
 from drlib.runs.scorecard import Sample
 
 PERIOD_S: Final = 0.5
@@ -42,14 +42,14 @@ def stop(run_dir: Path) -> tuple[Sample, ...]:
 def read(run_dir: Path) -> tuple[Sample, ...]:
     """The samples so far. A line that was cut off when its process died is left out."""
     try:
-        lines = (run_dir / FILE).read_text().splitlines()
+        lines = read_stored(run_dir / FILE).splitlines()
     except FileNotFoundError:
         return ()
     samples = []
     for line in lines:
         try:
-            samples.append(Sample.model_validate_json(line))
-        except ValidationError:
+            samples.append(decoding.json_as(Sample, line))
+        except Undecodable:
             continue
     return tuple(samples)
 

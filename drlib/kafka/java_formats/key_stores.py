@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import MissingDependency, UsageError
+from drlib.files import read_stored
 from drlib.kafka.java_formats import jks
 
 TYPES: Final = ("PEM", "PKCS12", "JKS")
@@ -25,6 +26,7 @@ _JCEKS: Final = b"\xce\xce\xce\xce"
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _KEY: Final = re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?-----END \1PRIVATE KEY-----", re.DOTALL)
 _PATIENCE_S: Final = 20.0
+_MOST_BYTES: Final = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def private_key(text: str, where: str) -> str:
 
 def _read(path: str, where: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_stored(Path(path), _MOST_BYTES)
     except OSError as error:
         raise UsageError(
             f"{where}: {path} cannot be read", error.strerror or type(error).__name__, f"Correct {where}."

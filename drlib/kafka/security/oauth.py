@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import Unreachable
 from drlib.kafka.security.credentials import ClientCredentials, TokenSource, UnsecuredJws
 from drlib.kafka.security.errors import Fault, SecurityFault
@@ -23,6 +25,7 @@ from drlib.outgoing import http_request
 FRESH_SHARE: Final = 0.8
 TIMEOUT_S: Final = 10.0
 MAX_ANSWER: Final = 1 << 20
+USUAL_LIFETIME_S: Final = 3600.0  # of a token whose endpoint states none
 GRANTED: Final = (200, 201)  # `HttpJwtRetriever`
 
 
@@ -107,7 +110,7 @@ def _from_endpoint(source: ClientCredentials) -> Token:
             "Correct the client ID and its secret, and sasl.oauthbearer.token.endpoint.url.",
         )
     try:
-        return _read(json.loads(answer.body), source, time.time())
+        return _read(decoding.json_value(answer.body), source, time.time())
     except ValueError:
         raise _no_token(source) from None
 
@@ -117,16 +120,26 @@ def _read(answer: object, source: ClientCredentials, now_s: float) -> Token:
     if not isinstance(token, str) or not token:
         raise _no_token(source)
     claims = _claims(token)
-    lifetime = answer.get("expires_in") if isinstance(answer, dict) else None
-    ends = claims.get("exp") or now_s + float(lifetime or 3600)
-    return Token(token, str(claims.get("sub") or source.client_id), now_s, float(str(ends)))
+    lifetime = _seconds(answer.get("expires_in") if isinstance(answer, dict) else None) or USUAL_LIFETIME_S
+    return Token(
+        token, str(claims.get("sub") or source.client_id), now_s, _seconds(claims.get("exp")) or now_s + lifetime
+    )
+
+
+def _seconds(value: object) -> float:
+    """0 for what is no length or moment above 0; some endpoints write the number as text."""
+    try:
+        number = decoding.json_value(value, most_bytes=64) if isinstance(value, str) else value
+    except Undecodable:
+        return 0.0
+    return float(number) if isinstance(number, int | float) and not isinstance(number, bool) and number > 0 else 0.0
 
 
 def _claims(token: str) -> Mapping[str, object]:
     """The claims of a JWT, unverified; empty for a token of another kind."""
     parts = token.split(".")
     try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
+        claims = decoding.json_value(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (IndexError, ValueError):
         return {}
     return claims if isinstance(claims, dict) else {}

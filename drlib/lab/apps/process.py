@@ -14,9 +14,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
+from pydantic import TypeAdapter
+
+from drlib import decoding
 from drlib.clock import now_ms
+from drlib.decoding import Undecodable
 from drlib.errors import DrlibError, UsageError
+from drlib.files import read_stored
 
 STATUS_EVERY_S = 0.2
 
@@ -34,6 +40,9 @@ class AppStatus:
     done: int
     in_flight: int
     at_ms: int
+
+
+_STATUS: Final = TypeAdapter(AppStatus)
 
 
 class StatusFile:
@@ -60,10 +69,10 @@ class StatusFile:
 def read_status(path: Path) -> AppStatus | None:
     """The last status, None while there is none. Raises `UsageError` for an invalid file."""
     try:
-        return AppStatus(**json.loads(path.read_bytes()))
+        return decoding.json_as(_STATUS, read_stored(path))
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError) as error:
+    except (OSError, Undecodable) as error:
         raise UsageError(
             f"{path.name} is not a status file", str(error), "Give the status file of an application"
         ) from None

@@ -12,8 +12,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from drlib import decoding
 from drlib.client.read_plan import Scope
 from drlib.errors import UsageError
+from drlib.files import read_stored
 
 
 class ProducerMode(StrEnum):
@@ -85,7 +87,7 @@ def write(path: Path, spec: ProducerSpec | ConsumerSpec) -> None:
 def load(path: Path, kind: type[Spec]) -> Spec:
     """Read a spec. Raises `UsageError` for a missing file, other JSON, an unknown key, or a value of another type."""
     try:
-        document = json.loads(path.read_bytes())
+        document = decoding.json_value(read_stored(path))
     except OSError as error:
         raise UsageError(f"cannot read {path.name}", str(error.strerror), "Give the path of a spec file") from None
     except ValueError as error:

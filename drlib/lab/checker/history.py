@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
+from drlib import decoding
+
 NO_OFFSET = -1  # of a record whose offset the producer did not learn
 
 
@@ -222,7 +224,7 @@ def _decode_line(line: bytes) -> Row | str | None:
     if not line.endswith(b"\n"):
         return None
     try:
-        match json.loads(line):
+        match decoding.json_value(line):
             case ["E"]:
                 return _END
             case ["P", str(i), str(k), int(n), str(c), str(t), int(p), int(o), int(sent), int(acked), str(s), d]:

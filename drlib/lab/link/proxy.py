@@ -14,8 +14,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from drlib import decoding
 from drlib.files import write_whole
 from drlib.lab.link.link import HOST, LISTEN_ATTEMPTS, Link
 from drlib.lab.ports import free_ports
@@ -42,7 +43,7 @@ class _Server:
 
     async def _answer(self, line: bytes) -> dict[str, object]:
         try:
-            question = json.loads(line)
+            question: Any = decoding.json_value(line)
             if not hmac.compare_digest(str(question.get("token", "")), self._token):
                 return {"error": "the token is wrong"}
             match question["op"]:

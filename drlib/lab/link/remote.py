@@ -10,12 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import Unreachable, UsageError
+from drlib.files import read_json
 from drlib.lab.link.link import HOST, Direction, LinkState
 from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import wait_until
 
 _PATIENCE_S: Final = 10.0
+_MOST_ANSWER: Final = 1 << 20
 
 
 class LinkProxy:
@@ -97,7 +101,7 @@ class LinkProxy:
 
     def _state(self) -> Any:  # JSON written by the proxy; the callers give it a type
         try:
-            return json.loads(self._state_file.read_text(encoding="utf-8"))
+            return read_json(self._state_file, remedy="Run `drlib lab down`, then `drlib lab up`.")
         except FileNotFoundError as problem:
             raise Unreachable(
                 "the link proxy does not run", f"{self._state_file} does not exist", "Run `drlib lab up`"
@@ -110,8 +114,9 @@ class LinkProxy:
             with socket.create_connection((HOST, state["control_port"]), timeout=_PATIENCE_S) as connection:
                 connection.sendall(line)
                 with connection.makefile("rb") as answers:
-                    answer = json.loads(answers.readline() or b'{"error": "it closed the connection"}')
-        except OSError as problem:
+                    line = answers.readline(_MOST_ANSWER) or b'{"error": "it closed the connection"}'
+                    answer: Any = decoding.json_value(line)
+        except (OSError, Undecodable) as problem:
             raise Unreachable("The link proxy does not answer", str(problem), "Run `drlib lab status`") from problem
         if "error" in answer:
             raise UsageError(

@@ -11,11 +11,11 @@ Not for: reading the topics (`drlib.mirror.mm2.takeover`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from drlib import decoding
 from drlib.errors import DrlibError
 from drlib.model import Flow, TopicPartition
 
@@ -53,13 +53,18 @@ class SourceOffset:
 def decode_key(key: bytes | None) -> tuple[str, str, TopicPartition] | None:
     """Connector, source cluster and partition; None for another connector. Raises `ConnectRecordUnreadable`."""
     try:
-        connector, partition = json.loads(key or b"")
-        if not str(connector).endswith(CONNECTOR):
-            return None
-        source_partition = TopicPartition(str(partition["topic"]), int(partition["partition"]))
-        return str(connector), str(partition["cluster"]), source_partition
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConnectRecordUnreadable("offsets topic", f"the record with key {key!r} is malformed ({error})") from error
+        match decoding.json_value(key or b""):
+            case [str(connector), _] if not connector.endswith(CONNECTOR):
+                return None
+            case [str(connector), {"cluster": str(cluster), "topic": str(topic), "partition": int(number)}]:
+                if isinstance(number, bool) or not 0 <= number < 1 << 31:
+                    raise ValueError("a partition has a number from 0 to 2147483647")
+                return connector, cluster, TopicPartition(topic, number)
+        raise ValueError("it is no source partition")
+    except ValueError as error:
+        raise ConnectRecordUnreadable(
+            "offsets topic", f"the record with key {key!r:.200} is malformed ({error})"
+        ) from error
 
 
 def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
@@ -71,13 +76,16 @@ def decode(key: bytes | None, value: bytes | None) -> SourceOffset | None:
 def _decode_value(key: bytes | None, value: bytes | None) -> int | None:
     """The offset in the record with `key`; None where it was deleted. Raises `ConnectRecordUnreadable`."""
     try:
-        stored = json.loads(value) if value is not None else None
-        offset = None if stored is None else int(stored["offset"])
-        if offset is not None and offset < 0:
-            raise ValueError(f"offset {offset}")
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConnectRecordUnreadable("offsets topic", f"the record with key {key!r} is malformed ({error})") from error
-    return offset
+        match None if value is None else decoding.json_value(value):
+            case None:
+                return None
+            case {"offset": int(offset)} if not isinstance(offset, bool) and offset >= 0:
+                return offset
+        raise ValueError("it has no offset")
+    except ValueError as error:
+        raise ConnectRecordUnreadable(
+            "offsets topic", f"the record with key {key!r:.200} is malformed ({error})"
+        ) from error
 
 
 def copied(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> StoredOffsets:
@@ -122,8 +130,11 @@ def source_connector_enabled(records: Iterable[tuple[bytes | None, bytes | None]
         if key not in keys:
             continue
         try:
-            properties = json.loads(value)["properties"] if value is not None else {"enabled": "false"}
-            enabled = str(properties.get("enabled", "true")).lower() != "false"
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ConnectRecordUnreadable("config topic", f"the record with key {key!r} is malformed") from error
+            match {"properties": {"enabled": "false"}} if value is None else decoding.json_value(value):
+                case {"properties": dict(properties)}:
+                    enabled = str(properties.get("enabled", "true")).lower() != "false"
+                case _:
+                    raise ValueError("it has no properties")
+        except ValueError as error:
+            raise ConnectRecordUnreadable("config topic", f"the record with key {key!r:.200} is malformed") from error
     return enabled

@@ -17,9 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from types import MappingProxyType
 
-from pydantic import ValidationError
-
-from drlib import clock
+from drlib import clock, decoding
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.connect import blocking
@@ -30,7 +28,6 @@ from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.outgoing import http_request
 
 TIMEOUT_S = 2.0  # of a request to a worker; one that does not answer is silent, which does not mean dead
-MOST_BYTES = 64 << 20  # of a worker's status
 _MOST_REQUESTS = 16  # to workers, at the same time
 
 
@@ -109,9 +106,9 @@ def fetch_status(address: str) -> WorkerStatus | None:
     """The status of the worker at HOST:PORT; None where no worker answers."""
     try:
         request = http_request.Request(http_request.parse(f"http://{address}/status"), timeout_s=TIMEOUT_S)
-        answer = http_request.fetch(request, MOST_BYTES)
+        answer = http_request.fetch(request, decoding.MOST_BYTES)
         return worker_status.decode(answer.body) if answer.status == HTTPStatus.OK else None
-    except (ValueError, ValidationError, http_request.NoAnswer):
+    except (ValueError, http_request.NoAnswer):
         return None
 
 

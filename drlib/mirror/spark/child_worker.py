@@ -20,6 +20,7 @@ from typing import BinaryIO
 
 from pydantic import TypeAdapter
 
+from drlib import decoding
 from drlib.config.settings import from_file
 from drlib.errors import DrlibError
 from drlib.kafka.java_formats import properties
@@ -76,8 +77,8 @@ def encode_message(message: StatusMessage) -> bytes:
 
 
 def decode_message(line: bytes) -> StatusMessage:
-    """Parse one line. Raises pydantic's `ValidationError`."""
-    return _MESSAGE.validate_json(line)
+    """Parse one line. Raises `Undecodable`."""
+    return decoding.json_as(_MESSAGE, line)
 
 
 def worker_error(error: DrlibError) -> WorkerError:
@@ -89,7 +90,7 @@ def main() -> int:
     """Run the spec on standard input until that ends; returns the exit code."""
     messages = _MessageWriter(os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)  # what a library prints must not get among the messages
-    spec = _SPEC.validate_json(sys.stdin.buffer.readline())
+    spec = decoding.json_as(_SPEC, sys.stdin.buffer.readline())
     threading.Thread(target=_stop_with_parent, name="parent", daemon=True).start()
     try:
         settings = from_file(spec.file or properties.read(spec.path))

@@ -16,8 +16,10 @@ import socket
 import threading
 from dataclasses import dataclass
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.mirror.spark.child_worker import StatusMessage, decode_message
 
 REGISTRATION_TIMEOUT_S = 10.0
@@ -105,8 +107,8 @@ class ControlChannel:
         with connection, connection.makefile("rb") as lines, contextlib.suppress(OSError):
             connection.settimeout(REGISTRATION_TIMEOUT_S)
             try:
-                task = _REGISTRATION.validate_json(lines.readline(REGISTRATION_BYTES))
-            except ValidationError:
+                task = decoding.json_as(_REGISTRATION, lines.readline(REGISTRATION_BYTES))
+            except Undecodable:
                 return
             if not hmac.compare_digest(task.token.encode(), self.token.encode()):
                 return
@@ -118,9 +120,9 @@ class ControlChannel:
                     _half_close(connection)
             self._events.put(TaskConnected(task))
             try:
-                for line in lines:
+                while line := lines.readline(decoding.MOST_BYTES + 1):
                     self._events.put(MessageReceived(task, decode_message(line)))
-            except (OSError, ValidationError):
+            except (OSError, Undecodable):
                 pass  # cut in the middle of a message: its executor died
             finally:
                 with self._lock:

@@ -14,9 +14,12 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import UsageError
+from drlib.files import read_stored
 from drlib.mirror.status.event_log import Event, EventLog
 from drlib.mirror.status.forecast import Outlook
 
@@ -157,8 +160,8 @@ def encode(status: WorkerStatus) -> bytes:
 
 
 def decode(data: bytes) -> WorkerStatus:
-    """Raises pydantic's `ValidationError` for anything else."""
-    return _ADAPTER.validate_json(data)
+    """Raises `Undecodable` for anything else."""
+    return decoding.json_as(_ADAPTER, data)
 
 
 def pause_s(interval_s: float, cost_s: float) -> float:
@@ -184,13 +187,15 @@ def write(path: Path, status: WorkerStatus) -> None:
 def read(path: Path) -> WorkerStatus:
     """Read the last status written. Raises `UsageError` where there is no file, or it holds something else."""
     try:
-        return decode(path.read_bytes())
+        return decode(read_stored(path))
     except FileNotFoundError:
         raise UsageError(
             f"no worker status at {path}", "no worker has written one", "Start one: drlib mirror FILE --status PATH"
         ) from None
-    except ValidationError as error:
-        first = str(error.errors()[0]["msg"])
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise UsageError(f"{path} cannot be read", why, "Give the file of `drlib mirror --status`.") from error
+    except Undecodable as error:
         raise UsageError(
-            f"{path} is no worker status", first[:1].lower() + first[1:], "Give the file of `drlib mirror --status`."
+            f"{path} is no worker status", str(error), "Give the file of `drlib mirror --status`."
         ) from None

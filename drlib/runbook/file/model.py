@@ -5,10 +5,11 @@ Rules: an unknown key is refused with a suggestion before anything starts; the n
 
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
 from drlib.files import read_given
@@ -85,11 +86,10 @@ def load(path: Path) -> Runbook:
         known = ", ".join(sorted(p.name for p in path.parent.glob("*.yaml"))) or "none"
         raise UsageError(f"no runbook {path}", f"runbooks there: {known}", "Give the path of a runbook.")
     try:
-        document = yaml.safe_load(read_given(path, "a runbook"))
-    except RecursionError:
-        raise UsageError(f"{path} is not YAML", "it is nested too deeply", "Correct the file.") from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not YAML", str(error).replace("\n", " "), "Correct the file.") from None
+        documents = decoding.yaml_documents(read_given(path, "a runbook"))
+    except Undecodable as error:
+        raise UsageError(f"{path} is not YAML", str(error), "Correct the file.") from None
+    document = documents[0] if len(documents) == 1 else None
     if not isinstance(document, dict):
         raise UsageError(f"{path} is no runbook", "it is no mapping of keys", "Give it name, title and notebook.")
     try:

@@ -13,10 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
+from drlib.files import read_stored
 from drlib.runbook.file.model import Value
 
 SECRET_NAME: Final = re.compile(r"password|passwd|secret|token|credential|api_?key|private_?key|jaas", re.IGNORECASE)
@@ -25,6 +28,7 @@ SECRET_VALUE: Final = re.compile(
 )
 REFERENCE: Final = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)")
 KINDS: Final[Mapping[str, type]] = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
+MOST_SOURCE: Final = 64 << 10  # characters of the parameters cell
 Scalar = bool | int | float | str
 
 
@@ -68,12 +72,8 @@ class NotebookFile(BaseModel):
 def declared(notebook: Path) -> dict[str, Parameter]:
     """The parameters of the notebook's `parameters` cell, by name. Raises `UsageError` when they cannot be read."""
     try:
-        content = NotebookFile.model_validate_json(notebook.read_bytes())
-    except ValidationError as error:
-        problem = error.errors()[0]
-        why = ": ".join([".".join(map(str, problem["loc"])), problem["msg"]] if problem["loc"] else [problem["msg"]])
-        raise UsageError(f"{notebook.name} is not a notebook", why, "Give a .ipynb file.") from None
-    except OSError as error:
+        content = decoding.json_as(NotebookFile, read_stored(notebook))
+    except (OSError, Undecodable) as error:
         raise UsageError(f"{notebook.name} is not a notebook", str(error), "Give a .ipynb file.") from None
     for cell in content.cells:
         if "parameters" in cell.metadata.tags:
@@ -124,10 +124,14 @@ def check_name(name: str, known: Mapping[str, Parameter]) -> None:
 
 
 def _parameters(notebook: str, source: str) -> Iterator[tuple[str, Parameter]]:
+    if len(source) > MOST_SOURCE:
+        raise _unreadable(notebook, 1, f"the cell is longer than {MOST_SOURCE} characters")
     try:
         body = ast.parse(source).body
     except SyntaxError as error:
         raise _unreadable(notebook, error.lineno or 1, error.msg) from None
+    except (ValueError, RecursionError, MemoryError):  # a NUL; parentheses or signs without end
+        raise _unreadable(notebook, 1, "it cannot be parsed") from None
     for node in body:
         annotation: ast.expr | None = None
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
@@ -138,7 +142,7 @@ def _parameters(notebook: str, source: str) -> Iterator[tuple[str, Parameter]]:
             continue
         try:
             default = ast.literal_eval(node.value) if node.value is not None else None
-        except ValueError:
+        except (ValueError, TypeError, RecursionError, MemoryError):
             raise _unreadable(notebook, node.lineno, f"the default of {name} is not a literal") from None
         parameter = _parameter(annotation, default)
         if parameter is None:

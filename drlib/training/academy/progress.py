@@ -15,10 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import UsageError
-from drlib.files import file_lock, write_whole
+from drlib.files import file_lock, read_stored, write_whole
 from drlib.training.academy import points
 from drlib.training.academy.points import Attempt, LessonRecord
 
@@ -51,10 +53,10 @@ def read(folder: Path) -> Progress:
     """Read the record; empty if there is no file. Raises `UsageError` for a file that is damaged or was edited."""
     path = folder / FILE
     try:
-        file = _ADAPTER.validate_json(path.read_bytes())
+        file = decoding.json_as(_ADAPTER, read_stored(path))
     except FileNotFoundError:
         return Progress()
-    except ValidationError:
+    except Undecodable:
         raise _unreadable(folder, "it is truncated or was not written by drlib") from None
     except OSError as error:
         raise _unreadable(folder, f"it cannot be read ({error.strerror})") from error

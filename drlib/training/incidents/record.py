@@ -11,14 +11,16 @@ import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter
 
+from drlib import decoding
 from drlib.errors import UsageError
-from drlib.files import write_whole
+from drlib.files import read_json, read_stored, write_whole
 from drlib.runs.journal import JOURNAL, DrillJournal, Line, Scalar, read
 from drlib.runs.lock import alone
 from drlib.training.incidents.rules.causes import InjectedCause
@@ -36,6 +38,17 @@ _LOCK: Final = ".journal.lock"
 _OBSERVATIONS_ADAPTER: Final = TypeAdapter(tuple[Observation, ...])
 _MEASUREMENTS_ADAPTER: Final = TypeAdapter(Measurements)
 _PLAN_ADAPTER: Final = TypeAdapter(IncidentPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """The hidden plan; `salt` keeps its digest from being guessed."""
+
+    salt: str
+    incident: IncidentPlan
+
+
+_SEALED_ADAPTER: Final = TypeAdapter(_Sealed)
 
 
 class IncidentRecord:
@@ -89,14 +102,14 @@ class IncidentRecord:
 
     def plan(self) -> IncidentPlan:
         """Return the plan. Raises `UsageError` if it is not the one that was sealed."""
-        body = (self.folder / GAME / _PLAN).read_bytes()
+        body = read_stored(self.folder / GAME / _PLAN)
         if hashlib.sha256(body).hexdigest() != self.lines()[0].data.get("sealed"):
             raise UsageError(
                 "the incident is not the one that was started",
                 f"its sealed plan {GAME}/{_PLAN} was changed",
                 "Start another incident: the score of this one proves nothing.",
             )
-        return _PLAN_ADAPTER.validate_python(json.loads(body)["incident"])
+        return decoding.json_as(_SEALED_ADAPTER, body).incident
 
     # -- observations and measurements ---------------------------------------------------------------------------------
 
@@ -125,7 +138,7 @@ class IncidentRecord:
     def measurements(self) -> Measurements:
         """Return what was measured at the end. Raises `UsageError` before the end."""
         try:
-            return _MEASUREMENTS_ADAPTER.validate_json((self.folder / _MEASUREMENTS).read_bytes())
+            return read_json(self.folder / _MEASUREMENTS, _MEASUREMENTS_ADAPTER)
         except FileNotFoundError:
             raise UsageError(
                 "the incident is not over", "it was not measured yet", "Finish it: drlib incident finish"
@@ -133,7 +146,7 @@ class IncidentRecord:
 
     def _read_observations(self, name: str) -> tuple[Observation, ...]:
         try:
-            return _OBSERVATIONS_ADAPTER.validate_json((self.folder / name).read_bytes())
+            return read_json(self.folder / name, _OBSERVATIONS_ADAPTER)
         except FileNotFoundError:
             return ()
 

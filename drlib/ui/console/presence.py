@@ -7,7 +7,6 @@ reload disconnects for a moment. Where no such server is found, a page is assume
 Source: Jupyter Server's REST API, GET /api/kernels/ID, `connections`.
 """
 
-import json
 import os
 import time
 from collections.abc import Callable
@@ -15,12 +14,34 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
+from pydantic import BaseModel, ConfigDict
+
+from drlib import decoding
+from drlib.files import read_stored
 from drlib.outgoing import http_request
 
 ASK_S: Final = 5.0
 AWAY_S: Final = 15.0
 LOOK_S: Final = 0.4
 MOST_BYTES: Final = 1 << 20
+
+
+class _Server(BaseModel):
+    """What a Jupyter server writes about itself, as far as it is used."""
+
+    model_config = ConfigDict(frozen=True)
+
+    port: int
+    base_url: str
+    token: str
+
+
+class _Kernel(BaseModel):
+    """What a Jupyter server answers about a kernel, as far as it is used."""
+
+    model_config = ConfigDict(frozen=True)
+
+    connections: int
 
 
 class Attention:
@@ -67,17 +88,17 @@ def connections_here() -> int | None:
         return None
     for note in Path(runtime).glob("jpserver-*.json"):
         try:
-            server = json.loads(note.read_text(encoding="utf-8"))
+            server = decoding.json_as(_Server, read_stored(note))
             request = http_request.Request(
-                http_request.parse(f"http://127.0.0.1:{int(server['port'])}{server['base_url']}api/kernels/{kernel}"),
-                headers={"Authorization": f"token {server['token']}"},
+                http_request.parse(f"http://127.0.0.1:{server.port}{server.base_url}api/kernels/{kernel}"),
+                headers={"Authorization": f"token {server.token}"},
                 timeout_s=2.0,
                 secret=True,
             )
             answer = http_request.fetch(request, MOST_BYTES)
             if answer.status == HTTPStatus.OK:
-                return int(json.loads(answer.body)["connections"])
-        except (OSError, ValueError, KeyError, TypeError, http_request.NoAnswer):
+                return decoding.json_as(_Kernel, answer.body).connections
+        except (OSError, ValueError, http_request.NoAnswer):
             continue
     return None
 

@@ -5,7 +5,6 @@ stay only when they are in the file itself, and an address becomes its text. Hea
 Charts are handed over as plotly's JSON for the page's one script to draw. Not for: executing.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,7 +16,9 @@ import nbformat
 import nh3
 from markupsafe import Markup, escape
 
+from drlib import decoding
 from drlib.errors import DrlibError
+from drlib.files import read_stored
 from drlib.runs.table import PLOTLY
 
 # fmt: off
@@ -77,10 +78,13 @@ class Cell:
 def read_cells(path: Path) -> tuple[Cell, ...]:
     """The notebook's cells in order, empty ones left out. Raises `UnreadableNotebook`."""
     try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
+        data = read_stored(path)
+        decoding.json_value(data)
+        return tuple(_cells(nbformat.reads(data.decode(), as_version=4)))
     except (OSError, ValueError, nbformat.ValidationError, nbformat.reader.NotJSONError) as error:
         raise UnreadableNotebook(path, str(error).splitlines()[0][:200] if str(error) else "it is not valid") from None
-    return tuple(_cells(notebook))
+    except (AttributeError, KeyError, TypeError):  # nbformat only logs what does not fit its schema
+        raise UnreadableNotebook(path, "it is not valid") from None
 
 
 def safe_html(html: str) -> Markup:
@@ -127,7 +131,7 @@ def _pieces(output: nbformat.NotebookNode) -> Iterator[Output]:
     elif "text/plain" in data and PLOTLY not in data:
         yield Output(text=_text(data["text/plain"]))
     if PLOTLY in data:
-        yield Output(figure=json.loads(json.dumps(data[PLOTLY])))
+        yield Output(figure=data[PLOTLY])
 
 
 def _embedded_images_only(tag: str, name: str, value: str) -> str | None:

@@ -43,7 +43,21 @@ def test_pointer_documented_form_is_read() -> None:
         b'{"version": 1, "active": "L", "bootstrap": "h", "cutover": {"t": 5}}',
         b'{"version": 1, "active": "L", "bootstrap": "h", "hold": "yes"}',
         b'{"version": 1, "active": "L", "bootstrap": "h", "remote_prefix": 3}',
+        b'{"version": 1, "active": "L", "bootstrap": "h", "cutover": {"t": [1e400]}}',
+        b'{"version": 1, "active": "L", "bootstrap": "h", "cutover": {"t": [1.5]}}',
+        b'{"version": 1, "active": "L", "bootstrap": "h", "cutover": {"t": "12"}}',
+        b'{"version": 1, "active": "L", "bootstrap": "h", "hold_limit_s": 1e400}',
+        b'{"version": 9223372036854775808, "active": "L", "bootstrap": "h"}',
+        b'{"version": true, "active": "L", "bootstrap": "h"}',
+        b'{"version": 1, "version": 2, "active": "L", "bootstrap": "h"}',
+        b'{"version": 1, "active": "\\ud800", "bootstrap": "h"}',
+        b"[1e400]",
+        b"[" * 200_000,
+        b"1" * 5_000,
+        b"\xff",
+        b" " * (2 << 20),
     ],
+    ids=range(21),
 )
 def test_pointer_invalid_document_is_refused(content: bytes) -> None:
     with pytest.raises(UsageError, match="is not a pointer"):

@@ -1,5 +1,6 @@
 """The drill's journal: a chain that shows every change, and that a killed writer does not break."""
 
+import hashlib
 import json
 import os
 import signal
@@ -121,7 +122,8 @@ def test_journal_torn_last_line_is_dropped_reported_and_overwritten(written: Pat
     assert read(written)[-1].event == "resumed"
 
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
+SCALARS = st.none() | st.booleans() | INTEGERS | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
 
 @given(st.lists(st.dictionaries(st.text(min_size=1).filter(lambda key: key not in {"self", "event"}), SCALARS)))
@@ -132,6 +134,30 @@ def test_journal_values_round_trip(tmp_path_factory: pytest.TempPathFactory, fou
         journal.write("event", **data)
     journal.close()
     assert [line.data for line in read(path)] == found
+
+
+def test_journal_values_beyond_json_are_kept_as_text(path: Path) -> None:
+    journal = DrillJournal(path)
+    journal.write("event", large=1 << 64, endless=float("inf"), name="orders\udc80")
+    journal.close()
+    assert read(path)[0].data == {"large": "18446744073709551616", "endless": "inf", "name": "orders\\udc80"}
+
+
+@pytest.mark.parametrize(
+    "text", ["[1e400]", "[" * 200_000, "1" * 5000, '{"seq": 0, "seq": 0}', '"\\ud800"', "NaN", "[]"]
+)
+def test_journal_line_of_another_writer_is_reported_as_tampering(path: Path, text: str) -> None:
+    path.write_text(text + "\n")
+    with pytest.raises(JournalTampered):
+        read(path)
+
+
+def test_journal_line_without_a_moment_is_reported_as_tampering(path: Path) -> None:
+    body: dict[str, object] = {"seq": 0, "at": "yesterday", "event": "e", "data": {}, "previous": FIRST}
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps({**body, "hash": digest}) + "\n")
+    with pytest.raises(JournalTampered):
+        read(path)
 
 
 def test_journal_unsupported_value_leaves_the_chain_unchanged(path: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.step.step_output import DETAILS
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 
 _MOVES: Final = TypeAdapter(tuple[PositionMove, ...])
 
@@ -26,7 +26,7 @@ def write(run_dir: Path, target: str, moves: Sequence[PositionMove], use: str = 
 def read(run_dir: Path, target: str, use: str = "groups") -> tuple[PositionMove, ...] | None:
     """None when nothing was decided yet."""
     try:
-        return _MOVES.validate_json(_path(run_dir, target, use).read_bytes())
+        return read_json(_path(run_dir, target, use), _MOVES)
     except FileNotFoundError:
         return None
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from drlib import clock
 from drlib.client import pointer_file
@@ -30,7 +30,7 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Codes, ColonPairs, EqualPairs, Flag, Positive, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.errors import Deviated, DrlibError, UsageError
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 from drlib.kafka.java_formats import references
 from drlib.runs.abort import Abort
 
@@ -177,15 +177,9 @@ class HookAction(DrillAction):
 
     def _memory(self) -> _Memory | None:
         try:
-            return _Memory.model_validate_json(self._path.read_bytes())
+            return read_json(self._path, _Memory, "Do not rely on this run.")
         except FileNotFoundError:
             return None
-        except ValidationError:
-            raise UsageError(
-                f"{self._path.name} cannot be used",
-                "a hook's step did not write it like this",
-                "Do not rely on this run.",
-            ) from None
 
     def _remember(self, known: _Memory) -> None:
         """On disk before the next thing is done."""

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from drlib.analysis.audit.result import AuditResult
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed
-from drlib.files import write_whole
+from drlib.files import read_json, write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
@@ -67,7 +67,7 @@ class Proof:
     def report(self) -> CheckReport | None:
         """The checker's report, of this process or an earlier one; None before a check."""
         if self._report is None and self._report_path.exists():
-            self._report = _REPORT.validate_json(self._report_path.read_bytes())
+            self._report = read_json(self._report_path, _REPORT)
         return self._report
 
     @property

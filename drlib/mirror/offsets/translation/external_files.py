@@ -7,6 +7,7 @@ Not for: checkpoints on an object store or HDFS; copy their folders `offsets` an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from drlib.files import read_given
 from drlib.mirror.offsets.translation.external_formats import ExternalOffsets, checkpoint_offsets, parse
 from drlib.model import TopicPartition
 
+_BATCH: Final = re.compile(r"[0-9]{1,18}")
 _KIND: Final = "a JSON file or a checkpoint folder"
 
 
@@ -75,4 +77,4 @@ def _checkpoint(folder: Path) -> ExternalOffsets:
 
 def _batches(folder: Path) -> list[int]:
     """Numbers of the batch files in `folder`, ascending; checksums and temporary files of Spark have other names."""
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal()) if folder.is_dir() else []
+    return sorted(int(path.name) for path in folder.iterdir() if _BATCH.fullmatch(path.name)) if folder.is_dir() else []

@@ -14,16 +14,20 @@ Not for: reading files (`drlib.mirror.offsets.translation.external_files`), tran
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.model import OffsetTranslation, TopicPartition, TranslationKind
 
 _EXAMPLE: Final = 'Write [{"topic": "orders", "partition": 0, "offset": 42}], or {"orders": {"0": 42}} as Spark does.'
 _SKIPS_NOTHING: Final = (TranslationKind.EXACT, TranslationKind.BEHIND, TranslationKind.BOUNDED)
+_PARTITION: Final = re.compile(r"[0-9]{1,10}")
 _VERSION: Final = "v1"  # of Spark's offset log
 
 
@@ -53,9 +57,9 @@ class ExternalOffsets:
 def parse(text: str, origin: str) -> ExternalOffsets:
     """Parse the offsets in `text`; `origin` names it in errors. Raises `UsageError` for anything that is no position."""
     try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{origin} holds no offsets", f"it is no JSON: {error}", _EXAMPLE) from None
+        value = decoding.json_value(text)
+    except Undecodable as error:
+        raise UsageError(f"{origin} holds no offsets", str(error), _EXAMPLE) from None
     if isinstance(value, list):
         rows = tuple(_row(row, f"{origin}, row {number}") for number, row in enumerate(value, start=1))
         offsets = ExternalOffsets(OffsetsForm.ROWS, rows)
@@ -89,10 +93,10 @@ def _spark(value: Mapping[str, object], origin: str) -> tuple[ExternalPosition, 
 
 
 def _partition(topic: object, partition: object, origin: str) -> TopicPartition:
-    number = int(partition) if isinstance(partition, str) and partition.isdecimal() else partition
+    number = int(partition) if isinstance(partition, str) and _PARTITION.fullmatch(partition) else partition
     if not isinstance(topic, str) or not topic:
         raise UsageError(f"{origin} is no position", f"{json.dumps(topic)} is no topic", _EXAMPLE)
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 1 << 31:
         raise UsageError(f"{origin} is no position", f"{json.dumps(partition)} is no partition", _EXAMPLE)
     return TopicPartition(topic, number)
 
@@ -165,12 +169,16 @@ def _offset_log(text: str, origin: str) -> list[tuple[ExternalPosition, ...] | N
     sources: list[tuple[ExternalPosition, ...] | None] = []
     for line in lines[2:]:
         try:
-            value = json.loads(line)
-        except json.JSONDecodeError:  # "-" is a source without an offset yet; other sources have formats of their own
+            value = decoding.json_value(line)
+        except Undecodable as error:  # "-" is a source without an offset yet; other sources have formats of their own
+            if line.startswith("{"):
+                raise UsageError(f"{origin} cannot be read", str(error), _EXAMPLE) from None
             sources.append(None)
             continue
-        is_kafka = isinstance(value, dict) and value and all(isinstance(inner, dict) for inner in value.values())
-        sources.append(_spark(value, origin) if is_kafka else None)
+        if isinstance(value, dict) and value and all(isinstance(inner, dict) for inner in value.values()):
+            sources.append(_spark(value, origin))
+        else:
+            sources.append(None)
     return sources
 
 

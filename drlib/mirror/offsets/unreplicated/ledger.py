@@ -12,8 +12,10 @@ import json
 import uuid
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.model import Flow
@@ -67,10 +69,10 @@ def flow_key(flow: Flow) -> bytes:
 def decode(value: bytes, kind: type[Kind]) -> Kind:
     """Parse a record's value. Raises `UsageError` where it has another format."""
     try:
-        return kind.model_validate_json(value)
-    except ValidationError as error:
+        return decoding.json_as(kind, value)
+    except Undecodable as error:
         raise UsageError(
             f"the settled records cannot be read from {TOPIC}",
-            f"a record has the format of another release: {error.errors()[0]['msg']}",
+            f"a record has the format of another release: {error}",
             "Use the release that wrote it.",
         ) from None

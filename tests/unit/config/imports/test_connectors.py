@@ -139,15 +139,18 @@ def test_values_and_names_cannot_add_lines_to_the_file(tmp_path: Path) -> None:
         import_files(write(tmp_path, {**SOURCE, "source.cluster.alias": "east\nA->B.enabled = true"})).text()
 
 
+ALIAS_BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("{", "is not JSON"),
+        ("{", "cannot be read as JSON"),
         ('{"a": 1, "a": 2}', "set twice"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "nested deeper than 64 levels"),
         ("", "is empty"),
         ("{}", "no connector"),
-        ("a: &x [1]\nb: [" + "*x, " * 60 + "]", "YAML aliases"),
+        (ALIAS_BOMB, "more than 100000 values, aliases expanded"),
         ("x" * (MOST_BYTES + 1), "larger than"),
         ('{"connector.class": "Other"}', "no connector of MirrorMaker 2"),
         (json.dumps({**SOURCE, "topics": ["a"]}), "topics cannot be used"),

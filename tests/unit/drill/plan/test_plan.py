@@ -110,13 +110,19 @@ def test_plan_text_has_letters_of_all_languages_as_they_are() -> None:
 
 
 NAMES = st.text(min_size=1, max_size=8)
-VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(1 << 63), (1 << 63) - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 ARGUMENTS = st.lists(
     st.builds(
         Argument,
         NAMES,
         st.booleans()
-        | st.integers()
+        | st.integers(-(1 << 63), (1 << 63) - 1)
         | st.floats(allow_nan=False, allow_infinity=False)
         | st.text()
         | st.lists(st.text()).map(tuple),

@@ -45,6 +45,27 @@ def test_issue_token_is_read_from_the_endpoint(server: HttpServer) -> None:
     assert received.body == b"grant_type=client_credentials"
 
 
+@pytest.mark.parametrize(
+    ("answer", "claims", "lifetime"),
+    [
+        ({"expires_in": 60}, {}, 60),
+        ({"expires_in": "60"}, {}, 60),
+        ({"expires_in": "soon"}, {}, 3600),
+        ({"expires_in": [60]}, {}, 3600),
+        ({"expires_in": -1}, {"exp": [1]}, 3600),
+        ({"expires_in": True}, {"exp": "x" * 100}, 3600),
+        ({}, {"exp": {}, "sub": 7}, 3600),
+    ],
+)
+def test_issue_lifetime_is_a_number_or_the_usual_one(
+    server: HttpServer, answer: dict[str, object], claims: dict[str, object], lifetime: float
+) -> None:
+    part = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode()
+    server.answers["/token"] = (200, {}, json.dumps({"access_token": f"a.{part}.", **answer}).encode())
+    token = oauth.issue(credentials(server.url("/token")))
+    assert token.expires_s - token.issued_s == lifetime
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_issue_redirect_is_refused_and_the_secret_stays(server: HttpServer, status: int) -> None:
     with http_server() as other:
@@ -65,6 +86,9 @@ def test_issue_redirect_is_refused_and_the_secret_stays(server: HttpServer, stat
         (200, b"canary", SecurityFault),
         (200, b'["canary"]', SecurityFault),
         (200, b'{"access_token": 7, "canary": 1}', SecurityFault),
+        (200, b'{"access_token": "canary", "expires_in": 1e400}', SecurityFault),
+        (200, b'{"access_token": "canary", "access_token": "other"}', SecurityFault),
+        (200, b'{"access_token": ' * 10_000, SecurityFault),
         (200, b'{"access_token": "' + b"x" * oauth.MAX_ANSWER + b'"}', Unreachable),
     ],
 )

@@ -36,7 +36,10 @@ def test_history_rows_round_trip() -> None:
     assert decode(lines) == History((PRODUCED,), (CONSUMED,), (COMMITTED,), (MIRRORED,))
 
 
-@given(st.text(), st.text(), st.integers(), st.integers() | st.none())
+INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(st.text(), st.text(), INTEGERS, INTEGERS | st.none())
 def test_history_any_id_and_key_round_trip(name: str, key: str, n: int, mark: int | None) -> None:
     row = Produced(name, key, n, "LEFT", "flights", 0, 0, 1, 2, ProducedStatus.IN_DOUBT, mark)
     if not any("\ud800" <= char <= "\udfff" for char in name + key):

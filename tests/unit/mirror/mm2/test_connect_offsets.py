@@ -48,7 +48,23 @@ def test_copied_key_that_is_not_connects_is_skipped_and_named() -> None:
     assert not found.unreadable
 
 
-@pytest.mark.parametrize("value", [b"{}", b"no json", b'{"offset":-1}', b"7"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"{}",
+        b"no json",
+        b'{"offset":-1}',
+        b"7",
+        b'{"offset":1e400}',
+        b'{"offset":1.5}',
+        b'{"offset":true}',
+        b"[" * 200_000,
+        b'{"offset":9223372036854775808}',
+        b'{"offset":7,"offset":8}',
+        b'{"offset":"\\ud800"}',
+    ],
+    ids=range(11),
+)
 def test_copied_partition_with_an_unreadable_value_is_named(value: bytes) -> None:
     found = copied([(T0, b'{"offset":7}'), (T0, value), (T1, b'{"offset":9}')], FLOW)
     assert set(found.unreadable) == {TopicPartition("t", 0)}, "the value before it is not the newest"
@@ -65,6 +81,10 @@ def test_copied_partition_with_an_unreadable_value_is_named(value: bytes) -> Non
         (T0, b"{}"),
         (T0, b'{"offset":"x"}'),
         (b'["MirrorSourceConnector",{"cluster":"A"}]', b'{"offset":1}'),
+        (b'["MirrorSourceConnector",{"cluster":"A","topic":"t","partition":1e400}]', b'{"offset":1}'),
+        (b'["MirrorSourceConnector",{"cluster":"A","topic":"t","partition":2147483648}]', b'{"offset":1}'),
+        (b"[" * 200_000, b'{"offset":1}'),
+        (b"\xff", b'{"offset":1}'),
     ],
 )
 def test_decode_record_not_written_by_connect_is_an_error(key: bytes | None, value: bytes) -> None:

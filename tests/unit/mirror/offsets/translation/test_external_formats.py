@@ -91,7 +91,7 @@ def test_skips_no_record_by_translation_kind(kind: TranslationKind, skips_none: 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "it is no JSON"),
+        ("", "it is not JSON"),
         ("7", "a JSON int"),
         ("[]", "it is empty"),
         ("{}", "it is empty"),
