@@ -70,7 +70,7 @@ class TranslationKind(StrEnum):
     BEHIND = "behind"  # the mirror had not reached the position: at most `records` are read again
     LOST = "lost"  # `records` of the source at and after the position never reached the target
     NEVER_MIRRORED = "never-mirrored"  # before the first mirrored record, or nothing mirrored at all
-    BOUNDED = "bounded"  # another replicator copied it: from its sparse syncs, at most `records` are read again
+    BOUNDED = "bounded"  # at most `records` are read again: MirrorMaker 2 copied it, or the map is thinned out there
     UNKNOWN = "unknown"  # the journal does not determine it, and drlib does not guess
 
 

@@ -158,7 +158,7 @@ def aligned_start(offsets: PartitionMap | None, source_start: int, target_start:
         return Cut(0, 0) if source_start == target_start == 0 else None
     translation = offsets.forward(source_start)
     if translation.kind is TranslationKind.NEVER_MIRRORED:  # older records are not expected on the target
-        first = offsets.segments()[0]
+        first = offsets.first_stretch
         cut = Cut(first.source, first.target)
     elif translation.offset is not None and translation.kind in (*_CUTS, TranslationKind.BEHIND):
         cut = Cut(source_start, translation.offset)

@@ -268,13 +268,13 @@ def _count(report: DuplicateReport, cause: Cause) -> int | None:
 
 
 def segments(maps: Maps, topic: str, partitions: Iterable[int]) -> Mapping[int, Sequence[Segment]]:
-    """By partition of a source topic, the mirrored segments. Partitions with a doubtful map, or without one, are left out;
+    """By partition of a source topic, the mirrored segments. Partitions with a doubtful or thinned map, or none, are left out;
     their duplicates are counted from both logs. Read `maps` after pinning the ranges, so that they reach as far."""
     by_partition: dict[int, Sequence[Segment]] = {}
     for number in partitions:
         known = maps.source(topic, number)
         if known is None or known.doubtful or maps.refusal(topic, number) is not None:
             continue
-        if stretches := tuple(known.segments()):
+        if known.segments().thinned is None and (stretches := tuple(known.segments())):
             by_partition[number] = stretches
     return by_partition

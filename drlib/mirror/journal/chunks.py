@@ -1,4 +1,5 @@
-"""Journal entries that replace or void others: chunks of folded claims, expired records, a mirror topic that is filled again.
+"""Journal entries that replace or void others: chunks of folded claims, expired records, thinned-out stretches, a mirror topic
+that is filled again.
 
 Rules: an entry of these kinds changes what earlier ones mean, deleted or not.
 Not for: deciding when to fold (`drlib.mirror.offsets.map.fold_claims`).
@@ -51,6 +52,23 @@ class Expired(JournalEntry):
     source_end: Number
     target_end: Number
     records: Number
+
+
+@entry(24, key=1)
+class Thinned(JournalEntry):
+    """The oldest mirrored stretches, of which there were too many, as fewer: earlier entries of these do not count.
+
+    The records from the beginning of one of `segments` up to the next one's are on the target between their two beginnings,
+    in order; `count` is their number, where exactly each lies is not kept. The last one reaches up to `source_end` and
+    `target_end`, the end of a mirrored stretch that another one follows. `records` is the number of all records up to there,
+    expired ones included. The newest counts.
+    """
+
+    partition: SourcePartition
+    source_end: Number
+    target_end: Number
+    records: Number
+    segments: Segments
 
 
 @entry(17, key=1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from drlib.errors import DrlibError
-from drlib.mirror.journal.chunks import Chunk, Expired, Folded, Remirrored, RemirrorRequested
+from drlib.mirror.journal.chunks import Chunk, Expired, Folded, Remirrored, RemirrorRequested, Thinned
 from drlib.mirror.journal.claims_and_runs import (
     Ack,
     Claim,
@@ -65,6 +65,7 @@ __all__ = [
     "SourcePartition",
     "SourceTruncated",
     "Takeover",
+    "Thinned",
     "TopicNames",
     "Unknown",
     "Unsure",

@@ -21,7 +21,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.mirror.engine.lane.lane import Housekeeping
-from drlib.mirror.journal.entries import Chunk, Claim, Expired, Placement, Run, SourcePartition, TopicNames
+from drlib.mirror.journal.entries import Chunk, Claim, Expired, Placement, Run, SourcePartition, Thinned, TopicNames
 from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 from drlib.mirror.offsets.map.load_maps import read_maps
@@ -109,17 +109,8 @@ async def test_map_and_journal_of_transactions_are_flat_while_both_log_starts_mo
     """Each commit marker begins a stretch of its own. A kill between what replaces entries and tombstones is harmless."""
     topic, mirror, reached = engine.topics, f"{engine.source}.{engine.topics}", asyncio.Event()
     engine.extra["drlib.lanes"] = "1"
-    await asyncio.to_thread(create_topic, engine.left, topic, 1)
-    producer = Producer({"bootstrap.servers": engine.left, "transactional.id": topic, "log_level": 0})
-    await asyncio.to_thread(producer.init_transactions, 30)
+    transactions = await asyncio.to_thread(transactional, engine)
     small = Housekeeping(fold_at=10, claim_at=50, expire_at=5, expire_s=0.2)
-
-    def transactions() -> None:
-        for number in range(20):
-            producer.begin_transaction()
-            for record in range(3):
-                producer.produce(topic, value=f"{number}-{record}".encode(), partition=0)
-            producer.commit_transaction(30)
 
     async def ends_here(journal: LaneJournal, keys: Sequence[bytes]) -> None:
         reached.set()
@@ -165,9 +156,7 @@ async def test_map_and_journal_of_transactions_are_flat_while_both_log_starts_mo
         assert followed is not None
         log = TopicPartition(mirror, 0)
         log_start = (await log_starts(client, [log]))[log]
-        topic_id, leader = await locate(client, log)
-        batches = read_range(await client.connection(leader, "attack"), topic_id, log, log_start, 10**6)
-        stands = [r.offset async for header, view in batches if not header.is_control for r in recode.records(view)]
+        stands = await record_offsets(client, mirror)
     journaled = sum(isinstance(e, Run) for e in entries) + sum(len(e.segments) for e in entries if isinstance(e, Chunk))
     assert journaled <= 60, "of 180 transactions those of the last claims"
     assert len(before) >= 2
@@ -180,6 +169,76 @@ async def test_map_and_journal_of_transactions_are_flat_while_both_log_starts_mo
     stale = found.forward(0, target_log_start=log_start)
     assert (stale.offset, stale.kind) == (log_start, TranslationKind.LOST)
     engine.assert_same(topic, 1)
+
+
+async def test_map_and_journal_of_transactions_are_bounded_where_no_log_start_moves(engine: Engine) -> None:
+    """As on a compacted topic. The oldest positions are known to within some records, and skip none; newer ones stay exact."""
+    topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
+    engine.extra["drlib.lanes"] = "1"
+    transactions = await asyncio.to_thread(transactional, engine)
+    small = Housekeeping(fold_at=10, expire_s=0.2, most_stretches=30)
+    through = 0
+    async with connected(engine.right) as client:
+        follower = JournalFollower(client, journal_topic(engine), 1)
+        for abrupt in (False, True, False):
+            async with running(engine, housekeeping=small, abrupt=abrupt) as owner:
+                for _ in range(2):
+                    await asyncio.to_thread(transactions)
+                    await owner.mirrored(topic, {0: (through := through + 80)})
+                    streams = owner.running_flow._lanes[0].streams
+                    await until("the map is small", lambda found=streams: len(found[0].map.segments()) <= 30)
+                    await follower.refresh("test")
+        entries = await journal_of(client, engine)
+        found = (await read_maps(client, journal_topic(engine))).source(topic, 0)
+        (key,) = [e.partition for e in entries if isinstance(e, Thinned)]
+        maps = await follower.refresh("test")
+        followed = maps.map(0, key.topic_id, 0)
+        copies = await record_offsets(client, mirror)
+    async with connected(engine.left) as client:
+        originals = await record_offsets(client, topic)
+    journaled = sum(isinstance(e, Run) for e in entries) + sum(len(e.segments) for e in entries if isinstance(e, Chunk))
+    assert journaled <= 110, "of 200 transactions those of the last two claims, and the newest before them"
+
+    assert found is not None
+    assert followed is not None
+    assert len(copies) == len(originals) == through // 4 * 3
+    for number, (original, copy) in enumerate(zip(originals, copies, strict=True)):
+        position, back = found.forward(original), found.backward(copy)
+        assert followed.forward(original) == position
+        assert position.offset is not None
+        assert back.offset is not None
+        assert sum(position.offset <= other < copy for other in copies) <= position.records
+        assert sum(back.offset <= other < original for other in originals) <= back.records
+        assert position.offset <= copy
+        assert back.offset <= original
+        if number >= len(originals) - 30:
+            assert (position.offset, position.kind) == (copy, TranslationKind.EXACT)
+            assert (back.offset, back.kind) == (original, TranslationKind.EXACT)
+    engine.assert_same(topic, 1)
+
+
+def transactional(engine: Engine) -> Callable[[], None]:
+    """Create the topic; what is returned commits 20 transactions of three records each, with a marker behind each."""
+    create_topic(engine.left, engine.topics, 1)
+    producer = Producer({"bootstrap.servers": engine.left, "transactional.id": engine.topics, "log_level": 0})
+    producer.init_transactions(30)
+
+    def transactions() -> None:
+        for number in range(20):
+            producer.begin_transaction()
+            for record in range(3):
+                producer.produce(engine.topics, value=f"{number}-{record}".encode(), partition=0)
+            producer.commit_transaction(30)
+
+    return transactions
+
+
+async def record_offsets(client: ClusterClient, topic: str) -> list[int]:
+    log = TopicPartition(topic, 0)
+    start = (await log_starts(client, [log]))[log]
+    topic_id, leader = await locate(client, log)
+    batches = read_range(await client.connection(leader, "test"), topic_id, log, start, 10**6)
+    return [r.offset async for header, view in batches if not header.is_control for r in recode.records(view)]
 
 
 def test_topics_deleted_on_both_clusters_are_forgotten_and_mirrored_again_when_they_are_created(

@@ -12,8 +12,9 @@ Rules:
   there is counted by the claim that fences it, and by no other. One that is gone is filled again by a new claim, where
   `remirror` finds permission for it.
 - So is a mirror partition without a leader or with too few replicas in sync: a marker for it would hold up the whole claim.
-- What lies below both log starts is dropped from maps and journal at each claim, and while it copies (`find_expired`). Of
-  what the claim read, only the entries of partitions that it left out are kept, for when they join.
+- What lies below both log starts is dropped from maps and journal at each claim, and while it copies (`find_expired`); where
+  the maps have too many stretches nevertheless, the oldest are thinned out (`find_thinned`). Of what the claim read, only the
+  entries of partitions that it left out are kept, for when they join.
 - What was left out, and what is new, joins the running claim when it can: marked at the claim's own epoch, counted, copied.
   What was parked in the claim is resumed. The other partitions are neither drained nor marked for it.
 Longer than most modules: a claim is one sequence, and splitting it would hide its order.
@@ -22,6 +23,7 @@ Longer than most modules: a claim is one sequence, and splitting it would hide i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 import uuid
 from collections import defaultdict
@@ -46,6 +48,7 @@ from drlib.mirror.engine.lane.topics import (
     TOPICS_POLL_S,
     LaneTopic,
     find_expired,
+    find_thinned,
     gone_topics,
     journaled_mirrors,
     mirrors_with_data,
@@ -70,9 +73,11 @@ from drlib.mirror.journal.entries import (
     ClaimId,
     Clusters,
     Entry,
+    Expired,
     Incarnation,
     Remirrored,
     SourcePartition,
+    Thinned,
     TopicNames,
 )
 from drlib.mirror.mm2.takeover import TakeoverReader
@@ -99,6 +104,7 @@ class Housekeeping:
     claim_at: int = 200_000  # promises and placements in one claim before a new claim makes them old ones
     expire_at: int = 200  # stretches of a partition below both log starts before they are dropped
     expire_s: float = 60.0  # between two looks for them
+    most_stretches: int = 4_000_000  # in the maps of a lane, 128 MB, before the oldest are thinned out
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +304,7 @@ class Lane:
             loop.watch(asyncio.create_task(self._watch_mirror_topics(running))),
             *(
                 loop.watch(asyncio.create_task(self._beside(running, repeat)))
-                for repeat in (self._join_added, self._retry_parked, self._retry_unavailable, self._drop_expired)
+                for repeat in (self._join_added, self._retry_parked, self._retry_unavailable, self._drop_old)
             ),
         ]
         try:
@@ -348,22 +354,33 @@ class Lane:
         await asyncio.sleep(TOPICS_POLL_S)
         await self._try_again(running, self.parked.is_unavailable)
 
-    async def _drop_expired(self, running: _RunningClaim) -> None:
-        """Drop what lies below both log starts by now."""
+    async def _drop_old(self, running: _RunningClaim) -> None:
+        """Drop what lies below both log starts by now, and thin out the oldest stretches where there are too many."""
         await asyncio.sleep(self.housekeeping.expire_s)
         streams = [stream for stream in self.streams if not stream.parked]
         starts = {stream.source: stream.log_start for stream in streams}
-        try:
+        expired: list[Expired] = []
+        with contextlib.suppress(DrlibError, TimeoutError, OSError):  # no answer: the produce loop reports it
             expired = await find_expired(self.context.target, streams, starts, self.housekeeping.expire_at)
-        except (DrlibError, TimeoutError, OSError):
-            return  # the target does not answer: the produce loop reports it
-        if not expired or not running.loop.running:
+        if not running.loop.running:
             return
-        await running.journal.append(expired)
         maps = {stream.key: stream.map for stream in streams}
+        if expired:
+            await running.journal.append(expired)
         for entry in expired:
             maps[entry.partition].apply(entry)
-        await _forget(running.journal, running.chunks.take_expired(expired))
+        thinned = await self._thin(running.journal, streams)
+        await _forget(running.journal, running.chunks.take_covered([*expired, *thinned]))
+
+    async def _thin(self, journal: LaneJournal, streams: Sequence[PartitionStream]) -> list[Thinned]:
+        """Thin out the oldest stretches where the maps of a lane have too many; what was journaled."""
+        thinned = find_thinned(streams, self.housekeeping.most_stretches)
+        if thinned:
+            await journal.append(thinned)
+        maps = {stream.key: stream.map for stream in streams}
+        for entry in thinned:
+            maps[entry.partition].apply(entry)
+        return thinned
 
     async def _try_again(self, running: _RunningClaim, due: Callable[[TopicPartition], bool]) -> None:
         """Resume the parked partitions that are `due` and let those join that the claim had left out."""
@@ -583,15 +600,16 @@ class Lane:
         new += [s.start(self.context.clock.now_ms()) for s in start.streams]
         expired = await find_expired(target, start.streams, start.logs.starts, self.housekeeping.expire_at)
         await journal.append([*new, *expired])
-        self._written, self._leaders_seen = journal.written, log.epochs
         for each in expired:
             maps.get(each.partition).apply(each)
-        valid, written = {id(e) for e in taken.entries}, {e.key() for e in (*new, *expired)}
+        dropped = [*expired, *await self._thin(journal, start.streams)]
+        self._written, self._leaders_seen = journal.written, log.epochs
+        valid, written = {id(e) for e in taken.entries}, {e.key() for e in (*new, *dropped)}
         void = [*taken.journal.void, *(e.key() for e in taken.journal.entries if id(e) not in valid)]
         renewed = {topic.source for topic in topics if topic.target in filled_again}
         void += [e.key() for e in taken.entries if isinstance(e, Incarnation) and e.source_topic in renewed]
         await _forget(journal, [key for key in void if key not in written])  # before the same keys are written again
-        left = await self._forget_topics(journal, [*taken.entries, *maps.findings, *expired], topics)
+        left = await self._forget_topics(journal, [*taken.entries, *maps.findings, *dropped], topics)
         chunks = await self._fold(journal, left)
         self._names = {e.topic_id: e for e in (*left, *new) if isinstance(e, TopicNames)}
         start.report(self.parked)

@@ -25,11 +25,20 @@ from drlib.kafka.protocol.error_codes import (
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
 from drlib.mirror.errors import MirrorTopicRecreated, MirrorUnavailable, SourceRewound
-from drlib.mirror.journal.entries import Entry, Expired, Incarnation, SourcePartition, SourceTruncated, TopicNames
+from drlib.mirror.journal.entries import (
+    Entry,
+    Expired,
+    Incarnation,
+    SourcePartition,
+    SourceTruncated,
+    Thinned,
+    TopicNames,
+)
 from drlib.mirror.offsets.map.load_maps import recreated_topics
 from drlib.mirror.read_batches import concurrently, filled_partitions, holds_data, log_starts
 from drlib.model import TopicPartition
 
+STRETCHES_PER_PART, MOST_PARTS = 100, 10_000  # of what is thinned out: 150 KB in the journal
 TOPICS_POLL_S: Final = 2.0  # between two comparisons of the mirror topics' IDs by a lane
 _NO_START: Final = 2**63 - 1
 
@@ -264,6 +273,27 @@ async def find_expired(
     starts = await log_starts(target, due)
     found = (_expired(s, source_starts[s.source], starts[mirror], at_least) for mirror, s in due.items())
     return [expired for expired in found if expired is not None]
+
+
+def find_thinned(streams: Collection[PartitionStream], most: int) -> list[Thinned]:
+    """What to thin out where the maps of `streams` have more than `most` stretches in all: half of those that have the most.
+
+    For topics whose old records stay: of a compacted one the log start never moves, and each transaction begins a stretch.
+    Positions in the newer half stay exact. A partition with fewer stretches than its share is left as it is.
+    """
+    count = sum(len(stream.map.segments()) for stream in streams)
+    found: list[Thinned] = []
+    if count <= most:
+        return found
+    for stream in sorted(streams, key=lambda stream: len(stream.map.segments()), reverse=True):
+        own = len(stream.map.segments())
+        if own <= most // len(streams) or count <= most * 3 // 4:
+            break
+        thinned = stream.map.thinned(stream.key, own // 2, max(1, min(MOST_PARTS, own // STRETCHES_PER_PART)))
+        if thinned is not None:
+            found.append(thinned)
+            count -= own - own // 2
+    return found
 
 
 def _expired(stream: PartitionStream, source_start: int, target_start: int, at_least: int) -> Expired | None:

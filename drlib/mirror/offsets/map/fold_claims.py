@@ -8,9 +8,9 @@ Rules:
   it from its first record on, deleted or not. So the chunks of a partition are few, however often it is folded.
 - An old claim that promised nothing leaves nothing: its placement is deleted. So are the `Claim` entries of a producer
   except its newest, and the leader epochs below `Covered` except the newest, which is the one of the position.
-- What an `Expired` covers is deleted: chunks, and what was compared below a takeover, at once; facts (losses, parks, foreign
-  records) once they are a day old, because status shows them for so long. An `Unsure` claim blocks folding only while its
-  uncertain records are not covered.
+- What an `Expired` covers is deleted: chunks, a `Thinned`, and what was compared below a takeover, at once; facts (losses,
+  parks, foreign records) once they are a day old, because status shows them for so long. An `Unsure` claim blocks folding only
+  while its uncertain records are not covered. Of what a `Thinned` covers only chunks are deleted.
 - Of a topic that neither cluster has any more everything is deleted, its names last (`about_topics`): if it is created again,
   it is another one. Its names stay where MirrorMaker 2 stored an offset of it, which must not be taken for the new one's.
 - A partition is folded when it has `at_least` such entries, and all are when these are as many as those that stay. So a
@@ -49,6 +49,7 @@ from drlib.mirror.journal.entries import (
     SourceLoss,
     SourcePartition,
     Takeover,
+    Thinned,
     TopicNames,
     Unsure,
 )
@@ -86,7 +87,7 @@ def valid_entries(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def unfold(entries: Sequence[Entry]) -> list[Entry]:
-    """Journal entries in the order a map applies them: takeovers, what expired, valid chunks, then what is not folded."""
+    """Journal entries in the order a map applies them: takeovers, what was dropped, valid chunks, then what is not folded."""
     folded = {e.partition: e for e in entries if isinstance(e, Folded)}
     written: dict[SourcePartition, list[Chunk]] = defaultdict(list)
     for entry in entries:
@@ -94,11 +95,13 @@ def unfold(entries: Sequence[Entry]) -> list[Entry]:
             written[entry.partition].append(entry)
     chunks = [chunk for partition in sorted(written) for chunk in _valid(written[partition], folded.get(partition))]
     taken = [e for e in entries if isinstance(e, Takeover)]
-    expired = [e for e in entries if isinstance(e, Expired)]
+    dropped = [e for kind in (Expired, Thinned) for e in entries if isinstance(e, kind)]
     unfolded = [
-        e for e in entries if not isinstance(e, Takeover | Expired | Chunk | Folded) and not _is_folded(e, folded)
+        e
+        for e in entries
+        if not isinstance(e, Takeover | Expired | Thinned | Chunk | Folded) and not _is_folded(e, folded)
     ]
-    return [*taken, *expired, *chunks, *unfolded]
+    return [*taken, *dropped, *chunks, *unfolded]
 
 
 def _valid(chunks: Iterable[Chunk], folded: Folded | None) -> list[Chunk]:
@@ -130,7 +133,7 @@ def fold(entries: Sequence[Entry], at_least: int, now_ms: int = 0) -> Fold:
     folds: list[Entry] = []
     forget = [claim.key() for claim in claims] if every else []
     for partition in partitions:
-        forget += [chunk.key() for chunk in partition.expired]
+        forget += [chunk.key() for chunk in partition.covered]
         if len(partition) and (every or len(partition) >= at_least):
             folds += (written := partition.fold()).entries
             forget += written.forget
@@ -162,13 +165,14 @@ def _former_claims(entries: Sequence[Entry]) -> list[Claim]:
 
 @dataclass(frozen=True, slots=True)
 class _Superseded:
-    """Entries of one partition, `entries`, that nothing needs once `folded` are in chunks: those, `dropped` and `expired`."""
+    """Entries of one partition, `entries`, that nothing needs once `folded` are in chunks: those, `dropped`, and the
+    chunks that `over` covers."""
 
     entries: Sequence[Entry]
     folded: Sequence[Run | Placement | Ack | Sealed]
     dropped: Sequence[Entry]
-    expired: Sequence[Chunk]
-    over: Expired | None
+    covered: Sequence[Chunk]
+    over: Sequence[Expired | Thinned]
 
     def __len__(self) -> int:
         return len(self.folded) + len(self.dropped)
@@ -183,8 +187,8 @@ class _Superseded:
         last = before.get(partition)
         number = last.chunks if last is not None else 0
         offsets = PartitionMap()
-        if self.over is not None:
-            offsets.apply(self.over)
+        for over in self.over:
+            offsets.apply(over)
         try:
             for entry in self.folded:
                 if not _is_folded(entry, before):
@@ -192,8 +196,8 @@ class _Superseded:
         except MapContradiction:
             return Fold((), ())  # the partition has no map, and its entries stay as evidence
         segments: Sequence[Segment] = offsets.segments()
-        expired = {chunk.number for chunk in self.expired}
-        left = (e for e in self.entries if isinstance(e, Chunk) and e.number not in expired)
+        covered = {chunk.number for chunk in self.covered}
+        left = (e for e in self.entries if isinstance(e, Chunk) and e.number not in covered)
         chunks = _valid(left, last) if segments else []
         while chunks and len(chunks[-1].segments) < min(SEGMENTS_PER_CHUNK, MERGED_AT * len(segments) + 1):
             merged = chunks.pop()
@@ -210,6 +214,8 @@ class _Superseded:
 def _superseded(entries: Sequence[Entry], now_ms: int) -> _Superseded:
     """What of the entries of one partition is superseded."""
     over = next((e for e in reversed(entries) if isinstance(e, Expired)), None)
+    thinned = next((e for e in reversed(entries) if isinstance(e, Thinned)), None)
+    dropped = [e for e in (over, thinned) if e is not None]
     of_claims = [e for e in entries if isinstance(e, Run | Placement | Ack | Sealed)]
     old = list(dict.fromkeys(e.claim for e in of_claims if isinstance(e, Run | Placement)))[:-1]
     promised = {e.claim for e in of_claims if isinstance(e, Run)}
@@ -243,8 +249,8 @@ def _superseded(entries: Sequence[Entry], now_ms: int) -> _Superseded:
                 if over is not None and (isinstance(e, Compared) or _is_past(e, over, now_ms - FACTS_MS))
             ),
         ],
-        [chunk for chunk in chunks if over is not None and _is_covered(chunk, over)],
-        over,
+        [chunk for chunk in chunks if any(_is_covered(chunk, each) for each in dropped)],
+        dropped,
     )
 
 
@@ -257,11 +263,13 @@ def _is_past(entry: Entry, over: Expired, before_ms: int) -> bool:
             return entry.source_offset < over.source_end and entry.at_ms < before_ms
         case Foreign():
             return entry.target_offset + entry.count <= over.target_end and entry.at_ms < before_ms
+        case Thinned():
+            return entry.source_end <= over.source_end
         case _:
             return False
 
 
-def _is_covered(chunk: Chunk, over: Expired) -> bool:
+def _is_covered(chunk: Chunk, over: Expired | Thinned) -> bool:
     if not chunk.segments:
         return True
     last = chunk.segments[-1]
@@ -285,7 +293,7 @@ def _foldable(entries: Sequence[Entry], claims: Collection[ClaimId]) -> bool:
     if not sealed.keys() >= set(claims):
         return False
     # Where nothing was appended, the first promise is the only record of where mirroring began.
-    began = any(isinstance(e, Covered | Takeover | Folded | Expired) for e in entries)
+    began = any(isinstance(e, Covered | Takeover | Folded | Expired | Thinned) for e in entries)
     return began or any(sealed[claim] for claim in claims)
 
 
@@ -329,10 +337,10 @@ class ChunkEnds:
                 found._ends[entry.partition][key] = last.source_end, last.target_end
         return found
 
-    def take_expired(self, expired: Iterable[Expired]) -> list[bytes]:
+    def take_covered(self, dropped: Iterable[Expired | Thinned]) -> list[bytes]:
         """The keys of the chunks that these entries cover; each is returned once."""
         keys: list[bytes] = []
-        for each in expired:
+        for each in dropped:
             ends = self._ends.get(each.partition, {})
             covered = [
                 k for k, (source, target) in ends.items() if source <= each.source_end and target <= each.target_end

@@ -3,7 +3,7 @@
 Rules: mirror topics are not read, so records that a lane has not yet acknowledged in its journal are missing; a position
 beyond them is reported as behind, which is safe. A journal is read again from its start when it was re-created or cleaned
 below what was read, contradicts what was read, had claims voided, or had entries folded that were not read. What the lane
-dropped (`Expired`, topics that are gone) is dropped. A partition that contradicts itself, or whose
+dropped (`Expired`, `Thinned`, topics that are gone) is dropped. A partition that contradicts itself, or whose
 mirror a claim refused, has no map; the others are not affected.
 - A flow's worker has one follower: all that synchronize groups use it, so that the maps are in memory once. What was read
   stays for as long as one of them uses it. A view keeps what it was made of, whatever is read again meanwhile.
@@ -92,7 +92,7 @@ class _Read:
             return True
         if offsets is None:
             return False
-        over = offsets.segments().expired
+        over = offsets.segments().dropped
         begin = 0 if over is None else over.source_end
         records = sum(segment.count for segment in chunk.segments if segment.source >= begin)
         return (

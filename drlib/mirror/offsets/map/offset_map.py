@@ -8,6 +8,8 @@ Rules:
 - What lies below both log starts is on neither cluster, and is dropped (`Expired`): stretches, losses, foreign records and
   uncertain stretches. A position there is translated to the end of what was dropped, as `LOST` with a bound on the records:
   where they were is not kept. Positions at or behind it are translated as before, in both directions.
+- Of stretches beyond a limit the oldest are thinned out (`Thinned`): a position there continues at the last beginning that is
+  known, `BOUNDED` by the records in between, so nothing is skipped. What follows a loss is always such a beginning.
 - Never dropped: the last stretch, whose record proves that the mirror and the journal are whole; where the map began; where
   another replicator stopped; what is promised and not counted; that the source's history changed.
 Longer than most modules: what is built and what is asked share one state.
@@ -35,12 +37,13 @@ from drlib.mirror.journal.entries import (
     SourcePartition,
     SourceTruncated,
     Takeover,
+    Thinned,
     Unsure,
 )
 from drlib.mirror.offsets.map.claim_records import ClaimRecords
-from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList
+from drlib.mirror.offsets.map.segments import MapContradiction, SegmentList, ThinnedPart
 from drlib.mirror.offsets.map.taken_part import TakenPart
-from drlib.model import Translation, TranslationKind
+from drlib.model import Segment, Translation, TranslationKind
 
 __all__ = ["MapContradiction", "PartitionMap"]
 
@@ -87,6 +90,8 @@ class PartitionMap:
                 self.cover(entry.source_offset)
             case Expired():
                 self._expire(entry)
+            case Thinned():
+                self._segments.thin(entry)
             case SourceLoss() | SourceTruncated():
                 self._lose(entry.first, entry.next_offset)
                 if isinstance(entry, SourceTruncated):
@@ -185,6 +190,11 @@ class PartitionMap:
         """The mirrored stretches, ascending, merged where both sides are contiguous; a view that grows with the map."""
         return self._segments
 
+    @property
+    def first_stretch(self) -> Segment:
+        """The first mirrored stretch that did not expire; of thinned ones where it begins. There is one."""
+        return (self._segments.coarse or self._segments)[0]
+
     def expired(
         self, partition: SourcePartition, source_start: int, target_start: int, at_least: int = 1
     ) -> Expired | None:
@@ -193,7 +203,7 @@ class PartitionMap:
         gone = segments.expirable(source_start, target_start)
         if gone < max(1, at_least) or self._diverged is not None:
             return None
-        first, last = segments[0], segments[gone - 1]
+        first, last = self.first_stretch, segments[gone - 1]
         return Expired(
             partition,
             before.first_source if before is not None else self._started(first.source),
@@ -202,6 +212,13 @@ class PartitionMap:
             last.target_end,
             segments.records_before(gone),
         )
+
+    def thinned(self, partition: SourcePartition, keep: int, at_most: int) -> Thinned | None:
+        """All but the newest `keep` stretches as about `at_most`; None where that would be no fewer, or changes an answer that
+        is not about positions: with records that may or may not be on the target, or a history that changed."""
+        if self._diverged is not None or any(True for _ in self._uncertain()):
+            return None
+        return self._segments.thinned_out(partition, keep, at_most, self._losses)
 
     def claims(self) -> tuple[ClaimId, ...]:
         """The claims with a promise or a placement for this partition that still matter, oldest first."""
@@ -284,7 +301,7 @@ class PartitionMap:
         for a, b in sorted(stretches):
             at = max(at, a)
             if b > at:
-                total += b - at - self._segments.mirrored(at, b)
+                total += b - at - self._segments.mirrored_at_least(at, b)
                 at = b
         return total
 
@@ -339,6 +356,10 @@ class PartitionMap:
             for low, high, _, following, first in self._uncertain():
                 if low <= g < high and following <= target_log_start:  # all that is in doubt has expired
                     return _lost(target_log_start, high - max(g, first))
+        if translation.kind is TranslationKind.BOUNDED:
+            taken = self.taken is not None and translation.offset < self.taken.takeover.target_offset
+            gone = self._segments.on_target_at_least(translation.offset, target_log_start)
+            return _moved_up(translation, target_log_start, target_log_start - translation.offset if taken else gone)
         return _clamped(translation, target_log_start, self.segments_on_target(translation.offset, target_log_start))
 
     def backward(self, t: int, *, source_log_start: int = 0) -> Translation:
@@ -346,6 +367,10 @@ class PartitionMap:
         translation = self._backward(t)
         if translation.offset is None or translation.offset >= source_log_start:
             return translation
+        if translation.kind is TranslationKind.BOUNDED:
+            taken = self.taken is not None and translation.offset < self.taken.takeover.source_offset
+            gone = self._segments.mirrored_at_least(translation.offset, source_log_start)
+            return _moved_up(translation, source_log_start, source_log_start - translation.offset if taken else gone)
         deleted = self._segments.mirrored(translation.offset, source_log_start)
         if self.taken is not None:
             deleted += self.taken.mirrored(translation.offset, source_log_start)
@@ -364,6 +389,10 @@ class PartitionMap:
             if g < expired.first_source:
                 return Translation(expired.first_target, TranslationKind.NEVER_MIRRORED)
             return Translation(expired.target_end, TranslationKind.LOST, expired.source_end - g)
+        if (part := segments.find_thinned(g)) is not None:
+            if any(part.source <= lost <= g for lost in self._losses):  # the next record begins a part
+                return _lost(part.target_end, self.lost(g, part.source_end))
+            return _within(part, part.target, g - part.source)
         for low, high, beginning, _, _ in self._uncertain():
             if low <= g < high:
                 return Translation(beginning, TranslationKind.UNKNOWN)
@@ -374,8 +403,8 @@ class PartitionMap:
             return _reached(target, g - position) if g > position else _lost(target, self.lost(g, position))
         pair = segments.find_source(g)
         if pair is None:
-            first = segments[0]
-            if expired is None and g < self._started(first.source):
+            first = self.first_stretch if g < self.first_stretch.source else segments[0]
+            if expired is None and g < self._started(self.first_stretch.source):
                 return Translation(first.target, TranslationKind.NEVER_MIRRORED)
             return _lost(first.target, self.lost(g, first.source))
         segment, following = pair
@@ -400,6 +429,8 @@ class PartitionMap:
             if t < expired.first_target:
                 return Translation(expired.first_source, known)
             return Translation(expired.source_end, TranslationKind.LOST, expired.target_end - t)
+        if (part := segments.find_thinned(t, of_target=True)) is not None:
+            return _within(part, part.source, t - part.target)
         for _, _, low, high, source in self._uncertain():
             if low < t < high:
                 return Translation(source, TranslationKind.UNKNOWN)
@@ -409,9 +440,10 @@ class PartitionMap:
             return _reached(self.position, max(0, t - end) if end is not None else 0)
         pair = segments.find_target(t)
         if pair is None:
-            if expired is not None:
-                return _lost(segments[0].source, self._foreign_in(t, segments[0].target))
-            return Translation(segments[0].source, known)
+            first = self.first_stretch if t < self.first_stretch.target else segments[0]
+            if expired is None and t < self.first_stretch.target:
+                return Translation(first.source, known)
+            return _lost(first.source, self._foreign_in(t, first.target))
         segment, following = pair
         if t < segment.target_end:
             return Translation(segment.source + t - segment.target, _EXACT)
@@ -442,7 +474,7 @@ class PartitionMap:
 
         On both sides a stretch begins where the known records end, because its first record may follow them directly.
         """
-        expired = self._segments.expired
+        dropped = self._segments.dropped
         for claim, (low, high) in self._unsure.items():
             state = self._claims.get(claim)
             if state is None or not state.runs or not state.placements or high <= low:
@@ -454,7 +486,7 @@ class PartitionMap:
             if following is None:
                 following = max(self._target_next() or 0, target + high - low)
             end = state.runs.at(high - 1)[0] + 1
-            over = 0 if expired is None else expired.source_end
+            over = 0 if dropped is None else dropped.source_end
             if end <= over and self._expired_on_target(following):
                 continue
             yield (
@@ -471,14 +503,25 @@ def _reached(offset: int | None, beyond: int) -> Translation:
     return Translation(offset, TranslationKind.BEHIND, beyond) if beyond else Translation(offset, _EXACT)
 
 
+def _within(part: ThinnedPart, begin: int, beyond: int) -> Translation:
+    """`beyond` offsets past the beginning of a part, which is at `begin` on the other side."""
+    if part.source_end - part.source == part.target_end - part.target == part.count:
+        return Translation(begin + beyond, _EXACT)
+    behind = min(part.count, beyond)
+    return Translation(begin, TranslationKind.BOUNDED, behind) if behind else Translation(begin, _EXACT)
+
+
 def _lost(offset: int | None, records: int) -> Translation:
     return Translation(offset, TranslationKind.LOST, records) if records else Translation(offset, _EXACT)
 
 
+def _moved_up(translation: Translation, log_start: int, gone: int) -> Translation:
+    """A bounded `translation`, which is below the log start, at it; at least `gone` of its records have expired."""
+    return Translation(log_start, TranslationKind.BOUNDED, max(0, translation.records - gone))
+
+
 def _clamped(translation: Translation, log_start: int, deleted: int) -> Translation:
     """`translation`, which is below the log start, moved up to it; `deleted` mirrored records were between the two."""
-    if translation.kind is TranslationKind.BOUNDED and translation.offset is not None:
-        return Translation(log_start, translation.kind, max(0, translation.records - (log_start - translation.offset)))
     certain = translation.kind not in (TranslationKind.UNKNOWN, TranslationKind.NEVER_MIRRORED)
     if not deleted or not certain:
         return Translation(log_start, translation.kind, translation.records)

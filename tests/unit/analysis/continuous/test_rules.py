@@ -31,9 +31,10 @@ from drlib.mirror.journal.entries import (
     SourceLoss,
     SourcePartition,
     SourceTruncated,
+    Thinned,
 )
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.model import TopicPartition
+from drlib.model import Segment, TopicPartition
 
 AT = TopicPartition("orders", 0)
 P, C = SourcePartition(UUID(int=1), 0), ClaimId(9, 0)
@@ -165,6 +166,14 @@ def test_cut_at_without_map_is_none() -> None:
 )
 def test_aligned_start_begins_with_same_record(source_start: int, target_start: int, cut: Cut) -> None:
     assert aligned_start(mapped(*TWO_RUNS), source_start, target_start) == cut
+
+
+def test_aligned_start_of_a_thinned_map_is_its_first_beginning_or_unknown() -> None:
+    more = (Run(P, C, 7, 20), Ack(P, C, 9, 10))
+    thinned = mapped(*TWO_RUNS, *more, Thinned(P, 18, 8, 7, (Segment(10, 1, 7),)))
+    assert aligned_start(thinned, 0, 0) == aligned_start(thinned, 10, 0) == Cut(10, 1)
+    assert aligned_start(thinned, 12, 0) is None
+    assert aligned_start(thinned, 20, 0) == Cut(20, 8)
 
 
 def test_aligned_start_begins_at_the_target_where_source_was_read_further() -> None:

@@ -35,6 +35,7 @@ from drlib.mirror.journal.entries import (
     SourceLoss,
     SourcePartition,
     SourceTruncated,
+    Thinned,
     TopicNames,
     Unknown,
     Unsure,
@@ -86,6 +87,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(RemirrorRequested, st.text(), uuids, times),
     st.builds(Chunk, partitions, numbers, stretches),
     st.builds(Expired, partitions, *[numbers] * 5),
+    st.builds(Thinned, partitions, *[numbers] * 3, stretches),
     st.builds(Compared, partitions, *[numbers] * 3, stretches),
     st.builds(Folded, partitions, numbers, st.lists(claims, max_size=3).map(tuple)),
 )
@@ -128,6 +130,7 @@ def test_entry_kinds_are_pinned() -> None:
         17: Folded(P, 1, (C,)),
         21: MirrorRefused(P, "r", 1),
         22: Expired(P, 1, 2, 3, 4, 5),
+        24: Thinned(P, 1, 2, 3, (Segment(1, 2, 3),)),
         23: Compared(P, 0, 1, 2, (Segment(1, 2, 3),)),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}

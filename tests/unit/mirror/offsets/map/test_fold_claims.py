@@ -301,6 +301,6 @@ def test_about_topics_is_all_that_is_known_of_those_that_are_gone_names_last() -
 def test_chunk_ends_give_each_expired_key_once() -> None:
     chunks = [Chunk(P, n, (Segment(n * 10, n * 12, 10),)) for n in range(4)]
     ends = ChunkEnds.of([*chunks, Covered(P, 9)], {chunks[0].key()})
-    assert ends.take_expired([Expired(P, 0, 0, 29, 34, 30)]) == [chunks[1].key()]
-    assert ends.take_expired([Expired(P, 0, 0, 30, 34, 30)]) == [chunks[2].key()]
-    assert ends.take_expired([Expired(P, 0, 0, 40, 45, 30)]) == []
+    assert ends.take_covered([Expired(P, 0, 0, 29, 34, 30)]) == [chunks[1].key()]
+    assert ends.take_covered([Expired(P, 0, 0, 30, 34, 30)]) == [chunks[2].key()]
+    assert ends.take_covered([Expired(P, 0, 0, 40, 45, 30)]) == []

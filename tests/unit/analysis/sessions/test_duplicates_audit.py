@@ -1,0 +1,26 @@
+"""Which partitions' duplicates are found by their offset map."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from drlib.analysis.sessions.duplicates_audit import segments
+from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, SourcePartition, Thinned, TopicNames
+from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.model import Segment
+
+TOPIC, C = UUID(int=1), ClaimId(9, 0)
+
+
+def mapped(number: int, *more: Entry) -> Maps:
+    maps = Maps(names={TOPIC: TopicNames(TOPIC, "orders", "A.orders", UUID(int=2))})
+    key = SourcePartition(TOPIC, number)
+    for entry in (Placement(key, C, 0, 1), Run(key, C, 0, 10), Run(key, C, 5, 16), Ack(key, C, 7, 8), *more):
+        maps.get(key).apply(entry)
+    return maps
+
+
+def test_segments_of_a_thinned_map_are_left_out() -> None:
+    maps = mapped(0)
+    maps.merge(mapped(1, Thinned(SourcePartition(TOPIC, 1), 15, 6, 5, (Segment(10, 1, 5),))))
+    assert segments(maps, "orders", (0, 1, 2)) == {0: (Segment(10, 1, 5), Segment(16, 6, 2))}
