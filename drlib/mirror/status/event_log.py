@@ -10,12 +10,14 @@ Rules:
 - An event that cannot be undone (data lost, a topic re-created) stays open for `lasts_s` after it last happened.
 - An event is settled once it has been open, or has come and gone, for `SETTLE_S`. One that ends before (a new topic's leader, a
   broker's restart) is only counted in `brief`: no alert, no line of a log but at debug level.
+- What synchronizes topics and groups reports from threads, while the event loop reads: each call holds the log's lock.
 Not for: deciding that something is wrong, nor for I/O: times come from `now`.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -85,6 +87,7 @@ class EventLog:
     brief: Counter[str] = field(default_factory=Counter)  # by name: events that ended before they were settled
 
     by: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock, compare=False)  # also of its reporters
 
     def reporter(self, by: str) -> EventLog:
         """The same log, for reports under the name `by`."""
@@ -98,36 +101,38 @@ class EventLog:
         """Report an event; True when it is a new alert. `by` distinguishes reporters of one event."""
         kind = kind_of(name)
         entity, by = self._place(kind, entity, by or self.by)
-        now = self._ms()
-        self._resolve_if_due((name, entity), now)  # this one alone: thousands may be open
-        entry = self._open.get((name, entity))
-        if entry is None:
-            cause = reason_of(entity, detail)
-            remedy = remedy or kind.remedy
-            event = Event(name, entity, detail, now, None, remedy, flow=self.flow, cause=cause, settled=False)
-            self._open[name, entity] = _Open(event, {by}, now)
-            return True
-        repeated = entry.quiet_ms is not None or (kind.lasts_s is not None and detail != entry.event.detail)
-        entry.event = replace(
-            entry.event, detail=detail, remedy=remedy or entry.event.remedy, times=entry.event.times + repeated
-        )
-        entry.by.add(by)
-        entry.quiet_ms = None
-        entry.last_ms = now
-        self._settle(entry, now)
-        return False
+        with self._lock:
+            now = self._ms()
+            self._resolve_if_due((name, entity), now)  # this one alone: thousands may be open
+            entry = self._open.get((name, entity))
+            if entry is None:
+                cause = reason_of(entity, detail)
+                remedy = remedy or kind.remedy
+                event = Event(name, entity, detail, now, None, remedy, flow=self.flow, cause=cause, settled=False)
+                self._open[name, entity] = _Open(event, {by}, now)
+                return True
+            repeated = entry.quiet_ms is not None or (kind.lasts_s is not None and detail != entry.event.detail)
+            entry.event = replace(
+                entry.event, detail=detail, remedy=remedy or entry.event.remedy, times=entry.event.times + repeated
+            )
+            entry.by.add(by)
+            entry.quiet_ms = None
+            entry.last_ms = now
+            self._settle(entry, now)
+            return False
 
     def resolve(self, name: str, entity: str, *, by: str = "") -> bool:
         """Report the end of an event; True when it was open and has no other reporter."""
         entity, by = self._place(kind_of(name), entity, by or self.by)
-        entry = self._open.get((name, entity))
-        if entry is None or entry.quiet_ms is not None:
-            return False
-        entry.by.discard(by)
-        if entry.by:
-            return False
-        entry.quiet_ms = self._ms()
-        return True
+        with self._lock:
+            entry = self._open.get((name, entity))
+            if entry is None or entry.quiet_ms is not None:
+                return False
+            entry.by.discard(by)
+            if entry.by:
+                return False
+            entry.quiet_ms = self._ms()
+            return True
 
     def retract(self, by: str) -> None:
         """End all reports of `by`, which ended or lost its ownership. Events with `lasts_s` stay."""
@@ -138,26 +143,29 @@ class EventLog:
         self._end_reports(lambda reporter: reporter != by)
 
     def _end_reports(self, ended: Callable[[str], bool]) -> None:
-        for (name, _), entry in self._open.items():
-            if kind_of(name).lasts_s is not None or entry.quiet_ms is not None:
-                continue
-            entry.by = {reporter for reporter in entry.by if not ended(reporter)}
-            if not entry.by:
-                entry.quiet_ms = self._ms()
+        with self._lock:
+            for (name, _), entry in self._open.items():
+                if kind_of(name).lasts_s is not None or entry.quiet_ms is not None:
+                    continue
+                entry.by = {reporter for reporter in entry.by if not ended(reporter)}
+                if not entry.by:
+                    entry.quiet_ms = self._ms()
 
     def is_open(self, name: str, entity: str) -> bool:
         """True while the event is open and reported."""
-        entry = self._open.get((name, entity))
-        return entry is not None and entry.quiet_ms is None
+        with self._lock:
+            entry = self._open.get((name, entity))
+            return entry is not None and entry.quiet_ms is None
 
     def snapshot(self) -> tuple[Event, ...]:
         """Open events in the order they opened, then resolved ones."""
         now = self._ms()
-        for key in tuple(self._open):
-            self._resolve_if_due(key, now)
-        for entry in self._open.values():
-            self._settle(entry, now)
-        return (*(entry.event for entry in self._open.values()), *self._resolved)
+        with self._lock:
+            for key in tuple(self._open):
+                self._resolve_if_due(key, now)
+            for entry in self._open.values():
+                self._settle(entry, now)
+            return (*(entry.event for entry in self._open.values()), *self._resolved)
 
     @staticmethod
     def _settle(entry: _Open, now: int) -> None:

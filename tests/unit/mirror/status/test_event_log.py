@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import threading
 from pathlib import Path
 
 from hypothesis import given
@@ -287,3 +288,19 @@ def test_event_that_cannot_be_undone_is_settled_after_a_second() -> None:
     assert not events.snapshot()[0].settled
     clock.at += SETTLE_S
     assert events.snapshot()[0].settled
+
+
+def test_event_log_is_read_and_reported_to_by_several_threads_at_once() -> None:
+    events, _ = log()
+
+    def report() -> None:
+        for number in range(3000):
+            events.open("GroupSyncRefused", f"group-{number}", "GROUP_AUTHORIZATION_FAILED", by="groups")
+
+    reporting = threading.Thread(target=report)
+    reporting.start()
+    while reporting.is_alive():
+        events.snapshot()
+        events.retract("lane")
+    reporting.join()
+    assert len(events.snapshot()) == 3000
