@@ -61,12 +61,8 @@ async def concurrently(items: Iterable[Work], ask: Callable[[Work], Awaitable[An
 
 async def locate(client: ClusterClient, partition: TopicPartition) -> tuple[uuid.UUID, int]:
     """Topic ID and leader of a partition. Raises `BrokerError` when the cluster does not know it or it has no leader."""
-    metadata = await client.metadata([partition.topic])
-    topic = metadata.topics[partition.topic]
-    raise_for(topic.error_code, f"looking up {partition.topic}", topics=[partition.topic])
-    described = topic.partitions[partition.partition]
-    raise_for(LEADER_NOT_AVAILABLE if described.leader < 0 else 0, f"looking up the leader of {partition}")
-    return topic.topic_id, described.leader
+    leaders, ids = await _leaders(client, [partition])
+    return ids[partition.topic], leaders[partition]
 
 
 async def until_listed(client: ClusterClient, wanted: Mapping[str, int], *, deadline_s: float = DEADLINE_S) -> set[str]:
