@@ -444,7 +444,8 @@ class Lane:
             except BrokerError as error:
                 self._exclude_unauthorized(error, topics, excluded)
         joining = {SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions}
-        entries = [e for e in running.taken.entries if getattr(e, "partition", None) in {None, *joining}]
+        theirs = {None, *joining}
+        entries = [e for e in running.taken.entries if getattr(e, "partition", None) in theirs]
         log, start = await self._plan(topics, claim_id, running.taken.journal, entries, excluded, unavailable)
         new = [
             *start.maps.findings,
@@ -471,7 +472,8 @@ class Lane:
         self.parked.retain({TopicPartition(t.source, n) for t in topics for n in t.partitions})
         recreated = await recreated_mirrors(target, (self._names or {}).values(), topics)
         remirrored = await self._to_fill_again(topics, recreated)
-        recreated = {name: why for name, why in recreated.items() if name not in {r.target_topic for r in remirrored}}
+        filled_again = {entry.target_topic for entry in remirrored}
+        recreated = {name: why for name, why in recreated.items() if name not in filled_again}
         unavailable = await self._unavailable(topics)
         available = [topic for topic in topics if not unavailable.keys() & _mirrors([topic], ())]
         excluded: dict[str, DrlibError] = {**recreated, **await self._unexplained(available, recreated)}
@@ -507,7 +509,8 @@ class Lane:
         self, error: BrokerError, topics: Sequence[LaneTopic], excluded: dict[str, DrlibError]
     ) -> None:
         """Add the topics that the target does not let us mark to `excluded`; raises `error` where that is not its reason."""
-        refused = [t.target for t in topics if t.target in error.topics and t.target not in excluded]
+        named = set(error.topics)
+        refused = [t.target for t in topics if t.target in named and t.target not in excluded]
         if error.code != TOPIC_AUTHORIZATION_FAILED or not refused:
             raise error
         excluded.update({name: self._unauthorized(name, error) for name in refused})
@@ -751,9 +754,11 @@ class Lane:
         return await empty_recreated_mirrors(self.context.target, self._allowed(topics, recreated), recreated)
 
     def _allowed(self, topics: Sequence[LaneTopic], recreated: Collection[str]) -> list[LaneTopic]:
-        names = (self._names or {}).values()
+        names: dict[str, list[TopicNames]] = defaultdict(list)
+        for each in (self._names or {}).values():
+            names[each.target_topic].append(each)
         gone = [topic for topic in topics if topic.target in recreated]
-        return [topic for topic in gone if may_fill_again(topic, names, self._requests.void)]
+        return [topic for topic in gone if may_fill_again(topic, names[topic.target], self._requests.void)]
 
 
 async def _forget(journal: LaneJournal, keys: Sequence[bytes]) -> None:

@@ -11,6 +11,7 @@ Not for: claiming, and running the copy (`lane`).
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -76,7 +77,8 @@ class ClaimStart:
     async def plan_streams(self, topics: Sequence[LaneTopic], journaled: Sequence[Entry]) -> None:
         """Fill `entries`, `streams` and `parked`. Raises `ClaimAgain` when a mirror topic was deleted meanwhile."""
         self.maps.refused.update(rewound(journaled, topics))
-        renewed = [topic.source for topic in topics if topic.target in self._new_mirrors()]
+        new_mirrors = self._new_mirrors()
+        renewed = {topic.source for topic in topics if topic.target in new_mirrors}
         for name in renewed:
             self.events.resolve("TopicRecreated", name)  # its mirror holds records of the new one only
         for incarnation in incarnations(journaled, topics):
@@ -90,13 +92,18 @@ class ClaimStart:
         epochs = epochs_read(journaled)
         known = {(entry.source_topic, entry.topic_id) for entry in journaled if isinstance(entry, TopicNames)}
         begins = await self.begin(self._never_mirrored(topics, {name for name, _ in known}, remirrored))
+        known_ids: dict[str, set[uuid.UUID]] = defaultdict(set)  # there may be thousands of topics: none is looked for
+        for name, topic_id in known:
+            known_ids[name].add(topic_id)
+        newest = {names.target_topic: names for names in self.maps.names.values()}
+        not_begun_here = {*self.excluded, *remirrored}
         for topic in topics:
             reason = self.excluded.get(topic.target)
             if isinstance(reason, MirrorUnauthorized | JournalLost):  # this claim has not fenced any of its partitions
                 keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions]
                 self.parked += [self._parked(topic, key, reason) for key in keys]
                 continue
-            names = self.maps.names.get(topic.topic_id) or self.maps.of_target(topic.target)
+            names = self.maps.names.get(topic.topic_id) or newest.get(topic.target)
             found_id = self.logs.log.ids.get(topic.target)
             target_id = names.target_topic_id if names is not None else found_id
             left_out = {n: bad for n in topic.partitions if (bad := self._unavailable(topic, n)) is not None}
@@ -105,9 +112,9 @@ class ClaimStart:
                 continue
             if target_id is None or (reason is None and found_id != target_id):
                 raise ClaimAgain(self.lane, f"{topic.target} changed while it was claimed")
-            recreated = any(source == topic.source and other != topic.topic_id for source, other in known)
+            recreated = bool(known_ids[topic.source] - {topic.topic_id})
             keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions if number not in left_out]
-            if topic.target not in {*self.excluded, *remirrored}:
+            if topic.target not in not_begun_here:
                 taken = False
                 for key in keys:
                     if progress is not None and self.maps.get(key).position is None:
