@@ -12,11 +12,11 @@ from pathlib import Path
 from drlib.config import keys
 from drlib.config.notices import Notice, place
 from drlib.config.settings import MirrorSettings, from_file
+from drlib.config.shown import shown
 from drlib.config.values import Lookup
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 from drlib.kafka.java_formats.properties import PropertiesFile
-from drlib.kafka.java_formats.references import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ def _effective(file: PropertiesFile, scope: str, lookup: Lookup) -> Effective:
     return Effective(
         scope,
         _name(lookup),
-        lookup.default if entry is None else shown(entry.key, entry.value),
+        lookup.default if entry is None else shown(lookup.key, entry.value),
         0 if entry is None else entry.line,
         "" if entry is None else entry.key,
         keys.MEANINGS.get(lookup.key, ""),
         lookup.tried,
-        tuple(f"line {other.line}: {other.key} = {shown(other.key, other.value)}" for other in others),
+        tuple(f"line {other.line}: {other.key} = {shown(lookup.key, other.value)}" for other in others),
     )
 
 
@@ -101,7 +101,7 @@ def _security(file: PropertiesFile, alias: str) -> list[Effective]:
                 why = keys.why_not_used(name)
                 meaning = keys.MEANINGS.get(name, f"{keys.SECURITY}: {why}" if why else keys.SECURITY)
                 values[name] = Effective(
-                    alias, name, shown(key, entry.value), entry.line, key, meaning, (f"{alias}.{name}", name)
+                    alias, name, shown(name, entry.value), entry.line, key, meaning, (f"{alias}.{name}", name)
                 )
     return list(values.values())
 

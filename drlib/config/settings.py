@@ -93,9 +93,7 @@ def _aliases(file: PropertiesFile, entries: Mapping[str, Entry]) -> tuple[str, .
         values.refuse("clusters", "drlib needs to know the clusters of this file", example)
     for alias in aliases:
         if not alias or not set(alias) <= ALIAS_LETTERS:
-            values.refuse(
-                "clusters", f"`{alias}` cannot be part of a topic name", "Use letters, digits, `.`, `_`, `-`."
-            )
+            values.refuse("clusters", "an alias cannot be part of a topic name", "Use letters, digits, `.`, `_`, `-`.")
     if len(set(aliases)) < len(aliases):
         values.refuse("clusters", "an alias is listed twice", "List every cluster once.")
     return aliases
@@ -109,7 +107,7 @@ def _servers(values: Values, key: str) -> tuple[str, ...]:
         raise UsageError(f"{values.file.path}: {key} is not set", "drlib cannot connect to the cluster", example)
     for server in servers:
         host, _, port = server.rpartition(":")
-        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        if not host or "@" in host or not port.isdigit() or not 0 < int(port) < 65536:
             values.refuse("bootstrap.servers", "an address is not host:port", example)
     return servers
 
@@ -133,7 +131,7 @@ def _refuse_shared_servers(file: PropertiesFile, clusters: Mapping[str, ClusterS
             if (owner := owners.setdefault(server.lower(), alias)) != alias:
                 Values(file, file.effective(), (f"{alias}.", "")).refuse(
                     "bootstrap.servers",
-                    f"{owner} and {alias} have the same address {server}, and a cluster cannot be mirrored to itself",
+                    f"{owner} and {alias} have the same address, and a cluster cannot be mirrored to itself",
                     f"Give {alias} the addresses of its own brokers.",
                 )
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from drlib.config.patterns import selection
+from drlib.config.shown import shown
 from drlib.errors import UsageError
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
-from drlib.kafka.java_formats.references import resolve, shown
+from drlib.kafka.java_formats.references import refers, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,12 @@ class Values:
             raise
 
     def refuse(self, key: str, why: str, remedy: str) -> NoReturn:
-        """Raises `UsageError` for the value of `key` that counts."""
+        """Raises `UsageError` for the value of `key` that counts; `why` and `remedy` quote nothing of it."""
         entry = self.entry(key)
         if entry is None:
             raise UsageError(f"{self.file.path}: {key} is not set", why, remedy)
         raise UsageError(
-            f"{self.file.where(entry)}: {entry.key} = {shown(entry.key, entry.value)} cannot be used", why, remedy
+            f"{self.file.where(entry)}: {entry.key} = {shown(key, entry.value)} cannot be used", why, remedy
         )
 
     def boolean(self, key: str, default: bool) -> bool:
@@ -104,6 +105,10 @@ class Values:
             selection.validate(patterns)
         except UsageError as error:
             entry = self.entry(key)
+            if entry is not None and refers(entry.value):  # the error quotes a pattern
+                self.refuse(
+                    key, "a pattern that the reference stands for cannot be used", "Correct it where it is kept."
+                )
             where = f"{self.file.where(entry)}: {entry.key}: " if entry else ""
-            raise UsageError(f"{where}{error.what}", error.why, error.remedy) from error
+            raise UsageError(f"{where}{error.what}", error.why, error.remedy) from None
         return patterns

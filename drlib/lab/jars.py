@@ -28,6 +28,7 @@ from typing import Final, Literal, get_args
 from drlib.errors import MissingDependency
 from drlib.extras import require
 from drlib.files import file_lock
+from drlib.outgoing.environment import child_environment
 
 Kind = Literal["kafka", "mm2", "spark"]
 
@@ -223,7 +224,9 @@ def _java(home: str | None, search_path: str | None) -> Java:
     if launcher is None:
         raise MissingDependency("Java is missing", "there is no `java` on the PATH and JAVA_HOME is not set", remedy)
     try:
-        output = subprocess.run([launcher, "-version"], capture_output=True, text=True, timeout=60, check=True).stderr
+        output = subprocess.run(
+            [launcher, "-version"], capture_output=True, text=True, timeout=60, check=True, env=child_environment()
+        ).stderr
     except (OSError, subprocess.SubprocessError) as problem:
         raise MissingDependency(
             "Java does not run", f"`{launcher} -version` failed with {problem}", remedy

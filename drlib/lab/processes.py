@@ -24,6 +24,7 @@ from pydantic import TypeAdapter
 
 from drlib.errors import UsageError
 from drlib.files import file_lock, read_json, write_whole
+from drlib.outgoing.environment import child_environment, whole
 
 _PR_SET_PDEATHSIG: Final = 1
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # resolved here: nothing may be loaded between fork and exec
@@ -83,10 +84,12 @@ class ProcessRegistry:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         die_with_parent: bool = True,
+        foreign: bool = False,
     ) -> ProcessRecord:
         """Start `argv` with both outputs appended to `log` and register it as `name`.
 
-        `env` is added to this process's own environment. With `die_with_parent` the kernel kills it when this process
+        `env` is added to this process's own environment, or, for a `foreign` program that is not drlib's Python, to what
+        any program needs. With `die_with_parent` the kernel kills it when this process
         ends for whatever reason. Raises `UsageError` when a process of that name is alive, `OSError` when argv[0]
         cannot run.
         """
@@ -98,7 +101,8 @@ class ProcessRegistry:
                     f"{name} is running already", f"pid {known.pid} is alive", "Stop it before starting another"
                 )
             log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            child = _SPAWNER.submit(_spawn, list(argv), log, env, cwd, die_with_parent).result()
+            environment = child_environment(env) if foreign else whole(env)
+            child = _SPAWNER.submit(_spawn, list(argv), log, environment, cwd, die_with_parent).result()
             previous = self._children.pop(name, None)
             if previous is not None:
                 previous.wait()  # it has ended, as checked above; this collects its exit status
@@ -209,7 +213,7 @@ def wait_until(holds: Callable[[], bool], deadline_s: float, *, every_s: float =
 
 
 def _spawn(
-    argv: list[str], log: Path, env: Mapping[str, str] | None, cwd: Path | None, die_with_parent: bool
+    argv: list[str], log: Path, environment: Mapping[str, str], cwd: Path | None, die_with_parent: bool
 ) -> subprocess.Popen[bytes]:
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -218,7 +222,7 @@ def _spawn(
             stdin=subprocess.DEVNULL,
             stdout=descriptor,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(env or {})},
+            env=environment,
             cwd=cwd,
             start_new_session=True,
             preexec_fn=_bind_to(os.getpid()) if die_with_parent else None,  # noqa: PLW1509  # two system calls, no Python locks

@@ -48,3 +48,103 @@ def test_http_imports_are_found_however_they_are_written() -> None:
     ):
         assert http_imports(ast.parse(line)), line
     assert http_imports(ast.parse("from http import HTTPStatus\nfrom urllib.parse import quote")) == []
+
+
+# Starting a process, by the name of what is called. spark-submit is started by pyspark, the kernel by Jupyter.
+STARTERS = (
+    "Popen", "run", "call", "check_call", "check_output", "create_subprocess_exec", "create_subprocess_shell", "system",
+    "popen", "execv", "execve", "execvp", "execvpe", "spawnv", "spawnve", "spawnvp", "spawnvpe", "posix_spawn", "getoutput",
+    "getstatusoutput",
+)  # fmt: skip
+# Modules whose processes are drlib's own Python, which resolves references itself.
+WHOLE = {"drlib/lab/processes.py", "drlib/mirror/spark/task.py"}
+
+
+def unbounded_children(tree: ast.Module) -> list[str]:
+    """Calls that start a process with another environment than one of `drlib.outgoing.environment`."""
+    made_by: dict[str, str] = {}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            made_by[node.targets[0].id] = ast.unparse(node.value)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        of = ast.unparse(node.func.value)
+        if of not in ("subprocess", "asyncio", "os") or node.func.attr not in STARTERS:
+            continue
+        if of == "asyncio" and not node.func.attr.startswith("create_"):
+            continue
+        environment = next((ast.unparse(word.value) for word in node.keywords if word.arg == "env"), "")
+        if not made_by.get(environment, environment).startswith(("child_environment(", "whole(")):
+            found.append(ast.unparse(node))
+    return found
+
+
+def test_child_processes_get_an_environment_of_the_boundary() -> None:
+    assert {path: found for path, tree in sources() if (found := unbounded_children(tree))} == {}
+
+
+def test_child_processes_are_found_however_they_are_started() -> None:
+    for line in (
+        "subprocess.run(['x'])",
+        "subprocess.Popen(['x'], env={**os.environ})",
+        "subprocess.Popen(['x'], env=os.environ.copy())",
+        "subprocess.check_output(['x'], env=None)",
+        "asyncio.create_subprocess_exec('x')",
+        "os.system('x')",
+        "os.execvpe('x', [], os.environ)",
+        "environment = dict(os.environ)\nsubprocess.run(['x'], env=environment)",
+    ):
+        assert unbounded_children(ast.parse(line)), line
+    assert not unbounded_children(ast.parse("subprocess.run(['x'], env=child_environment())\nasyncio.run(x())"))
+
+
+def test_child_processes_are_started_by_subprocess_under_its_own_name() -> None:
+    """So that the test above sees each of them."""
+    renamed = {}
+    for path, tree in sources():
+        names = [name for node in ast.walk(tree) for name in imported(node)]
+        aliased = [
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+            if alias.name in ("subprocess", "os", "asyncio") and alias.asname is not None
+        ]
+        if wrong := [
+            name for name in names if name.startswith(("subprocess.", "os.exec", "os.spawn", "multiprocessing"))
+        ]:
+            renamed[path] = wrong
+        if aliased:
+            renamed[path] = aliased
+    assert renamed == {}
+
+
+def test_whole_environment_goes_to_drlibs_own_processes_only() -> None:
+    users = {
+        path
+        for path, tree in sources()
+        if any("drlib.outgoing.environment.whole" in imported(node) for node in ast.walk(tree))
+    }
+    assert users == WHOLE
+
+
+def test_whole_environment_is_not_copied_elsewhere() -> None:
+    """`os.environ` is read by name; as a whole it is handed on by the boundary only."""
+    copies = {}
+    for path, tree in sources():
+        by_name = {
+            id(node.value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Subscript)
+            or (isinstance(node, ast.Attribute) and node.attr in ("get", "pop", "setdefault"))
+        } | {id(side) for node in ast.walk(tree) if isinstance(node, ast.Compare) for side in node.comparators}
+        lines = [
+            f"line {node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "os.environ" and id(node) not in by_name
+        ]
+        if lines and path != "drlib/mirror/status/systemd.py":  # takes any mapping, and reads one name of it
+            copies[path] = lines
+    assert copies == {}

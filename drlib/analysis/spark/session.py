@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from drlib.errors import MissingDependency
 from drlib.lab import jars
+from drlib.outgoing.environment import child_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -149,7 +150,9 @@ def _java_home() -> Path:
     for java in (Path(os.environ.get("JAVA_HOME", ""), "bin", "java"), Path(which("java") or "")):
         if not java.is_file():
             continue
-        banner = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+        banner = subprocess.run(
+            [str(java), "-version"], capture_output=True, text=True, timeout=30, check=False, env=child_environment()
+        ).stderr
         major = jars.java_feature_release(banner)
         if major is not None and JAVA_FIRST <= major <= JAVA_LAST:
             return java.resolve().parent.parent

@@ -13,16 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from drlib.config import keys
+from drlib.config import keys, shown
 from drlib.config.settings import from_file
 from drlib.formats import one_line
 from drlib.kafka.java_formats import properties
-from drlib.kafka.java_formats.references import is_secret, refers
+from drlib.kafka.java_formats.references import refers
 
-_ASSIGNED_SECRET: Final = re.compile(
-    r"(?:password|passwd|secret|clientsecret|token)\s*=\s*(\"(?:\\.|[^\"\\])*\"|[^\s;]+)", re.IGNORECASE
-)
-_REFERENCE: Final = re.compile(r"\"?\$\{[^}]+\}\"?")
 _OUR_PROVIDERS: Final = re.compile(r"\$\{(env:[^}:]+|file:[^}:]+:[^}:]+)\}")
 
 
@@ -45,7 +41,7 @@ class MirrorFile:
             return
         if key in self.values:
             return
-        if is_secret(key) and not _by_reference(value):
+        if shown.holds_secret(_name(key), value):
             name = re.sub(r"[^A-Za-z0-9]+", "_", key).strip("_").upper()
             value, comment = f"${{env:{name}}}", f"export {name}: the value of {place}"
         self.values[key] = value
@@ -77,12 +73,11 @@ class MirrorFile:
         return text
 
 
-def _by_reference(value: str) -> bool:
-    """Is `value` a reference, or a login whose secrets are?"""
-    if not refers(value):
-        return False
-    secrets = _ASSIGNED_SECRET.findall(value) or [value.strip()]
-    return all(_REFERENCE.fullmatch(secret) for secret in secrets)
+def _name(key: str) -> str:
+    """`key` without its flow or cluster: every key that is written ends in one that is known."""
+    parts = key.split(".")
+    names = (".".join(parts[at:]) for at in range(len(parts)))
+    return keys.without_client_prefix(next((name for name in names if keys.is_known(name)), key))
 
 
 def _escaped(value: str) -> str:

@@ -20,6 +20,7 @@ from typing import Final
 from drlib.errors import MissingDependency, UsageError
 from drlib.files import read_stored
 from drlib.kafka.java_formats import jks
+from drlib.outgoing.environment import child_environment
 
 TYPES: Final = ("PEM", "PKCS12", "JKS")
 _JCEKS: Final = b"\xce\xce\xce\xce"
@@ -37,23 +38,30 @@ class KeyStore:
     key_pem: str = field(repr=False)
 
 
-def trusted(path: str, store_type: str, password: str, where: str) -> str:
-    """The certificates in a trust store, PEM. `where` is the key that errors name. Raises `UsageError`."""
-    contents = _read(path, where)
-    text = _pem(contents, path, where) if store_type == "PEM" else _opened(contents, path, store_type, password, where)
+def trusted(path: str, store_type: str, password: str, where: str, written: str) -> str:
+    """The certificates in a trust store, PEM. Raises `UsageError`.
+
+    `where` is the key that errors name, `written` the path as the file has it, which may be a reference.
+    """
+    contents = _read(path, where, written)
+    text = (
+        _pem(contents, written, where)
+        if store_type == "PEM"
+        else _opened(contents, written, store_type, password, where)
+    )
     return certificates(text, where)
 
 
-def key_store(path: str, store_type: str, password: str, where: str, key_password: str = "") -> KeyStore:
-    """Certificate chain and private key in a key store. Raises `UsageError`.
+def key_store(path: str, store_type: str, password: str, where: str, written: str, key_password: str = "") -> KeyStore:
+    """Certificate chain and private key in a key store; `where` and `written` as for `trusted`. Raises `UsageError`.
 
     `key_password` is the key's own, where it is not the store's; a PKCS12 file has one for both, as Java requires.
     """
-    contents = _read(path, where)
+    contents = _read(path, where, written)
     text = (
-        _pem(contents, path, where)
+        _pem(contents, written, where)
         if store_type == "PEM"
-        else _opened(contents, path, store_type, password, where, key_password)
+        else _opened(contents, written, store_type, password, where, key_password)
     )
     return KeyStore(certificates(text, where), private_key(text, where))
 
@@ -76,52 +84,56 @@ def private_key(text: str, where: str) -> str:
     return block[0] + "\n"
 
 
-def _read(path: str, where: str) -> bytes:
+def _read(path: str, where: str, written: str) -> bytes:
     try:
         return read_stored(Path(path), _MOST_BYTES)
     except OSError as error:
         raise UsageError(
-            f"{where}: {path} cannot be read", error.strerror or type(error).__name__, f"Correct {where}."
+            f"{where}: {written} cannot be read", error.strerror or type(error).__name__, f"Correct {where}."
         ) from error
+    except ValueError:
+        raise UsageError(f"{where} cannot be read", "it is no path", f"Correct {where}.") from None
 
 
-def _pem(contents: bytes, path: str, where: str) -> str:
+def _pem(contents: bytes, written: str, where: str) -> str:
     text = contents.decode("ascii", errors="replace")
     if "-----BEGIN" not in text:
         other = "JKS" if contents.startswith(jks.MAGIC) else "PKCS12"
         raise UsageError(
-            f"{where}: {path} is not PEM", "its type is set to PEM", f"Set its type to {other}, or convert it to PEM."
+            f"{where}: {written} is not PEM",
+            "its type is set to PEM",
+            f"Set its type to {other}, or convert it to PEM.",
         )
     return text
 
 
-def _opened(contents: bytes, path: str, store_type: str, password: str, where: str, key_password: str = "") -> str:
+def _opened(contents: bytes, written: str, store_type: str, password: str, where: str, key_password: str = "") -> str:
     if contents.startswith(jks.MAGIC):
-        return _jks(contents, password, key_password, path, where)
+        return _jks(contents, password, key_password, written, where)
     if contents.startswith(_JCEKS):
         raise UsageError(
-            f"{where}: {path} is a JCEKS store",
+            f"{where}: {written} is a JCEKS store",
             "drlib reads PEM, PKCS12 and JKS",
-            f"Convert it: keytool -importkeystore -srckeystore {path} -srcstoretype JCEKS -destkeystore {path}.p12 "
+            f"Convert it: keytool -importkeystore -srckeystore {written} -srcstoretype JCEKS -destkeystore {written}.p12 "
             "-deststoretype PKCS12, and set location and type to the new file and PKCS12.",
         )
     if b"-----BEGIN" in contents[:4096]:
-        raise UsageError(f"{where}: {path} is PEM", f"its type is {store_type}", "Set its type to PEM.")
-    return _pkcs12(contents, password, path, where)
+        raise UsageError(f"{where}: {written} is PEM", f"its type is {store_type}", "Set its type to PEM.")
+    return _pkcs12(contents, password, written, where)
 
 
-def _jks(contents: bytes, password: str, key_password: str, path: str, where: str) -> str:
+def _jks(contents: bytes, password: str, key_password: str, written: str, where: str) -> str:
     try:
         store = jks.read(contents, password, key_password)
     except jks.WrongPassword as error:
         raise UsageError(
-            f"{where}: {path} cannot be opened",
+            f"{where}: {written} cannot be opened",
             f"a password is wrong, or the file is damaged: {error}",
             f"Correct the passwords that go with {where}.",
         ) from error
     except jks.NotJks as error:
         raise UsageError(
-            f"{where}: {path} cannot be opened",
+            f"{where}: {written} cannot be opened",
             f"it begins like a JKS store, but {error}",
             "Inspect it: keytool -list -keystore STORE",
         ) from error
@@ -129,12 +141,12 @@ def _jks(contents: bytes, password: str, key_password: str, path: str, where: st
 
 
 @functools.lru_cache(maxsize=16)  # a store is opened for every client that is made; a changed file is another key
-def _pkcs12(contents: bytes, password: str, path: str, where: str) -> str:
+def _pkcs12(contents: bytes, password: str, written: str, where: str) -> str:
     """The certificates of `contents`, those with a key first, and its keys, all PEM."""
     program = shutil.which("openssl")
     if program is None:
         raise MissingDependency(
-            f"{where}: {path} cannot be opened",
+            f"{where}: {written} cannot be opened",
             "PKCS12 stores are opened by the openssl program, and there is none on PATH",
             "Install openssl, or convert the store to PEM on a machine that has it: openssl pkcs12 -in STORE -nodes.",
         )
@@ -142,7 +154,7 @@ def _pkcs12(contents: bytes, password: str, path: str, where: str) -> str:
         text = _run(program, contents, password, legacy=True)  # RC2 and 3DES, as Java 8 wrote them
     if text is None:
         raise UsageError(
-            f"{where}: {path} cannot be opened",
+            f"{where}: {written} cannot be opened",
             "its password is wrong, or it is not a PKCS12 store",
             f"Correct the password and the type that go with {where}.",
         )
@@ -158,7 +170,13 @@ def _run(program: str, contents: bytes, password: str, *, legacy: bool) -> str |
             os.close(writing)
             argv = [program, "pkcs12", "-nodes", only, "-passin", f"fd:{secret}", *(["-legacy"] if legacy else [])]
             done = subprocess.run(
-                argv, input=contents, pass_fds=(secret,), capture_output=True, timeout=_PATIENCE_S, check=False
+                argv,
+                input=contents,
+                pass_fds=(secret,),
+                capture_output=True,
+                timeout=_PATIENCE_S,
+                check=False,
+                env=child_environment(),
             )
         finally:
             os.close(secret)

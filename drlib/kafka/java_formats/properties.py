@@ -6,7 +6,7 @@ Not for: what a key means (`drlib.config.settings`).
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,7 @@ class Entry:
 
     line: int
     key: str
-    value: str
+    value: str = field(repr=False)  # it may be a secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def parse(text: str, path: Path) -> PropertiesFile:
     except javaproperties.InvalidUEscapeError as error:
         raise UsageError(
             f"{path}:{line} is not a properties line",
-            f"{error.escape} is not a Unicode escape",
+            "it has a \\u that is not a Unicode escape",
             r"Write \uXXXX with four hex digits.",
         ) from error
     return PropertiesFile(path, tuple(entries))

@@ -2,7 +2,7 @@
 
 Rules: a reference is resolved when its value is needed and not before; an error or `repr` shows the reference, never the
 value. Source: Kafka's `EnvVarConfigProvider` and `FileConfigProvider`; `config.providers` need not be declared.
-Not for: other providers; a value that needs one is refused.
+Not for: other providers; a value that needs one is refused. Which keys hold a secret (`drlib.config.shown`).
 """
 
 import os
@@ -12,25 +12,24 @@ from typing import Final
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 
-_SECRET_KEY: Final = re.compile(
-    r"password|passwd|passphrase|secret|token(?!\.endpoint)|jaas|credential|keystore\.key$|private", re.IGNORECASE
-)
 HIDDEN: Final = "[hidden]"
 _REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
 
 
-def is_secret(key: str) -> bool:
-    """Whether a key of this name holds a secret."""
-    return _SECRET_KEY.search(key) is not None
-
-
-def shown(key: str, text: str) -> str:
-    """`text` as it may be printed: references as written, the rest of a secret hidden."""
-    if not is_secret(key):
-        return text
+def hidden(text: str) -> str:
+    """A secret `text` as it may be printed: references as written, the rest hidden."""
     references = [match.group(0) for match in _REFERENCE.finditer(text)]
-    plain = _REFERENCE.sub("", text).strip()
-    return " ".join([*([HIDDEN] if plain else []), *references])
+    return " ".join([*([HIDDEN] if without_references(text).strip() else []), *references])
+
+
+def without_references(text: str) -> str:
+    """What of `text` is written out."""
+    return _REFERENCE.sub("", text)
+
+
+def only_references(text: str) -> bool:
+    """Whether `text` is made of references alone."""
+    return refers(text) and not without_references(text).strip()
 
 
 def resolve(text: str, where: str) -> str:

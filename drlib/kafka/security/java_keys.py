@@ -176,7 +176,7 @@ def _trusted(cluster: _Keys) -> str:
         _only_pem(cluster, inline, store_type, location)
         return stores.certificates(text, cluster.where(inline))
     path, password = cluster.text(location), cluster.text("ssl.truststore.password")
-    return stores.trusted(path, store_type, password, cluster.where(location)) if path else ""
+    return stores.trusted(path, store_type, password, cluster.where(location), cluster.keys[location]) if path else ""
 
 
 def _presented(cluster: _Keys) -> stores.KeyStore | None:
@@ -189,7 +189,8 @@ def _presented(cluster: _Keys) -> stores.KeyStore | None:
     path, password = cluster.text(location), cluster.text("ssl.keystore.password")
     if not path:
         return None
-    return stores.key_store(path, store_type, password, cluster.where(location), cluster.text("ssl.key.password"))
+    key_password = cluster.text("ssl.key.password")
+    return stores.key_store(path, store_type, password, cluster.where(location), cluster.keys[location], key_password)
 
 
 def _only_pem(cluster: _Keys, key: str, store_type: str, location: str) -> None:

@@ -26,6 +26,7 @@ from drlib.lab import jars
 from drlib.lab.brokers import jvm_log
 from drlib.lab.brokers.security import Vault
 from drlib.lab.processes import ProcessRegistry, wait_until
+from drlib.outgoing.environment import child_environment
 
 HOST: Final = "127.0.0.1"
 _FOREVER_MS: Final = str(2**31 - 1)
@@ -179,7 +180,9 @@ class Broker:
             "kafka.Kafka",
             str(directory / "server.properties"),
         ]
-        self._registry.start(self.name, argv, log=self.log, cwd=directory, die_with_parent=self._die_with_parent)
+        self._registry.start(
+            self.name, argv, log=self.log, cwd=directory, die_with_parent=self._die_with_parent, foreign=True
+        )
 
     def wait_ready(self, deadline_s: float) -> None:
         """Wait until clients see every broker of the cluster through this one.
@@ -291,7 +294,7 @@ def bootstrap_checkpoint() -> Path:
             os.pathsep.join(map(str, jars.classpath("kafka"))),
             *("kafka.tools.StorageTool", "format", "-t", spec.cluster_id, "-c", str(config)),
         ]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, env=child_environment())
         written = directory / "data" / "bootstrap.checkpoint"
         if done.returncode != 0 or not written.exists():
             raise BrokerFailed(

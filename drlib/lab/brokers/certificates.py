@@ -14,6 +14,7 @@ from typing import Final
 
 from drlib.errors import MissingDependency
 from drlib.files import write_whole
+from drlib.outgoing.environment import child_environment
 
 DAYS: Final = 825
 HERE: Final = ("IP:127.0.0.1", "DNS:localhost")  # subject alternative names
@@ -67,7 +68,15 @@ def _openssl(*arguments: str) -> None:
         raise MissingDependency(
             "a lab's certificates cannot be made", "there is no openssl program on PATH", "Install openssl."
         )
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False, umask=0o077)
+    done = subprocess.run(
+        [program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        umask=0o077,
+        env=child_environment(),
+    )
     if done.returncode != 0:
         last = done.stderr.strip().splitlines()[-1:] or ["no output"]
         raise MissingDependency(f"openssl {arguments[0]} failed", last[0], "Use OpenSSL 1.1.1 or newer.")

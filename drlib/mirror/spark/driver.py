@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -114,7 +114,7 @@ def mirror_on_spark(
     if options.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # keeps the Spark UI local
     flows = ", ".join(str(f.flow) for f in settings.flows if f.enabled)
-    sent_file = _shippable(file, report)
+    sent_file = _shippable(file, tuple(settings.clusters), report)
     session = _session(start_session, f"drlib mirror {flows}", options, spark)
     try:
         WorkerPool(session.sparkContext, options, sent_file, flows, report, on_state).run()
@@ -159,14 +159,14 @@ def _reach(master: str) -> None:
         )
 
 
-def _shippable(file: PropertiesFile, report: Callable[[str], None]) -> PropertiesFile | None:
-    secrets = rules.secrets_in(file)
+def _shippable(file: PropertiesFile, aliases: Collection[str], report: Callable[[str], None]) -> PropertiesFile | None:
+    secrets = rules.secrets_in(file, aliases)
     if secrets:
         report(
             f"{file.path} contains secrets ({', '.join(secrets)}) and is not sent: every executor reads its own copy "
             "at the same path. With ${env:NAME} or ${file:/path:key} in their place, the file is sent."
         )
-    return None if secrets else file
+    return None if secrets else rules.sent_file(file, aliases)
 
 
 def _session(start: StartSession, name: str, options: SparkMirrorOptions, settings: Mapping[str, str]) -> SparkSession:

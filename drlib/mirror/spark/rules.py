@@ -3,8 +3,8 @@
 Rules: a worker that has run once is restarted, however its task ended, because a mirror outlives executors; a worker that never
 ran would not run the next time either, so its cause ends the command. An error that only the operator can solve is not retried.
 Settings that the operator gives override those made here. A properties file is sent to executors with its entries as written,
-references unresolved, without comments (they may quote anything); one value that may be a secret and is not entirely a
-reference keeps the whole file here.
+references unresolved, and only those of keys that drlib uses; comments and other keys stay here. One value that may be a
+secret and is not entirely a reference keeps the whole file here.
 Source: `spark.task.maxFailures`, `spark.cores.max` and `spark.executor.memoryOverhead` of Spark's configuration;
 `PythonWorkerFactory` and `pyspark.worker` for the texts of failures. Not for: calling Spark (`drlib.mirror.spark.driver`).
 """
@@ -12,12 +12,14 @@ Source: `spark.task.maxFailures`, `spark.cores.max` and `spark.executor.memoryOv
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from drlib.config import keys
+from drlib.config.shown import PUBLIC, holds_secret, without_scope
 from drlib.errors import Aborted, DrlibError, MissingDependency, Unreachable, UsageError
-from drlib.kafka.java_formats import jaas, references
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
+from drlib.kafka.security.java_keys import HONOURED
 
 MIB: Final = 1 << 20
 EXECUTOR_MIB: Final = 512  # the JVM only starts the task's Python; Spark's minimum is 450
@@ -139,18 +141,21 @@ def _no_master(master: str) -> UsageError:
     )
 
 
-def secrets_in(file: PropertiesFile) -> tuple[str, ...]:
-    """Keys, as `KEY (line N)`, of secrets in the file itself; repeated keys count each time."""
-    return tuple(f"{entry.key} (line {entry.line})" for entry in file.entries if _is_literal_secret(entry))
+def secrets_in(file: PropertiesFile, aliases: Collection[str]) -> tuple[str, ...]:
+    """Keys, as `KEY (line N)`, whose secrets a worker needs and the file itself holds; repeated keys count each time."""
+    return tuple(
+        f"{entry.key} (line {entry.line})" for name, entry in _used(file, aliases) if holds_secret(name, entry.value)
+    )
 
 
-def _is_literal_secret(entry: Entry) -> bool:
-    if not references.is_secret(entry.key) or not entry.value.strip():
-        return False
-    if not entry.key.endswith("jaas.config"):
-        return references.HIDDEN in references.shown(entry.key, entry.value)
-    try:
-        options = jaas.parse(entry.value, entry.key).options
-    except UsageError:
-        return True
-    return any(references.HIDDEN in references.shown(name, value) for name, value in options.items())
+def sent_file(file: PropertiesFile, aliases: Collection[str]) -> PropertiesFile:
+    """What executors get of a file without secrets: the keys that have an effect. Any other may hold anything."""
+    return PropertiesFile(file.path, tuple(entry for _, entry in _used(file, aliases)))
+
+
+def _used(file: PropertiesFile, aliases: Collection[str]) -> Iterator[tuple[str, Entry]]:
+    """Entries with an effect, each with its key without cluster, flow and client."""
+    for entry in file.entries:
+        name = keys.without_client_prefix(without_scope(entry.key, aliases))
+        if name in PUBLIC or name in HONOURED:
+            yield name, entry

@@ -34,6 +34,7 @@ from drlib.mirror.spark.child_worker import (
 )
 from drlib.mirror.spark.rules import advertised_address
 from drlib.mirror.status.causes import subject
+from drlib.outgoing.environment import whole
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
@@ -94,7 +95,7 @@ def _run_worker(assignment: Assignment, channel: socket.socket, name: str) -> St
         [sys.executable, "-m", "drlib.mirror.spark.child_worker", name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env=whole({"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}),
         start_new_session=True,  # Spark signals the process group of its Python processes
     )
     assert child.stdin is not None

@@ -39,6 +39,20 @@ def test_command_hook_gets_context_and_no_shell(tmp_path: Path) -> None:
     assert read(tmp_path / "journal.jsonl")[0].data["outcome"] == "ok"
 
 
+def test_command_hook_gets_named_variables_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KAFKA_PASSWORD", "API_KEY", "KUBECONFIG"):
+        monkeypatch.setenv(name, f"canary-{name}")
+    monkeypatch.setenv("DRLIB_RUNS", "ours")
+    every = "import json, os; print(json.dumps(dict(os.environ)))"
+    found = run(command(every, environment={"KUBECONFIG": "${env:KUBECONFIG}", "MODE": "fast"}), CONTEXT)
+    got = json.loads(found.output)
+    assert {"PATH", "HOME", "DRLIB_RUN_ID", "DRLIB_RUNS"} <= set(got)
+    assert got["MODE"] == "fast"
+    assert got["KUBECONFIG"] == "[hidden]"  # it was there, and is hidden in the output
+    assert not {"KAFKA_PASSWORD", "API_KEY"} & set(got)
+    assert "canary" not in json.dumps(found.scalars())
+
+
 def test_command_hook_unexpected_exit_code_is_refused() -> None:
     fails = "import sys; print('no', file=sys.stderr); sys.exit(3)"
     found = run(command(fails), CONTEXT)
@@ -116,8 +130,21 @@ def test_hook_impossible_settings_are_refused(monkeypatch: pytest.MonkeyPatch) -
         CommandHook(name="hook", argv=("page", "--token=${env:T}"))
     with pytest.raises(UsageError, match="has no command"):
         CommandHook(name="hook", argv=())
-    with pytest.raises(UsageError, match="Authorization is written out"):
-        HttpHook(name="hook", url="https://h/", headers={"Authorization": "Bearer abc"})
+    for header in (
+        "Authorization",
+        "Cookie",
+        "X-Auth",
+        "api-key",
+        "X-Auth-Key",
+        "apikey",
+        "X-Hook",
+        "Sign",
+        "ACCEPT-KEY",
+    ):
+        with pytest.raises(UsageError, match=f"{header} is written out") as refused:
+            HttpHook(name="hook", url="https://h/", headers={header: "canary"})
+        assert "canary" not in str(refused.value)
+    assert HttpHook(name="hook", url="https://h/", headers={"Content-Type": "text/plain", "ACCEPT": "*/*"})
     monkeypatch.delenv("T", raising=False)
     with pytest.raises(UsageError, match="T is not set"):
         run(HttpHook(name="hook", url="https://h/", headers={"Authorization": "${env:T}"}), CONTEXT)
@@ -208,16 +235,37 @@ def test_http_hook_posts_run_and_evidence_has_no_secret(
     server = serve()
     monkeypatch.setenv("PAGER_TOKEN", "tok-123456")
     monkeypatch.setenv("PAGER_URL", server.url("/page?key=url-secret"))
-    headers = {"Authorization": "Bearer ${env:PAGER_TOKEN}", "X-Team": "orders"}
+    headers = {"Authorization": "Bearer ${env:PAGER_TOKEN}", "User-Agent": "drills"}
     found = post("${env:PAGER_URL}", headers=headers, body={"step": "page"})
     assert (found.outcome, found.code, found.target) == (Outcome.OK, 200, "${env:PAGER_URL}")
     path, sent, body = server.requests[0]
-    assert (path, sent["Authorization"], sent["X-Team"]) == ("/page?key=url-secret", "Bearer tok-123456", "orders")
+    assert (path, sent["Authorization"], sent["User-Agent"]) == ("/page?key=url-secret", "Bearer tok-123456", "drills")
     assert body == {"step": "page", "run_id": "run-7", "flow": "LEFT->RIGHT", "active": "RIGHT"}
     assert found.output == "you sent Bearer [hidden]"
-    assert dict(found.sent) == {"Authorization": "[hidden] ${env:PAGER_TOKEN}", "X-Team": "orders"}
+    assert dict(found.sent) == {"Authorization": "[hidden] ${env:PAGER_TOKEN}", "User-Agent": "[hidden]"}
     for secret in ("tok-123456", "url-secret"):
         assert secret not in json.dumps(found.scalars())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/services/T000/B000/canary",
+        "/webhookb2/canary@x/IncomingWebhook/canary",
+        "/api/webhooks/1/canary",
+        "/bot1:canary/sendMessage",
+        "/v1/canary?key=canary&token=canary",
+        "/#canary",
+    ],
+)
+def test_http_hook_path_is_in_no_evidence(serve: Callable[..., Server], path: str) -> None:
+    server = serve()
+    found = post(server.url(path))
+    assert (found.outcome, found.target) == (Outcome.OK, server.url(""))
+    assert "canary" not in f"{found} {found.scalars()} {HttpHook(name='hook', url=server.url(path))}"
+    gone = post(f"http://127.0.0.1:{free_ports(1)[0]}{path}")
+    assert gone.outcome is Outcome.NOT_DONE
+    assert "canary" not in f"{gone} {gone.scalars()}"
 
 
 def test_http_hook_unexpected_status_or_redirect_is_refused(serve: Callable[..., Server]) -> None:

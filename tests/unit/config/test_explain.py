@@ -11,7 +11,6 @@ from drlib.config import keys
 from drlib.config.explain import Effective, Explanation, explain
 from drlib.config.flow_settings import Scope
 from drlib.errors import UsageError
-from drlib.kafka.java_formats.references import is_secret, shown
 
 FILE = """clusters = LEFT, RIGHT
 LEFT.bootstrap.servers = 127.0.0.1:19092
@@ -74,22 +73,6 @@ def test_explain_shows_references_and_hides_secrets(file: Path) -> None:
     assert only(found, "LEFT", "ssl.key.password").value == "[hidden]"
     assert only(found, "LEFT", "sasl.jaas.config").value == "[hidden] ${env:DRLIB_TEST_NOT_SET}"
     assert "hush" not in str(found)
-
-
-@pytest.mark.parametrize(
-    ("key", "text", "printed"),
-    [
-        ("A.ssl.keystore.password", "${file:/etc/s:pw}", "${file:/etc/s:pw}"),
-        ("A.ssl.keystore.key", "-----BEGIN", "[hidden]"),
-        ("A.sasl.oauthbearer.client.credentials.client.secret", "x", "[hidden]"),
-        ("A.sasl.oauthbearer.token.endpoint.url", "https://idp/t", "https://idp/t"),
-        ("A.ssl.truststore.location", "/etc/t.jks", "/etc/t.jks"),
-        ("A.ssl.key.password", "", ""),
-    ],
-)
-def test_shown_hides_secrets(key: str, text: str, printed: str) -> None:
-    assert shown(key, text) == printed
-    assert is_secret(key) == (printed != text or "password" in key)
 
 
 def test_explain_key_lists_every_place_where_it_counts(file: Path) -> None:

@@ -195,7 +195,7 @@ class CallCommand(HookAction):
     argv: Texts
     """The program and its arguments. No secrets: every user of a machine can list the arguments of a process."""
     environment: EqualPairs = Field(default_factory=dict)
-    """What is added to its environment; a value may be a reference to a secret."""
+    """Its variables besides PATH, HOME, TMPDIR, language, time zone and DRLIB_*; NAME=${env:NAME} hands one of drlib's on."""
     folder: Text = ""
     """The folder it is started in; by default the one that drlib was started in."""
     undo_argv: Texts = ()
@@ -234,7 +234,7 @@ class CallHttp(HookAction):
     url: Text
     """The address; may hold a reference to a secret."""
     headers: ColonPairs = Field(default_factory=dict)
-    """Headers; a value may be a reference to a secret, and a login has to be one."""
+    """Headers; a value is a reference, except for Accept, Accept-Language, Content-Type and User-Agent."""
     body: EqualPairs = Field(default_factory=dict)
     """What is added to the JSON."""
     ca: Text = ""

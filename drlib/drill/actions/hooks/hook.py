@@ -17,12 +17,13 @@ from typing import Final
 
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import references
+from drlib.outgoing import http_request
 from drlib.runs.journal import Scalar
 
 KEPT: Final = 4096  # bytes of output kept from its beginning, and as many from its end
 ABORTED: Final = "it was ended, as the run was aborted"
 SUCCESS: Final = tuple(int(s) for s in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT))
-_LOGIN_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "x-api-key"})
+PUBLIC_HEADERS: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})  # may be written out
 
 
 class Outcome(StrEnum):
@@ -46,7 +47,8 @@ class HookContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandHook:
-    """`argv` is run without a shell, in this process's environment and `environment`, whose values may be references.
+    """`argv` is run without a shell. It gets the variables that any program needs (`drlib.outgoing.environment`), drlib's own
+    and `environment`, whose values may be references: another variable of this process is handed on as NAME=${env:NAME}.
 
     `timeout_s` is for each of `attempts`; more than one needs `idempotent`. Raises `UsageError` for wrong values.
     """
@@ -96,10 +98,11 @@ class HttpHook:
     def __post_init__(self) -> None:
         _check_attempts(self.name, self.attempts, self.idempotent, self.timeout_s)
         for header, value in self.headers.items():
-            login = header.lower() in _LOGIN_HEADERS or references.is_secret(header)
-            if login and not references.refers(value):
+            if header.lower() not in PUBLIC_HEADERS and not references.refers(value):
                 raise UsageError(
-                    f"hook {self.name} holds a secret", f"{header} is written out", "Refer to it: ${env:NAME}."
+                    f"hook {self.name} holds a secret",
+                    f"{header} is written out, and any header but {', '.join(sorted(PUBLIC_HEADERS))} may be one",
+                    "Refer to its value: ${env:NAME}.",
                 )
 
 
@@ -107,8 +110,8 @@ class HttpHook:
 class Evidence:
     """What is known about a hook that was run. `code`: exit code (negative: the signal) or status, None without one.
 
-    `target` and `sent` show references as they are written. `output` is the last attempt's, `left_out` bytes of it cut
-    from its middle; `seconds` is for all attempts.
+    `target` and `sent` show names, hosts and references as they are written, no values. `output` is the last attempt's,
+    `left_out` bytes of it cut from its middle; `seconds` is for all attempts.
     """
 
     name: str
@@ -145,10 +148,13 @@ class Evidence:
 
 
 def target_of(hook: CommandHook | HttpHook) -> str:
-    """What is called, as evidence may show it: references as they are written, and nothing behind a `?`."""
+    """What is called, as evidence may show it: of an address scheme, host and port, or the references it is made of.
+
+    The path of a webhook is a secret itself, as that of Slack and Teams.
+    """
     if isinstance(hook, CommandHook):
         return " ".join(hook.argv)
-    return hook.url if references.refers(hook.url) else hook.url.partition("?")[0]
+    return http_request.shown(hook.url) or references.hidden(hook.url)
 
 
 def _check_attempts(name: str, attempts: int, idempotent: bool, timeout_s: float) -> None:
@@ -209,11 +215,6 @@ class Kept:
 
 def _joined(head: bytes, tail: bytes) -> str:
     return f"{head.decode(errors='replace')}\n[...]\n{tail.decode(errors='replace')}"
-
-
-def written(name: str, value: str) -> str:
-    """A value as evidence may show it: references as they are written and the rest hidden where there are any."""
-    return references.shown("secret" if references.refers(value) else name, value)
 
 
 def listed(codes: Iterable[int]) -> str:

@@ -29,11 +29,11 @@ from drlib.drill.actions.hooks.hook import (
     Secrets,
     listed,
     target_of,
-    written,
 )
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import references
 from drlib.outgoing import http_request
+from drlib.outgoing.environment import child_environment
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
@@ -61,7 +61,7 @@ def run_command(hook: CommandHook, context: HookContext, stop: Callable[[], bool
     where = f"hook {hook.name}"
     secrets = Secrets(hook.environment.values(), where)
     environment = {name: references.resolve(value, where) for name, value in hook.environment.items()}
-    sent = tuple((name, written(name, value)) for name, value in hook.environment.items())
+    sent = tuple((name, references.hidden(value)) for name, value in hook.environment.items())
 
     def evidence(outcome: Outcome, code: int | None, kept: Kept, reason: str = "") -> Evidence:
         output, left_out = kept.shown()
@@ -75,7 +75,7 @@ def run_command(hook: CommandHook, context: HookContext, stop: Callable[[], bool
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=hook.folder,
-            env={**os.environ, **environment, **context.environment()},
+            env=child_environment({**environment, **context.environment()}),
             start_new_session=True,  # so that what it starts ends with it when time is up
         )
     except OSError as error:
@@ -131,7 +131,7 @@ def post(hook: HttpHook, context: HookContext, stop: Callable[[], bool]) -> Evid
     secrets = Secrets((hook.url, *hook.headers.values()), where)
     address = _address(hook, references.resolve(hook.url, where))
     headers = {name: references.resolve(value, where) for name, value in hook.headers.items()}
-    sent = tuple((name, written(name, value)) for name, value in hook.headers.items())
+    sent = tuple((name, references.hidden(value)) for name, value in hook.headers.items())
     kept = Kept(secrets)
 
     def evidence(outcome: Outcome, code: int | None, reason: str = "") -> Evidence:
