@@ -91,6 +91,10 @@ class PointerWatcher:
             self._seen = None
             self._doubt = f"{self._path.name} does not exist"
             return self._pointer
+        except OSError as error:  # of stat: a folder that may not be entered, for example
+            self._seen = None
+            self._doubt = f"{self._path.name} cannot be read ({error.strerror or type(error).__name__})"
+            return self._pointer
         except UsageError as error:
             if self._pointer is None:
                 raise

@@ -3,6 +3,9 @@
 Rules: each cluster has a consumer without a group in a thread of its own, so an unreachable cluster delays no other; a move is
 known as soon as one cluster that holds it answers a fetch request. The pointer never returns to an older version. Every two
 seconds each cluster is checked; while one does not answer, `doubt()` names it, as it may hold a newer pointer.
+- A thread ends with `close()` only. Whatever fails in it is in `doubt()` until the topic was read to its end again, and it
+begins again after a pause that grows.
+- Only the pointers of this application and of all of them are kept, whatever else is written to the topic.
 Not for: reading it once (`drlib.client.pointer_topic.read_pointer`).
 """
 
@@ -18,7 +21,7 @@ from confluent_kafka import TopicPartition as Partition
 from drlib.client.pointer import Pointer, newest
 from drlib.client.pointer_hold import HoldClock
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Pointers, apply_record, pointers_for
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, explain
 from drlib.kafka.admin import connect
 from drlib.kafka.admin.errors import as_drlib_error, code_of
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -26,6 +29,9 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 _CHECK_EVERY_S: Final = 2.0
 _CHECK_S: Final = 1.5
 _POLL_S: Final = 0.1
+_STEADY_S: Final = 10.0  # after so long without an error the next pause is a short one
+_LONGEST_PAUSE_S: Final = 30.0
+_LONGEST_REASON: Final = 300  # characters
 _NO_TOPIC: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
@@ -37,12 +43,13 @@ class PointerTopicWatcher:
 
     def __init__(self, clusters: Sequence[ClusterSettings], application: str = EVERYONE, *, topic: str = TOPIC) -> None:
         self._application = application
+        self._keys = (application.encode(), EVERYONE.encode())
         self._topic = topic
         self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._pointers: dict[str, Pointers] = {settings.alias: {} for settings in clusters}
         self._read: set[str] = set()  # aliases whose topic was read to its end once
-        self._silent: dict[str, str] = {}
+        self._silent: dict[str, str] = {}  # why the pointer of a cluster may be out of date
         self._pointer: Pointer | None = None
         self._broken: DrlibError | None = None
         self._hold = HoldClock()
@@ -62,7 +69,7 @@ class PointerTopicWatcher:
 
     def doubt(self) -> str:
         with self._changed:
-            reasons = [f"{alias} does not answer ({why})" for alias, why in sorted(self._silent.items())]
+            reasons = [f"{alias} {why}" for alias, why in sorted(self._silent.items())]
             if self._broken is not None:
                 reasons.append(str(self._broken))
             return "; ".join(reasons)
@@ -83,7 +90,9 @@ class PointerTopicWatcher:
             thread.join(_CHECK_S + 3)
 
     def _follow(self, settings: ClusterSettings) -> None:
+        pause_s = _CHECK_EVERY_S
         while not self._stopping.is_set():
+            began = time.monotonic()
             try:
                 if settings.secured and (refusal := connect.explain_refusal(settings, _CHECK_S)) is not None:
                     raise refusal
@@ -91,6 +100,10 @@ class PointerTopicWatcher:
             except DrlibError as error:  # such as a missing secret or a refused login: reported by doubt(), and retried
                 self._mark_silent(settings.alias, error)
                 self._stopping.wait(_CHECK_EVERY_S)
+            except Exception as error:  # whatever it is, the thread lives on: without it a move would never be noticed
+                pause_s = _CHECK_EVERY_S if time.monotonic() - began > _STEADY_S else min(_LONGEST_PAUSE_S, pause_s * 2)
+                self._mark_failed(settings.alias, error)
+                self._stopping.wait(pause_s)
 
     def _consume(self, settings: ClusterSettings) -> None:
         try:
@@ -142,7 +155,8 @@ class PointerTopicWatcher:
         if error is None:
             with self._changed:
                 where = f"{self._topic} on {settings.alias} at offset {message.offset()}"
-                apply_record(self._pointers[settings.alias], message.key(), message.value(), where)
+                if message.key() in self._keys:
+                    apply_record(self._pointers[settings.alias], message.key(), message.value(), where)
                 if settings.alias in self._read:
                     self._update()
         elif error.code() == KafkaError._PARTITION_EOF:
@@ -160,7 +174,14 @@ class PointerTopicWatcher:
 
     def _mark_silent(self, alias: str, error: DrlibError) -> None:
         with self._changed:
-            self._silent[alias] = error.why
+            self._silent[alias] = f"does not answer ({error.why})"
+            self._changed.notify_all()
+
+    def _mark_failed(self, alias: str, error: Exception) -> None:
+        """Following has failed: the topic is read again from its start, and counts when its end was reached."""
+        with self._changed:
+            self._read.discard(alias)
+            self._silent[alias] = f"cannot be followed ({explain(error)[:_LONGEST_REASON]})"
             self._changed.notify_all()
 
     def _update(self) -> None:

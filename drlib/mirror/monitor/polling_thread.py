@@ -1,7 +1,8 @@
 """A daemon thread that polls until it is closed, and pauses at least as long as each poll took.
 
 Rules: `poll` never runs twice at a time. The pause is `interval_s`, or as long as the poll took where that is longer, up to
-`longest_pause_s`: slow clusters are asked less often. A `DrlibError` from `poll` ends the thread and is kept in `error`.
+`longest_pause_s`: slow clusters are asked less often. Any error from `poll` ends the thread
+and is kept in `error`; one that is no `DrlibError` becomes one, so that it is shown and not lost with the thread.
 Not for: what is polled (`drlib.mirror.monitor.observer`).
 """
 
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, explain
 
 
 class PollingThread:
@@ -56,5 +57,10 @@ class PollingThread:
                 self._poll()
             except DrlibError as error:
                 self.error = error
+                self._closed.set()
+            except Exception as error:
+                self.error = DrlibError(
+                    f"{self._name} ended", explain(error), "Start it again, and report this as a defect."
+                )
                 self._closed.set()
             self._closed.wait(max(self._interval_s, min(self._longest_pause_s, time.monotonic() - started)))

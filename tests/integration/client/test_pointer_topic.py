@@ -143,3 +143,20 @@ def test_pointer_moves_with_one_cluster_killed(lab_factory: LabFactory, tmp_path
     consumer = Consumer({**late, "group.id": "orders"})
     assert "drlib.active.internal" in consumer.list_topics(timeout=10).topics
     consumer.close()
+
+
+def test_watcher_survives_records_that_are_no_pointers(
+    lab: Lab, fresh_topic: Fresh, watch: Callable[..., PointerTopicWatcher]
+) -> None:
+    clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
+    publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic)
+    watcher = watch(clusters, "orders", topic)
+    until(lambda: watcher.current() == Pointer(1, "LEFT", "h:1"))
+    producer = Producer({"bootstrap.servers": lab.clusters["RIGHT"].bootstrap})
+    for value in (b"[1e400]", b"[" * 200_000, b'{"version": 5, "active": "\\ud800", "bootstrap": "h:1"}', b"\xff"):
+        producer.produce(topic, value, key=b"orders", partition=0)
+    assert producer.flush(20) == 0
+    until(lambda: "is not a pointer" in watcher.doubt())
+    assert watcher.current() == Pointer(1, "LEFT", "h:1")
+    publish(clusters, Pointer(2, "RIGHT", "h:2"), "orders", topic=topic)
+    until(lambda: watcher.current() == Pointer(2, "RIGHT", "h:2") and not watcher.doubt())

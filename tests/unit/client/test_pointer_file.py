@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,3 +125,53 @@ def test_pointer_watcher_wait_ends_at_deadline(tmp_path: Path) -> None:
     assert watcher.wait(60.0, stopping=lambda: True) is None
     pointer_file.write_atomic(tmp_path / "pointer.json", LEFT)
     assert watcher.wait(1.0) == LEFT
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _link(to: str) -> Callable[[Path], None]:
+    def spoil(path: Path) -> None:
+        path.unlink()
+        path.symlink_to(to)
+
+    return spoil
+
+
+def _contents(data: bytes) -> Callable[[Path], None]:
+    def spoil(path: Path) -> None:
+        path.write_bytes(data)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _contents(b"[1e400]"),
+        _contents(b"[" * 200_000),
+        _contents(b'{"version": 3, "active": "L", "bootstrap": "h", "cutover": {"t": [1e400]}}'),
+        _pipe,
+        _folder,
+        _link("pointer.json"),
+        _link("/dev/zero"),
+    ],
+    ids=["infinity", "depth", "cutover", "pipe", "folder", "loop", "device"],
+)
+def test_pointer_watcher_keeps_its_pointer_whatever_the_file_becomes(
+    tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "pointer.json"
+    watcher = PointerWatcher(path, interval_s=0.0)
+    pointer_file.write_atomic(path, LEFT)
+    assert watcher.current() == LEFT
+    spoil(path)
+    assert watcher.current() == LEFT
+    assert watcher.doubt().startswith("pointer.json ")

@@ -33,6 +33,17 @@ def test_polling_thread_error_ends_it_and_is_kept() -> None:
     assert (thread.error, thread.alive) == (error, False)
 
 
+def test_polling_thread_unexpected_error_is_kept_as_one_of_ours() -> None:
+    def poll() -> None:
+        raise RecursionError("maximum recursion depth exceeded")
+
+    thread = PollingThread(poll, name="test-poll", interval_s=60)
+    thread.start()
+    thread.close(10)
+    assert not thread.alive
+    assert "RecursionError: maximum recursion depth exceeded" in str(thread.error)
+
+
 def test_polling_thread_close_does_not_wait_for_a_poll_by_default() -> None:
     started, may_end = threading.Event(), threading.Event()
 
