@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
-from drlib.config.patterns.selection import Selection, split_list
+from drlib.config.patterns.selection import PatternTooSlow, Selection, split_list
 from drlib.config.replication_policy import (
     ALIAS_LETTERS,
     DefaultReplicationPolicy,
@@ -287,10 +287,16 @@ class FlowSettings:
         "source topics for which drlib.target.loss.policy is remirror, whatever it is for the others", Scope.ANY)
     # fmt: on
 
+    # What a worker does with a name that took too long to be matched, beside not choosing it; a command ends.
+    on_slow_pattern: Callable[[str, PatternTooSlow], None] | None = field(default=None, compare=False, repr=False)
+
     def mirrors_topic(self, topic: str) -> bool:
         """Whether the source topic is mirrored: heartbeats topics are, internal topics and cycles are not."""
         chosen = Selection(self.topics, self.topics_exclude)
-        return should_mirror(self.policy, self.flow, topic, chosen, heartbeats_replication=self.heartbeats_replication)
+        policy, heartbeats = self.policy, self.heartbeats_replication
+        return self._decide(
+            "topics", lambda: should_mirror(policy, self.flow, topic, chosen, heartbeats_replication=heartbeats)
+        )
 
     @property
     def start(self) -> StartRule:
@@ -299,14 +305,27 @@ class FlowSettings:
 
     def remirrors_topic(self, topic: str) -> bool:
         """Whether a mirror topic that was deleted is filled again from the start of this source topic, without a request."""
-        return self.target_loss_policy == "remirror" or Selection(self.remirror_topics).chosen(topic)
+        if self.target_loss_policy == "remirror":
+            return True
+        return self._decide("drlib.remirror.topics", lambda: Selection(self.remirror_topics).chosen(topic))
 
     def mirrors_group(self, group: str) -> bool:
-        return Selection(self.groups, self.groups_exclude).chosen(group)
+        return self._decide("groups", lambda: Selection(self.groups, self.groups_exclude).chosen(group))
 
     def mirrors_config(self, name: str) -> bool:
         """Whether this topic configuration is copied to the target."""
-        return not Selection(self.config_properties_exclude).chosen(name)
+        excluded = Selection(self.config_properties_exclude)
+        return self._decide("config.properties.exclude", lambda: not excluded.chosen(name))
+
+    def _decide(self, key: str, decision: Callable[[], bool]) -> bool:
+        """Raises `PatternTooSlow` where `on_slow_pattern` is not set."""
+        try:
+            return decision()
+        except PatternTooSlow as error:
+            if self.on_slow_pattern is None:
+                raise
+            self.on_slow_pattern(key, error)
+            return False
 
     def client_id(self, alias: str) -> str:
         """`client.id` of drlib's connections to `alias`: that of the file, then `|drlib-<alias>`.

@@ -79,11 +79,12 @@ class Discovery:
             source, target = await self._list_topics()
         if (without := without_ids(self._settings, source)) is not None:
             raise without
-        topics = {
-            name: topic
-            for name, topic in source.topics.items()
-            if topic.error_code == 0 and self._settings.mirrors_topic(name) and not self._is_in_cycle(name)
-        }
+        # In a thread: a name that was chosen to be hard to match must not hold up the lanes.
+        cycles = await asyncio.to_thread(
+            self._select, [n for n, topic in source.topics.items() if topic.error_code == 0]
+        )
+        topics = {name: source.topics[name] for name, cycle in cycles.items() if not cycle}
+        self._report_cycles(cycles)
         for name in self._loops - source.topics.keys():
             self._loops.discard(name)
             self._events.resolve("TopicLoop", name)
@@ -151,13 +152,18 @@ class Discovery:
             self._events.resolve("TopicNotFound", entry)
         self._missing = set(now)
 
-    def _is_in_cycle(self, topic: str) -> bool:
-        """True, and reported, for a topic that this worker's flows would copy in a cycle."""
-        cycle = find_cycle([(f.flow, f.mirrors_topic) for f in self._keeping], topic)
-        if cycle:
-            self._loops.add(topic)
-            self._events.open("TopicLoop", topic, f"not mirrored: it would be copied in a cycle {' -> '.join(cycle)}")
-        return bool(cycle)
+    def _select(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Those of `names` that the file chooses, each with the cycle in which this worker's flows would copy it, or ()."""
+        keeping = [(f.flow, f.mirrors_topic) for f in self._keeping]
+        return {name: find_cycle(keeping, name) for name in names if self._settings.mirrors_topic(name)}
+
+    def _report_cycles(self, cycles: Mapping[str, tuple[str, ...]]) -> None:
+        for topic, cycle in cycles.items():
+            if cycle:
+                self._loops.add(topic)
+                self._events.open(
+                    "TopicLoop", topic, f"not mirrored: it would be copied in a cycle {' -> '.join(cycle)}"
+                )
 
 
 async def wait_for_refresh(asked: asyncio.Event, pause_s: float, interval_s: float) -> bool:

@@ -13,17 +13,19 @@ refused at the first try of its flow, and waited for once a flow has run. A copy
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
+from drlib.config.patterns.selection import PatternTooSlow
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import Aborted, DrlibError, Unreachable, UsageError, explain, first_error
@@ -119,7 +121,8 @@ class Worker:
     ) -> None:
         """Raises `UsageError` for too little memory or a metrics address that is none."""
         self._settings = settings
-        self._flows = tuple(flows)
+        self._loop = asyncio.get_running_loop()
+        self._flows = tuple(replace(flow, on_slow_pattern=self._slow_pattern(flow.flow)) for flow in flows)
         self._reporting = reporting
         self._memory_bytes = memory_bytes
         self._memory = memory.Memory(memory.data_share(memory_bytes))
@@ -134,7 +137,7 @@ class Worker:
         self._runners: list[FlowRunner] = []
         wanted = metrics_address or next((f.metrics_address for f in flows if f.metrics_address), None)
         self._endpoint = None if wanted is None else Endpoint.open(wanted, self.status, self._events)
-        self._runners += [self._runner(flow) for flow in flows]
+        self._runners += [self._runner(flow) for flow in self._flows]
         self._heartbeats = {f.flow: self._pair_heartbeats(f) for f in pairs_with_heartbeats(settings, flows)}
 
     @property
@@ -143,6 +146,7 @@ class Worker:
 
     def _runner(self, flow: FlowSettings) -> FlowRunner:
         clusters = self._settings.clusters
+        reverse = next((f for f in self._settings.flows if f.flow == flow.flow.reverse), None)
         setup = FlowSetup(
             settings=flow,
             source=clusters[flow.flow.source],
@@ -152,9 +156,19 @@ class Worker:
             events=self._logs[flow.flow],
             memory=self._memory,
             keeping=[f for f in self._flows if isinstance(f.policy, IdentityReplicationPolicy)],
-            reverse=next((f for f in self._settings.flows if f.flow == flow.flow.reverse), None),
+            reverse=None if reverse is None else replace(reverse, on_slow_pattern=self._slow_pattern(flow.flow)),
         )
         return FlowRunner(setup)
+
+    def _slow_pattern(self, flow: Flow) -> Callable[[str, PatternTooSlow], None]:
+        """What a name is for `flow` that took too long to be matched: an event. It may be reported from any thread."""
+
+        def report(key: str, error: PatternTooSlow) -> None:
+            detail = f"{error.what}: {error.why}"
+            with contextlib.suppress(RuntimeError):  # the worker has ended
+                self._loop.call_soon_threadsafe(self._logs[flow].open, "PatternTooSlow", f"{flow} {key}", detail)
+
+        return report
 
     def _pair_heartbeats(self, pair: FlowSettings) -> PairHeartbeats:
         owner = heartbeats_owner(pair.flow, [flow.flow for flow in self._flows])
@@ -328,7 +342,9 @@ def heartbeats_owner(pair: Flow, enabled: Sequence[Flow]) -> int:
 
 async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings]) -> None:
     """Raises `TopicLoop`. Topics created later are checked when they are discovered (`Discovery`)."""
-    keeping = [f for f in flows if isinstance(f.policy, IdentityReplicationPolicy)]
+    # A name whose match takes too long is an event of the flow, which looks at it again.
+    deciding = [replace(f, on_slow_pattern=lambda key, error: None) for f in flows]
+    keeping = [f for f in deciding if isinstance(f.policy, IdentityReplicationPolicy)]
     aliases = sorted({alias for f in keeping for alias in (f.flow.source, f.flow.target)})
     if not find_cycle([(f.flow, lambda _: True) for f in keeping], "any"):
         return

@@ -77,3 +77,33 @@ def test_service_file_is_a_constant_that_only_fill_takes() -> None:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in constants:
                 outside += [] if id(node) in filled else [where(path, node)]
     assert outside == []
+
+
+def test_patterns_of_files_are_compiled_by_one_package_only() -> None:
+    importing = {
+        path.relative_to(ROOT).parent.as_posix()
+        for path in sources()
+        for node in nodes(path)
+        if (isinstance(node, ast.Import) and any(alias.name.split(".")[0] == "regex" for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "regex")
+    }
+    assert importing == {"drlib/config/patterns"}
+
+
+def test_patterns_of_the_standard_library_are_constants_of_the_sources() -> None:
+    """A value that could be a file's or an argument's has no time limit there."""
+    functions = {"compile", "match", "fullmatch", "search", "split", "sub", "subn", "findall", "finditer"}
+    outside = [
+        where(path, call)
+        for path in sources()
+        if path.parent != PACKAGE / "config" / "patterns"
+        for call in calls(path, functions)
+        if isinstance(call.func, ast.Attribute)
+        and ast.unparse(call.func.value) == "re"
+        and not all(
+            isinstance(node, ast.Constant | ast.JoinedStr | ast.FormattedValue | ast.Load)
+            or (isinstance(node, ast.Name) and node.id.isupper())
+            for node in ast.walk(call.args[0])
+        )
+    ]
+    assert outside == []

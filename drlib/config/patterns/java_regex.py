@@ -4,6 +4,8 @@ Rules: only constructs on the list below are let through. Those that mean the sa
 rewritten (POSIX classes, `\\h`, `\\v`, `\\e`, `\\Q..\\E`, `\\z`, `$` and `.` at Java's line terminators); every other one is a
 `UsageError` that names it, because a pattern that silently means something else loses topics. Classes such as `\\w` are ASCII,
 as in `java.util.regex` without flags. `tests/java/patterns.tsv` is the table of what Java itself answers.
+Groups and classes nest at most `DEEPEST` deep, and categories such as `\\p{L}` take at most `MOST_RANGES` letters together:
+without these limits reading a pattern ends in a RecursionError or takes seconds.
 Not for: lists of patterns and the time a match takes (`drlib.config.patterns.selection`).
 """
 
@@ -16,6 +18,9 @@ from typing import Final, NoReturn
 import regex
 
 from drlib.errors import UsageError
+
+DEEPEST: Final = 50  # `regex` itself reads a nested pattern recursively, several calls for each group
+MOST_RANGES: Final = 500_000  # letters of all categories of a list, written as ranges; \\p{L} has 15,000
 
 # Classes that Java and `regex` define differently, or that only Java has, as classes of `regex`.
 _SETS: Final = {
@@ -78,13 +83,18 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
     text = translate(pattern)
     try:
         return regex.compile(text, regex.VERSION1 | regex.ASCII)
-    except (regex.error, OverflowError) as error:
+    except (regex.error, OverflowError, RecursionError, MemoryError) as error:
         _refuse(pattern, f"it is malformed: {error}")
+
+
+def shortened(text: str) -> str:
+    """A pattern or a name for a message."""
+    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _refuse(pattern: str, why: str) -> NoReturn:
     raise UsageError(
-        f"the pattern `{pattern}` cannot be used",
+        f"the pattern `{shortened(pattern)}` cannot be used",
         why,
         "Rewrite it with plain groups, classes and quantifiers, or list the names; lists split at every comma.",
     )
@@ -122,6 +132,7 @@ class _Translator:
         self._position = 0
         self._groups = [_Group()]
         self._names: set[str] = set()
+        self._ranges = 0  # letters of categories so far
         self._repeatable = False  # whether a quantifier may follow
 
     def translate(self) -> str:
@@ -138,6 +149,10 @@ class _Translator:
     def _refuse(self, why: str) -> NoReturn:
         _refuse(self._pattern, why)
 
+    def _refuse_depth(self, depth: int) -> None:
+        if depth > DEEPEST:
+            self._refuse(f"its groups and classes are nested more than {DEEPEST} deep")
+
     def _refuse_construct(self, where: str = "") -> NoReturn:
         rest = self._pattern[self._position :]
         for construct, why in _EXPLAINED:
@@ -149,10 +164,11 @@ class _Translator:
         kind, text = token.lastgroup, token.group()
         if kind == "class":
             self._repeatable = True
-            return self._class()
+            return self._class(len(self._groups))
         self._position = token.end()
         repeatable, self._repeatable = self._repeatable, kind not in ("quantifier", "bar", "flags", "open")
         group = self._groups[-1]
+        self._refuse_depth(len(self._groups) - 1)
         match kind:
             case "set":
                 return self._set(token)
@@ -215,10 +231,14 @@ class _Translator:
             self._refuse(f"drlib does not support `{token.group()}`")
         names = _CASED if name in _CASED and self._groups[-1].ignore_case else (name,)
         inside = "".join(_category(name) for name in names) if name in _CATEGORIES else _SETS[name]
+        self._ranges += len(inside)
+        if self._ranges > MOST_RANGES:
+            self._refuse(f"it has too many categories of letters such as `{token.group()}`")
         return f"[{'^' if letter == 'P' else ''}{inside}]"
 
-    def _class(self) -> str:
+    def _class(self, depth: int) -> str:
         """The class at the current position. As in Java 9 and later, `&&` binds weakest and `^` negates the whole."""
+        self._refuse_depth(depth)
         pattern = self._pattern
         opening = "[^" if pattern.startswith("[^", self._position) else "["
         self._position += len(opening)
@@ -237,7 +257,7 @@ class _Translator:
                 parts.append("&&")
                 intersected, operand = True, ""
             elif pattern[self._position] == "[":
-                parts.append(self._class())
+                parts.append(self._class(depth + 1))
                 operand = operand or "["
             else:
                 if intersected and operand == "[":

@@ -160,6 +160,13 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Correct topics, create it or grant Describe on it; mirroring of it then starts by itself.",
         about=TOPIC,
     ),
+    "PatternTooSlow": Kind(
+        "a pattern of the file takes too long to be matched with a name on the clusters, which counts as not chosen: the topic "
+        "or group is not mirrored, the setting not copied",
+        "Rewrite the pattern so that a repetition can be read in one way only, or list the names, and restart the worker.",
+        lasts_s=DAY_S,
+        level=Level.ERROR,
+    ),
     "GroupTailUnavailable": Kind(
         "__consumer_offsets of the source cannot be read; commits are polled instead and may be seen later",
         "Grant the worker's principal Read and Describe on the topic __consumer_offsets of the source.",

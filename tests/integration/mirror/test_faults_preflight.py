@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from fix_authorizer import acl, add_acls, kafka_acls
-from fix_engine import Engine, alter, create_topic, produce, wait_for
+from fix_engine import Engine, alter, create_topic, delete_topic, produce, wait_for
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError, Unreachable
@@ -223,3 +223,25 @@ def test_preflight_invalid_pattern_is_reported_with_its_place(engine: Engine) ->
     assert "flights[" in engine.log()
     assert "topics" in engine.log()
     assert "Traceback" not in engine.log()
+
+
+def test_discovery_name_too_hard_to_match_is_an_event_and_others_are_mirrored(engine: Engine) -> None:
+    """Another team of the source creates a topic whose name a pattern of the file cannot be matched with in time."""
+    topic, hard = engine.topics, "vW" * 60 + "c-"
+    engine.topics = f"{topic}.*, (vW|vWvW)+c"
+    create_topic(engine.left, topic, 1)
+    create_topic(engine.left, hard, 1)
+    try:
+        engine.start()
+        produce(engine.left, topic, 10, partitions=1)
+        engine.wait_caught_up(topic, 1)
+
+        def is_reported() -> bool:
+            return any(e.name == "PatternTooSlow" and e.resolved_ms is None for e in engine.events())
+
+        wait_for("the pattern is reported", is_reported)
+        create_topic(engine.left, f"{topic}-later", 1)
+        produce(engine.left, f"{topic}-later", 10, partitions=1)
+        engine.wait_caught_up(f"{topic}-later", 1)
+    finally:
+        delete_topic(engine.left, hard)

@@ -1,11 +1,13 @@
 """A MirrorMaker 2 file as settings: defaults, precedence and refusals."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drlib.config.flow_settings import FlowSettings
+from drlib.config.patterns.selection import PatternTooSlow
 from drlib.config.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
@@ -264,3 +266,20 @@ def test_references_are_resolved_when_used_and_never_printed(
 def test_flow_unknown_clusters_are_refused(load: Load) -> None:
     with pytest.raises(UsageError, match="LEFT, RIGHT"):
         load().flow("LEFT", "MIDDLE")
+
+
+def test_flow_pattern_too_slow_for_a_name_raises_or_is_reported_and_not_chosen() -> None:
+    slow, hard = ("(qR|qRqR)+c",), "qR" * 60 + "cx"
+    everything: dict[str, tuple[str, ...]] = {
+        "topics": slow, "groups": slow, "config_properties_exclude": slow, "remirror_topics": slow
+    }  # fmt: skip
+    flow = FlowSettings(flow=Flow("A", "B"), enabled=True, **everything)  # type: ignore[arg-type]
+    choices = ("mirrors_topic", "mirrors_group", "mirrors_config", "remirrors_topic")
+    for choice in choices:
+        with pytest.raises(PatternTooSlow, match="qR"):
+            getattr(flow, choice)(hard)
+    reported: list[str] = []
+    worker = replace(flow, on_slow_pattern=lambda key, error: reported.append(key))
+    assert worker == flow
+    assert [getattr(worker, choice)(hard) for choice in choices] == [False] * 4
+    assert reported == ["topics", "groups", "config.properties.exclude", "drlib.remirror.topics"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
@@ -9,7 +10,7 @@ from drlib.mirror.monitor.flow_view import WAITING, overview
 from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status.event_kinds import KINDS
 from drlib.mirror.status.worker_status import WorkerStatus
-from drlib.mirror.worker import heartbeats_owner, mirror, pairs_with_heartbeats
+from drlib.mirror.worker import Reporting, Worker, heartbeats_owner, mirror, pairs_with_heartbeats
 from drlib.model import Flow
 
 THREE = """
@@ -72,3 +73,17 @@ async def test_worker_that_waits_for_its_clusters_names_them_and_each_remedy_onc
     )
     assert view.state == WAITING
     assert view.open_events[0].opened_ms == event.opened_ms > 0
+
+
+async def test_worker_name_too_hard_to_match_is_one_event_of_its_flow_and_key(tmp_path: Path) -> None:
+    settings = load(tmp_path, "topics = (tU|tUtU)+c, orders\nA->B.sync.group.offsets.enabled = true")
+    worker = Worker(settings, settings.enabled_flows, Reporting())
+    chosen = worker._runners[0].setup.settings
+    assert chosen.mirrors_topic("orders")
+    for number in range(3):  # names that another team may give
+        assert not chosen.mirrors_topic("tU" * 60 + f"{number}c")
+    await asyncio.sleep(0)
+    (event,) = worker.status().events
+    assert (event.name, event.entity, event.flow) == ("PatternTooSlow", "A->B topics", "A->B")
+    assert "the patterns `(tU|tUtU)+c, orders` take too long: matching `tUtU" in event.detail
+    assert "restart the worker" in event.remedy

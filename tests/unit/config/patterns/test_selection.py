@@ -1,15 +1,31 @@
 """Java's regular expressions in Python: the table says what java.util.regex answers."""
 
+import contextlib
 import re
+import string
 import sys
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from repository_root import TESTS
 
 from drlib.config.flow_settings import GROUPS_EXCLUDE_DEFAULT, TOPICS_EXCLUDE_DEFAULT
 from drlib.config.patterns import selection
-from drlib.config.patterns.selection import TIME_LIMIT_S, Selection, matches, split_list, validate
+from drlib.config.patterns.java_regex import DEEPEST
+from drlib.config.patterns.selection import (
+    LEAST_LIMIT_S,
+    LONGEST,
+    MOST_PROBES,
+    MOST_SLOW_PROBES,
+    TIME_LIMIT_S,
+    PatternTooSlow,
+    Selection,
+    matches,
+    split_list,
+    validate,
+)
 from drlib.errors import UsageError
 
 TABLE = TESTS / "java" / "patterns.tsv"  # held to java.util.regex itself by the Java tests
@@ -118,6 +134,111 @@ def test_matches_catastrophic_pattern_is_refused_within_the_time_limit(pattern: 
 def test_validate_catastrophic_pattern_is_refused_before_a_name_meets_it() -> None:
     with pytest.raises(UsageError, match="take too long"):
         validate(("orders", "(x|xx)+y"))
+
+
+@pytest.mark.parametrize("pattern", ["(a{1,14}){1,14}b", "((a{1,200}){1,200}){1,200}b", "(?:a{1,30000}){1,30000}b"])
+def test_validate_nested_counted_repetitions_are_refused_in_bounded_time(pattern: str) -> None:
+    began = time.process_time()
+    with pytest.raises(PatternTooSlow) as refused:
+        validate((pattern,))
+    assert f"`{pattern}`" in refused.value.what
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 900, 999])
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("(", ")"),
+        ("(?:", ")"),
+        ("(?=", ")"),
+        ("(?>", ")"),
+        ("(?i:", ")"),
+        ("(", ")*"),
+        ("(", "|b)"),
+        ("[", "]"),
+        ("[^", "]"),
+        ("[a&&[b", "]]"),
+    ],
+)
+def test_validate_deeply_nested_pattern_is_refused_not_a_recursion_error(
+    opening: str, closing: str, depth: int
+) -> None:
+    pattern = opening * depth + "a" + closing * depth
+    pieces = [pattern] if len(pattern) <= LONGEST else [opening * depth + "a", closing * depth]
+    with pytest.raises(UsageError) as refused:
+        validate(pieces)
+    assert "nested more than" in refused.value.why or "letters" in refused.value.why
+
+
+@pytest.mark.parametrize(("opening", "closing"), [("(", ")"), ("[", "]")])
+def test_validate_pattern_nested_as_deep_as_allowed_is_read(opening: str, closing: str) -> None:
+    pattern = opening * DEEPEST + "a" + closing * DEEPEST
+    validate((pattern,))
+    assert matches((pattern,), "a")
+
+
+@pytest.mark.parametrize("pattern", [r"\p{L}" * 300, r"[\p{Cn}\p{L}]" * 100, r"(?:\p{L}|\P{L})" * 100])
+def test_validate_many_categories_are_refused_before_they_are_compiled(pattern: str) -> None:
+    with pytest.raises(UsageError, match="too many categories"):
+        validate((pattern,))
+    validate((r"\p{L}+" * 10,))
+
+
+def test_validate_any_text_is_read_or_refused_never_another_error() -> None:
+    pieces = [
+        "(",
+        ")",
+        "[",
+        "]",
+        "a",
+        "b|",
+        "*",
+        "+",
+        "?",
+        "{1,14}",
+        "{0,2147483647}",
+        "\\",
+        "^",
+        "$",
+        ".",
+        "(?i)",
+        "(?<a>",
+        "&&",
+        "-",
+        "\\p{L}",
+    ]
+
+    @settings(max_examples=300, deadline=None)
+    @given(st.lists(st.sampled_from(pieces) | st.text(max_size=2), max_size=12).map("".join))
+    def check(pattern: str) -> None:
+        began = time.process_time()
+        with contextlib.suppress(UsageError):
+            validate((pattern,))
+        assert time.process_time() - began < 60
+
+    check()
+
+
+def test_validate_list_of_slow_patterns_ends_in_bounded_time() -> None:
+    """Each is slow and none is too slow; there are more hard names than are tried."""
+    began = time.process_time()
+    with contextlib.suppress(PatternTooSlow):
+        validate(tuple(f"(.*[{string.ascii_letters}]){{20}}x{number}" for number in range(300)))
+    assert time.process_time() - began < MOST_PROBES * LEAST_LIMIT_S + MOST_SLOW_PROBES * 2 * TIME_LIMIT_S
+
+
+def test_matches_name_that_was_too_slow_is_remembered_and_halves_the_limit() -> None:
+    """Who may create topics chooses the names: a thousand of them must not take a thousand seconds."""
+    patterns = ("(xY|xYxY)+c", "orders")
+    names = ["xY" * 60 + f"{number}c" for number in range(40)]
+    began = time.process_time()
+    for name in [*names, *names]:
+        with pytest.raises(PatternTooSlow):
+            matches(patterns, name)
+    assert time.process_time() - began < 2 * TIME_LIMIT_S + 40 * 10 * LEAST_LIMIT_S
+    assert matches(patterns, "orders")
+    assert not matches(patterns, "payments")
 
 
 @pytest.mark.parametrize(
