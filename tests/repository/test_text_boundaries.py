@@ -107,3 +107,15 @@ def test_patterns_of_the_standard_library_are_constants_of_the_sources() -> None
         )
     ]
     assert outside == []
+
+
+def test_rich_consoles_are_made_without_markup_in_one_place() -> None:
+    """A name such as `foo[/red]` is no markup in any of them; `drlib/ui/console` has a class of the same name."""
+    assert calls_outside({"Console"}, "drlib/ui/terminal/plain_console.py", "drlib/ui/console/open.py") == []
+    markup = [
+        where(path, call)
+        for path in sources()
+        for call in calls(path, {"TextColumn", "from_markup", "render_str"})
+        if "markup=False" not in ast.unparse(call)
+    ]
+    assert markup == []
