@@ -151,10 +151,11 @@ def test_analyse_lag_stopped_mirror_is_predicted_to_lose_records(
     )
     consumer.close()
     assert e.stop(worker) == 0, e.log()
-    later = send(e.left, topic, 12)
+    later = send(e.left, topic, 20)
 
     settings, flow = load_mirror_settings(e.properties), Flow(e.source, e.target)
-    report = analyse_lag(spark, settings, flow, LagRequest((topic,), window_s=20.0, moments=40))
+    # Twice the time of the traffic: however long Spark takes to begin, most of what is judged is growth.
+    report = analyse_lag(spark, settings, flow, LagRequest((topic,), window_s=40.0, moments=40))
     mirror = {one.partition.partition: one for one in report.mirror}
     behind = {number: one.points[-1].records for number, one in mirror.items()}
     assert sum(behind.values()) == later

@@ -1,4 +1,4 @@
-"""The incident notebook as a player and a incident master use it: JupyterLab in a real browser, on a lab of its own."""
+"""The incident notebook as a player and a game master use it: JupyterLab in a real browser, on a lab of its own."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_incident_notebook_shows_symptoms_to_players_and_causes_to_the_master(
     )
     master.ready()
     master.run_all()
-    view = master.page.locator(OUTPUTS, has_text="The incident master's view")
+    view = master.page.locator(OUTPUTS, has_text="The game master's view")
     view.filter(has_text=injected.render(injected.definition.story)).first.wait_for()
     view.filter(has_text=re.compile(r"The clock of the machine that runs gates was set \d+ minutes back")).wait_for()
     inspect(master, tmp_path, "master")
