@@ -6,7 +6,7 @@ Not for: starting applications that stay (`actions`).
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -25,12 +25,15 @@ from drlib.runs.scorecard import Mark
 SERVES: Final = "serves"
 DEAD: Final = "dead"
 ONCE: Final = 1.5  # bytes per record with many groups, over those with one: a second crossing would make it 2
+MEASUREMENTS: Final = 3  # at most; other traffic on the link only adds bytes, so the least of them is the nearest
 
 
 class MeasureLink(ActiveStep):
     """Measure what leaves `source` over its link while records cross to `at`: with one group reading, then with `groups`.
 
-    Bytes as the link's proxy delivered them; records as the log of the copy has grown.
+    Bytes as the link's proxy delivered them; records as the log of the copy has grown. Metadata and empty answers cross as
+    well, by the second and not by the record: where a measurement says more than once, both are taken again, and the least
+    of each counts.
     """
 
     name = "active.link"
@@ -51,20 +54,18 @@ class MeasureLink(ActiveStep):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.sample()
         self._stop_more()
-        first = self._measure(abort, 1)
-        for group in self._more:
-            self.testbed.start_readers(self.at, group)
-        ends = self.testbed.ends(self.at)
-        for group in self._more:
-            self.wait(
-                abort,
-                f"{group} has caught up",
-                lambda g=group: self.testbed.has_read(self.at, g, ends),  # type: ignore[misc]
-            )
-        many = self._measure(abort, self.groups)
-        self._stop_more()
-        self.show([first, many])
-        ratio = round(float(str(many["bytes per record"])) / float(str(first["bytes per record"])), 3)
+        rows: list[Row] = []
+
+        def measured() -> tuple[float, float]:
+            alone = self._measure(abort, 1)
+            self._start_more(abort)
+            together = self._measure(abort, self.groups)
+            self._stop_more()
+            rows.extend((alone, together))
+            self.show(rows)
+            return float(str(alone["bytes per record"])), float(str(together["bytes per record"]))
+
+        ratio = bytes_ratio(measured)
         if ratio >= ONCE:
             raise Deviated(
                 "records crossed the link more than once",
@@ -75,6 +76,17 @@ class MeasureLink(ActiveStep):
 
     def undo(self, changes: Changes) -> None:
         self._stop_more()
+
+    def _start_more(self, abort: Abort) -> None:
+        for group in self._more:
+            self.testbed.start_readers(self.at, group)
+        ends = self.testbed.ends(self.at)
+        for group in self._more:
+            self.wait(
+                abort,
+                f"{group} has caught up",
+                lambda g=group: self.testbed.has_read(self.at, g, ends),  # type: ignore[misc]
+            )
 
     def _stop_more(self) -> None:
         """The groups of this step are here to be counted, and leave again."""
@@ -238,3 +250,16 @@ def longest_pause_s(moments_ms: Iterable[int], since_ms: int, until_ms: int) -> 
         return None
     edges = [since_ms, *sorted(at for at in moments_ms if since_ms < at < until_ms), until_ms]
     return max(after - before for before, after in pairwise(edges)) / 1000
+
+
+def bytes_ratio(measured: Callable[[], tuple[float, float]]) -> float:
+    """Bytes per record with all groups over those with one, each the least of as many measurements as it takes to be below
+    `ONCE`, at most `MEASUREMENTS`. `measured` takes both once.
+    """
+    alone, together = measured()
+    for _ in range(MEASUREMENTS - 1):
+        if together < ONCE * alone:
+            break
+        again = measured()
+        alone, together = min(alone, again[0]), min(together, again[1])
+    return round(together / alone, 3)
