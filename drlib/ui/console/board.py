@@ -22,6 +22,7 @@ from drlib.mirror.monitor.survey import Survey
 from drlib.ui.console.subshells import answer_while_busy, clicks_are_answered
 
 LEAST_S: Final = 0.25
+SUBSHELL_S: Final = 15.0  # after the buttons were displayed: a front end asks for a subshell once it has received them
 MARKS: Final = {
     Stand.WAITING: "\u00b7",
     Stand.RUNNING: "\u25b6",
@@ -115,20 +116,22 @@ class LiveBoard:
         attended: Callable[[], bool] = attended_kernel,
         answered: Callable[[], bool] = clicks_are_answered,
         present: Callable[[], bool] = lambda: True,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._clock = clock
+        self._sleep = sleep
         self._attended = attended
         self._answered = answered
         self._present = present
         self._handle: Any = None
-        self._drawn = float("-inf")
+        self._drawn = self._opened = float("-inf")
         self.buttons: ApprovalButtons | None = None
 
     def open(self, state: BoardState, session: DrillSession) -> None:
         from IPython.display import display
 
         self._handle = display(Picture(state), display_id=True)  # type: ignore[no-untyped-call]
-        self._drawn = self._clock()
+        self._drawn = self._opened = self._clock()
         self.buttons = ApprovalButtons(session) if self._attended() else None
         if self.buttons is not None:
             display(self.buttons.box)  # type: ignore[no-untyped-call]
@@ -146,7 +149,14 @@ class LiveBoard:
             self.buttons.show(state.waits)
 
     def answers(self) -> bool:
-        return self.buttons is not None and self._attended() and self._answered() and self._present()
+        """Is a click on the buttons answered while a cell runs? Waits for a front end that has just received them."""
+        if self.buttons is None or not self._attended() or not self._present():
+            return False
+        while not self._answered():
+            if self._clock() - self._opened >= SUBSHELL_S:
+                return False
+            self._sleep(LEAST_S)
+        return True
 
 
 class Picture:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -172,8 +173,9 @@ def test_step_output_is_private_and_written_whole(tmp_path: Path) -> None:
 
 
 def paused(stage: Stage) -> tuple[DrillSession, LiveBoard]:
-    """A drill whose step two waits for approval, with a board on an open page."""
-    stage.approval, stage.board = "two", LiveBoard(attended=lambda: True)
+    """A drill whose step two waits for approval, with a board on an open page of a front end without subshells."""
+    seconds = count().__next__  # a board waits a few of them for a subshell
+    stage.approval, stage.board = "two", LiveBoard(seconds, attended=lambda: True, sleep=lambda _: None)
     drill = stage.open()
     drill.board()
     assert stage.board.buttons is not None

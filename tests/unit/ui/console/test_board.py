@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
 
 from drlib.drill.plan.plan import Call, Change, Drill, Mode, Plan, Step, StepPlan
 from drlib.drill.plan.progress import Noted
 from drlib.drill.session.board import BoardState, Stand, Waits, steps_of, waits_of
+from drlib.drill.session.session import DrillSession
 from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.model import Flow
 from drlib.runs.journal import Line, Scalar
-from drlib.ui.console.board import LEAST_S, LiveBoard, Picture
+from drlib.ui.console.board import LEAST_S, SUBSHELL_S, LiveBoard, Picture
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 STEPS = tuple(Step(name=n, title=f"Step <{n}>", action=Call("x")) for n in ("one", "two", "three"))
@@ -98,3 +102,28 @@ def test_board_is_drawn_at_most_four_times_a_second_and_at_the_end() -> None:
     before = len(drawn)
     board.settle(state)
     assert len(drawn) == before + 1
+
+
+@pytest.mark.parametrize(
+    ("asked_at", "answered"), [(0.0, True), (5.0, True), (SUBSHELL_S + 1, False), (float("inf"), False)]
+)
+def test_board_answers_once_the_front_end_has_received_the_buttons(asked_at: float, answered: bool) -> None:
+    moment = [0.0]
+
+    def sleep(seconds: float) -> None:
+        moment[0] += seconds
+
+    board = LiveBoard(lambda: moment[0], lambda: True, lambda: moment[0] >= asked_at, sleep=sleep)
+    assert not board.answers()  # not opened
+    board.open(BoardState(DRILL, ()), cast(DrillSession, None))
+    assert board.answers() is answered
+    assert moment[0] == pytest.approx(min(asked_at, SUBSHELL_S), abs=LEAST_S)
+    waited = moment[0]
+    assert board.answers() is answered
+    assert moment[0] == waited  # only once
+
+
+def test_board_on_a_closed_page_does_not_wait_for_its_front_end() -> None:
+    board = LiveBoard(attended=lambda: True, answered=lambda: False, present=lambda: False)
+    board.open(BoardState(DRILL, ()), cast(DrillSession, None))
+    assert not board.answers()
