@@ -77,12 +77,24 @@ class MirrorUnauthorized(DrlibError):
 class MirrorUnavailable(DrlibError):
     """A partition of a mirror topic cannot be written now: it has no leader, or too few of its replicas are in sync."""
 
-    def __init__(self, partition: str, why: str) -> None:
+    def __init__(
+        self,
+        partition: str,
+        why: str,
+        remedy: str = "Start the brokers that have its other replicas; the partition then continues by itself.",
+    ) -> None:
+        super().__init__(f"mirror partition {partition} cannot be written", why, remedy, retriable=True)
+
+
+class MirrorMissing(MirrorUnavailable):
+    """A partition of a mirror topic, or of the journal, does not exist."""
+
+    def __init__(self, partition: str) -> None:
         super().__init__(
-            f"mirror partition {partition} cannot be written",
-            why,
-            "Start the brokers that have its other replicas; the partition then continues by itself.",
-            retriable=True,
+            partition,
+            "it does not exist on the target",
+            "Nothing to do: a missing mirror topic is created and mirrored by itself, unless an event MirrorTopicRefused says "
+            "why not. Find out who deletes it if this repeats.",
         )
 
 

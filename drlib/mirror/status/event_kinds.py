@@ -233,9 +233,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         level=Level.ERROR,
     ),
     "MirrorUnavailable": Kind(
-        "a partition of a mirror topic has no leader, or too few replicas in sync, so it is parked; others are mirrored",
+        "a partition of a mirror topic has no leader, too few replicas in sync, or does not exist, so it is parked; others are "
+        "mirrored",
         "Start the brokers of the target that have its replicas: kafka-topics.sh --describe --unavailable-partitions and "
-        "--under-min-isr-partitions name them. The partition continues by itself within seconds.",
+        "--under-min-isr-partitions name them. The partition continues by itself within seconds. One that does not exist is "
+        "created.",
         level=Level.ERROR,
         about=PARTITION,
     ),

@@ -473,6 +473,7 @@ def some(engine: Engine, topic: str, partitions: list[int]) -> list[list[Record]
 
 def test_journal_lost_is_not_a_new_flow(engine: Engine) -> None:
     topic = engine.topics
+    engine.extra["refresh.topics.interval.seconds"] = "600"  # as by default
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 100, partitions=1)
     worker = engine.start()

@@ -191,6 +191,41 @@ def copied(engine: Engine, mirror: str) -> int:
     return len(read_all(engine.right, mirror, 1)[0])
 
 
+async def test_mirror_topic_that_is_gone_before_it_was_mirrored_waits_alone(
+    engine: Engine, fresh_topic: Callable[..., str]
+) -> None:
+    """The journal does not know it. Topics are listed every ten minutes only, and the lane has to be claimed meanwhile."""
+    stray, lost, kept = engine.topics, fresh_topic("lost"), fresh_topic("kept")
+    mirror = f"{engine.source}.{stray}"
+    engine.topics = f"{stray}, {lost}, {kept}"
+    engine.extra |= {"drlib.lanes": "1", "refresh.topics.interval.seconds": "600"}
+    for name in (stray, lost, kept):
+        create_topic(engine.left, name, 1)
+        produce(engine.left, name, 50, partitions=1)
+    create_topic(engine.right, mirror, 1)
+    produce(engine.right, mirror, 5, partitions=1)
+    async with running(engine) as owner:
+        await owner.mirrored(kept, {0: 50})
+        await owner.mirrored(lost, {0: 50})
+        await until("it is parked", lambda: owner.events.is_open("JournalLost", mirror))
+        claim = owner.claim()
+        await asyncio.to_thread(delete, engine.right, mirror)  # as the event says
+        await asyncio.to_thread(delete, engine.right, f"{engine.source}.{lost}")  # which ends the claim
+        await until("it is missed", lambda: owner.events.is_open("MirrorUnavailable", f"{mirror}-0"), 20)
+        await until(
+            "so is the other", lambda: owner.events.is_open("MirrorTopicRecreated", f"{engine.source}.{lost}-0")
+        )
+        await asyncio.to_thread(produce, engine.left, kept, 50, partitions=1, first=50)
+        await owner.mirrored(kept, {0: 100}, 20)
+        assert owner.claim() != claim
+        await owner.mirrored(stray, {0: 50})
+        await until("it is over", lambda: not owner.events.is_open("MirrorUnavailable", f"{mirror}-0"))
+        assert not owner.events.is_open("JournalLost", mirror)
+        assert any("does not exist" in detail for detail in owner.reported("MirrorUnavailable"))
+    for name in (stray, kept):
+        engine.assert_same(name, 1)
+
+
 async def test_remirror_topic_that_is_filled_while_it_is_claimed_stays_parked(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

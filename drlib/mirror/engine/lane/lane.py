@@ -11,7 +11,8 @@ Rules:
   write, is parked by name and left out of the claim; the others continue, and it is checked again. What former claims wrote
   there is counted by the claim that fences it, and by no other. One that is gone is filled again by a new claim, where
   `remirror` finds permission for it.
-- So is a mirror partition without a leader or with too few replicas in sync: a marker for it would hold up the whole claim.
+- So is a mirror partition that is missing, has no leader or too few replicas in sync: a marker for it would hold up the whole
+  claim. One that is missing, and was not in the journal, is asked for.
 - What lies below both log starts is dropped from maps and journal at each claim, and while it copies (`find_expired`); where
   the maps have too many stretches nevertheless, the oldest are thinned out (`find_thinned`). Of what the claim read, only the
   entries of partitions that it left out are kept, for when they join.
@@ -63,6 +64,7 @@ from drlib.mirror.errors import (
     JournalLost,
     LaneFault,
     LaneLost,
+    MirrorMissing,
     MirrorTopicRecreated,
     MirrorUnauthorized,
     MirrorUnavailable,
@@ -389,7 +391,7 @@ class Lane:
             if not parked:
                 return
             try:
-                bad = await unavailable_mirrors(self.context.target, {stream.target for stream in parked})
+                bad = await self._look_for_unavailable({stream.target for stream in parked})
             except (DrlibError, TimeoutError, OSError):
                 return  # the target does not answer: the produce loop reports it
             by_topic: dict[str, list[PartitionStream]] = defaultdict(list)
@@ -426,12 +428,12 @@ class Lane:
         if not topics or not running.loop.running:
             return
         target, claim_id = self.context.target, running.taken.claim
-        unavailable = await self._unavailable(topics)
-        available = [topic for topic in topics if not unavailable.keys() & _mirrors([topic], ())]
         recreated = await recreated_mirrors(target, (self._names or {}).values(), topics)
         if await self._to_fill_again(topics, recreated):
             self._claim_again()
             return
+        unavailable = await self._unavailable(topics, recreated)
+        available = [topic for topic in topics if not unavailable.keys() & _mirrors([topic], ())]
         running.recreated |= recreated.keys()
         excluded: dict[str, DrlibError] = {
             **recreated,
@@ -474,7 +476,7 @@ class Lane:
         remirrored = await self._to_fill_again(topics, recreated)
         filled_again = {entry.target_topic for entry in remirrored}
         recreated = {name: why for name, why in recreated.items() if name not in filled_again}
-        unavailable = await self._unavailable(topics)
+        unavailable = await self._unavailable(topics, recreated)
         available = [topic for topic in topics if not unavailable.keys() & _mirrors([topic], ())]
         excluded: dict[str, DrlibError] = {**recreated, **await self._unexplained(available, recreated)}
         if (down := unavailable.get(self.journal_partition)) is not None:
@@ -539,18 +541,29 @@ class Lane:
         target, now_ms = self.context.target, self.context.clock.now_ms
         return LaneJournal(target, self.journal_partition, claim_id, self.transactional_id, leader, now_ms)
 
-    async def _unavailable(self, topics: Sequence[LaneTopic]) -> dict[TopicPartition, MirrorUnavailable]:
-        """Mirror partitions, and the journal's, that cannot be written now.
+    async def _unavailable(
+        self, topics: Sequence[LaneTopic], recreated: Collection[str]
+    ) -> dict[TopicPartition, MirrorUnavailable]:
+        """Mirror partitions of topics not in `recreated`, and the journal's, that cannot be written now.
 
         Of a topic that is not in the journal all wait: whether it is empty can only be seen of all its partitions.
         """
-        found = await unavailable_mirrors(self.context.target, [*_mirrors(topics, ()), self.journal_partition])
+        found = await self._look_for_unavailable([*_mirrors(topics, recreated), self.journal_partition])
         known = {n.target_topic for n in (self._names or {}).values()}
         for topic in topics:
             mirrors = _mirrors([topic], ())
             why = next((found[mirror] for mirror in mirrors if mirror in found), None)
             if why is not None and topic.target not in known:
                 found |= dict.fromkeys(mirrors, why)
+        return found
+
+    async def _look_for_unavailable(
+        self, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, MirrorUnavailable]:
+        """Those of `partitions` that cannot be written now; mirror topics that are missing are asked for."""
+        found = await unavailable_mirrors(self.context.target, partitions)
+        if any(isinstance(why, MirrorMissing) and p != self.journal_partition for p, why in found.items()):
+            self.context.missing_mirrors.set()
         return found
 
     async def _unexplained(

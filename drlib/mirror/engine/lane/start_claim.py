@@ -25,6 +25,7 @@ from drlib.mirror.engine.lane.topics import LaneTopic, incarnations, rewound
 from drlib.mirror.errors import (
     ClaimAgain,
     JournalLost,
+    MirrorMissing,
     MirrorTopicRecreated,
     MirrorUnauthorized,
     MirrorUnavailable,
@@ -255,7 +256,9 @@ def _park(parked: ParkedPartitions, stream: PartitionStream, why: DrlibError) ->
         parked.park(stream, -1, _BY_MIRROR_TOPIC[kind], stream.target.topic, str(why))
     elif kind is SourceRewound:
         parked.park(stream, -1, "SourceTruncated", str(stream.source), str(why))
-    elif kind is MirrorUnavailable:
+    elif isinstance(why, MirrorMissing):
+        parked.park(stream, -1, UNAVAILABLE, str(stream.target), reason, remedy=why.remedy)
+    elif issubclass(kind, MirrorUnavailable):
         parked.park(stream, -1, UNAVAILABLE, str(stream.target), reason)
     elif kind is MirrorTopicRecreated:
         parked.park(stream, -1, "MirrorTopicRecreated", str(stream.target), reason, remedy=why.remedy)

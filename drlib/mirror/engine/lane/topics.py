@@ -24,7 +24,7 @@ from drlib.kafka.protocol.error_codes import (
 )
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
-from drlib.mirror.errors import MirrorTopicRecreated, MirrorUnavailable, SourceRewound
+from drlib.mirror.errors import MirrorMissing, MirrorTopicRecreated, MirrorUnavailable, SourceRewound
 from drlib.mirror.journal.entries import (
     Entry,
     Expired,
@@ -112,9 +112,10 @@ def journaled_mirrors(names: Iterable[TopicNames], topics: Sequence[LaneTopic]) 
 async def unavailable_mirrors(
     target: ClusterClient, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, MirrorUnavailable]:
-    """Partitions of the target that accept no write: without a leader that answers, or with too few replicas in sync.
+    """Partitions of the target that accept no write: missing, without a leader that answers, or with too few replicas in sync.
 
-    A marker for one of them would not be written, and the claim over all partitions of the lane would wait for it.
+    A marker for one of them would not be written, and the claim over all partitions of the lane would wait for it. Left out:
+    partitions that may not be described.
     Source: Kafka's `Partition.appendRecordsToLeader` and `UnifiedLog.minInSyncReplicas`.
     """
     metadata = await target.metadata(sorted({p.topic for p in partitions}))
@@ -127,7 +128,9 @@ async def unavailable_mirrors(
     in_sync = {p: [node for node in state.isr if node not in silent] for p, state in found.items()}
     shrunken = {p.topic for p, state in found.items() if len(in_sync[p]) < len(state.replicas)}
     needed = await _topic_numbers(target, shrunken, "min.insync.replicas")
-    bad: dict[TopicPartition, MirrorUnavailable] = {}
+    bad: dict[TopicPartition, MirrorUnavailable] = {
+        p: MirrorMissing(str(p)) for p in partitions if p not in found and _is_missing(metadata.topics[p.topic])
+    }
     for partition, state in found.items():
         least = min(needed.get(partition.topic, 1), len(state.replicas))
         if state.leader < 0:
@@ -138,6 +141,11 @@ async def unavailable_mirrors(
             why = f"{len(in_sync[partition])} of its replicas are in sync, and min.insync.replicas is {least}"
             bad[partition] = MirrorUnavailable(str(partition), why)
     return bad
+
+
+def _is_missing(topic: TopicMetadata) -> bool:
+    """Does a partition that `topic` does not list not exist, as far as the broker asked knows?"""
+    return topic.error_code in (0, UNKNOWN_TOPIC_OR_PARTITION)
 
 
 async def _silent_brokers(target: ClusterClient, nodes: Collection[int]) -> set[int]:
