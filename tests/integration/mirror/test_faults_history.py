@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,12 @@ import pytest
 from command_line import drlib
 from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import Engine, create_topic, delete_topic, produce, read_all, wait_for
+from testbed_lane import running, until
 from testbed_log_files import cut_at_offset, log_of
 
 from drlib.lab.brokers.broker import new_id
 from drlib.lab.lab import Lab
+from drlib.mirror.engine.lane import produce_loop
 
 
 def numbers(bootstrap: str, topic: str) -> list[int]:
@@ -110,6 +113,36 @@ def test_mirror_that_lost_acknowledged_records_is_parked_and_remirrored(
     assert engine.stop(worker) == 0, engine.log()
     for name in (topic, other):
         engine.assert_same(name, 1)
+
+
+async def test_mirror_that_lost_records_whose_acks_were_not_journaled_is_parked(
+    engine: Engine, authorizer_lab: Lab, fresh_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker itself knows what the target had acknowledged, and looks at a new leader's log although it is idle."""
+    monkeypatch.setattr(produce_loop, "PROGRESS_S", 600.0)
+    cluster = authorizer_lab.clusters["AUTHORIZED"]
+    engine.right = cluster.bootstrap
+    topic, other = engine.topics, fresh_topic("other")
+    mirror = f"{engine.source}.{topic}"
+    engine.topics = f"{topic}, {other}"
+    for name in (topic, other):
+        create_topic(engine.left, name, 1)
+    async with running(engine) as worker:
+        for first in range(0, 50, 10):
+            for name in (topic, other):
+                await asyncio.to_thread(produce, engine.left, name, 10, partitions=1, first=first)
+                await worker.mirrored(name, {0: first + 10})
+        await asyncio.to_thread(cluster.kill)
+        cut_at_offset(log_of(authorizer_lab, "AUTHORIZED", mirror), 45)
+        await asyncio.to_thread(cluster.restart)
+        kept = await asyncio.to_thread(read_all, engine.right, mirror, 1)
+        assert 0 < len(kept[0]) < 50
+        await until("the loss is reported", lambda: bool(worker.reported("MirrorContradiction")))
+        assert "were acknowledged" in worker.reported("MirrorContradiction")[0]
+        for name in (topic, other):
+            await asyncio.to_thread(produce, engine.left, name, 10, partitions=1, first=50)
+        await worker.mirrored(other, {0: 60}, 90.0)
+        assert await asyncio.to_thread(read_all, engine.right, mirror, 1) == kept
 
 
 @pytest.mark.long

@@ -479,3 +479,9 @@ class PartitionStream:
             entries.append(Covered(self.key, self.covered))
         self.journaled = (self.acked, self.covered)
         return entries
+
+    def acknowledged(self) -> Ack | None:
+        """What the target acknowledged in this claim, whether it is journaled or not; None where that is not known yet."""
+        if not self.acked or self.foreign_reads or self.map.target_end is None:
+            return None
+        return Ack(self.key, self.claim, self.acked, self.map.target_end)

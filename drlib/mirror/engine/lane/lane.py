@@ -4,6 +4,8 @@ Rules:
 - The states and their transitions are the table `state.MOVES`.
 - Every doubt leads through `CLAIMING`: a new epoch, a fence, and the log itself says which of our records were appended.
 - What recovery finds is journaled before the first new batch.
+- Acknowledgements are journaled once a second. The next claim of the same worker knows the later ones too, so that a target
+  that lost what it had acknowledged is noticed, however late.
 - Claims back off exponentially, because each one costs an epoch. Before epochs run out the lane moves to a new
   transactional ID: claim and fence under the old one, journal the next generation, continue under the new one.
 - A lane that was lost is claimed again only if the group still assigns it to us a whole session later.
@@ -28,7 +30,7 @@ import contextlib
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -71,6 +73,7 @@ from drlib.mirror.errors import (
 )
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import (
+    Ack,
     Claim,
     ClaimId,
     Clusters,
@@ -78,6 +81,8 @@ from drlib.mirror.journal.entries import (
     Expired,
     Incarnation,
     Remirrored,
+    Run,
+    Sealed,
     SourcePartition,
     Thinned,
     TopicNames,
@@ -111,12 +116,13 @@ class Housekeeping:
 
 @dataclass(frozen=True, slots=True)
 class _TakenLane:
-    """A lane behind its fence. `journal`: as read there, `entries`: those that are valid; `excluded`: mirror topics that are
-    not copied to, and why."""
+    """A lane behind its fence. `journal`: as read there, `entries`: those that are valid, with `acks`, which the journal lacks;
+    `excluded`: mirror topics that are not copied to, and why."""
 
     claim: ClaimId
     journal: JournalRead
     entries: Sequence[Entry]
+    acks: Sequence[Ack]
     remirrored: Sequence[Remirrored]
     recreated: Mapping[str, MirrorTopicRecreated]
     excluded: Mapping[str, DrlibError]
@@ -483,6 +489,7 @@ class Lane:
             raise LaneFault(self.name, f"its journal partition {self.journal_partition} cannot be written: {down.why}")
         claim_id, journal = await self._claim_allowed(topics, excluded, unavailable)
         entries = valid_entries([*journal.entries, *remirrored])
+        acks = [] if journal.lost else unjournaled_acks(self.streams, entries)
         self.claim_id = claim_id
         if remirrored:  # behind the fence: until then the former owner may have begun to fill the same topic
             behind = await recreated_mirrors(target, (self._names or {}).values(), topics)
@@ -492,7 +499,7 @@ class Lane:
         journaled = {e.target_topic for e in entries if isinstance(e, TopicNames)}
         if any(isinstance(why, JournalLost) and name in journaled for name, why in excluded.items()):
             raise ClaimAgain(self.name, "the former owner wrote to the journal while it was read")
-        return _TakenLane(claim_id, journal, entries, remirrored, recreated, excluded, unavailable)
+        return _TakenLane(claim_id, journal, [*entries, *acks], acks, remirrored, recreated, excluded, unavailable)
 
     async def _claim_allowed(
         self,
@@ -611,7 +618,7 @@ class Lane:
         maps = start.maps
         journal = self._open_journal(taken.claim, journal_leader)
         claim_entry = Claim(taken.claim, self.generation, self.context.clock.now_ms(), self.worker)
-        new: list[Entry] = [claim_entry, *taken.remirrored, *maps.findings]
+        new: list[Entry] = [claim_entry, *taken.remirrored, *taken.acks, *maps.findings]
         new += [Clusters(source.cluster_id, target.cluster_id), *start.entries]
         new += [s.start(self.context.clock.now_ms()) for s in start.streams]
         expired = await find_expired(target, start.streams, start.logs.starts, self.housekeeping.expire_at)
@@ -716,12 +723,14 @@ class Lane:
     # -- mirror topics that were deleted or re-created -----------------------------------------------------------------
 
     async def _watch_mirror_topics(self, running: _RunningClaim) -> None:
-        """End the claim when a mirror topic is deleted, re-created or may be filled again, or when it journaled too much."""
+        """End the claim when a mirror topic is deleted, re-created or may be filled again, when a mirror's new leader lacks
+        acknowledged records, or when it journaled too much."""
         known: Mapping[uuid.UUID, TopicNames] | None = None
         names: list[TopicNames] = []
         wanted: list[str] = []
         before: ClusterMetadata | None = None
         look_at, pause = 0.0, TOPICS_POLL_S
+        leaders, unchecked = dict(self._leaders_seen), False
         while True:
             await asyncio.sleep(TOPICS_POLL_S)
             if running.journal.permanent_entries >= self.housekeeping.claim_at and not self._reassigned:
@@ -732,7 +741,8 @@ class Lane:
                 wanted = sorted(n.target_topic for n in names)
             try:
                 metadata = await self.context.target.metadata(wanted)
-                if metadata is before and not running.recreated:
+                unchecked = unchecked or metadata is not before
+                if not unchecked and not running.recreated:
                     continue
                 before, missing = metadata, recreated_in(metadata, names)
                 recreated = {n.target_topic: missing[n.topic_id] for n in names if n.topic_id in missing}
@@ -744,8 +754,33 @@ class Lane:
                     waits = await self._look_at_recreated(recreated)
                     pause = min(LONGEST_LOOK_S, pause * 2) if waits else TOPICS_POLL_S
                     look_at = time.monotonic() + pause
+                if unchecked and (lost := await self._lost_end(metadata, leaders)) is not None:
+                    running.loop.fail(lost)
+                    return
+                unchecked = False
             except (DrlibError, TimeoutError, OSError):
                 continue  # the target does not answer: the produce loop reports it
+
+    async def _lost_end(self, metadata: ClusterMetadata, leaders: dict[TopicPartition, int]) -> LaneFault | None:
+        """Why to claim again: a mirror partition that has another leader than in `leaders` lacks what was acknowledged.
+
+        An idle lane would notice it only with its next record. `leaders`, the leader epochs, is brought up to date.
+        """
+        led = {
+            TopicPartition(topic, number): each.leader_epoch
+            for topic, described in metadata.topics.items()
+            for number, each in described.partitions.items()
+            if each.leader >= 0
+        }
+        found = {partition: epoch for partition, epoch in led.items() if epoch > leaders.setdefault(partition, epoch)}
+        copied = [stream for stream in self.streams if stream.target in found and not stream.parked]
+        due = {stream.target: stream.map.least_log_end for stream in copied}  # before the ends are asked for: both grow
+        ends = (await log_ends(self.context.target, due)).ends if due else {}
+        leaders.update(found)
+        for partition, end in ends.items():
+            if end < due[partition]:
+                return LaneFault(self.name, f"{partition} ends at offset {end}, {due[partition]} were acknowledged")
+        return None
 
     async def _look_at_recreated(self, recreated: Mapping[str, MirrorTopicRecreated]) -> bool:
         """Claim again if one of `recreated` can be filled again; True where one may be filled and is not empty.
@@ -772,6 +807,18 @@ class Lane:
             names[each.target_topic].append(each)
         gone = [topic for topic in topics if topic.target in recreated]
         return [topic for topic in gone if may_fill_again(topic, names[topic.target], self._requests.void)]
+
+
+def unjournaled_acks(streams: Iterable[PartitionStream], entries: Sequence[Entry]) -> list[Ack]:
+    """What `streams`, those of this worker's claim before, know to be on the target beyond the journal's `entries`.
+
+    Only of claims whose records no later claim has counted.
+    """
+    journaled = {(e.partition, e.claim): e.q for e in entries if isinstance(e, Ack)}
+    open_claims = {(e.partition, e.claim) for e in entries if isinstance(e, Run)}
+    open_claims -= {(e.partition, e.claim) for e in entries if isinstance(e, Sealed)}
+    acks = [ack for stream in streams if (ack := stream.acknowledged()) is not None]
+    return [a for a in acks if (at := (a.partition, a.claim)) in open_claims and a.q > journaled.get(at, 0)]
 
 
 async def _forget(journal: LaneJournal, keys: Sequence[bytes]) -> None:
