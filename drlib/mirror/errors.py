@@ -12,6 +12,7 @@ import logging
 import uuid
 
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, first_error
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.security.errors import SecurityFault
 
 
@@ -24,12 +25,13 @@ def log_traceback(error: BaseException) -> None:
 def no_answer(error: BaseException) -> tuple[str, str]:
     """Detail and remedy of an event that says that a cluster does not answer.
 
-    A wrong password or certificate has its own remedy. For anything else the event's says more, and the remedy is "".
+    A wrong password or certificate, and a broker that is too old, have their own remedy. For anything else the event's says
+    more, and the remedy is "".
     """
     first = first_error(error)
     if not isinstance(first, DrlibError):
         return f"{type(first).__name__}: {first}", ""
-    return f"{first.what}: {first.why}", first.remedy if isinstance(first, SecurityFault) else ""
+    return f"{first.what}: {first.why}", first.remedy if isinstance(first, SecurityFault | UnsupportedRequest) else ""
 
 
 def remirror_remedy(source: str) -> str:

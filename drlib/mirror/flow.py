@@ -20,6 +20,7 @@ from typing import Any
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -357,7 +358,7 @@ class RunningFlow:
         """Lanes that run, also those that claim; one that has ended is `LaneFailed`."""
         return [lane for number, lane in self._lanes.items() if not self._tasks[number].done()]
 
-    def _on_membership(self, refused: BrokerError | None) -> None:
+    def _on_membership(self, refused: BrokerError | UnsupportedRequest | None) -> None:
         """Report why this worker cannot be a member of the flow's group, or that it is one."""
         flow = str(self._settings.flow)
         if refused is None:

@@ -296,15 +296,21 @@ class ClusterClient:
                 return self._seed
             known = [(b.host, b.port) for b in self.brokers.values()]
             reasons = []
+            too_old: versions.UnsupportedRequest | None = None
             candidates = dict.fromkeys([*known, *self.bootstrap])
             for host, port in sorted(candidates, key=lambda address: f"{address[0]}:{address[1]}" == self._failed):
                 try:
                     self._seed = await self._open(host, port, "metadata")
                 except Unreachable as error:
                     reasons.append(f"{host}:{port}: {error.why}")
+                except versions.UnsupportedRequest as error:  # another broker may be newer
+                    too_old = error
                 else:
                     self.unreachable = ""
                     return self._seed
+            if too_old is not None:
+                self.unreachable = ""
+                raise too_old
             self.unreachable = "; ".join(reasons)
             raise Unreachable(
                 f"no broker of the cluster at {self._addresses()} can be reached",

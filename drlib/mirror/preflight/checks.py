@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.authorized_operations import group_rights, topic_rights
 from drlib.kafka.net.cluster_client import NO_TOPIC_ID, ClusterClient, ClusterMetadata, WrongCluster
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, BrokerError
@@ -323,9 +324,9 @@ class Grants:
             return not_authorized(Right("transactional-id", every, ("WRITE",), prefixed=True), self.target)
         return not_authorized(Right("topic", journal, OWN_JOURNAL), self.target)
 
-    def membership(self, error: BrokerError) -> DrlibError:
+    def membership(self, error: BrokerError | UnsupportedRequest) -> DrlibError:
         """`error`, for which this worker cannot be a member of the flow's group, with its remedy."""
-        if error.code in AUTHORIZATION:
+        if isinstance(error, BrokerError) and error.code in AUTHORIZATION:
             return not_authorized(Right("group", worker_group(self.settings.flow), ("READ",)), self.target)
         return error
 

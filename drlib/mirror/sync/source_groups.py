@@ -27,6 +27,7 @@ from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net import requests
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
@@ -251,7 +252,7 @@ class GroupPositions:
                         tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
             except* WrongCluster:  # reported by `cluster_watch`; its groups are not polled
                 self._following_broke = True
-            except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
+            except* (Unreachable, UnsupportedRequest, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
                 unreachable = [e for e in errors.exceptions if not isinstance(e, BrokerError)]
                 self._following_broke = bool(unreachable)
                 # An unreachable source is one event, whichever task notices; a missing right is another.

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net import group_requests
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import (
@@ -52,7 +53,7 @@ class Membership:
     lanes: int
     session_timeout_ms: int
     on_change: Callable[[Collection[int]], None]
-    on_refused: Callable[[BrokerError | None], None]
+    on_refused: Callable[[BrokerError | UnsupportedRequest | None], None]
     member_id: str = ""
     generation: int = -1
     owned: frozenset[int] = frozenset()
@@ -87,6 +88,8 @@ class Membership:
                         continue
                     if not error.retriable:
                         self.on_refused(error)
+                except UnsupportedRequest as too_old:  # until it is upgraded, or another broker coordinates the group
+                    self.on_refused(too_old)
                 except (Unreachable, SecurityFault, WrongCluster, TimeoutError, OSError):
                     pass
                 delay = 0.1 if self._answered_at > before else delay

@@ -29,6 +29,7 @@ from typing import Final
 
 from drlib.errors import Unreachable, first_error
 from drlib.kafka.net import requests
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import WrongCluster
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError, raise_for
@@ -51,6 +52,7 @@ from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
 from drlib.mirror.errors import no_answer
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 
+NO_ANSWER: Final = (Unreachable, UnsupportedRequest, SecurityFault, BrokerError, TimeoutError, OSError)
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
 REPLICA_POLL_S: Final = 0.25  # between two looks at the followers that are read
 
@@ -154,7 +156,7 @@ class Fetcher:
                         group.create_task(self._watch_followers(reading))
             except* (LeaderMoved, WrongCluster) as moved:
                 release(moved)  # `cluster_watch` reports another cluster at these addresses
-            except* (Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
+            except* NO_ANSWER as errors:
                 release(errors)
                 detail, remedy = no_answer(errors)
                 self.events.open("SourceUnreachable", self.lane, detail, remedy=remedy)
@@ -273,7 +275,7 @@ class Fetcher:
             async with asyncio.TaskGroup() as group:
                 group.create_task(readers.long_poll.run(fell_behind=readers.backlog.add))
                 group.create_task(readers.backlog.run())
-        except* (WrongCluster, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
+        except* (WrongCluster, *NO_ANSWER) as errors:
             release(errors)
             self._abandon(reading, node)
 

@@ -35,6 +35,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import ClusterMetadata, WrongCluster
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.errors import SecurityFault
@@ -214,6 +215,8 @@ class Lane:
                 pass
             except WrongCluster:
                 pass  # `cluster_watch` reports it; the lane continues when the right cluster answers
+            except UnsupportedRequest as too_old:  # until the broker is upgraded, or another one leads or coordinates
+                events.open("LaneFault", self.name, f"{too_old.what}: {too_old.why}", remedy=too_old.remedy)
             except (LaneFault, Unreachable, SecurityFault, BrokerError, TimeoutError, OSError) as error:
                 if self._concerns_mirrors_only(error):
                     pass  # unauthorized in the middle of a claim: the next claim leaves the topic out and reports it

@@ -15,6 +15,7 @@ from typing import Final
 from drlib.clock import now_ms
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net import requests
+from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.cluster_client import ClusterClient, TopicMetadata
 from drlib.kafka.protocol.error_codes import (
     TOPIC_AUTHORIZATION_FAILED,
@@ -124,7 +125,7 @@ async def unavailable_mirrors(
     }
     # A broker that died stays listed, as leader and in sync, until the controller misses it.
     listed = {node for state in found.values() for node in (state.leader, *state.isr) if node >= 0}
-    silent = await _silent_brokers(target, listed)
+    silent, too_old = await _unusable_brokers(target, listed)
     in_sync = {p: [node for node in state.isr if node not in silent] for p, state in found.items()}
     shrunken = {p.topic for p, state in found.items() if len(in_sync[p]) < len(state.replicas)}
     needed = await _topic_numbers(target, shrunken, "min.insync.replicas")
@@ -137,6 +138,8 @@ async def unavailable_mirrors(
             bad[partition] = MirrorUnavailable(str(partition), "it has no leader")
         elif state.leader in silent:
             bad[partition] = MirrorUnavailable(str(partition), f"its leader, broker {state.leader}, does not answer")
+        elif state.leader in too_old:
+            bad[partition] = MirrorUnavailable(str(partition), f"its leader, {too_old[state.leader]}")
         elif len(in_sync[partition]) < least:
             why = f"{len(in_sync[partition])} of its replicas are in sync, and min.insync.replicas is {least}"
             bad[partition] = MirrorUnavailable(str(partition), why)
@@ -148,18 +151,21 @@ def _is_missing(topic: TopicMetadata) -> bool:
     return topic.error_code in (0, UNKNOWN_TOPIC_OR_PARTITION)
 
 
-async def _silent_brokers(target: ClusterClient, nodes: Collection[int]) -> set[int]:
-    """Those of `nodes` (broker IDs) that do not answer within the client's time-out."""
+async def _unusable_brokers(target: ClusterClient, nodes: Collection[int]) -> tuple[set[int], dict[int, str]]:
+    """Those of `nodes` (broker IDs) that do not answer within the client's time-out; those that are too old, and why."""
+    silent: set[int] = set()
+    too_old: dict[int, str] = {}
 
-    async def is_silent(node: int) -> bool:
+    async def look_at(node: int) -> None:
         try:
             await wait_for_response(target, node)
+        except UnsupportedRequest as error:
+            too_old[node] = error.what
         except (DrlibError, TimeoutError, OSError):
-            return True
-        return False
+            silent.add(node)
 
-    answers = await concurrently(nodes, is_silent)
-    return {node for node, silent in zip(nodes, answers, strict=True) if silent}
+    await concurrently(nodes, look_at)
+    return silent, too_old
 
 
 async def mirrors_with_data(
@@ -224,12 +230,12 @@ async def _topic_numbers(target: ClusterClient, topics: Collection[str], name: s
     """The value of one setting for each topic that may be described."""
     if not topics:
         return {}
-    unreachable: Unreachable | None = None
-    for node in sorted(target.brokers):  # any broker answers; the first may be down
+    unreachable: Unreachable | UnsupportedRequest | None = None
+    for node in sorted(target.brokers):  # any broker answers; the first may be down or too old
         try:
             connection = await target.connection(node, "control")
             configs = await requests.topic_config(connection, sorted(topics), name)
-        except Unreachable as error:
+        except (Unreachable, UnsupportedRequest) as error:
             unreachable = error
         else:
             return {topic: int(value) for topic, value in configs.items()}

@@ -254,39 +254,53 @@ def test_invalid_bootstrap_address_is_refused(address: str) -> None:
         ClusterClient([address])
 
 
+def broker(asked: list[str], name: str, *, answers: int = 100, cluster: str = "c", lacks: str = "") -> Peer:
+    """A broker that answers requests for its versions, and so many for metadata; those are noted in `asked`."""
+    entry = ApiVersionsResponse.ApiVersion
+    offered = [(key, newest) for api, (key, _, newest) in versions.KNOWN.items() if api != lacks]
+    versions_body = ApiVersionsResponse[0](
+        error_code=0, api_keys=[entry(api_key=key, min_version=0, max_version=newest) for key, newest in offered]
+    ).encode()
+    metadata_body = MetadataResponse[versions.NEWEST["Metadata"]](
+        throttle_time_ms=0, brokers=[], cluster_id=cluster, controller_id=1, topics=[]
+    ).encode()
+    left = answers
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal left
+        while True:
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            data = await reader.readexactly(size)
+            of_versions = int.from_bytes(data[:2], "big") == ApiVersionsRequest.API_KEY
+            if not of_versions:
+                asked.append(name)
+                left -= 1
+                if left < 0:
+                    continue
+            out = data[4:8] + (bytes(versions_body) if of_versions else b"\0" + bytes(metadata_body))
+            writer.write(struct.pack(">i", len(out)) + out)
+
+    return serve
+
+
+async def test_broker_that_is_too_old_is_skipped_for_a_newer_one() -> None:
+    asked: list[str] = []
+    async with listening(broker(asked, "old", lacks="Fetch")) as old, listening(broker(asked, "new")) as new:
+        client = ClusterClient([f"127.0.0.1:{old}", f"127.0.0.1:{new}"], timeout_s=2)
+        assert (await client.metadata([])).cluster_id == "c"
+        assert asked == ["new"]
+        await client.close()
+        nowhere = ClusterClient([f"127.0.0.1:{old}", f"127.0.0.1:{closed_port()}"], timeout_s=2)
+        with pytest.raises(versions.UnsupportedRequest, match=f"{old} does not support Fetch v12"):
+            await nowhere.connect()
+        assert nowhere.unreachable == ""
+        await nowhere.close()
+
+
 async def test_silent_broker_is_skipped_for_the_next() -> None:
     """One of two brokers goes silent after the first answers: the other is asked, and asked first from then on."""
     asked: list[str] = []
-    entry = ApiVersionsResponse.ApiVersion
-    versions_body = ApiVersionsResponse[0](
-        error_code=0,
-        api_keys=[entry(api_key=k, min_version=0, max_version=v) for k, _, v in versions.KNOWN.values()],
-    ).encode()
-    metadata_version = versions.NEWEST["Metadata"]
-    metadata_body = MetadataResponse[metadata_version](
-        throttle_time_ms=0, brokers=[], cluster_id="c", controller_id=1, topics=[]
-    ).encode()
-
-    def broker(name: str, answers: int) -> Peer:
-        left = answers
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal left
-            while True:
-                size = int.from_bytes(await reader.readexactly(4), "big")
-                data = await reader.readexactly(size)
-                of_versions = int.from_bytes(data[:2], "big") == ApiVersionsRequest.API_KEY
-                if not of_versions:
-                    asked.append(name)
-                    left -= 1
-                    if left < 0:
-                        continue
-                out = data[4:8] + (bytes(versions_body) if of_versions else b"\0" + bytes(metadata_body))
-                writer.write(struct.pack(">i", len(out)) + out)
-
-        return serve
-
-    async with listening(broker("A", 1)) as first, listening(broker("B", 100)) as second:
+    async with listening(broker(asked, "A", answers=1)) as first, listening(broker(asked, "B")) as second:
         client = ClusterClient([f"127.0.0.1:{first}", f"127.0.0.1:{second}"], timeout_s=0.3)
         for _ in range(3):
             assert (await client.metadata([])).cluster_id == "c"
