@@ -20,6 +20,7 @@ from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import fetch as fetching
 from drlib.kafka.protocol.error_codes import (
     FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
     INVALID_FETCH_SESSION_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
     raise_for,
@@ -31,7 +32,7 @@ from drlib.mirror.engine.fetch.partition_stream import LongPollCounter
 WAIT_MS = 100
 RESPONSE_BYTES = 256 << 10  # more is left to the backlog reader, which knows how much the link carries
 PARTITION_BYTES = 64 << 10
-_SESSION_GONE = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH})
+_SESSION_GONE = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR})
 _LAST_EPOCH = 2**31 - 1
 
 Key = tuple[TopicId, int]
