@@ -5,7 +5,8 @@ Rules:
   opened again at its next use. Only metadata requests are sent again, once, to another broker.
 - Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: the kernel delivers nothing after drlib has given up.
 - A connection that fell silent is given up once another one to its broker is answered (`drlib.kafka.net.silence`).
-- Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last.
+- Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last. A connection
+  that leads to another cluster is not kept.
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
 - Every connection learns which versions of drlib's requests its broker supports (`drlib.kafka.net.api_versions`).
 - TLS and the login are part of opening a connection. When a first contact fails, the listener is probed for the reason; a
@@ -198,10 +199,18 @@ class ClusterClient:
         Returns the same object as before while the answer does not change.
         """
         names = None if topics is None else tuple(topics)
-        answer = await self._any(lambda seed: self._ask_metadata(seed, names))
+        asked: list[Connection] = []
+
+        def ask(seed: Connection) -> asyncio.Future[ClusterMetadata]:
+            asked.append(seed)
+            return self._ask_metadata(seed, names)
+
+        answer = await self._any(ask)
         self.expect(self.cluster_id or answer.cluster_id)
         self.stranger = answer.cluster_id if answer.cluster_id != self.cluster_id else ""
         if self.stranger:
+            asked[-1].close(abort=True)  # the address may lead to the right cluster again, this connection never will
+            self._failed = asked[-1].peer
             raise WrongCluster(self._addresses(), self.cluster_id, answer.cluster_id)
         if answer.brokers:
             self.brokers = dict(answer.brokers)

@@ -14,10 +14,11 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from deadline import Deadline
+from testbed_lane import connected
 
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net import group_requests, requests
-from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
 from drlib.kafka.net.connection import Connection, ConnectionLost
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch, iter_batches, rewrite
@@ -25,6 +26,8 @@ from drlib.kafka.protocol.error_codes import FENCED, REFUSED, BrokerError, raise
 from drlib.kafka.protocol.fetch import FetchedPartition, FetchPartition
 from drlib.kafka.protocol.recode import Record, rebuild, records
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab.link.link import Link
+from drlib.lab.ports import free_ports
 from drlib.model import TopicPartition
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -494,6 +497,27 @@ async def test_connections_are_kept_per_purpose_and_reopened(client: ClusterClie
     assert fetching.is_lost
     assert not sending.is_lost
     assert not (await client.connection(node, "fetch")).is_lost
+
+
+async def test_client_recovers_when_its_address_leads_to_the_right_cluster_again(left: str, right: str) -> None:
+    """As behind a load balancer: a connection that is open stays where it leads."""
+    link = Link("moves", free_ports(1)[0])
+    await link.listen()
+    async with connected(left) as own:
+        meant = own.cluster_id
+    client = ClusterClient([f"127.0.0.1:{link.port}"], timeout_s=5)
+    client.expect(meant)
+    link.target = int(right.rpartition(":")[2])
+    for _ in range(2):
+        with pytest.raises(WrongCluster, match=meant):
+            await client.metadata([])
+    assert client.stranger not in ("", meant)
+    assert not client.brokers
+    link.target = int(left.rpartition(":")[2])
+    assert (await client.metadata([])).cluster_id == meant
+    assert client.stranger == ""
+    await client.close()
+    await link.set_cut(True)
 
 
 @pytest.mark.long
