@@ -108,7 +108,7 @@ class BacklogReader:
         in_flight.clear()
         for fetch in self._members:
             fetch.requested.clear()
-            fetch.out_of_order.clear()
+            fetch.stream.ahead.clear()
 
     async def _receive(self, connection: Connection, in_flight: list[FetchRequest]) -> None:
         """Wait for the oldest response and handle it; no reference to it is left afterwards."""
@@ -157,7 +157,7 @@ class BacklogReader:
         if stream.parked:
             self._members.pop(fetch, None)
             return None
-        first = min((*fetch.requested, *(offset for offset, _, _ in fetch.out_of_order)), default=None)
+        first = min((*fetch.requested, *(offset for offset, _, _ in fetch.stream.ahead)), default=None)
         if first is None:
             if not fetch.behind:
                 self._members.pop(fetch, None)
@@ -190,7 +190,7 @@ class BacklogReader:
                 self.handler.resumed(fetch)
             await self.handler.handle(connection, fetch, offset, partition, request.reservation)
             progress = progress or stream.position > before or offset > before
-            if offset <= before < stream.position and not fetch.out_of_order:
+            if offset <= before < stream.position and not fetch.stream.ahead:
                 density = (stream.position - offset) / max(1, len(partition.records))
                 grown = fetch.density + (density - fetch.density) / DENSITY_MEMORY
                 fetch.density = min(density, grown) if fetch.density else density

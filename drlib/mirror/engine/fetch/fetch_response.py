@@ -87,8 +87,6 @@ class PartitionFetch:
     end: int = -1  # one past the last offset that may be read now; -1 before the first response
     next_offset: int = -1  # where the next request begins
     requested: deque[int] = field(default_factory=deque)  # first offsets of the requests in flight, oldest first
-    # Responses beyond a hole: the offset requested, the response, the memory it takes.
-    out_of_order: deque[tuple[int, FetchedPartition, Reservation | None]] = field(default_factory=deque)
     density: float = 0.0  # records per byte, the lowest of recent responses
     alone_at: float = 0.0  # when it was last requested alone, on the monotonic clock
     jumps: int = 0  # over expired records: a response to a request from before one is dropped
@@ -115,14 +113,14 @@ class PartitionFetch:
         self.stream.position, self.stream.epoch = start, UNKNOWN_EPOCH
         self.jumps += 1
         self.requested.clear()
-        self.out_of_order.clear()
+        self.stream.ahead.clear()
 
     def leave(self) -> None:
         """Drop what is requested here: another broker continues at the position."""
         self.left = True
         self.jumps += 1
         self.requested.clear()
-        self.out_of_order.clear()
+        self.stream.ahead.clear()
 
     def update_end(self, response: FetchedPartition) -> None:
         """Take the readable end from a response."""
@@ -168,11 +166,11 @@ class FetchResponseHandler:
             hit("after-fetch")
         if offset > stream.position:
             if len(response.records):
-                fetch.out_of_order.append((offset, response, reservation))
+                stream.ahead.append((offset, response, reservation))
             return
         self._plan(fetch, response, reservation)
-        while fetch.out_of_order and fetch.out_of_order[0][0] <= stream.position and not (stream.parked or fetch.left):
-            _, response, reservation = fetch.out_of_order.popleft()
+        while stream.ahead and stream.ahead[0][0] <= stream.position and not (stream.parked or fetch.left):
+            _, response, reservation = stream.ahead.popleft()
             self._plan(fetch, response, reservation)
 
     def _plan(self, fetch: PartitionFetch, response: FetchedPartition, reservation: Reservation | None) -> None:

@@ -108,6 +108,7 @@ class Fetcher:
         self._backlogs: list[BacklogReader] = []
         self._offline: set[str] = set()
         self._draining = asyncio.Event()
+        self._ended = False
         self._added = asyncio.Event()
 
     def add(self, streams: Iterable[PartitionStream]) -> None:
@@ -126,18 +127,27 @@ class Fetcher:
 
     async def run(self) -> None:
         """Read from every leader; the readers are set up again whenever leaders move or the source comes back."""
+        reading = asyncio.create_task(self._read_until_drained())
         try:
-            await self._read_until_drained()
+            await asyncio.wait({reading})
+            reading.result()
             await asyncio.Event().wait()  # the senders decide when draining is complete
         except BaseExceptionGroup as errors:  # of the readers: the lane decides by the error itself
             raise first_error(errors) from errors
         finally:
-            self.events.resolve("SourceUnreachable", self.lane)  # the end of this fetcher ends its observation
-            self._report_offline(())
+            self._ended = (
+                True  # a task group whose task is cancelled while one of its own fails forgets the cancellation
+            )
+            reading.cancel()
+            try:
+                await asyncio.gather(reading, return_exceptions=True)
+            finally:
+                self.events.resolve("SourceUnreachable", self.lane)  # the end of this fetcher ends its observation
+                self._report_offline(())
 
     async def _read_until_drained(self) -> None:
         delay = 0.05
-        while not self._draining.is_set():
+        while not (self._draining.is_set() or self._ended):
             try:
                 self._added.clear()
                 by_node = await self._leaders()
@@ -160,6 +170,9 @@ class Fetcher:
                 release(errors)
                 detail, remedy = no_answer(errors)
                 self.events.open("SourceUnreachable", self.lane, detail, remedy=remedy)
+            finally:
+                for stream in self.streams:
+                    stream.ahead.clear()  # the next reader requests it again
             self._backlogs.clear()
             await asyncio.sleep(delay)  # leaders move, or are not elected yet: look them up again, with back-off
             delay = min(2.0, delay * 2)

@@ -3,8 +3,10 @@
 Rules: a fetch response counts whole, from its arrival until the last batch that views it is dropped, because a view keeps
 its frame alive; a copy of a batch counts by itself. The bytes a request may return count from when it is sent. At the limit
 no request is sent, and callbacks run when bytes are released. A single response may exceed the limit, because one batch
-must always be able to pass. Bytes belong to a share, one for each claim of a lane, and end with it at the latest, whatever
-still refers to them.
+must always be able to pass. Three own a reservation: a request in flight, until its reader ends; a response, while its reader
+handles it; a stream, with the batches and the responses beyond a hole that wait there, until they are acknowledged, the
+partition is parked or jumps, or the claim ends. Bytes belong to a share, one for each claim of a lane, and end with it at the
+latest, whatever still refers to them.
 """
 
 from __future__ import annotations

@@ -92,6 +92,8 @@ class PartitionStream:
     queue: deque[PlannedBatch] = field(default_factory=deque)
     unacked: deque[PlannedBatch] = field(default_factory=deque)
     queued_bytes: int = 0
+    # Responses beyond a hole: the offset requested, the response, the memory it takes. They end with their reader.
+    ahead: deque[tuple[int, FetchedPartition, Reservation | None]] = field(default_factory=deque)
     # Promised beyond the acknowledged records when the partition was parked: (source offset, count) of each stretch, in order.
     promised: deque[tuple[int, int]] = field(default_factory=deque)
     high_watermark: int = -1
@@ -440,7 +442,7 @@ class PartitionStream:
         self.release()
 
     def release(self) -> None:
-        """Drop what is not acknowledged, at a park and at the end of the claim: it is read again."""
+        """Drop what is not acknowledged, or waits behind a hole, at a park and at the end of the claim: it is read again."""
         self.position = self.mirrored
         dropped = [piece for item in (*self.unacked, *self.queue) for piece in item.pieces]
         self.promised.extendleft(reversed(dropped))
@@ -448,6 +450,7 @@ class PartitionStream:
             self.target_next = self.unacked[0].target
         self.queue.clear()
         self.unacked.clear()
+        self.ahead.clear()
         self.queued_bytes = 0
 
     def resume(self) -> list[Entry]:

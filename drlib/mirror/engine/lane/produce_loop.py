@@ -142,19 +142,25 @@ class ProduceLoop:
             tasks = (fetch, progress, marking, *(sender for _, sender in self._senders.values()))
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for topic in self._rewritten:
-                self.events.resolve("TimestampsRewritten", topic)  # the next claim sees for itself
-            self._drained.cancel()
-            if not self._failed.done():
-                self._failed.cancel()
-            elif not self._failed.cancelled():
-                self._failed.exception()  # retrieved: another task may have ended the claim first
-            self._ended = True
-            for stream in self.streams:
-                stream.release()
-            self._fetcher.memory.close(drained=drained)
+            try:
+                await asyncio.gather(*tasks, return_exceptions=True)
+            finally:  # also where the claim is cancelled once more
+                self._end(self._failed, self._drained, drained=drained)
         await self.journal.append([entry for stream in self.streams for entry in stream.progress()])
+
+    def _end(self, failed: asyncio.Future[None], done: asyncio.Future[None], *, drained: bool) -> None:
+        """Drop what is not acknowledged, and with it all that the claim has reserved."""
+        for topic in self._rewritten:
+            self.events.resolve("TimestampsRewritten", topic)  # the next claim sees for itself
+        done.cancel()
+        if not failed.done():
+            failed.cancel()
+        elif not failed.cancelled():
+            failed.exception()  # retrieved: another task may have ended the claim first
+        self._ended = True
+        for stream in self.streams:
+            stream.release()
+        self._fetcher.memory.close(drained=drained)
 
     def drain(self) -> None:
         """Fetch no more; `run` returns when all that was fetched is acknowledged and journaled."""
