@@ -161,6 +161,7 @@ class BacklogReader:
         if first is None:
             if not fetch.behind:
                 self._members.pop(fetch, None)
+                self.handler.end_stall(stream)
                 self.caught_up(fetch)
                 return None
             fetch.next_offset = stream.position

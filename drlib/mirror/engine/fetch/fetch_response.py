@@ -136,6 +136,7 @@ class FetchResponseHandler:
         self.events = context.events
         self.loss_policy = context.loss_policy
         self.sink = sink
+        self._stalled: set[str] = set()  # partitions with an open `SourceStalled`
 
     async def handle(
         self,
@@ -199,6 +200,7 @@ class FetchResponseHandler:
         if fetch.to_leader is not None:
             fetch.to_leader()
             return
+        self._stalled.add(str(fetch.stream.source))
         self.events.open(
             "SourceStalled",
             str(fetch.stream.source),
@@ -208,11 +210,20 @@ class FetchResponseHandler:
 
     def resumed(self, fetch: PartitionFetch) -> None:
         """Resolve `SourceStalled`: the partition returned records."""
-        entity = str(fetch.stream.source)
-        reported = self.events.is_open("SourceStalled", entity)  # perhaps by a reader before this one
-        if fetch.empty_since != 0.0 or reported:
-            fetch.empty_since = 0.0
+        fetch.empty_since = 0.0
+        self.end_stall(fetch.stream)
+
+    def end_stall(self, stream: PartitionStream) -> None:
+        """Resolve `SourceStalled` of a partition that is parked or read to its end."""
+        entity = str(stream.source)
+        if entity in self._stalled:  # perhaps since a reader before this one
+            self._stalled.discard(entity)
             self.events.resolve("SourceStalled", entity)
+
+    def end_stalls(self) -> None:
+        """Resolve every `SourceStalled`: nothing is read any more."""
+        while self._stalled:
+            self.events.resolve("SourceStalled", self._stalled.pop())
 
     async def _refused(self, connection: Connection, fetch: PartitionFetch, response: FetchedPartition) -> None:
         fetch.deciding = True

@@ -116,6 +116,10 @@ class Fetcher:
         self.streams = list(dict.fromkeys((*self.streams, *streams)))
         self._added.set()
 
+    def parked(self, stream: PartitionStream) -> None:
+        """Nothing is requested of this one any more: end what is reported of it."""
+        self.handler.end_stall(stream)
+
     def drain(self) -> None:
         """Send no more fetch requests."""
         self._draining.set()
@@ -144,6 +148,7 @@ class Fetcher:
             finally:
                 self.events.resolve("SourceUnreachable", self.lane)  # the end of this fetcher ends its observation
                 self._report_offline(())
+                self.handler.end_stalls()
 
     async def _read_until_drained(self) -> None:
         delay = 0.05

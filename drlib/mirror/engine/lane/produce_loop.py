@@ -248,6 +248,7 @@ class ProduceLoop:
         entity = entity or str(stream.source)
         stream.park(self.parked.with_remedy(event, entity, reason))
         self._busy[stream].pop(stream, None)
+        self._fetcher.parked(stream)
         self._work.set()
         self.parked.park(stream, offset, event, entity, reason)
         parked = Parked(stream.key, offset, reason, self.clock.now_ms())

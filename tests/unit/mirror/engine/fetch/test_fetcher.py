@@ -150,6 +150,37 @@ async def test_follower_that_ends_gives_back_what_it_does_not_lead(
     assert fetcher.events.snapshot() == ()
 
 
+async def test_stalled_source_is_no_event_after_the_end_of_its_fetcher(fetcher: Fetcher, reading: _Reading) -> None:
+    """Nobody looks any more: another owner of the partition reports what it sees itself."""
+    looked = asyncio.Event()
+
+    async def metadata(names: object) -> None:
+        looked.set()
+        await asyncio.Event().wait()
+
+    fetcher.source = cast(Any, SimpleNamespace(metadata=metadata))
+    running = asyncio.create_task(fetcher.run())
+    await looked.wait()
+    fetcher.handler.stalled(reading.reads[TOPIC, 0].fetch, 50)
+    fetcher.handler.stalled(reading.reads[TOPIC, 1].fetch, 50)
+    fetcher.handler.resumed(reading.reads[TOPIC, 1].fetch)
+    assert [fetcher.events.is_open("SourceStalled", entity) for entity in ("t-0", "t-1")] == [True, False]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert not fetcher.events.is_open("SourceStalled", "t-0")
+
+
+async def test_stalled_source_is_no_event_once_nothing_is_left_to_read(fetcher: Fetcher, reading: _Reading) -> None:
+    """Retention removed the rest of the log: there is no record to return."""
+    read = reading.reads[TOPIC, 0]
+    read.fetch.end = 60
+    fetcher.handler.stalled(read.fetch, 50)
+    read.readers.backlog.add(read.fetch)
+    read.fetch.jump(60)
+    assert read.readers.backlog._next_offset(read.fetch, 100) is None
+    assert not fetcher.events.is_open("SourceStalled", "t-0")
+
+
 async def test_refused_position_is_read_at_the_leader_from_the_same_position(
     fetcher: Fetcher, reading: _Reading
 ) -> None:

@@ -1,4 +1,4 @@
-"""The end of a claim: whatever ends it, nothing stays reserved."""
+"""The end of a claim, or of a partition in it: whatever ends it, nothing stays reserved or reported."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from uuid import UUID
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fencing.target_clock import TargetClock
+from drlib.mirror.engine.fetch.fetch_response import PartitionFetch
 from drlib.mirror.engine.fetch.memory import Memory
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
+from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.engine.lane.produce_loop import ProduceLoop
-from drlib.mirror.journal.entries import ClaimId, SourcePartition
+from drlib.mirror.journal.entries import ClaimId, Entry, SourcePartition
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.status.event_log import EventLog
 from drlib.model import TopicPartition
+
+TARGET = TopicPartition("A.t", 0)
+LOG = SimpleNamespace(leaders={TARGET: 1}, replicas={TARGET: (1,)})
 
 
 class SlowToEnd:
@@ -38,21 +43,30 @@ class SlowToEnd:
             await self.may_end.wait()
         raise AssertionError("the event is never set")
 
+    def begin(self, entries: Sequence[Entry]) -> asyncio.Task[None]:
+        return asyncio.create_task(asyncio.sleep(0))
+
     async def connection(self, node: int, purpose: str) -> Any:
         await asyncio.Event().wait()
 
 
-async def test_claim_that_is_cancelled_twice_keeps_nothing_reserved() -> None:
-    cluster, memory = SlowToEnd(), Memory()
+def claimed(cluster: SlowToEnd, memory: Memory) -> tuple[ProduceLoop, PartitionStream]:
+    """A claim of one partition, `t-0`, that has not begun to copy."""
+    events = EventLog()
     context = SimpleNamespace(
-        source=cluster, target=cluster, membership=None, events=EventLog(), clock=TargetClock(), memory=memory,
+        source=cluster, target=cluster, membership=None, events=events, clock=TargetClock(), memory=memory,
         expiry=Expiry(), loss_policy="continue", rack="",
     )  # fmt: skip
     key = SourcePartition(UUID(int=1), 0)
-    source, target = TopicPartition("t", 0), TopicPartition("A.t", 0)
-    stream = PartitionStream(key, source, target, ClaimId(1, 1), PartitionMap(), 0, 0)
-    loop = ProduceLoop(cast(Any, context), cast(Any, cluster), [stream], cast(Any, None), cast(Any, None))
-    running = asyncio.create_task(loop.run(cast(Any, SimpleNamespace(leaders={target: 1}, replicas={target: (1,)}))))
+    stream = PartitionStream(key, TopicPartition("t", 0), TARGET, ClaimId(1, 1), PartitionMap(), 0, 0)
+    parked = ParkedPartitions(events, cluster.lane)
+    return ProduceLoop(cast(Any, context), cast(Any, cluster), [stream], cast(Any, None), parked), stream
+
+
+async def test_claim_that_is_cancelled_twice_keeps_nothing_reserved() -> None:
+    cluster, memory = SlowToEnd(), Memory()
+    loop, _ = claimed(cluster, memory)
+    running = asyncio.create_task(loop.run(cast(Any, LOG)))
     await cluster.asked.wait()
     kept = loop._fetcher.memory.reserve(100)
     running.cancel()
@@ -61,3 +75,20 @@ async def test_claim_that_is_cancelled_twice_keeps_nothing_reserved() -> None:
     await asyncio.gather(running, return_exceptions=True)
     assert (memory.reserved, memory.by_owner(), kept.size) == (0, {}, 100)
     cluster.may_end.set()
+
+
+async def test_parked_partition_is_not_reported_as_stalled_any_more() -> None:
+    """Its topic was deleted, say: nothing is requested, so nothing can end the report."""
+    cluster = SlowToEnd()
+    loop, stream = claimed(cluster, Memory())
+    running = asyncio.create_task(loop.run(cast(Any, LOG)))
+    await cluster.asked.wait()
+    loop._fetcher.handler.stalled(PartitionFetch(stream), 0)
+    assert loop.events.is_open("SourceStalled", "t-0")
+    loop.park(stream, "it was deleted", "SourceTopicGone")
+    assert [event.name for event in loop.events.snapshot() if loop.events.is_open(event.name, "t-0")] == [
+        "SourceTopicGone"
+    ]
+    running.cancel()
+    cluster.may_end.set()
+    await asyncio.gather(running, return_exceptions=True)
