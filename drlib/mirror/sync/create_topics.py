@@ -39,6 +39,7 @@ class MirrorTopics:
         self._target = target
         self._events = events
         self._refused: dict[str, DrlibError] = {}
+        self._forbidden: set[str] = set()  # source topics that are not mirrored because they may not be described
 
     @property
     def refused(self) -> Mapping[str, DrlibError]:
@@ -82,12 +83,16 @@ class MirrorTopics:
         return {name for name in names if answer.topics[self._mirror(name)].error_code == TOPIC_AUTHORIZATION_FAILED}
 
     async def deleted(self, source: ClusterClient, names: Collection[str]) -> set[str]:
-        """Those of `names`, missing from the list of topics, that do not exist on the source or may not be described."""
-        if not names:
+        """Those of `names`, missing from the list of topics, that do not exist on the source or may not be described.
+
+        Topics found to be forbidden before are asked for again: whether they exist is only known with the right.
+        """
+        asked = self._forbidden.union(names)
+        if not asked:
             return set()
-        answer = await source.metadata(sorted(names))
+        answer = await source.metadata(sorted(asked))
         deleted = set()
-        for name in names:
+        for name in asked:
             code = answer.topics[name].error_code
             if code == UNKNOWN_TOPIC_OR_PARTITION:
                 self._events.open(
@@ -96,18 +101,27 @@ class MirrorTopics:
                     f"it was deleted on {self._settings.flow.source}; {self._mirror(name)} keeps what was copied, and other "
                     "topics are still mirrored. Re-create it to have it mirrored again.",
                 )
+                self._allowed(name)
                 deleted.add(name)
             elif code in AUTHORIZATION:
+                self._forbidden.add(name)
                 needed = not_authorized(Right("topic", name, ("DESCRIBE",)), self._source)
                 self._events.open(FORBIDDEN, name, str(needed))
                 deleted.add(name)
+            else:
+                self._allowed(name)
         return deleted
+
+    def _allowed(self, name: str) -> None:
+        """A topic may be described again: it exists, or it is known not to."""
+        self._forbidden.discard(name)
+        self._events.resolve(FORBIDDEN, name)
 
     def listed(self, names: Collection[str]) -> None:
         """Resolve the events of deleted topics for `names`, which the source lists now."""
         for name in names:
             self._events.resolve(DELETED, name)
-            self._events.resolve(FORBIDDEN, name)
+            self._allowed(name)
 
     def keep_refused(self, names: Collection[str]) -> None:
         """Resolve refusals except those of `names`: the other topics exist by now, or are not mirrored any more."""
