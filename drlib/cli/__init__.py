@@ -14,6 +14,7 @@ import typer
 from drlib.errors import Aborted, DrlibError
 from drlib.extras import missing_extra
 from drlib.formats import one_line
+from drlib.outgoing.terminal import show
 
 
 def main() -> None:
@@ -35,11 +36,11 @@ def main() -> None:
         sys.exit(Aborted.exit_code)
     except Exception as error:
         if error.__class__.__name__ == "NoArgsIsHelpError":
-            print(getattr(error, "format_message", error.__str__)())
+            show(getattr(error, "format_message", error.__str__)())
             sys.exit(2)
         if error.__class__.__module__.startswith(("click", "typer")):
-            show = getattr(error, "format_message", error.__str__)
-            print_error(f"{show()} Run 'drlib --help'.")
+            said = getattr(error, "format_message", error.__str__)
+            print_error(f"{said()} Run 'drlib --help'.")
             sys.exit(2)
         raise
     sys.exit(code if isinstance(code, int) else 0)
@@ -47,7 +48,7 @@ def main() -> None:
 
 def print_error(text: str) -> None:
     """One line on standard error, whatever names and messages from outside `text` quotes."""
-    print(f"drlib: {one_line(text)}", file=sys.stderr)
+    show(f"drlib: {one_line(text)}", error=True)
 
 
 def _fail(error: DrlibError) -> NoReturn:

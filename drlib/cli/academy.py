@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from drlib.errors import UsageError
+from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
 
 academy_app = typer.Typer(help="Lessons on a lab: notebooks/academy.", no_args_is_help=True)
@@ -59,4 +60,4 @@ def reset(
             f"there is no lesson {', '.join(unknown)}", f"there are {', '.join(LESSONS)}", "Use one of these names."
         )
     deleted = progress.forget(directory, names)
-    print(f"Deleted: {', '.join(sorted(deleted)) or 'nothing, there was no progress'}.")
+    show(f"Deleted: {', '.join(sorted(deleted)) or 'nothing, there was no progress'}.")

@@ -26,6 +26,7 @@ from drlib.cli.notebook import notebook
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.errors import UsageError
 from drlib.formats import one_line
+from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
 
 app = typer.Typer(
@@ -60,7 +61,7 @@ LabDirectory = Annotated[Path, typer.Option("--dir", help="The lab's folder.")]
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"drlib {version('drlib')}")
+        show(f"drlib {version('drlib')}")
         raise typer.Exit
 
 
@@ -170,8 +171,8 @@ def lab_up(directory: LabDirectory = LAB_DIR) -> None:
     console = plain_console(stderr=True)
     lab = Lab(directory, detach=True, on_event=lambda text: console.print(one_line(text)))
     lab.up()
-    print(f"LEFT  {lab.clusters['LEFT'].bootstrap}\nRIGHT {lab.clusters['RIGHT'].bootstrap}")
-    print(f"Properties: {lab.write_properties()}\nStop it with: drlib lab down --dir {directory}")
+    show(f"LEFT  {lab.clusters['LEFT'].bootstrap}\nRIGHT {lab.clusters['RIGHT'].bootstrap}")
+    show(f"Properties: {lab.write_properties()}\nStop it with: drlib lab down --dir {directory}")
 
 
 @lab_app.command("status")
@@ -193,4 +194,4 @@ def lab_down(directory: LabDirectory = LAB_DIR) -> None:
     from drlib.lab.lab import Lab
 
     Lab.attach(directory).down()
-    print("The lab is down.")
+    show("The lab is down.")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drlib.files import read_json
+from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
     from drlib.training.incidents.session import IncidentSession
@@ -33,7 +34,7 @@ def list_all() -> None:
     """List every move and every possible diagnosis."""
     from drlib.training.incidents.pictures import catalogue_shown
 
-    print(catalogue_shown())
+    show(str(catalogue_shown()))
 
 
 @incident_app.command()
@@ -44,15 +45,15 @@ def start(
     from drlib.training.incidents import store
 
     incident = store.begin(runs_dir, seed, level, lab_dir=lab_dir, at_once=at_once)
-    print(f"Everything works in {incident.folder}. A fault will follow.")
-    print(f"Watch: drlib incident status, drlib status {incident.properties}")
-    print("Then: drlib incident act acknowledge, diagnose CAUSE, act MOVE, finish. Names: drlib incident list")
+    show(f"Everything works in {incident.folder}. A fault will follow.")
+    show(f"Watch: drlib incident status, drlib status {incident.properties}")
+    show("Then: drlib incident act acknowledge, diagnose CAUSE, act MOVE, finish. Names: drlib incident list")
 
 
 @incident_app.command()
 def status(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """Show what an operator can see: symptoms, topics, groups, applications."""
-    print(_session(runs_dir, run).status())
+    show(str(_session(runs_dir, run).status()))
 
 
 @incident_app.command()
@@ -62,7 +63,7 @@ def act(
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Make one move, such as: drlib incident act restart-broker LEFT."""
-    print(_session(runs_dir, run).act(*words))
+    show(str(_session(runs_dir, run).act(*words)))
 
 
 @incident_app.command()
@@ -72,13 +73,13 @@ def diagnose(
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Record a diagnosis; the reveal says whether it is right."""
-    print(_session(runs_dir, run).diagnose(cause))
+    show(str(_session(runs_dir, run).diagnose(cause)))
 
 
 @incident_app.command()
 def hint(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """Show the next hint; it costs 5 points."""
-    print(_session(runs_dir, run).hint())
+    show(str(_session(runs_dir, run).hint()))
 
 
 @incident_app.command()
@@ -106,7 +107,7 @@ def reveal(
     session = _session(runs_dir, run)
     session.incident.reveal()
     if as_json:
-        print(json.dumps(read_json(session.incident.folder / "score.json"), indent=1))
+        show(json.dumps(read_json(session.incident.folder / "score.json"), indent=1))
     elif replay is not None:
         session.replay(replay)
     else:
@@ -126,12 +127,10 @@ def solve(
     started = time.monotonic()
     incident = store.begin(runs_dir, seed, level, lab_dir=lab_dir, at_once=at_once)
     try:
-        result = solve_incident(
-            incident, report=lambda line: print(f"{time.monotonic() - started:6.1f} s  {line}", flush=True)
-        )
+        result = solve_incident(incident, report=lambda line: show(f"{time.monotonic() - started:6.1f} s  {line}"))
     finally:
         incident.close()
-    print(score_shown(result))
+    show(str(score_shown(result)))
     if not result.score.full:
         raise ObjectiveMissed(
             "the reference solution did not get all points",
@@ -149,13 +148,13 @@ def inject(
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """For the game master: inject one more fault, now."""
-    print(_session(runs_dir, run).inject(cause, where, how))
+    show(str(_session(runs_dir, run).inject(cause, where, how)))
 
 
 @incident_app.command()
 def master(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """For the game master: injected faults, what still has to recover, and the player's last moves."""
-    print(_session(runs_dir, run).master())
+    show(str(_session(runs_dir, run).master()))
 
 
 @incident_app.command("end")
@@ -163,7 +162,7 @@ def end(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """End an incident without a score, and take its lab down."""
     session = _session(runs_dir, run)
     session.close()
-    print(f"{session.incident.folder.name} has ended.")
+    show(f"{session.incident.folder.name} has ended.")
 
 
 def _session(runs_dir: Path, run: Path | None) -> IncidentSession:
@@ -174,6 +173,6 @@ def _session(runs_dir: Path, run: Path | None) -> IncidentSession:
 
 
 def _print_reveal(session: IncidentSession) -> None:
-    print(session.score())
-    print()
-    print(session.reveal())
+    show(str(session.score()))
+    show()
+    show(str(session.reveal()))

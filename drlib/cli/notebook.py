@@ -1,6 +1,5 @@
 """`drlib notebook`: JupyterLab on the project's notebooks, with the first one open, until Ctrl-C."""
 
-import sys
 import threading
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +8,7 @@ import typer
 
 from drlib.errors import UsageError
 from drlib.extras import require
+from drlib.outgoing.terminal import show
 
 LAB_DIR = Path(".lab")
 
@@ -32,11 +32,11 @@ def notebook(
         handled(lambda *_: stop.set()),
         JupyterLab(project, port=port, browser=browser, arguments=arguments or ()) as it,
     ):
-        print(it.url, flush=True)  # the one line of stdout: a script can read it
-        print(lab_line(lab_dir), file=sys.stderr)
-        print("Ctrl-C ends JupyterLab and its kernels; labs and mirrors keep running.", file=sys.stderr, flush=True)
+        show(it.url)  # the one line of stdout: a script can read it
+        show(lab_line(lab_dir), error=True)
+        show("Ctrl-C ends JupyterLab and its kernels; labs and mirrors keep running.", error=True)
         it.wait(stop.is_set)
-    print("JupyterLab has ended.", file=sys.stderr)
+    show("JupyterLab has ended.", error=True)
 
 
 def lab_line(directory: Path) -> str:

@@ -16,7 +16,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +28,7 @@ from drlib.errors import MissingDependency
 from drlib.extras import require
 from drlib.files import file_lock
 from drlib.outgoing.environment import child_environment
+from drlib.outgoing.terminal import show
 
 Kind = Literal["kafka", "mm2", "spark"]
 
@@ -311,7 +311,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
 
     def report(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        show(line, error=True)
 
     try:
         if options.lock:

@@ -111,7 +111,14 @@ def test_patterns_of_the_standard_library_are_constants_of_the_sources() -> None
 
 def test_rich_consoles_are_made_without_markup_in_one_place() -> None:
     """A name such as `foo[/red]` is no markup in any of them; `drlib/ui/console` has a class of the same name."""
-    assert calls_outside({"Console"}, "drlib/ui/terminal/plain_console.py", "drlib/ui/console/open.py") == []
+    assert calls_outside({"Console"}, "drlib/ui/console/open.py") == []
+    bases = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources()
+        for node in nodes(path)
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Console") for base in node.bases)
+    }
+    assert bases == {"drlib/ui/terminal/plain_console.py"}
     markup = [
         where(path, call)
         for path in sources()
@@ -119,3 +126,18 @@ def test_rich_consoles_are_made_without_markup_in_one_place() -> None:
         if "markup=False" not in ast.unparse(call)
     ]
     assert markup == []
+
+
+def test_standard_output_and_error_are_written_in_one_place() -> None:
+    """Beside rich consoles, whose texts are escaped as well, and the lines of a worker's log."""
+    terminal, log = "drlib/outgoing/terminal.py", "drlib/cli/log/setup.py"
+    streams = {"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}
+    writing = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources()
+        for node in nodes(path)
+        if (isinstance(node, ast.Attribute) and ast.unparse(node) in streams)
+        or (isinstance(node, ast.Call) and ast.unparse(node.func) == "print")
+    }
+    assert writing == {terminal, log}
+    assert calls_outside({"echo", "secho"}) == []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drlib.errors import UsageError
+from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def run(
     if rollback is not None:
         folder, asked = drills.run_of(runs_dir, rollback)
         drills.roll_back(folder, asked, granted)
-        print(f"{folder.name} was rolled back: everything it changed is undone.")
+        show(f"{folder.name} was rolled back: everything it changed is undone.")
         return
     if runbook is None:
         raise UsageError("nothing to run", "neither RUNBOOK nor a plan or run was given", "See: drlib run --help.")
@@ -154,16 +155,16 @@ def abort(
     folder, _ = drills.run_of(runs_dir, run_folder)
     ending, seconds = drills.abort(folder, wait)
     if ending is None:
-        print(f"{folder.name} was asked to stop and has not ended yet. To undo it then: drlib run --rollback {folder}")
+        show(f"{folder.name} was asked to stop and has not ended yet. To undo it then: drlib run --rollback {folder}")
         return
     if not ending.standing:
-        print(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s; everything it changed is undone.")
+        show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s; everything it changed is undone.")
         return
     if ending.outcome is Outcome.PASSED:
-        print(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s, before the abort took effect.")
+        show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s, before the abort took effect.")
         return
-    print(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s. Not undone: {', '.join(ending.standing)}.")
-    print(f"Continue: drlib run --resume {folder}\nUndo:     drlib run --rollback {folder}")
+    show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s. Not undone: {', '.join(ending.standing)}.")
+    show(f"Continue: drlib run --resume {folder}\nUndo:     drlib run --rollback {folder}")
 
 
 def _refuse_mixture(kept: list[str], runbook: Path | None, more: bool) -> None:

@@ -10,7 +10,6 @@ import os
 import secrets
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -22,7 +21,9 @@ from drlib.cli import print_error
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
+from drlib.formats import one_line
 from drlib.lab.lab import Lab
+from drlib.outgoing.terminal import show
 from drlib.runbook import plans as drills
 from drlib.runbook.execution import alert
 from drlib.runbook.execution.execute import Listener, RunResult, execute, resolve
@@ -60,7 +61,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
     if runbook.drill is None:
         arguments = _of_analysis(runbook.name, arguments, wanted, takes=frozenset(known))
     resolve(runbook, arguments)
-    print(f"{runbook.title}\n")
+    show(f"{one_line(runbook.title)}\n")
     with terminal_progress() as progress:
         tell = _teller(progress)
 
@@ -111,7 +112,7 @@ def resume(folder: Path, asked: Request, granted: Granted) -> int:
 
 
 def _again(folder: Path, runbook: Runbook, asked: Request) -> int:
-    print(f"{runbook.title}\n")
+    show(f"{one_line(runbook.title)}\n")
     run = RunFolder(folder, folder.name)
     with terminal_progress() as progress:
         result = execute(
@@ -168,8 +169,8 @@ def _told(result: RunResult) -> int:
     if result.exit_code in RESUMABLE and drills.unfinished(result.folder):
         waits = drills.missing_approval(result.folder) if result.exit_code == ApprovalMissing.exit_code else ""
         approve = f" --approve {waits}" if waits else ""
-        print(f"Continue: drlib run --resume {result.folder}{approve}", file=sys.stderr)
-        print(f"Undo:     drlib run --rollback {result.folder}", file=sys.stderr)
+        show(f"Continue: drlib run --resume {result.folder}{approve}", error=True)
+        show(f"Undo:     drlib run --rollback {result.folder}", error=True)
     return result.exit_code
 
 

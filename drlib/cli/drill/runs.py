@@ -11,6 +11,7 @@ from rich.text import Text
 
 from drlib import clock, formats
 from drlib.errors import ReadinessError, UsageError
+from drlib.outgoing.terminal import show, write_document
 from drlib.runbook import history
 from drlib.runbook.file import calendar, model, schedule
 from drlib.runbook.history import PastRun
@@ -37,7 +38,7 @@ def runs(
     standings = [_standing(name, books.get(name), past, now_ms) for name in names]
     if as_json:
         runs = [{**asdict(r.outcome), "folder": str(r.folder), "problem": r.problem} for r in past[-limit:]]
-        print(json.dumps({"runs": runs, "runbooks": [asdict(stand) for stand in standings]}, indent=2))
+        show(json.dumps({"runs": runs, "runbooks": [asdict(stand) for stand in standings]}, indent=2))
     else:
         console = plain_console()
         console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.")
@@ -70,7 +71,7 @@ def emit(
     if lab and file is not None:
         raise UsageError("FILE and --lab", "a runbook runs on one of them", "Give only one.")
     more = ["--lab"] if lab else [str(file.absolute())] if file is not None else []
-    print(schedule.emit(model.load(runbook), scheduler, runs_dir=runs_dir, more=more, user=user), end="")
+    write_document(schedule.emit(model.load(runbook), scheduler, runs_dir=runs_dir, more=more, user=user))
 
 
 def _standing(name: str, book: model.Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:

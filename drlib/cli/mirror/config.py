@@ -10,6 +10,7 @@ from rich.table import Table
 from drlib.cli import print_error
 from drlib.config.explain import Explanation, explain
 from drlib.formats import one_line
+from drlib.outgoing.terminal import show, write_document
 from drlib.ui.terminal.plain_console import plain_console
 
 config_app = typer.Typer(help="Explain and convert configuration files.", no_args_is_help=True)
@@ -29,7 +30,7 @@ def explain_command(
     """Show the effective value of every key: for which flow or cluster, from which line or by default, and its meaning."""
     explanation = explain(file, key)
     if as_json:
-        print(json.dumps(_document(explanation), indent=2))
+        show(json.dumps(_document(explanation), indent=2))
         return
     console = plain_console()
     if not console.is_terminal:
@@ -65,7 +66,7 @@ def import_command(
     from drlib.config.imports import import_files
 
     file = import_files(files)
-    print(file.text(), end="")
+    write_document(file.text())
     for line in file.left_out:
         print_error(f"not converted: {line}")
 

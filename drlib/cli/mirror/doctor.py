@@ -11,6 +11,7 @@ import typer
 
 from drlib.drill.readiness.checks.objectives import Objectives
 from drlib.drill.readiness.score import MINIMUM, gate
+from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
 
 _DEFAULT = Objectives()
@@ -51,7 +52,7 @@ def doctor(
         load_mirror_settings(file), flow=only_flow, objectives=objectives, runs=runs, addresses=at or ()
     )
     if as_json:
-        print(as_json_text(report, minimum))
+        show(as_json_text(report, minimum))
     else:
         plain_console().print(render_readiness(report, minimum))
     gate(report, minimum)

@@ -20,6 +20,7 @@ from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 from drlib.outgoing import service_files
 from drlib.outgoing.service_files import Escaped, comment, fill
+from drlib.outgoing.terminal import write_document
 
 service_app = typer.Typer(
     help="Run workers as services of the operating system, and monitor them.", no_args_is_help=True
@@ -116,19 +117,19 @@ def systemd(
     name: Annotated[str, typer.Option(help="The unit's name, without .service.")] = "drlib-mirror",
 ) -> None:
     """Print a hardened systemd unit that runs `drlib mirror FILE`."""
-    print(unit_for(file, name), end="")
+    write_document(unit_for(file, name))
 
 
 @service_app.command("prometheus")
 def prometheus() -> None:
     """Print alert rules for Prometheus, for workers that are scraped as job "drlib"."""
-    print(monitoring_file("alerts.yml"), end="")
+    write_document(monitoring_file("alerts.yml"))
 
 
 @service_app.command("grafana")
 def grafana() -> None:
     """Print a Grafana dashboard (JSON) for the metrics of workers."""
-    print(monitoring_file("dashboard.json"), end="")
+    write_document(monitoring_file("dashboard.json"))
 
 
 def monitoring_file(name: str) -> str:

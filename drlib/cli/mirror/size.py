@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from drlib.errors import ReadinessError
+from drlib.outgoing.terminal import show
 
 _RETENTION = "7d"
 
@@ -47,11 +48,11 @@ def size(
         document: dict[str, object] = {**asdict(sizing.size), "outages": [asdict(each) for each in sizing.outages]}
         if trial is not None:
             document["measured"] = [asdict(measurement) for measurement in trial.tried.found]
-        print(json.dumps(document, indent=2))
+        show(json.dumps(document, indent=2))
     else:
         sections = [sizing.link(), sizing.needs(), sizing.after_outages()]
         sections += [trial.link(), trial.workers()] if trial is not None else []
-        print("\n\n".join(map(repr, sections)))
+        show("\n\n".join(map(repr, sections)))
     given_outages = sizing.outages if outage else ()
     raise typer.Exit(
         0 if sizing.size.enough and not any(each.lost for each in given_outages) else ReadinessError.exit_code

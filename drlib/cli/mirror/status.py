@@ -25,6 +25,7 @@ from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.polling_thread import PollingThread
 from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status import worker_status
+from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
 from drlib.ui.terminal.status import render_status
 
@@ -85,7 +86,7 @@ def print_once(observer: StatusObserver, *, as_json_text: bool, rows: int) -> in
     observer.survey()
     views = observer.views()
     if as_json_text:
-        print(as_json(views))
+        show(as_json(views))
     else:
         plain_console().print(render_status(views, rows=rows))
     return observer.exit_code(views)

@@ -18,6 +18,7 @@ from drlib.errors import ReadinessError, UsageError
 from drlib.formats import one_line
 from drlib.mirror.offsets.translation.external_formats import ExternalOffsets, OffsetsForm, render, skips_no_record
 from drlib.model import Flow, GroupTranslation, OffsetTranslation, Translation
+from drlib.outgoing.terminal import show, write_document
 from drlib.ui.terminal.plain_console import plain_console
 
 
@@ -71,7 +72,7 @@ def translate(
     if hint:
         print_error(hint)
     if as_json:
-        print(json.dumps([_json_row(item) for item in translations], indent=2))
+        show(json.dumps([_json_row(item) for item in translations], indent=2))
         return
     table = _table(f"Positions for {flow}", "group", "source", "position", "target", "translated", "meaning")
     for item in translations:
@@ -97,7 +98,7 @@ def _translate_external(file: Path, flow: Flow, path: Path, *, as_json: bool, fo
         for item in translations:
             if not item.translation.exact:
                 print_error(f"{item.source} at {item.source_offset}: {_reason(item)}.")
-        print(render(external, translations, form or external.form))
+        write_document(render(external, translations, form or external.form) + "\n")
     else:
         _print_external(flow, external, translations)
     return 0 if skips_no_record(translations) else ReadinessError.exit_code

@@ -25,6 +25,7 @@ from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import PointerWatcher
 from drlib.client.read_plan import ReadPlan
 from drlib.clock import now_ms
+from drlib.formats import one_line
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.apps import specs
 from drlib.lab.apps.in_doubt import find_on_mirror
@@ -34,6 +35,7 @@ from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrore
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.lab.checker.scan import number, text
 from drlib.model import TopicPartition
+from drlib.outgoing.terminal import show
 
 _SILENT_S = 1.0
 _LAST_ANSWER_S = 1.5
@@ -105,7 +107,7 @@ class ConsumerRun:
             try:
                 self._on_one_cluster(pointer)
             except KafkaException as error:  # the cluster went away while the group was being joined
-                print(f"{self._spec.group}: {error.args[0].str()}; joining again", file=sys.stderr)
+                show(one_line(f"{self._spec.group}: {error.args[0].str()}; joining again"), error=True)
                 self._stop.wait(0.1)
             pointer = self._moved(pointer)
         if pointer is not None:

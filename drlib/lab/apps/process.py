@@ -8,7 +8,6 @@ Not for: the application's work.
 import json
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +22,8 @@ from drlib.clock import now_ms
 from drlib.decoding import Undecodable
 from drlib.errors import DrlibError, UsageError
 from drlib.files import read_stored
+from drlib.formats import one_line
+from drlib.outgoing.terminal import show
 
 STATUS_EVERY_S = 0.2
 
@@ -118,6 +119,6 @@ def run_app(argv: Sequence[str], run: Callable[[Path, Stop], None]) -> int:
             raise UsageError("one argument expected", f"got {len(argv)}", "Give the path of the spec file")
         run(Path(argv[0]), stop)
     except DrlibError as error:
-        print(error, file=sys.stderr)
+        show(one_line(str(error)), error=True)
         return error.exit_code
     return 0

@@ -35,6 +35,7 @@ from drlib.mirror.spark.child_worker import (
 from drlib.mirror.spark.rules import advertised_address
 from drlib.mirror.status.causes import subject
 from drlib.outgoing.environment import whole
+from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
     from pyspark import TaskContext
@@ -157,7 +158,7 @@ def _log(name: str, message: StatusMessage) -> None:
         events = "; ".join(
             f"{e.name} {subject(e)}" for e in message.status.events if e.resolved_ms is None and e.settled
         )
-        print(one_line(f"{name} {message.status.state}: {flows}. {events}"), file=sys.stderr, flush=True)
+        show(one_line(f"{name} {message.status.state}: {flows}. {events}"), error=True)
     elif message.error is not None:
         error = message.error
-        print(one_line(f"{name} failed: {error.what}: {error.why}. {error.remedy}"), file=sys.stderr, flush=True)
+        show(one_line(f"{name} failed: {error.what}: {error.why}. {error.remedy}"), error=True)

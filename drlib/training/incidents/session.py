@@ -10,6 +10,7 @@ from typing import Final
 
 from drlib.closing import Closing
 from drlib.errors import UsageError
+from drlib.outgoing.terminal import show
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.table import Table, verdict_table
@@ -67,7 +68,7 @@ class IncidentSession(Closing):
     def play(self) -> Table:
         """Show the status; with player "reference", solve the incident to its end first."""
         if self._player == "reference" and not self.incident.record.finished():
-            solve(self.incident, report=lambda line: print(line, flush=True))
+            solve(self.incident, report=show)
             return self.score()
         return self.status()
 
@@ -97,7 +98,7 @@ class IncidentSession(Closing):
         for at_s, entry in replay_schedule(self.incident.reveal().entries, speed):
             while (left := start + at_s - time.monotonic()) > 0:
                 time.sleep(min(left, 0.1))
-            print(pictures.replay_line(entry), flush=True)
+            show(pictures.replay_line(entry))
 
     def conclude(self, pass_points: float = 80.0, name: str = "game-day") -> Table:
         """Write `scorecard.json` and show its verdict: it passes from `pass_points` points on."""

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import DrlibError
+from drlib.formats import one_line
 from drlib.lab.apps.process import Stop
 from drlib.lab.lab import Lab
+from drlib.outgoing.terminal import show
 from drlib.training.incidents.lab.inject import inject_faults
 from drlib.training.incidents.lab.observe import Observer
 from drlib.training.incidents.lab.testbed import IncidentTestbed
@@ -106,7 +108,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         IncidentWatch(testbed, IncidentRecord(Path(folder))).run(stop, float(delay[0]) if delay else None)
     except DrlibError as error:
-        print(error, file=sys.stderr)
+        show(one_line(str(error)), error=True)
         return error.exit_code
     return 0
 

@@ -1,16 +1,31 @@
 """The one way to a rich console: it prints what it is given, whatever names and messages from outside contain.
 
 Rules: no markup, no emoji codes, no highlighting; styles come as `Text`. `foo[/red]` is the name of a topic, not markup.
-Not for: control characters in such names, which `drlib.formats.one_line` escapes.
+Control characters in any text are escaped as it is rendered, so that only rich itself moves the cursor. Line breaks are the
+caller's: text from outside goes through `drlib.formats.one_line` first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import IO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from drlib.formats import one_line
 
 
 def plain_console(*, stderr: bool = False, width: int | None = None, file: IO[str] | None = None) -> Console:
     """A console on standard output, on standard error, or on `file`. `width`: in columns, by default the terminal's."""
-    return Console(stderr=stderr, width=width, file=file, markup=False, emoji=False, highlight=False)
+    return _PlainConsole(stderr=stderr, width=width, file=file, markup=False, emoji=False, highlight=False)
+
+
+class _PlainConsole(Console):
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """The segments to write. Those that are text, not control codes of rich, hold nothing that a terminal obeys."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment("\n".join(map(one_line, segment.text.split("\n"))), segment.style)

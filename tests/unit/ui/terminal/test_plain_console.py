@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import io
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hostile_text import HOSTILE
+from rich.color import ColorSystem
 from rich.console import RenderableType
+from rich.control import Control
+from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 from sample_flow import NOW, partition, survey, worker
 
-import drlib
 from drlib.mirror.monitor.flow_view import overview
 from drlib.mirror.monitor.survey import GroupStatus
 from drlib.mirror.status.worker_status import Event
 from drlib.ui.terminal.plain_console import plain_console
 from drlib.ui.terminal.status import render_status
-
-PACKAGE = Path(drlib.__file__).parent
 
 
 def status_of_event(text: str) -> RenderableType:
@@ -67,18 +66,22 @@ def test_plain_console_prints_markup_as_it_is(name: str) -> None:
     assert out.getvalue().count(name) == 3
 
 
-def test_consoles_are_made_in_one_place() -> None:
-    """Any other console would take `foo[/red]` for markup and raise MarkupError."""
-    found = {
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom)
-        and node.module == "rich.console"
-        and "Console" in {alias.name for alias in node.names}
-        and any(
-            isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Console"
-            for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        )
-    }
-    assert found == {"ui/terminal/plain_console.py"}
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_plain_console_escapes_control_characters_in_whatever_it_prints(text: str) -> None:
+    table = Table(text, title=text, caption=text)
+    table.add_row(text)
+    out = io.StringIO()
+    console = plain_console(file=out, width=300)
+    with console.status(Text(text)):
+        for renderable in (text, Text(text), Text.assemble((text, "")), table, Panel(text, title=Text(text))):
+            console.print(renderable)
+    assert all(line.isprintable() for line in out.getvalue().split("\n"))
+
+
+def test_plain_console_on_a_terminal_keeps_styles_and_moves_the_cursor_itself() -> None:
+    out = io.StringIO()
+    console = plain_console(file=out, width=80)
+    console._force_terminal, console._color_system = True, ColorSystem.STANDARD
+    console.print(Text("\x1b[2Jname", style="red"))
+    console.control(Control.home())
+    assert out.getvalue() == "\x1b[31m\\x1b[2Jname\x1b[0m\n\x1b[H"

@@ -1,0 +1,29 @@
+"""The one way to standard output and standard error, beside rich consoles (`drlib.ui.terminal.plain_console`).
+
+Rules:
+- What people read goes through `show`: nothing in it moves the cursor, changes colours or reverses the order of letters,
+  whatever names and messages from outside it quotes. Line breaks are the caller's: text from outside goes through `one_line`.
+- What programs read (a unit, a properties file, offsets) is a document: as it is to a pipe or a file, as by `show` to a
+  terminal.
+Not for: the lines of a worker (`drlib.cli.log`).
+"""
+
+from __future__ import annotations
+
+import sys
+
+from drlib.formats import one_line
+
+
+def show(text: str = "", *, error: bool = False) -> None:
+    """Write lines for people to standard output, or to standard error."""
+    print(_plain(text), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def write_document(text: str) -> None:
+    """Write what a program reads to standard output; it ends its last line itself."""
+    print(_plain(text) if sys.stdout.isatty() else text, end="", flush=True)
+
+
+def _plain(text: str) -> str:
+    return "\n".join(map(one_line, text.split("\n")))
