@@ -5,8 +5,9 @@ Rules:
   opened again at its next use. Only metadata requests are sent again, once, to another broker.
 - Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: the kernel delivers nothing after drlib has given up.
 - A connection that fell silent is given up once another one to its broker is answered (`drlib.kafka.net.silence`).
-- Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last. A connection
-  that leads to another cluster is not kept.
+- Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last.
+- Once the cluster's ID is known, a new connection is asked for it first: one that leads to another cluster is neither used nor
+  kept.
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
 - Every connection learns which versions of drlib's requests its broker supports (`drlib.kafka.net.api_versions`).
 - TLS and the login are part of opening a connection. When a first contact fails, the listener is probed for the reason; a
@@ -47,6 +48,7 @@ USER_TIMEOUT_MS: Final = 10_000
 COORDINATOR_DEADLINE_S: Final = 30.0
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+STRANGER_S: Final = 15.0  # longer than the pauses between two tries
 REMEMBERED: Final = 8  # metadata requests whose last answer is kept
 _KINDS: Final = {"group": 0, "transaction": 1}
 
@@ -153,7 +155,9 @@ class ClusterClient:
         self._renewals: set[asyncio.Task[None]] = set()
         self.brokers: dict[int, Broker] = {}
         self.unreachable = ""  # why no broker could be reached at the last attempt; "" when one was
-        self.stranger = ""  # ID of the cluster that answered last, if it is not the expected one
+        self._strangers: dict[
+            str, tuple[str, float]
+        ] = {}  # by address: the ID of another cluster there, and when it answered
         self._all: weakref.WeakSet[Connection] = weakref.WeakSet()
         self.cluster_id = ""  # of the first answer, or of `expect`; every later answer must have it
         self._silence = SilenceWatch(self._all, self._open_another)
@@ -207,11 +211,7 @@ class ClusterClient:
 
         answer = await self._any(ask)
         self.expect(self.cluster_id or answer.cluster_id)
-        self.stranger = answer.cluster_id if answer.cluster_id != self.cluster_id else ""
-        if self.stranger:
-            asked[-1].close(abort=True)  # the address may lead to the right cluster again, this connection never will
-            self._failed = asked[-1].peer
-            raise WrongCluster(self._addresses(), self.cluster_id, answer.cluster_id)
+        self._refuse_stranger(asked[-1], answer.cluster_id)
         if answer.brokers:
             self.brokers = dict(answer.brokers)
         return answer
@@ -219,6 +219,22 @@ class ClusterClient:
     def expect(self, cluster_id: str) -> None:
         """Accept only this cluster ID from now on; another one raises `WrongCluster`."""
         self.cluster_id = cluster_id
+
+    @property
+    def stranger(self) -> str:
+        """ID of another cluster that an address of this one has led to in the last seconds; "" where none does."""
+        now = time.monotonic()
+        return next((found for found, at in self._strangers.values() if now - at < STRANGER_S), "")
+
+    def _refuse_stranger(self, connection: Connection, cluster_id: str) -> None:
+        """Raises `WrongCluster` where `connection` leads to another cluster: its address may lead here again, it never will."""
+        if cluster_id == self.cluster_id:
+            self._strangers.pop(connection.peer, None)
+            return
+        self._strangers[connection.peer] = cluster_id, time.monotonic()
+        self._failed = connection.peer
+        connection.close(abort=True)
+        raise WrongCluster(self._addresses(), self.cluster_id, cluster_id)
 
     def waiting(self) -> tuple[float, str]:
         """Seconds that the oldest unanswered request has waited, and its broker."""
@@ -305,21 +321,24 @@ class ClusterClient:
                 return self._seed
             known = [(b.host, b.port) for b in self.brokers.values()]
             reasons = []
-            too_old: versions.UnsupportedRequest | None = None
+            refused: versions.UnsupportedRequest | WrongCluster | None = None
             candidates = dict.fromkeys([*known, *self.bootstrap])
             for host, port in sorted(candidates, key=lambda address: f"{address[0]}:{address[1]}" == self._failed):
                 try:
                     self._seed = await self._open(host, port, "metadata")
                 except Unreachable as error:
                     reasons.append(f"{host}:{port}: {error.why}")
-                except versions.UnsupportedRequest as error:  # another broker may be newer
-                    too_old = error
+                except (
+                    versions.UnsupportedRequest,
+                    WrongCluster,
+                ) as error:  # another one may be newer, or the right one
+                    refused = error
                 else:
                     self.unreachable = ""
                     return self._seed
-            if too_old is not None:
+            if refused is not None:
                 self.unreachable = ""
-                raise too_old
+                raise refused
             self.unreachable = "; ".join(reasons)
             raise Unreachable(
                 f"no broker of the cluster at {self._addresses()} can be reached",
@@ -351,6 +370,8 @@ class ClusterClient:
             opened.versions = versions.highest(offered)
             if self._login is not None:
                 await self._log_in(opened, self._login)
+            if self.cluster_id:  # before anything is asked of it, or written to it
+                self._refuse_stranger(opened, (await self._ask_metadata(opened, ())).cluster_id)
         except ConnectionLost as lost:
             await self._explain(lost, host, port)
             raise

@@ -18,7 +18,7 @@ from testbed_lane import connected
 
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net import group_requests, requests
-from drlib.kafka.net.cluster_client import ClusterClient, WrongCluster
+from drlib.kafka.net.cluster_client import Broker, ClusterClient, WrongCluster
 from drlib.kafka.net.connection import Connection, ConnectionLost
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch, iter_batches, rewrite
@@ -516,6 +516,34 @@ async def test_client_recovers_when_its_address_leads_to_the_right_cluster_again
     link.target = int(left.rpartition(":")[2])
     assert (await client.metadata([])).cluster_id == meant
     assert client.stranger == ""
+    await client.close()
+    await link.set_cut(True)
+
+
+async def test_new_connection_to_another_cluster_is_refused_before_anything_is_asked_of_it(
+    left: str, right: str
+) -> None:
+    """A broker's own address leads elsewhere, and so does the one that any broker is asked at."""
+    link = Link("moves", free_ports(1)[0])
+    await link.listen()
+    link.target = int(left.rpartition(":")[2])
+    client = ClusterClient([f"127.0.0.1:{link.port}"], timeout_s=5)
+    metadata = await client.metadata([])
+    (node,) = metadata.brokers
+    moved = {node: Broker(node, "127.0.0.1", link.port)}
+    client.brokers = dict(moved)
+    link.target = int(right.rpartition(":")[2])
+    with pytest.raises(WrongCluster, match=metadata.cluster_id):
+        await client.connection(node, "fetch")
+    assert client.stranger not in ("", metadata.cluster_id)
+    link.reset()  # its seed, too
+    with pytest.raises(WrongCluster, match=metadata.cluster_id):
+        await client.coordinator("any", "transaction")
+    assert client.brokers == moved
+    link.target = int(left.rpartition(":")[2])
+    assert not (await client.connection(node, "fetch")).is_lost
+    assert client.stranger == ""
+    assert await again(lambda: client.coordinator("any", "transaction")) == node
     await client.close()
     await link.set_cut(True)
 

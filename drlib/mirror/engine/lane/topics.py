@@ -16,7 +16,7 @@ from drlib.clock import now_ms
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net import requests
 from drlib.kafka.net.api_versions import UnsupportedRequest
-from drlib.kafka.net.cluster_client import ClusterClient, TopicMetadata
+from drlib.kafka.net.cluster_client import ClusterClient, TopicMetadata, WrongCluster
 from drlib.kafka.protocol.error_codes import (
     TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -230,12 +230,12 @@ async def _topic_numbers(target: ClusterClient, topics: Collection[str], name: s
     """The value of one setting for each topic that may be described."""
     if not topics:
         return {}
-    unreachable: Unreachable | UnsupportedRequest | None = None
+    unreachable: Unreachable | UnsupportedRequest | WrongCluster | None = None
     for node in sorted(target.brokers):  # any broker answers; the first may be down or too old
         try:
             connection = await target.connection(node, "control")
             configs = await requests.topic_config(connection, sorted(topics), name)
-        except (Unreachable, UnsupportedRequest) as error:
+        except (Unreachable, UnsupportedRequest, WrongCluster) as error:
             unreachable = error
         else:
             return {topic: int(value) for topic, value in configs.items()}
