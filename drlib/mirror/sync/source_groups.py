@@ -240,16 +240,7 @@ class GroupPositions:
         while True:
             started = time.monotonic()
             try:
-                metadata = await self._source.metadata([OFFSETS_TOPIC])
-                self._following_broke = False
-                topic = metadata.topics[OFFSETS_TOPIC]
-                by_node: dict[int, list[int]] = defaultdict(list)
-                for number, partition in topic.partitions.items():
-                    by_node[partition.leader].append(number)
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._check_answers(by_node or metadata.brokers, topic.error_code))
-                    for node, numbers in by_node.items():
-                        tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
+                await asyncio.create_task(self._follow_leaders())
             except* WrongCluster:  # reported by `cluster_watch`; its groups are not polled
                 self._following_broke = True
             except* (Unreachable, UnsupportedRequest, SecurityFault, BrokerError, TimeoutError, OSError) as errors:
@@ -259,8 +250,24 @@ class GroupPositions:
                 name = "SourceUnreachable" if unreachable else "GroupTailUnavailable"
                 detail, remedy = no_answer(unreachable[0]) if unreachable else (str(errors.exceptions[0]), "")
                 self._events.open(name, str(self._settings.flow), detail, remedy=remedy, by="groups")
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # a task group that has errors forgets that it was cancelled
+                raise asyncio.CancelledError
             delay = 0.1 if time.monotonic() - started > STABLE_S else min(2.0, delay * 2)
             await asyncio.sleep(delay)
+
+    async def _follow_leaders(self) -> None:
+        """Consume commits until a leader moves or does not answer; runs in a task of its own, for its task group's sake."""
+        metadata = await self._source.metadata([OFFSETS_TOPIC])
+        self._following_broke = False
+        topic = metadata.topics[OFFSETS_TOPIC]
+        by_node: dict[int, list[int]] = defaultdict(list)
+        for number, partition in topic.partitions.items():
+            by_node[partition.leader].append(number)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._check_answers(by_node or metadata.brokers, topic.error_code))
+            for node, numbers in by_node.items():
+                tasks.create_task(self._follow_node(node, topic.topic_id, numbers))
 
     async def _check_answers(self, nodes: Iterable[int], error_code: int) -> None:
         """Resolve `SourceUnreachable` once all brokers answer, whether or not there is anything to follow.

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from drlib.kafka.net.connection import ConnectionLost
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.journal.entries import Placement, Run
 from drlib.mirror.journal.fields import ClaimId, SourcePartition
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.status.worker_status import EventLog
-from drlib.mirror.sync.source_groups import UNLISTED, GroupPositions, Polled, Position
+from drlib.mirror.sync.source_groups import OFFSETS_TOPIC, UNLISTED, GroupPositions, Polled, Position
 from drlib.model import TopicPartition
 
 SOURCE, TARGET = TopicPartition("t", 0), TopicPartition("A.t", 0)
@@ -64,3 +66,38 @@ async def test_poll_without_a_word_on_the_right_to_list_groups_changes_no_event(
     events.open(UNLISTED, "A->B", "a right is missing")
     await groups._poll_once()
     assert events.is_open(UNLISTED, "A->B")
+
+
+async def test_end_that_meets_an_error_of_the_source_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task group that has errors forgets that its task was cancelled."""
+    follows, lost = asyncio.Event(), asyncio.Event()
+
+    async def follow_node(*_: object) -> None:
+        follows.set()
+        await lost.wait()
+        lost.clear()
+        raise ConnectionLost("broker 1", "it was reset")
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    async def metadata(names: list[str]) -> Any:
+        topic = SimpleNamespace(topic_id=uuid.UUID(int=2), partitions={0: SimpleNamespace(leader=1)}, error_code=0)
+        return SimpleNamespace(topics={OFFSETS_TOPIC: topic}, brokers={})
+
+    settings: Any = SimpleNamespace(flow="A->B")
+    source: Any = SimpleNamespace(metadata=metadata)
+    unused: Any = None
+    groups = GroupPositions(settings, unused, source, unused, EventLog(), unused)
+    monkeypatch.setattr(groups, "_follow_node", follow_node)
+    monkeypatch.setattr(groups, "_check_answers", nothing)
+    following = asyncio.create_task(groups._follow())
+    await follows.wait()
+    follows.clear()
+    lost.set()
+    await asyncio.sleep(0)
+    following.cancel()
+    done, _ = await asyncio.wait([following], timeout=1.0)
+    following.cancel()
+    assert done, "it follows on"
+    assert following.cancelled()
