@@ -13,6 +13,10 @@ HTTP_CLIENTS = (
     "urllib.request", "http.client", "requests", "urllib3", "httpx", "aiohttp", "tornado.httpclient", "ftplib", "smtplib",
 )  # fmt: skip
 
+HTTP_SERVERS = (
+    "http.server", "socketserver", "wsgiref", "aiohttp.web", "tornado.httpserver", "prometheus_client.start_http_server",
+)  # fmt: skip
+
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -48,6 +52,18 @@ def test_http_imports_are_found_however_they_are_written() -> None:
     ):
         assert http_imports(ast.parse(line)), line
     assert http_imports(ast.parse("from http import HTTPStatus\nfrom urllib.parse import quote")) == []
+
+
+def test_http_is_served_by_one_module_only() -> None:
+    """It bounds connections, which the servers of these libraries do not."""
+    serving = {
+        path
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        for name in imported(node)
+        if any(name == server or name.startswith(f"{server}.") for server in HTTP_SERVERS)
+    }
+    assert serving == {"drlib/mirror/status/endpoint.py"}
 
 
 # Starting a process, by the name of what is called. spark-submit is started by pyspark, the kernel by Jupyter.

@@ -2,13 +2,17 @@
 
 Rules: read-only, GET only, no settings and no secrets; only at the address that is configured. Requests are served on threads
 of their own; the status is built on the event loop, at most so often that it stays within its share of a core. A status that is
-not built in time is answered with 503. An address that is taken is an event, and mirroring continues.
+not built in time is answered with 503. An address that is taken is an event, and mirroring continues. A connection ends after
+`CONNECTION_S`, whatever it sent; beyond `MOST_CONNECTIONS` the oldest ends for the newest, so that silent ones keep
+no other client out.
 Not for: control; nothing here changes anything.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 ANSWER_S = 5.0
 SCRAPE_SHARE = 0.01  # of a core
+CONNECTION_S = 15.0
+MOST_CONNECTIONS = 32
 FRESH_S = 0.2  # requests closer together than this get the same status
 
 
@@ -37,6 +43,44 @@ class NoAnswer(Exception):
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128  # connections that wait to be accepted; beyond it clients wait for seconds
+
+    def __init__(self, *arguments: Any) -> None:
+        self._open: dict[socket.socket, float] = {}  # when each connection ends, oldest first
+        self._changes = threading.Lock()
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection on a thread of its own."""
+        with self._changes:
+            self._open[request] = time.monotonic() + CONNECTION_S
+            excess = list(self._open)[:-MOST_CONNECTIONS]
+        self._end(excess)
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Called several times a second: end the connections whose time is over."""
+        super().service_actions()
+        now = time.monotonic()
+        with self._changes:
+            over = [connection for connection, ends in self._open.items() if ends <= now]
+        self._end(over)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Called by the connection's thread when it is served."""
+        with self._changes:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def _end(self, connections: Iterable[socket.socket]) -> None:
+        """Wake the threads that read from or write to `connections`: they see the end of the connection."""
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Write nothing: the client went away, or its time was over."""
 
     def server_bind(self) -> None:
         """Bind without the reverse look-up of the host name, which may take seconds without DNS."""
