@@ -18,8 +18,9 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import Any, Final, TypeVar, overload
+from typing import Any, BinaryIO, Final, TypeVar, overload
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -59,10 +60,38 @@ def read_stored(path: Path, most_bytes: int = MOST_STORED_BYTES) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        data = file.read(most_bytes + 1)
-    if len(data) > most_bytes:
+        return _read(file, path, most_bytes)
+
+
+def read_own(path: Path, most_bytes: int = MOST_STORED_BYTES) -> bytes:
+    """As `read_stored`, and a symbolic link is refused as well. Raises OSError."""
+    with open_own(path) as file:
+        return _read(file, path, most_bytes)
+
+
+def open_own(path: Path, flags: int = os.O_RDONLY) -> FileIO:
+    """Open a regular file of drlib's own, unbuffered. Raises OSError for a link, a pipe, a device, a folder: at once."""
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "it is a symbolic link", str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    mode = "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "r+b"
+    return FileIO(descriptor, mode)
+
+
+def _read(file: BinaryIO | FileIO, path: Path, most_bytes: int) -> bytes:
+    parts, left = [], most_bytes + 1
+    while left and (part := file.read(left)):
+        parts.append(part)
+        left -= len(part)
+    if not left:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
-    return data
+    return b"".join(parts)
 
 
 @overload

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from drlib.runs import folder as folders
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import DrillJournal, Line, read
 from drlib.runs.scorecard import (
@@ -57,6 +58,14 @@ def journal(folder: Path) -> tuple[Line, ...]:
     book.write("drill finished", status="completed", deviated=False, verdict="conditions")
     book.close()
     return read(book.path)
+
+
+def finished_run(folder: Path, card: Scorecard) -> Path:
+    """A run in the new folder `folder` that is verified: journal, scorecard, manifest."""
+    folder.mkdir(mode=0o700, parents=True)
+    journal(folder)
+    folders.conclude(folder, card.model_copy(update={"run_id": folder.name}))
+    return folder
 
 
 def _samples() -> tuple[Sample, ...]:

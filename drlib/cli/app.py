@@ -12,7 +12,7 @@ from rich.table import Table
 
 from drlib.cli.academy import academy_app
 from drlib.cli.drill.drills import abort, plan, run
-from drlib.cli.drill.runs import runs, schedule_app
+from drlib.cli.drill.runs import runs_app, schedule_app
 from drlib.cli.incident import incident_app
 from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
 from drlib.cli.mirror.config import config_app
@@ -45,7 +45,7 @@ app.add_typer(service_app, name="service")
 app.command("copy")(copy)
 app.command("doctor")(doctor)
 app.command("notebook")(notebook)
-app.command("runs")(runs)
+app.add_typer(runs_app, name="runs")
 app.add_typer(schedule_app, name="schedule")
 app.command("plan")(plan)
 app.command("remirror")(remirror)

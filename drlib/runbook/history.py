@@ -1,53 +1,55 @@
 """The runs there are, read from their folders.
 
-Rules: a folder of runs/ is a run when its name is one; what cannot be read is a run whose verdict is unknown, with the
+Rules: a folder of runs/ is a run when its name is one; what is not verified is a run whose verdict is unknown, with the
 reason, and is never left out. Nothing is written.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
-from drlib.drill.run.planning import PLAN_FILE
+from drlib.drill.run import stored_run
+from drlib.drill.run.stored_run import StoredRun
+from drlib.errors import UsageError
 from drlib.runbook.history_rules import Outcome
-from drlib.runs.journal import JOURNAL
-from drlib.runs.scorecard import SCORECARD, Scorecard
-
-_NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-([a-z0-9][a-z0-9._-]*)-[0-9a-f]{6}")
+from drlib.runs.folder import NAME
 
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """`problem` says why there is no scorecard to go by; empty when there is one."""
+    """A run as its folder says, and its outcome, which is unknown where the run is not verified."""
 
     outcome: Outcome
-    folder: Path
-    problem: str = ""
+    stored: StoredRun
 
 
 def read_runs(runs_dir: Path) -> tuple[PastRun, ...]:
     """Every run in `runs_dir`, oldest first; none when there is no such folder."""
     runs = []
     for path in sorted(runs_dir.iterdir()) if runs_dir.is_dir() else ():
-        match = _NAME.fullmatch(path.name)
+        match = NAME.fullmatch(path.name)
         if match is not None and path.is_dir() and not path.is_symlink():
             runs.append(_run(path, match[2], match[1]))
     return tuple(runs)
 
 
+def find(runs_dir: Path, name: Path) -> StoredRun:
+    """The run in the folder `name`, or of that name in `runs_dir`. Raises `UsageError` where there is none."""
+    for path in (runs_dir / name, name):
+        if path.is_dir():
+            return stored_run.read(path)
+    raise UsageError(f"run {name}", f"there is no such folder, here or in {runs_dir}", "drlib runs lists them.")
+
+
 def _run(path: Path, runbook: str, begun: str) -> PastRun:
-    started = int(datetime.strptime(begun, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() * 1000)
     try:
-        card = Scorecard.read(path / SCORECARD)
-    except FileNotFoundError:
-        planned = (path / PLAN_FILE).exists() and not (path / JOURNAL).exists()
-        why = "planned, not run" if planned else "no scorecard: it was not finished"
-        return PastRun(Outcome(path.name, runbook, started, "unknown"), path, why)
-    except (ValueError, OSError) as error:
-        why = f"its scorecard cannot be read: {str(error).splitlines()[0]}"
-        return PastRun(Outcome(path.name, runbook, started, "unknown"), path, why)
+        started = int(datetime.strptime(begun, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:  # a folder that an operator named, such as 99999999T000000Z-...
+        started = 0
+    stored = stored_run.read(path)
+    card = stored.scorecard
+    if card is None:
+        return PastRun(Outcome(path.name, runbook, started, stored.verdict.value), stored)
     return PastRun(
         Outcome(
             path.name,
@@ -58,5 +60,5 @@ def _run(path: Path, runbook: str, begun: str) -> PastRun:
             card.rpo.records,
             card.rpo.seconds,
         ),
-        path,
+        stored,
     )

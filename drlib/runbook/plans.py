@@ -205,7 +205,6 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
                 error = stopped
             finally:
                 session_score.write(plan, folder, error)
-                folders.seal(folder)
     ended = ending_of(folder, plan)
     if ended is None:
         raise error or Aborted(

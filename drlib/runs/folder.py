@@ -1,30 +1,55 @@
 """One folder a run: runs/<UTC>-<runbook>-<id>/, private, with a manifest of what is in it.
 
 Rules: folders 0700, files 0600; `manifest.sha256` is what `sha256sum -c` reads, is written last, and appears whole or
-not at all. Links are neither followed nor listed: what they point to is not this run's.
+not at all. A run that continues has none until it ends again. Links are neither followed nor listed: what they point to is
+not this run's; nor are requests to a run (`abort`, `approved`), which people add at any time.
+Not for: whether what a folder says can be relied on (`drlib.drill.run.stored_run`).
 """
 
 import hashlib
+import os
+import re
 import secrets
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from drlib.errors import UsageError
-from drlib.files import read_stored, write_whole
-from drlib.runs.lock import alone
+from drlib.files import open_own, read_own, write_whole
+from drlib.runs.journal import JOURNAL
+from drlib.runs.lock import alone, held
+from drlib.runs.scorecard import SCORECARD, Scorecard
 
-MANIFEST = "manifest.sha256"
-EXECUTING = ".executing"  # held by the process that executes the run's notebook
+MANIFEST: Final = "manifest.sha256"
+EXECUTING: Final = ".executing"  # held by the process that executes the run's notebook
+NAME: Final = re.compile(r"(\d{8}T\d{6}Z)-([a-z0-9][a-z0-9._-]*)-[0-9a-f]{6}")
+MOST_HASHED: Final = 8 << 30  # bytes of one file
+_REQUESTS: Final = frozenset({"abort", "approved"})
+_LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
     path: Path
     run_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What is wrong with one file of a run. `missing`: it is not there, and nothing else is wrong with it."""
+
+    file: str
+    why: str
+    missing: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.why}"
 
 
 def create(runs_dir: Path, runbook: str) -> RunFolder:
@@ -59,41 +84,88 @@ def set_aside(folder: Path, name: str) -> Path | None:
     return path.rename(path.with_stem(f"{path.stem}-{number}"))
 
 
+def conclude(folder: Path, card: Scorecard) -> None:
+    """Put the scorecard into it, and seal it where the run has the folder to itself.
+
+    A process that executes the run's notebook seals it at its end.
+    """
+    unseal(folder)
+    card.write(folder / SCORECARD)
+    own = NAME.fullmatch(folder.name) is not None or (folder / JOURNAL).exists()
+    if own and not held(folder, EXECUTING):
+        seal(folder)
+
+
 def seal(folder: Path) -> Path:
     """Make everything in it private and write the manifest over all files."""
     lines = []
-    for path in _entries(folder):
-        if path.is_dir():
-            path.chmod(0o700)
-        elif path.is_file():
-            path.chmod(0o600)
-            lines.append(f"{_digest(path)}  {_name(path, folder)}\n")
+    for name, mode in _entries(folder):
+        if stat.S_ISDIR(mode):
+            (folder / name).chmod(0o700)
+        elif stat.S_ISREG(mode):
+            lines.append(f"{_digest(folder / name, private=True)}  {name}\n")
     manifest = folder / MANIFEST
     write_whole(manifest, "".join(lines))
     return manifest
 
 
-def broken(folder: Path) -> tuple[str, ...]:
-    """Names that are missing, not what the manifest says, or not in it at all."""
-    listed = {
-        line[66:]: line[:64] for line in read_stored(folder / MANIFEST).decode(errors="replace").splitlines()
-    }  # 64 hex digits, 2 spaces
-    files = {_name(path, folder): path for path in _entries(folder) if path.is_file()}
-    changed = [name for name, digest in listed.items() if name not in files or _digest(files[name]) != digest]
-    return (*changed, *sorted(files.keys() - listed.keys()))
+def unseal(folder: Path) -> None:
+    """Remove the manifest: what is in the folder is going to change."""
+    (folder / MANIFEST).unlink(missing_ok=True)
 
 
-def _entries(folder: Path) -> Iterator[Path]:
-    """Files and folders below, in the order of their names, without links and the manifest."""
-    for path in sorted(folder.rglob("*")):
-        if not path.is_symlink() and path.relative_to(folder).as_posix() != MANIFEST:
-            yield path
+def differences(folder: Path, read: Mapping[str, bytes] = MappingProxyType({})) -> tuple[Difference, ...]:
+    """What in `folder` is not as its manifest says. Raises OSError where that cannot be read.
+
+    `read` has contents that were read already, which are compared in place of the files'.
+    """
+    listed: dict[str, str] = {}
+    *lines, last = read_own(folder / MANIFEST).decode(errors="replace").split("\n")
+    for number, line in enumerate((*lines, *([last] if last else ())), 1):
+        match = _LINE.fullmatch(line)
+        if match is None or match[2] in listed or line is last:
+            return (Difference(MANIFEST, f"line {number} was not written by drlib"),)
+        listed[match[2]] = match[1]
+    found = dict(_entries(folder))
+    wrong = []
+    for name in sorted((listed.keys() | found.keys()) - _REQUESTS):
+        mode = found.get(name)
+        if mode is None:
+            wrong.append(Difference(name, "it is missing", missing=True))
+        elif stat.S_ISDIR(mode):
+            if name in listed:
+                wrong.append(Difference(name, "it is a folder"))
+        elif not stat.S_ISREG(mode):
+            wrong.append(Difference(name, "it is not a regular file"))
+        elif name not in listed:
+            wrong.append(Difference(name, f"it is not in {MANIFEST}"))
+        else:
+            try:
+                digest = hashlib.sha256(read[name]).hexdigest() if name in read else _digest(folder / name)
+            except OSError as error:
+                wrong.append(Difference(name, f"it cannot be read ({error.strerror or error})"))
+                continue
+            if digest != listed[name]:
+                wrong.append(Difference(name, f"it is not what {MANIFEST} says"))
+    return tuple(wrong)
 
 
-def _name(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).as_posix()
+def _entries(folder: Path) -> Iterator[tuple[str, int]]:
+    """Names and modes of everything below, in the order of the names, without the manifest. Links are not followed."""
+    names = [
+        os.path.relpath(os.path.join(where, name), folder)
+        for where, folders, files in os.walk(folder)
+        for name in (*folders, *files)
+    ]
+    for name in sorted(names):
+        if name != MANIFEST:
+            yield name, (folder / name).lstat().st_mode
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+def _digest(path: Path, *, private: bool = False) -> str:
+    with open_own(path) as file:
+        if private:
+            os.fchmod(file.fileno(), 0o600)
+        if os.fstat(file.fileno()).st_size > MOST_HASHED:
+            raise OSError(f"it is larger than {MOST_HASHED} bytes")
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from drlib import decoding
 from drlib.errors import Deviated, DrlibError
-from drlib.files import read_stored
+from drlib.files import read_own
 
 Scalar = str | int | float | bool | None
 JOURNAL: Final = "journal.jsonl"  # its name in a run folder
@@ -110,6 +110,11 @@ def read(path: Path) -> tuple[Line, ...]:
     return _read(path)[0]
 
 
+def parse(raw: bytes, path: Path) -> tuple[Line, ...]:
+    """The lines of the journal whose content is `raw`. Raises `JournalTampered`; a torn last line is left out."""
+    return _parse(raw, path)[0]
+
+
 def verify(path: Path) -> Verified:
     """Follow the chain to its end. Raises `JournalTampered` at the first line that is not what was written."""
     lines, _, torn = _read(path)
@@ -118,9 +123,12 @@ def verify(path: Path) -> Verified:
 
 def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
     """The lines, how many bytes of the file they are, and whether a torn one follows."""
+    return _parse(read_own(path), path)
+
+
+def _parse(raw: bytes, path: Path) -> tuple[tuple[Line, ...], int, bool]:
     lines: list[Line] = []
     previous, whole = FIRST, 0
-    raw = read_stored(path)
     for number, text in enumerate(raw.splitlines(keepends=True), 1):
         if not text.endswith(b"\n"):
             break

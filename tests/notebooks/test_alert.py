@@ -69,7 +69,7 @@ def test_alert_is_sent_once_and_its_secret_address_is_not_stored(
     assert "it missed" in str(body["error"])
     kept = json.loads((result.folder / "alert.json").read_text())
     assert (kept["outcome"], kept["target"]) == ("ok", "${env:DRILL_HOOK}")
-    assert folder.broken(result.folder) == ()
+    assert folder.differences(result.folder) == ()
     for file in result.folder.rglob("*"):
         assert not file.is_file() or b"t0ken" not in file.read_bytes()
 

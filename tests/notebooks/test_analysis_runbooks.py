@@ -47,7 +47,7 @@ def test_analysis_runbook_ends_with_its_verdict_and_exit_code(
     assert (card["runbook"], card["verdict"], card["kind"]) == (name, verdict, "analysis")
     assert card["records"]["duplicated"] == duplicated
     assert all(check["evidence"] for check in card["checks"])
-    assert folder.broken(run) == ()
+    assert folder.differences(run) == ()
     if code == 2:
         assert "LEFT has no topic nowhere" in done.stderr
         return
@@ -80,4 +80,4 @@ def test_size_the_link_runbook_measures_and_gives_a_verdict(tmp_path: Path) -> N
     assert reported["an outage of 2 d loses nothing"] == "fail"  # retention keeps a day
     assert reported["clients that wait do what was predicted"] == "pass"
     assert "drlib mirror does what was predicted" in reported
-    assert folder.broken(run) == ()
+    assert folder.differences(run) == ()

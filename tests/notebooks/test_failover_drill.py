@@ -12,6 +12,7 @@ import pytest
 from own_processes import processes_of
 from repository_root import ROOT
 
+from drlib.drill.run import stored_run
 from drlib.runs import folder, journal
 
 RUNBOOK = ROOT / "runbooks" / "failover-drill.yaml"
@@ -64,7 +65,8 @@ def test_failover_drill_run_folder_is_complete_private_and_offline(drill: tuple[
     expected = {"executed.ipynb", "report.html", "scorecard.json", "journal.jsonl", "manifest.sha256", "plan.json"}
     assert expected <= {path.name for path in run.iterdir()}
     assert run.stat().st_mode & 0o777 == 0o700
-    assert folder.broken(run) == ()
+    assert folder.differences(run) == ()
+    assert stored_run.read(run).evidence is stored_run.Evidence.VERIFIED
     events = [(line.event, line.data.get("step")) for line in journal.read(run / "journal.jsonl")]
     assert ("step-succeeded", "audit") in events
     assert str(run / "report.html") in shown.replace("\n", "")

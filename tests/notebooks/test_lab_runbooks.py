@@ -51,7 +51,7 @@ def test_lab_runbook_passes_on_its_lab_and_leaves_only_evidence(name: str, tmp_p
     assert samples[0]["produced"] < last["produced"] == last["mirrored"] == card["records"]["produced"]
     assert set(last["consumed"].values()) == {last["produced"]}  # every group has processed every record, once
     assert "No traffic was sampled" not in (run / "report.html").read_text()
-    assert folder.broken(run) == ()
+    assert folder.differences(run) == ()
     assert journal.verify(run / "journal.jsonl").lines > 10
     executed = json.loads((run / "executed.ipynb").read_text())
     shown = [o for c in executed["cells"] if c["cell_type"] == "code" for o in c["outputs"]]

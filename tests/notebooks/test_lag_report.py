@@ -38,7 +38,7 @@ def test_lag_report_passes_for_a_fast_group_and_predicts_loss_for_a_slow_one(slo
     group = checks["dashboards on LEFT: readings"]
     assert ("retention may reach it" in group["evidence"]) is slow, group
     assert card["records"]["produced"] > 5000
-    assert folder.broken(run) == ()
+    assert folder.differences(run) == ()
     executed = json.loads((run / "executed.ipynb").read_text())
     shown = [o for c in executed["cells"] if c["cell_type"] == "code" for o in c["outputs"]]
     pictures = [o for o in shown if "application/vnd.plotly.v1+json" in o.get("data", {})]

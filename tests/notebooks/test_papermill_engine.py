@@ -17,6 +17,8 @@ import pytest
 from repository_root import TESTS
 from tiny_notebook import tiny_runbook, write_notebook
 
+from drlib.drill.run import stored_run
+from drlib.drill.run.stored_run import Evidence
 from drlib.errors import UsageError
 from drlib.runbook.execution.execute import RunResult, execute
 from drlib.runbook.execution.interrupt import Stop
@@ -62,7 +64,7 @@ def run(
     result = execute(
         book, given, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=reported or Reports(), stop=stop or Stop()
     )
-    assert folders.broken(result.folder) == ()
+    assert folders.differences(result.folder) == ()
     listed = (result.folder / folders.MANIFEST).read_text()
     assert all(name in listed for name in ("scorecard.json", "report.html", "executed.ipynb"))
     assert result.report.is_file()
@@ -113,8 +115,17 @@ def test_run_to_the_end_passes_with_a_complete_folder(tmp_path: Path) -> None:
     assert [step for step, _ in reported.steps] == ["first step", "conclude"]
     shares = [share for _, share in reported.steps]
     assert 0 < shares[0] < shares[1] < 1
-    names = {"executed.ipynb", "journal.jsonl", "kernel.pid", "manifest.sha256", "report.html", "scorecard.json"}
+    names = {
+        ".executing",
+        "executed.ipynb",
+        "journal.jsonl",
+        "kernel.pid",
+        "manifest.sha256",
+        "report.html",
+        "scorecard.json",
+    }
     assert {p.name for p in result.folder.iterdir()} == names
+    assert stored_run.read(result.folder).evidence is Evidence.INCOMPLETE  # a drill without a plan
     assert "PASS" in result.report.read_text()[:2_000_000]
     assert set(states(result)) == {"completed"}
     assert gone(kernel_pid(result.folder), 1)

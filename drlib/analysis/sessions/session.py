@@ -19,10 +19,11 @@ from drlib.analysis.spark.jobs import OnProgress, SparkJobs
 from drlib.analysis.spark.topics import TopicRange, load_ranges, pin_range, save_ranges
 from drlib.closing import Closing
 from drlib.errors import StalePlan
+from drlib.runs import folder as folders
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
+from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.table import Table, verdict_table
 
 RANGES: Final = "ranges.json"
@@ -152,7 +153,7 @@ class AnalysisSession(Closing):
             },
             kind=Kind.ANALYSIS,
         )
-        card.write(self.run_dir / SCORECARD)
+        folders.conclude(self.run_dir, card)
         return verdict_table(card.verdict, checks)
 
 

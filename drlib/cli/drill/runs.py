@@ -1,4 +1,4 @@
-"""`drlib runs` and `drlib schedule`: past runs, overdue runbooks, and a file for a scheduler."""
+"""`drlib runs` and `drlib schedule`: past runs, whether they can be relied on, overdue runbooks, and a file for a scheduler."""
 
 import json
 from dataclasses import asdict
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import clock, formats
+from drlib.drill.run.stored_run import Evidence, StoredRun
 from drlib.errors import ReadinessError, UsageError
 from drlib.outgoing.terminal import show, write_document
 from drlib.runbook import history
@@ -18,38 +19,90 @@ from drlib.runbook.history import PastRun
 from drlib.runbook.history_rules import Direction, Standing, Trend, standing
 from drlib.ui.terminal.plain_console import plain_console
 
+UNVERIFIED = frozenset({Evidence.CONTRADICTORY, Evidence.INCOMPLETE})
+RunsDir = Annotated[Path, typer.Option(help="The folder of run folders.")]
+runs_app = typer.Typer(invoke_without_command=True)
 schedule_app = typer.Typer(help="Run a runbook regularly.", no_args_is_help=True)
 
 
+@runs_app.callback()
 def runs(
+    context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    runs_dir: Annotated[Path, typer.Option(help="The folder of run folders.")] = Path("runs"),
+    runs_dir: RunsDir = Path("runs"),
     runbooks: Annotated[Path, typer.Option(help="The folder of runbooks, to find overdue ones.")] = Path("runbooks"),
     limit: Annotated[int, typer.Option(help="How many of the newest runs to list.", min=1)] = 20,
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with code 3 when a runbook is overdue or its last run failed.")
+        bool,
+        typer.Option(
+            "--check", help="Exit with code 3 when a runbook is overdue, or its last run failed or is not verified."
+        ),
     ] = False,
 ) -> None:
-    """List past runs with verdict, RTO and RPO, their trend, and runbooks that are overdue by their schedule."""
+    """List past runs with verdict, RTO and RPO, their trend, and runbooks that are overdue by their schedule.
+
+    The verdict of a run whose folder is not complete, or contradicts itself, is unknown: drlib runs verify.
+    """
+    if context.invoked_subcommand is not None:
+        return
     past = history.read_runs(runs_dir)
     books = {book.name: book for book in (model.load(path) for path in sorted(runbooks.glob("*.yaml")))}
     now_ms = clock.now_ms()
     names = sorted({run.outcome.runbook for run in past} | {n for n, book in books.items() if book.schedule})
     standings = [_standing(name, books.get(name), past, now_ms) for name in names]
     if as_json:
-        runs = [{**asdict(r.outcome), "folder": str(r.folder), "problem": r.problem} for r in past[-limit:]]
+        runs = [{**asdict(r.outcome), **_evidence(r.stored)} for r in past[-limit:]]
         show(json.dumps({"runs": runs, "runbooks": [asdict(stand) for stand in standings]}, indent=2))
     else:
         console = plain_console()
         console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.")
         if standings:
             console.print(_stands(standings))
-    missed = [s.runbook for s in standings if s.overdue or (s.last is not None and s.last.verdict == "fail")]
+    doubtful = {run.outcome.run for run in past if run.stored.evidence in UNVERIFIED}
+    missed = [
+        s.runbook
+        for s in standings
+        if s.overdue or (s.last is not None and (s.last.verdict == "fail" or s.last.run in doubtful))
+    ]
     if check and missed:
         raise ReadinessError(
             f"{', '.join(missed)}: due to run",
-            "it is overdue, or its last run failed",
+            "it is overdue, or its last run failed or is not verified",
             f"Run it: drlib run {runbooks / f'{missed[0]}.yaml'}",
+        )
+
+
+@runs_app.command("verify")
+def verify(
+    run: Annotated[list[Path] | None, typer.Argument(help="Run folders, or their names.", metavar="RUN...")] = None,
+    runs_dir: RunsDir = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Compare each file of runs with the manifest, and scorecard, journal and plan with each other.
+
+    Without RUN, all runs. Exit code 0: every run is verified; 3: one contradicts itself or is not complete, and each file
+    says why; 2: no such run. A run that is planned or running fails only where it is named. A manifest has no key: who may
+    write to the folder can write a new one, so keep a copy elsewhere as evidence.
+    """
+    stored = [history.find(runs_dir, name) for name in run or ()] or [
+        past.stored for past in history.read_runs(runs_dir)
+    ]
+    if as_json:
+        show(json.dumps([_evidence(each) for each in stored], indent=2))
+    else:
+        for each in stored:
+            show(formats.one_line(f"{each.folder.name}: {each.evidence}"))
+            for difference in each.differences:
+                show(formats.one_line(f"  {difference}"))
+        if not stored:
+            show(f"No run in {runs_dir}.")
+    failing = UNVERIFIED | {Evidence.PENDING} if run else UNVERIFIED
+    failed = [each.folder.name for each in stored if each.evidence in failing]
+    if failed:
+        raise ReadinessError(
+            f"{len(failed)} of {len(stored)} runs not verified",
+            ", ".join(failed[:3]) + ("" if len(failed) <= 3 else ", ..."),
+            "Compare with a copy, or run the drill again.",
         )
 
 
@@ -74,6 +127,15 @@ def emit(
     write_document(schedule.emit(model.load(runbook), scheduler, runs_dir=runs_dir, more=more, user=user))
 
 
+def _evidence(run: StoredRun) -> dict[str, object]:
+    return {
+        "folder": str(run.folder),
+        "evidence": run.evidence.value,
+        "problem": run.why,
+        "differences": [asdict(each) for each in run.differences],
+    }
+
+
 def _standing(name: str, book: model.Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:
     every = calendar.every_hours(book.schedule.every) if book is not None and book.schedule is not None else None
     return standing(name, [run.outcome for run in past], every_hours=every, now_ms=now_ms)
@@ -88,7 +150,7 @@ def _runs(past: tuple[PastRun, ...]) -> Table:
         table.add_row(
             f"{formats.utc(outcome.started_ms):%Y-%m-%d %H:%M}",
             formats.one_line(outcome.runbook),
-            formats.one_line(outcome.verdict if not run.problem else f"{outcome.verdict}: {run.problem}"),
+            formats.one_line(f"{outcome.verdict}, {run.stored.why}" if run.stored.why else outcome.verdict),
             "-" if outcome.rto_seconds is None else f"{outcome.rto_seconds:.2f}",
             "-" if outcome.rpo_records is None else f"{outcome.rpo_records:,}",
             "-" if outcome.rpo_seconds is None else f"{outcome.rpo_seconds:.2f}",

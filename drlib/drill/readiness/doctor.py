@@ -1,7 +1,7 @@
 """How ready flows are for a failover, from the clusters and from past drills.
 
-Rules: a past drill is a run folder with a readable scorecard; others are counted as unreadable. A scorecard does not name
-clusters, so any drill in that folder counts.
+Rules: a past drill is a run that is verified (`drlib.drill.run.stored_run`); others are counted as unverified. A scorecard
+does not name clusters, so any drill in that folder counts.
 Not for: what is observed (`drlib.drill.readiness.observe`), how it is judged (`drlib.drill.readiness.checks`, `score`).
 """
 
@@ -15,10 +15,10 @@ from drlib.drill.readiness.checks.objectives import CheckContext, Objectives
 from drlib.drill.readiness.checks.observations import PastDrill, PastDrills, Unanswered
 from drlib.drill.readiness.observe import observe_flow
 from drlib.drill.readiness.score import Readiness
+from drlib.drill.run import stored_run
 from drlib.errors import UsageError
 from drlib.kafka.admin.connect import blocking
 from drlib.model import Flow
-from drlib.runs.scorecard import SCORECARD, Scorecard
 
 
 def doctor(
@@ -51,19 +51,18 @@ def doctor(
 
 def past_drills(runs: Path) -> PastDrills | Unanswered:
     """The drills in `runs`, newest first."""
-    drills, unreadable = [], []
+    drills, unverified = [], []
     try:
         folders = sorted(path for path in runs.iterdir() if path.is_dir()) if runs.is_dir() else []
     except OSError as error:
         return Unanswered(f"{runs} cannot be read: {error.strerror}", f"Grant this user read access to {runs}.")
     for folder in folders:
-        try:
-            card = Scorecard.read(folder / SCORECARD)
-        except (OSError, ValueError):
-            unreadable.append(folder.name)
-            continue
-        drills.append(PastDrill(card.run_id or folder.name, card.runbook, card.verdict.value, card.finished_ms))
-    return PastDrills(str(runs), tuple(sorted(drills, key=lambda drill: -drill.finished_ms)), tuple(unreadable))
+        card = stored_run.read(folder).scorecard
+        if card is None:
+            unverified.append(folder.name)
+        else:
+            drills.append(PastDrill(card.run_id, card.runbook, card.verdict.value, card.finished_ms))
+    return PastDrills(str(runs), tuple(sorted(drills, key=lambda drill: -drill.finished_ms)), tuple(unverified))
 
 
 def _enabled(settings: MirrorSettings, flow: Flow | None) -> Sequence[FlowSettings]:

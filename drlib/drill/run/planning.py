@@ -19,7 +19,7 @@ from drlib.drill.plan.plan import ChangedFact, Drill, Plan, StepPlan
 from drlib.drill.plan.staleness import stale
 from drlib.drill.step.action import Action
 from drlib.errors import StalePlan, UsageError
-from drlib.files import read_stored, write_whole
+from drlib.files import read_own, write_whole
 
 PLAN_FILE: Final = "plan.json"
 _STORED: Final = TypeAdapter(dict[str, object])
@@ -79,15 +79,22 @@ def read(folder: Path) -> Plan:
     """The plan in `folder`. Raises `UsageError` when there is none, or one that was changed."""
     path = folder / PLAN_FILE
     try:
-        body = decoding.json_as(_STORED, read_stored(path))
-        text = json.dumps(body["plan"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        plan = drill_plan.parse(text)
-        if body["hash"] != plan.hash:
-            raise ValueError("its hash does not match its content")
+        return parse(read_own(path))
     except FileNotFoundError:
         raise UsageError(f"no plan in {folder}", f"there is no {PLAN_FILE}", "Make a plan first.") from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read", error.strerror or str(error), "Make a new plan.") from error
-    except (ValueError, KeyError) as error:
+    except ValueError as error:
         raise UsageError(f"{path} cannot be used", str(error), "Make a new plan.") from None
+
+
+def parse(data: bytes) -> Plan:
+    """The plan that `write` wrote. Raises ValueError for anything else."""
+    body = decoding.json_as(_STORED, data)
+    if not {"hash", "plan"} <= body.keys():
+        raise ValueError("it has no plan with its hash")
+    text = json.dumps(body["plan"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    plan = drill_plan.parse(text)
+    if body["hash"] != plan.hash:
+        raise ValueError("its hash does not match its content")
     return plan

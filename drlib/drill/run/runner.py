@@ -30,6 +30,7 @@ from drlib.drill.step.action import Action, Probe
 from drlib.errors import Aborted, UsageError, explain
 from drlib.runs import journal
 from drlib.runs.abort import Abort
+from drlib.runs.folder import unseal
 from drlib.runs.journal import JOURNAL, DrillJournal, Scalar
 from drlib.runs.lock import alone
 
@@ -160,6 +161,7 @@ class Runner:
         if not rollback and not now.rolling_back:
             self._compare([s.name for s in self._drill.steps if s.name not in now.done], now)
         self._lines: list[Note] = list(before)
+        unseal(self.folder)
         if resume and now.ended:
             self._abort.clear()
         if resume:

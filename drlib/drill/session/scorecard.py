@@ -17,11 +17,12 @@ from drlib.drill.run import outcome as endings
 from drlib.drill.step import step_output as details
 from drlib.drill.testbed import sampler
 from drlib.errors import ObjectiveMissed
+from drlib.runs import folder as folders
 from drlib.runs import journal
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import JOURNAL, Line
-from drlib.runs.scorecard import SCORECARD, Records, Scorecard
+from drlib.runs.scorecard import Records, Scorecard
 
 GATE: Final = "readiness gate"
 ENDED: Final = "the drill ran to its end"
@@ -64,9 +65,9 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
 
 
 def write(plan: Plan, run_dir: Path, error: BaseException | None) -> None:
-    """Write it to `run_dir`, unless the run was refused before its start and has no journal."""
+    """Conclude the folder `run_dir` with it, unless the run was refused before its start and has no journal."""
     if (run_dir / JOURNAL).exists():
-        scorecard(plan, run_dir, error).write(run_dir / SCORECARD)
+        folders.conclude(run_dir, scorecard(plan, run_dir, error))
 
 
 def _gate(lines: Sequence[Line]) -> list[Check]:

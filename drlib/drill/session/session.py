@@ -35,6 +35,7 @@ from drlib.drill.testbed import sampler
 from drlib.errors import Aborted, ApprovalMissing, DrlibError, UsageError
 from drlib.runs import journal
 from drlib.runs.abort import Abort
+from drlib.runs.folder import MANIFEST
 from drlib.runs.journal import JOURNAL, Line, Scalar
 from drlib.runs.table import Table, verdict_table
 
@@ -303,7 +304,8 @@ class DrillSession(Closing):
             self._error = Aborted("the drill was aborted", "it was interrupted", "Resume it, or roll it back.")
 
     def _run(self) -> None:
-        begun = (self.workplace.run_dir / JOURNAL).exists()
+        folder = self.workplace.run_dir
+        begun, was_over = (folder / JOURNAL).exists(), False
         try:
             with self._lease() as flow:
                 runner = Runner(
@@ -320,14 +322,14 @@ class DrillSession(Closing):
         except _Left:
             pass
         except RunOver as over:
-            self._ended = True
+            self._ended, was_over = True, (folder / MANIFEST).exists()
             self._error = self._said_again(over)
         except BaseException as error:
             self._error = error
         finally:
             if not isinstance(self._error, ApprovalMissing):  # that is a pause, and traffic continues
                 sampler.stop(self.workplace.run_dir)
-            if not self._closing:
+            if not self._closing and not was_over:  # what was sealed stays as it is, whatever became of it since
                 try:
                     session_score.write(self._plan, self.workplace.run_dir, self._error)
                 except OSError as error:  # what ended the run is worth more than that it cannot be written

@@ -7,7 +7,7 @@ not disturb the finishing. The exit code is the failing error's own, by name, wh
 
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -81,7 +81,6 @@ def execute(
         import_module(needed)
     known = parameters.declared(runbook.notebook)
     values = resolve(runbook, arguments)
-    alone = nullcontext() if run is None else folders.executing(run.path)
     run = run or folders.create(runs_dir, runbook.name)
     own: dict[str, Value | None] = {
         "run_dir": str(run.path),
@@ -92,7 +91,8 @@ def execute(
     values.update({name: value for name, value in own.items() if name in known and value is not None})
     stop = stop or Stop()
     started = clock.now_ms()
-    with alone, stop.on_signals():
+    with folders.executing(run.path), stop.on_signals():
+        folders.unseal(run.path)
         for name in (EXECUTED, SCORECARD):
             folders.set_aside(run.path, name)
         ended = _execute(runbook, values, run.path, on_progress, stop)

@@ -11,8 +11,9 @@ from typing import Final
 from drlib.closing import Closing
 from drlib.errors import UsageError
 from drlib.outgoing.terminal import show
+from drlib.runs import folder as folders
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
+from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.table import Table, verdict_table
 from drlib.training.incidents import pictures
 from drlib.training.incidents.incident import Incident
@@ -103,7 +104,7 @@ class IncidentSession(Closing):
     def conclude(self, pass_points: float = 80.0, name: str = "game-day") -> Table:
         """Write `scorecard.json` and show its verdict: it passes from `pass_points` points on."""
         card = scorecard(self.incident.reveal(), name, self.incident, pass_points)
-        card.write(self.incident.folder / SCORECARD)
+        folders.conclude(self.incident.folder, card)
         return verdict_table(card.verdict, card.checks)
 
     # -- for the game master -------------------------------------------------------------------------------------------

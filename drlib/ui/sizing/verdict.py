@@ -13,9 +13,10 @@ from typing import Final
 from drlib import clock, formats
 from drlib.lab.link.sizing import LinkSpec, Outage, Size, ours, sequential
 from drlib.lab.link_trial import Measured
+from drlib.runs import folder as folders
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
+from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
 
 NAME: Final = "size-the-link"
 HELD: Final = 0.5  # of what was predicted; clusters and mirror on one machine, and joining workers, take the rest
@@ -86,5 +87,5 @@ def write(run_dir: Path, checks: Sequence[Check], began_ms: int) -> Verdict:
         environment={"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"},
         kind=Kind.ANALYSIS,
     )
-    card.write(run_dir / SCORECARD)
+    folders.conclude(run_dir, card)
     return card.verdict

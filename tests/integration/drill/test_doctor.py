@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 from fix_engine import Engine, alter, create_topic, produce, wait_for
-from sample_scorecard import scorecard
+from sample_scorecard import finished_run, scorecard
 
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Argument, Call, Mode
@@ -100,8 +100,7 @@ def flow(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doctore
     engine = Engine(root, left, right, f"SRC{tag}", f"DST{tag}", f"orders-{tag}", extra)
     found = DoctoredFlow(engine, root / "runs", tag)
     run = found.runs / "20261119T100000Z-failover-drill-9f31c2"
-    run.mkdir(parents=True)
-    scorecard(finished_ms=int(time.time() * 1000) - 2 * DAY_MS).write(run / "scorecard.json")
+    finished_run(run, scorecard(finished_ms=int(time.time() * 1000) - 2 * DAY_MS))
     create_topic(left, found.topic, 2)
     produce(left, found.topic, 1000, partitions=2)
     found.commit("LEFT", found.group, found.topic, 120, 130)

@@ -17,6 +17,7 @@ import pytest
 from fix_engine import wait_for
 from testbed_commands import BEFORE, DONE, Stage, kernel_of, wait_fast
 
+from drlib.drill.run import stored_run
 from drlib.drill.run.lease import Lease
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -53,7 +54,8 @@ def test_plan_changes_nothing_and_is_run_once_by_its_hash(stage: Stage) -> None:
     stage.drlib("run", "--plan", made[:12])
     assert stage.now() == DONE
     assert json.loads((folder / "scorecard.json").read_text())["verdict"] == "pass"
-    assert folders.broken(folder) == ()
+    assert folders.differences(folder) == ()
+    assert stored_run.read(folder).evidence is stored_run.Evidence.VERIFIED
     assert "already started" in stage.drlib("run", "--plan", made[:12], code=2)
 
 
@@ -139,7 +141,7 @@ def test_rollback_of_a_paused_run_from_the_command_line(stage: Stage) -> None:
     assert stage.now() == (True, {0: 5, 1: 7}, {0: 3})
     assert "everything it changed is undone" in stage.drlib("run", "--rollback", stage.run_folder())
     assert stage.now() == BEFORE
-    assert folders.broken(stage.run_folder()) == ()
+    assert folders.differences(stage.run_folder()) == ()
 
 
 @pytest.mark.long

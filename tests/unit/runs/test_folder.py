@@ -14,6 +14,10 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def broken(folder: Path) -> tuple[str, ...]:
+    return tuple(each.file for each in folders.differences(folder))
+
+
 @pytest.fixture
 def sealed(tmp_path: Path) -> Path:
     before = os.umask(0)
@@ -47,20 +51,20 @@ def test_manifest_is_readable_by_sha256sum(sealed: Path) -> None:
         ["sha256sum", "-c", "--strict", folders.MANIFEST], cwd=sealed, capture_output=True, text=True, check=True
     )
     assert output.stdout == "history/a.jsonl: OK\nscorecard.json: OK\n"
-    assert folders.broken(sealed) == ()
+    assert broken(sealed) == ()
 
 
 def test_manifest_changed_missing_and_added_files_are_reported(sealed: Path) -> None:
     (sealed / "history" / "a.jsonl").write_text("two\n")
     (sealed / "scorecard.json").unlink()
     (sealed / "late.txt").write_text("x")
-    assert folders.broken(sealed) == ("history/a.jsonl", "scorecard.json", "late.txt")
+    assert broken(sealed) == ("history/a.jsonl", "late.txt", "scorecard.json")
 
 
 def test_seal_again_covers_later_files_and_leaves_no_draft(sealed: Path) -> None:
     (sealed / "late.txt").write_text("x")
     folders.seal(sealed)
-    assert folders.broken(sealed) == ()
+    assert broken(sealed) == ()
     assert sorted(p.name for p in sealed.iterdir()) == ["history", "late.txt", "manifest.sha256", "scorecard.json"]
 
 

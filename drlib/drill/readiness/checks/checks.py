@@ -110,7 +110,9 @@ def _drills(drills: PastDrills, now_ms: int, context: CheckContext) -> Judgement
     fix = "drlib run runbooks/failover-drill.yaml --lab"
     passing = [drill for drill in drills.runs if drill.verdict in PASSING]
     if not drills.runs:
-        broken = f"; {count(len(drills.unreadable), 'run')} without a readable scorecard" if drills.unreadable else ""
+        broken = (
+            f"; {count(len(drills.unverified), 'run')} not verified: drlib runs verify" if drills.unverified else ""
+        )
         return [(drills.folder, Severity.WARN, f"no drill is recorded there{broken}", fix)]
     newest = drills.runs[0]
     if not passing:

@@ -145,11 +145,11 @@ class PastDrill:
 
 @dataclass(frozen=True, slots=True)
 class PastDrills:
-    """Newest first; `unreadable` are run folders whose scorecard is missing or cannot be read."""
+    """Newest first; `unverified` are run folders that say nothing to rely on."""
 
     folder: str
     runs: tuple[PastDrill, ...]
-    unreadable: tuple[str, ...] = ()
+    unverified: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -44,14 +45,16 @@ def book(place: Path, name: str = "monthly", more: str = "schedule: {every: 30d}
     return path
 
 
-def ran(place: Path, begun: str, name: str = "monthly", card: bool = True) -> Path:
+def ran(place: Path, begun: str, name: str = "monthly", card: bool = True, **changes: object) -> Path:
     folder = place / "runs" / f"{begun}-{name}-abcdef"
-    folder.mkdir()
     if card:
-        sample.scorecard().model_copy(update={"runbook": name, "run_id": folder.name, "started_ms": 0}).write(
-            folder / "scorecard.json"
-        )
+        return sample.finished_run(folder, sample.scorecard(runbook=name, started_ms=0, **changes))
+    folder.mkdir(mode=0o700)
     return folder
+
+
+def cut(path: Path) -> None:
+    path.write_text("{")
 
 
 def drlib(*argv: str) -> int:
@@ -73,7 +76,9 @@ def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: p
     assert drlib("runs", "--json") == 0
     output = json.loads(capsys.readouterr().out)
     assert [run["verdict"] for run in output["runs"]] == ["conditions"] * 3 + ["unknown"]
-    assert output["runs"][3]["problem"] == "no scorecard: it was not finished"
+    assert output["runs"][3]["problem"].startswith(
+        "incomplete: manifest.sha256: it is missing: the run was not finished"
+    )
     monthly, weekly = output["runbooks"]
     assert (monthly["runs"], monthly["overdue"], monthly["rto"]["direction"]) == (4, True, "steady")
     assert (weekly["runs"], weekly["overdue"], weekly["due_ms"]) == (0, True, 0)
@@ -85,12 +90,83 @@ def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: p
     assert "drlib run runbooks/monthly.yaml" in capsys.readouterr().err
 
 
-def test_runs_unreadable_scorecard_is_listed_with_the_reason(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (ran(place, "20260101T000000Z", card=False) / "scorecard.json").write_text("{")
+@pytest.mark.parametrize(
+    ("edit", "why"),
+    [
+        (
+            lambda f: cut(f / "scorecard.json"),
+            "contradictory: scorecard.json: it is not what manifest.sha256 says",
+        ),
+        (
+            lambda f: (f / "scorecard.json").write_text((f / "scorecard.json").read_text().replace("8.145", "3.145")),
+            "contradictory: scorecard.json: it is not what manifest.sha256 says",
+        ),
+        (lambda f: (f / "manifest.sha256").unlink(), "incomplete: manifest.sha256: it is missing"),
+        (lambda f: (f / "late").write_text("x"), "contradictory: late: it is not in manifest.sha256"),
+    ],
+    ids=["cut", "edited", "scorecard alone", "added"],
+)
+def test_runs_unverified_run_has_no_verdict_says_why_and_fails_the_check(
+    place: Path, capsys: pytest.CaptureFixture[str], edit: Callable[[Path], object], why: str
+) -> None:
+    folder = ran(place, "20260101T000000Z")
+    assert drlib("runs", "--check") == 0
+    edit(folder)
+    capsys.readouterr()
     assert drlib("runs", "--json") == 0
-    (run,) = json.loads(capsys.readouterr().out)["runs"]
-    assert run["problem"].startswith("its scorecard cannot be read")
+    output = json.loads(capsys.readouterr().out)
+    assert (output["runs"][0]["verdict"], output["runs"][0]["rto_seconds"]) == ("unknown", None)
+    assert output["runs"][0]["problem"].startswith(why)
+    assert output["runbooks"][0]["last"]["verdict"] == "unknown"
+    assert drlib("runs") == 0
+    assert "unknown, " in capsys.readouterr().out
+    assert drlib("runs", "--check") == 3
+    assert "is not verified" in capsys.readouterr().err
+
+
+def test_runs_folder_named_with_an_impossible_time_is_listed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran(place, "20269999T999999Z", card=False)
+    assert drlib("runs", "--json") == 0
+    assert [run["started_ms"] for run in json.loads(capsys.readouterr().out)["runs"]] == [0]
+
+
+def test_runs_planned_run_fails_no_check(place: Path) -> None:
+    (ran(place, "20260101T000000Z", card=False) / "plan.json").write_text("{}")
+    assert drlib("runs", "--check") == 0
     assert drlib("runs", "--runs-dir", "nowhere") == 0
+
+
+def test_runs_verify_says_for_each_file_what_differs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert drlib("runs", "verify") == 0
+    assert capsys.readouterr().out == "No run in runs.\n"
+    good, bad = ran(place, "20260101T000000Z"), ran(place, "20260102T000000Z")
+    assert drlib("runs", "verify") == 0
+    (bad / "journal.jsonl").unlink()
+    (bad / "late\n").write_text("x")
+    capsys.readouterr()
+    assert drlib("runs", "verify") == 3
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [
+        f"{good.name}: verified",
+        f"{bad.name}: contradictory",
+        "  journal.jsonl: it is missing",
+        "  late : it is not in manifest.sha256",
+    ]
+    assert f"1 of 2 runs not verified: {bad.name}" in output.err
+    assert drlib("runs", "verify", good.name) == 0
+    capsys.readouterr()
+    assert drlib("runs", "verify", str(good), str(bad), "--json") == 3
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["evidence"], first["problem"], first["differences"]) == ("verified", "", [])
+    assert second["differences"][0] == {"file": "journal.jsonl", "why": "it is missing", "missing": True}
+    assert drlib("runs", "verify", "unheard-of") == 2
+
+
+def test_runs_verify_planned_run_fails_only_by_name(place: Path) -> None:
+    folder = ran(place, "20260101T000000Z", card=False)
+    (folder / "plan.json").write_text("{}")
+    assert drlib("runs", "verify") == 0
+    assert drlib("runs", "verify", folder.name) == 3
 
 
 def test_schedule_cron_line_is_one_shell_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from sample_scorecard import scorecard, unmeasured
+from sample_scorecard import finished_run, scorecard, unmeasured
 
 from drlib.drill.readiness.checks.observations import PastDrills
 from drlib.drill.readiness.doctor import past_drills
 from drlib.drill.readiness.score import Finding, Readiness, Severity
+from drlib.runs.check import Verdict
 from drlib.ui.terminal.doctor import render_readiness
 from drlib.ui.terminal.readiness_json import as_json_text
 
@@ -67,16 +68,19 @@ def test_doctor_json_has_every_finding_with_fix_and_expiry() -> None:
     }
 
 
-def test_drills_on_record_are_read_newest_first_and_broken_ones_are_named(tmp_path: Path) -> None:
+def test_drills_on_record_are_read_newest_first_and_unverified_ones_are_named(tmp_path: Path) -> None:
     assert past_drills(tmp_path / "cannot be moved") == PastDrills(str(tmp_path / "cannot be moved"), ())
-    for name, card in (("a", scorecard(run_id="old", finished_ms=NOW - 5)), ("b", unmeasured()),
-                       ("c", scorecard(run_id="new", finished_ms=NOW))):  # fmt: skip
-        (tmp_path / name).mkdir()
-        card.write(tmp_path / name / "scorecard.json")
+    for name, card in (
+        ("old", scorecard(finished_ms=NOW - 5)),
+        ("b", unmeasured()),
+        ("new", scorecard(finished_ms=NOW)),
+    ):
+        finished_run(tmp_path / name, card)
     (tmp_path / "d").mkdir()
-    (tmp_path / "d" / "scorecard.json").write_text('{"verdict": "pass"}')
-    (tmp_path / "e").mkdir()
+    scorecard(run_id="d").write(tmp_path / "d" / "scorecard.json")
+    edited = finished_run(tmp_path / "e", scorecard(verdict=Verdict.FAIL)) / "scorecard.json"
+    edited.write_text(edited.read_text().replace('"fail"', '"pass"'))
     found = past_drills(tmp_path)
     assert isinstance(found, PastDrills)
     assert [(drill.run, drill.verdict) for drill in found.runs[:2]] == [("new", "conditions"), ("old", "conditions")]
-    assert found.unreadable == ("d", "e")
+    assert found.unverified == ("d", "e")

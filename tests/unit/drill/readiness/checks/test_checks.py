@@ -150,7 +150,7 @@ CASES = [
     ("durability", {"durability": durability(minimum=None)}, "unknown", "could not be read", "DescribeConfigs"),
     ("durability", {"durability": durability(1, 1, 0, 1, brokers=1)}, "ok", "1 copy or more", ""),
     ("drill-age", {"drills": PastDrills("runs", ())}, "warn", "no drill is recorded", "drlib run"),
-    ("drill-age", {"drills": PastDrills("runs", (), ("a", "b"))}, "warn", "2 runs without a readable", "drlib run"),
+    ("drill-age", {"drills": PastDrills("runs", (), ("a", "b"))}, "warn", "2 runs not verified", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30),))}, "ok", "30 d ago, one is due every 30 d", ""),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30.001),))}, "warn", "one is due every 30 d", "drlib"),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", -1),))}, "ok", "was 0.0 s ago", ""),  # by another clock
