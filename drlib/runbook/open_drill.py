@@ -70,8 +70,9 @@ def open_drill(
     try:
         plan = _plan(opened.drill, opened.actions, place)
         asked = asked.model_copy(update={"skip_gate": skip_gate}) if skip_gate else asked
+        of_plan = asked.of_plan(plan.hash)
         if request.find(place) != asked:
-            asked.write(place)
+            of_plan.write(place)
         permissions = Permissions(
             approved=frozenset((*approve, *asked.approved)),
             cluster_ids=frozenset((*cluster_ids, *asked.cluster_ids)),

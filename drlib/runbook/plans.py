@@ -107,7 +107,7 @@ def keep(
                 gate_result = gate.pass_gate(opened.workplace, opened.drill.mode, skip=granted.skip_gate)
                 asked = asked.model_copy(update={"gate": gate_result, "gate_ms": clock.now_ms()})
             plan = planning.make_plan(opened.drill, opened.actions)
-            asked.write(run.path)
+            asked.of_plan(plan.hash).write(run.path)
             planning.write(plan, run.path)
             return run.path
     except BaseException as error:
@@ -161,6 +161,7 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
     book = _book(asked)
     with _opened(book, asked.parameters, asked.target, folder) as opened:
         plan = planning.read(folder)
+        asked = asked.of_plan(plan.hash)
         opening.same_drill(opened.drill, plan, folder)
         refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
         _refuse_untyped(opened, (*asked.cluster_ids, *granted.cluster_ids))
@@ -174,6 +175,7 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
 def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Request]:
     """Check a run before it is resumed or rolled back: it has not ended, and its lab still runs."""
     book, plan = _book(asked), planning.read(folder)
+    asked = asked.of_plan(plan.hash)
     refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
     if granted.skip_gate is not None:
         raise UsageError("--skip-gate", "a resumed run has passed the gate already", "Leave it out.")

@@ -1,7 +1,7 @@
 """What the operator of a drill has granted: approvals by step, and IDs of clusters typed for destructive steps.
 
 Rules: on a cluster that is not a lab's, a destructive step needs that cluster's own ID, as it answers now. An approval is a
-step's name, given as a flag or as a line of a file in the run's folder.
+step's name, given as a flag, or as a line of a file in the run's folder that names the plan as well.
 Not for: waiting for an approval, which the runner does.
 """
 
@@ -11,6 +11,7 @@ from typing import Final
 
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Drill
+from drlib.drill.run import approvals
 from drlib.drill.run.approvals import APPROVED_FILE
 from drlib.drill.step.action import Action
 from drlib.errors import ApprovalMissing, UsageError
@@ -45,10 +46,12 @@ def refuse_untyped(drill: Drill, actions: Mapping[str, Action], permissions: Per
             )
 
 
-def unapproved(step: str, missing: Collection[str]) -> ApprovalMissing:
-    """The error for a `step` that cannot begin; `missing` are all steps without an approval."""
+def unapproved(step: str, plan: str, missing: Collection[str], refused: Collection[str]) -> ApprovalMissing:
+    """The error for a `step` of `plan` that cannot begin; `missing` are all steps without an approval, `refused` is why
+    lines of the file approve none."""
+    line = approvals.line(step, plan)
     return ApprovalMissing(
         f"step {step} waits for its approval",
-        f"not approved: {', '.join(missing)}; the steps before it are done",
-        f"Put a line '{step}' into {APPROVED_FILE} in the run's folder, or name it as approved, and resume.",
+        "; ".join((f"not approved: {', '.join(missing)}", *refused, "the steps before it are done")),
+        f"Put a line '{line}' into {APPROVED_FILE} in the run's folder, or name it as approved, and resume.",
     )

@@ -40,6 +40,7 @@ class Request(BaseModel):
     """`parameters` are those given for this run; the runbook's own are in the runbook. Paths are absolute.
 
     `gate` is the result of the readiness gate at `gate_ms`, in words; empty where it was not checked.
+    `plan` is the hash of the plan that was granted; empty until there is one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,6 +54,7 @@ class Request(BaseModel):
     skip_gate: str | None = None
     gate: str = ""
     gate_ms: int = 0
+    plan: str = ""
 
     @property
     def target(self) -> ClusterTarget:
@@ -66,6 +68,16 @@ class Request(BaseModel):
                 "cluster_ids": tuple(dict.fromkeys((*self.cluster_ids, *cluster_ids))),
             }
         )
+
+    def of_plan(self, plan: str) -> "Request":
+        """The same for the plan with the hash `plan`. Raises `UsageError` where another one was granted."""
+        if self.plan and self.plan != plan:
+            raise UsageError(
+                f"what {REQUEST_FILE} grants is not for this plan",
+                f"it is for plan {self.plan[:12]}, and the run's is {plan[:12]}",
+                "Make a new plan, and approve that.",
+            )
+        return self.model_copy(update={"plan": plan})
 
     def write(self, folder: Path) -> Path:
         """Put it into `folder` in one move."""

@@ -245,13 +245,14 @@ class Runner:
         while True:
             if step in self._permissions.approved:
                 return self._note(Noted.APPROVED, step, by="flag")
-            if (by := approvals.read(self.folder).get(step)) is not None:
+            in_file = approvals.read(self.folder, self.plan.hash)
+            if (by := in_file.by.get(step)) is not None:
                 return self._note(Noted.APPROVED, step, by=by)
             if self._abort.requested:
                 return None
             if time.monotonic() >= end:
                 missing = drill_progress.missing_approvals(self._drill, drill_progress.fold(self._lines).approved)
-                raise unapproved(step, missing)
+                raise unapproved(step, self.plan.hash, missing, in_file.refused)
             time.sleep(_LOOK_S)
 
     def _probe(self, step: str) -> None:

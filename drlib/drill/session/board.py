@@ -4,7 +4,7 @@ Rules: the journal says where the steps are; the clusters are asked on a thread 
 what waits for a step; what could not be asked is stated, with how old the last answer is. Nothing here draws.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,6 +13,7 @@ from typing import Final
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, missing_approvals
+from drlib.drill.run.approvals import Approvals
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
 from drlib.lab.workload import mirrors
@@ -48,7 +49,8 @@ class StepStand:
 class Waits:
     """A run that is paused until `step` is approved. `changes`: what it will change, in words. `later`: steps behind it
     that wait as well. `approved_by` is empty until then; afterwards the run continues when it is asked to, and at once where
-    `attended`: a cell waits with it."""
+    `attended`: a cell waits with it. `plan` is the hash that an approval has to name; `refused`: why others approve
+    nothing."""
 
     step: str
     title: str
@@ -56,6 +58,8 @@ class Waits:
     later: tuple[str, ...] = ()
     approved_by: str = ""
     attended: bool = False
+    plan: str = ""
+    refused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,22 +108,23 @@ def waits_of(
     plan: Plan,
     lines: Sequence[Line],
     granted: Collection[str],
-    in_file: Mapping[str, str],
+    in_file: Approvals,
     *,
     attended: bool = False,
 ) -> Waits | None:
     """What the board shows while the run of `plan` is paused for an approval; None where none is missing.
 
-    `lines`: its journal's; `granted`: steps that were approved when it was begun; `in_file`: who has approved which since.
+    `lines`: its journal's; `granted`: steps that were approved when it was begun; `in_file`: what was approved since.
     """
     noted = {str(line.data.get("step")) for line in lines if line.event == Noted.APPROVED}
     missing = missing_approvals(plan.drill, noted)
     if not missing:
         return None
     first = next(step for step in plan.drill.steps if step.name == missing[0])
-    later = tuple(name for name in missing[1:] if name not in granted and name not in in_file)
+    later = tuple(name for name in missing[1:] if name not in granted and name not in in_file.by)
     changes = tuple(f"{c.entity}: {_word(c.before)} -> {_word(c.after)}" for c in plan.of(first.name).changes)
-    return Waits(first.name, first.title, changes, later, in_file.get(first.name, ""), attended)
+    by = in_file.by.get(first.name, "")
+    return Waits(first.name, first.title, changes, later, by, attended, plan.hash, in_file.refused)
 
 
 def _word(value: Scalar) -> str:

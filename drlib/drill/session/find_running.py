@@ -98,6 +98,6 @@ def _run(folder: Path, alive: bool) -> Run | None:
     over = upcoming if isinstance(upcoming, Over) else None
     waits = None
     if over is None and not alive:  # what was granted with the request was noted when it began
-        waits = waits_of(plan, lines, (), approvals.read(folder))
+        waits = waits_of(plan, lines, (), approvals.read(folder, plan.hash))
     by = Abort(folder).by() if over is None and (folder / ABORT_FILE).exists() else ""
     return Run(folder, plan, lines, alive, over, waits, by)

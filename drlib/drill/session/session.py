@@ -173,7 +173,7 @@ class DrillSession(Closing):
         if waits is None or waits.step != step:
             raise UsageError(f"step {step} is not approved", "the run does not wait for it", "See the board.")
         if not waits.approved_by:
-            approvals.write(self.workplace.run_dir, step, by)
+            approvals.write(self.workplace.run_dir, step, self._plan.hash, by)
         self._draw(last=True)
 
     def abort_paused(self, by: str) -> None:
@@ -292,7 +292,7 @@ class DrillSession(Closing):
         if not isinstance(self._error, ApprovalMissing) or not self._over:
             return None
         folder = self.workplace.run_dir
-        lines, approved = journal.read(folder / JOURNAL), approvals.read(folder)
+        lines, approved = journal.read(folder / JOURNAL), approvals.read(folder, self._plan.hash)
         return waits_of(self._plan, lines, self._permissions.approved, approved, attended=self._attended)
 
     def _until_over(self) -> None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final
 
+from drlib.drill.run import approvals
 from drlib.drill.run.approvals import APPROVED_FILE
 from drlib.drill.session.board import BoardState, Stand, StepStand, Waits
 from drlib.drill.session.session import DrillSession
@@ -208,9 +209,12 @@ def _waits(waits: Waits | None) -> Iterator[str]:
         yield f"{waits.step} was approved by {waits.approved_by}; {then}."
     else:
         yield (
-            f"{waits.step} ({waits.title}) waits for approval: press the button, put a line '{waits.step}' into "
-            f"{APPROVED_FILE} in the run's folder, or resume it with --approve {waits.step}."
+            f"{waits.step} ({waits.title}) waits for approval: press the button, put a line "
+            f"'{approvals.line(waits.step, waits.plan)}' into {APPROVED_FILE} in the run's folder, or resume it with "
+            f"--approve {waits.step}."
         )
+        if waits.refused:
+            yield f"Not approved by what is there: {'; '.join(waits.refused)}."
         yield (
             "Its cell is waiting and continues by itself; interrupt the kernel to leave the run paused."
             if waits.attended

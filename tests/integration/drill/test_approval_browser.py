@@ -10,7 +10,7 @@ from fix_browser import Notebooks, OpenPage
 from fix_engine import wait_for
 from testbed_actions import KERNEL
 
-from drlib.drill.run import approvals
+from drlib.drill.run import approvals, planning
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
 
@@ -61,7 +61,7 @@ def test_waiting_cell_continues_after_the_click(notebooks: Notebooks, open_page:
     page.locator(SAID, has_text="Verdict: pass").wait_for()  # and the cells behind it were run as well
     page.screenshot(path=tmp_path / "passed.png")
     assert done(run) == ["first", "second", "third"]
-    assert approvals.read(run) == {"second": "Ada Lovelace"}
+    assert approvals.read(run, planning.read(run).hash).by == {"second": "Ada Lovelace"}
     assert notebook.errors() == []
 
 

@@ -17,6 +17,7 @@ from testbed_actions import KERNEL
 
 from drlib import open_drill
 from drlib.drill.plan.plan import Call, Drill, Mode, Step
+from drlib.drill.run import planning
 from drlib.drill.session.board import BoardState, FlowWatch
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step.context import DrillContext
@@ -186,7 +187,9 @@ def test_approval_buttons_in_notebook_approve_and_abort(lab: Lab, tmp_path: Path
         )
         click = {"method": "custom", "content": {"event": "click"}}
         front.tell(front.one(description="Approve create-f2"), click)
-        assert (tmp_path / "run" / "approved").read_text() == "create-f2 by Ada\n"
+        assert (
+            tmp_path / "run" / "approved"
+        ).read_text() == f"create-f2 of {planning.read(tmp_path / 'run').hash} by Ada\n"
         front.run('drill.until("create-f2")')
         assert there(lab, "f1", "f2", "f3") == {"f1", "f2"}
         assert "Verdict: pass" in front.run("drill.finish()")

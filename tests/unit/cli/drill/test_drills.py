@@ -193,6 +193,10 @@ def test_request_is_saved_and_extended_by_grants(tmp_path: Path) -> None:
     asked.write(tmp_path)
     assert request.find(tmp_path) == asked
     assert request.find(tmp_path).granted(["y", "x"], ["id"]).approved == ("x", "y")  # type: ignore[union-attr]
+    granted = asked.of_plan("a1" * 32)
+    assert granted.of_plan("a1" * 32) == granted
+    with pytest.raises(UsageError, match="it is for plan a1a1a1a1a1a1, and the run's is b2b2b2b2b2b2"):
+        granted.of_plan("b2" * 32)
     (tmp_path / "run.json").write_text(json.dumps({"runbook": "r", "password": "x"}))
     with pytest.raises(UsageError, match="cannot be used"):
         request.find(tmp_path)

@@ -361,9 +361,19 @@ def test_approval_missing_pauses_the_run(here: Setting) -> None:
     assert here.one.called.count("act") == 1
 
 
+def test_approval_by_file_of_another_plan_is_refused_with_the_reason(here: Setting) -> None:
+    plan = here.plan(steps=(ONE, replace(TWO, approval=True)))
+    (here.folder / "approved").write_text(f"two of {'0' * 64} by Ada\n")
+    with pytest.raises(ApprovalMissing, match="line 1 of approved is for plan 000000000000") as paused:
+        here.runner(plan).run()
+    assert f"'two of {plan.hash}'" in paused.value.remedy
+    assert here.files() == {"file-1"}
+    assert "approved two" not in here.events()
+
+
 def test_approval_by_file_is_read_while_the_run_waits(here: Setting) -> None:
     plan = here.plan(steps=(ONE, replace(TWO, approval=True)))
-    timer = threading.Timer(0.2, (here.folder / "approved").write_text, ["two\n"])
+    timer = threading.Timer(0.2, (here.folder / "approved").write_text, [f"two of {plan.hash}\n"])
     timer.start()
     here.runner(plan, permissions=Permissions(approval_wait_s=10)).run()
     timer.join()

@@ -14,6 +14,7 @@ import pytest
 from testbed_drill_session import Stage
 
 from drlib.drill.plan.plan import Rollback
+from drlib.drill.run import approvals, planning
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import step_output as details
 from drlib.drill.step.step_output import ScorecardPart
@@ -27,6 +28,10 @@ from drlib.ui.console.board import ApprovalButtons, LiveBoard
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     return Stage(tmp_path)
+
+
+def plan_hash(stage: Stage) -> str:
+    return planning.read(stage.run_dir).hash
 
 
 def card(stage: Stage) -> Scorecard:
@@ -141,7 +146,7 @@ def test_approval_missing_pauses_the_run(stage: Stage) -> None:
     drill = stage.open()
     with pytest.raises(ApprovalMissing, match="step two"):
         drill.until("three")
-    (stage.run_dir / "approved").write_text("two\n")
+    (stage.run_dir / "approved").write_text(approvals.line("two", plan_hash(stage)) + "\n")
     assert drill.until("three").title == "Step three"
     drill.close()
     assert stage.done == ["one", "two", "three"]
@@ -198,7 +203,7 @@ def test_board_click_approves_the_waiting_step_in_the_typed_name(stage: Stage) -
     buttons.name.value = "Ada  Lovelace"
     buttons.approve.click()
     buttons.approve.click()  # once is enough
-    assert (stage.run_dir / "approved").read_text() == "two by Ada Lovelace\n"
+    assert (stage.run_dir / "approved").read_text() == f"two of {plan_hash(stage)} by Ada Lovelace\n"
     assert buttons.said.value == "approved by Ada Lovelace: run the cell again"
     assert stage.done == ["one"]
     drill.until("two")
@@ -286,7 +291,7 @@ def test_waiting_cell_continues_after_the_button(stage: Stage) -> None:
 
 def test_waiting_cell_continues_after_the_line_in_the_file(stage: Stage) -> None:
     def write_approval(_: ApprovalButtons) -> None:
-        (stage.run_dir / "approved").write_text("two by Bob\n")
+        (stage.run_dir / "approved").write_text(f"two of {plan_hash(stage)} by Bob\n")
 
     with BoardUser(stage, write_approval):
         drill = stage.open()

@@ -10,6 +10,7 @@ import pytest
 
 from drlib.drill.plan.plan import Call, Change, Drill, Mode, Plan, Step, StepPlan
 from drlib.drill.plan.progress import Noted
+from drlib.drill.run.approvals import Approvals
 from drlib.drill.session.board import BoardState, Stand, Waits, steps_of, waits_of
 from drlib.drill.session.session import DrillSession
 from drlib.mirror.monitor.survey import GroupStatus, Survey
@@ -64,18 +65,26 @@ def test_board_waiting_step_shows_its_changes_and_how_to_approve() -> None:
     steps = tuple(replace(step, approval=step.name != "one") for step in STEPS)
     planned = [StepPlan(s.name, (), (Change(f"entity <{s.name}>", None, "held"),)) for s in steps]
     plan = Plan(replace(DRILL, steps=steps), tuple(planned))
-    assert waits_of(plan, (), (), {}) == Waits("two", "Step <two>", ("entity <two>: not there -> held",), ("three",))
-    assert waits_of(plan, [line(1, Noted.APPROVED, step="two"), line(2, Noted.APPROVED, step="three")], (), {}) is None
-    waits = waits_of(plan, [line(1, Noted.APPROVED, step="two")], (), {})
-    assert waits == Waits("three", "Step <three>", ("entity <three>: not there -> held",))
+    assert waits_of(plan, (), (), Approvals()) == Waits(
+        "two", "Step <two>", ("entity <two>: not there -> held",), ("three",), plan=plan.hash
+    )
+    assert (
+        waits_of(plan, [line(1, Noted.APPROVED, step="two"), line(2, Noted.APPROVED, step="three")], (), Approvals())
+        is None
+    )
+    waits = waits_of(plan, [line(1, Noted.APPROVED, step="two")], (), Approvals())
+    assert waits == Waits("three", "Step <three>", ("entity <three>: not there -> held",), plan=plan.hash)
     text = Picture(BoardState(DRILL, (), note="an error", waits=waits))._repr_mimebundle_()
     assert (
-        "three (Step <three>) waits for approval: press the button, put a line 'three' into approved"
+        f"three (Step <three>) waits for approval: press the button, put a line 'three of {plan.hash}' into approved"
         in text["text/plain"]
     )
     assert "It changes entity &lt;three&gt;: not there -&gt; held." in text["text/html"]
     assert "an error" not in text["text/plain"]  # it says the same
-    given = waits_of(plan, [line(1, Noted.APPROVED, step="two")], (), {"three": "Ada <3"})
+    refused = waits_of(plan, [line(1, Noted.APPROVED, step="two")], (), Approvals(refused=("line 1 names <no> plan",)))
+    shown = Picture(BoardState(DRILL, (), waits=refused))._repr_mimebundle_()["text/html"]
+    assert "Not approved by what is there: line 1 names &lt;no&gt; plan." in shown
+    given = waits_of(plan, [line(1, Noted.APPROVED, step="two")], (), Approvals({"three": "Ada <3"}))
     assert (
         "three was approved by Ada &lt;3"
         in Picture(BoardState(DRILL, (), waits=given))._repr_mimebundle_()["text/html"]
