@@ -114,3 +114,17 @@ def test_decoder_is_found_however_it_is_written(line: str) -> None:
 def test_encoders_are_no_decoders() -> None:
     assert decoding_uses(ast.parse("import json\nfrom json import dumps\njson.dumps(x)\nmodel.model_dump_json()")) == []
     assert whole_reads(ast.parse("(a / 'b').read_text()\nPath(x).read_bytes()")) == ["a / 'b'", "Path(x)"]
+
+
+def test_compressed_data_is_decompressed_by_one_module_only() -> None:
+    """It bounds what comes out, which none of these does by itself. The flights are data of a package that is installed."""
+    decompressors = {"cramjam", "aiokafka", "gzip", "lzma", "bz2", "zipfile", "tarfile", "lz4", "zstandard", "snappy"}
+    using = {
+        path
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Import) and any(a.name.split(".")[0] in decompressors for a in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in decompressors)
+        or (isinstance(node, ast.Attribute) and node.attr in ("decompress", "decompressobj"))
+    }
+    assert using == {"drlib/kafka/protocol/recode.py", "drlib/lab/apps/flights.py"}

@@ -4,19 +4,23 @@ Rules:
 - Offsets are renumbered 0..n-1 and sequences follow them; keys, values, headers and timestamps are kept.
 - A LogAppendTime batch has one time for all its records, its max timestamp; a record of format 0 has none (-1).
 - A rebuilt batch has a new checksum; check the source's first with `drlib.kafka.protocol.batch.verify`.
+- Whatever the bytes claim, decoding a batch takes `MOST_DECODED` bytes of memory at most: 21 KiB may decompress to 700 MiB, and
+  a record may hold millions of headers. A batch that would take more is `TooLargeToDecode`; it can still move verbatim.
 Not for: batches that can move verbatim, at a tenth of the cost.
-Source: KIP-98, Kafka's `DefaultRecord`; the codec is aiokafka's.
+Source: KIP-98, Kafka's `DefaultRecord`; the codec is aiokafka's, decompression cramjam's.
 """
 
 import hashlib
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import cramjam
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatch
 
+from drlib.errors import DrlibError
 from drlib.kafka.protocol.batch import (
     HEADER_SIZE,
     NO_TIMESTAMP,
@@ -32,6 +36,17 @@ _NO_LIMIT: Final = 2**31 - 1
 _RECORD_OVERHEAD: Final = 36  # attributes, the time delta in at most 10 bytes, five other numbers in at most 5
 _HEADER_OVERHEAD: Final = 10
 _CODEC_IN_HEADER: Final = 22  # low byte of the attributes
+MOST_DECODED: Final = 256 << 20
+_RECORD_COST: Final = 300  # bytes of memory, beside its content
+_HEADER_COST: Final = 200
+_FEW_BYTES: Final = 1 << 20  # of decompressed records: what they cost at most is less than `MOST_DECODED`
+_LEAST_LEGACY: Final = 26  # bytes of a record of format 0 or 1
+_MOST_LEGACY: Final = MOST_DECODED * _LEAST_LEGACY // (_RECORD_COST + 2 * _LEAST_LEGACY)
+_SNAPPY: Final = 2
+_STREAMS: Final = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
+_XERIAL: Final = b"\x82SNAPPY\0"
+_XERIAL_HEADER: Final = 16
+_FIRST_GROWTH, _GROWTH = 16, 8  # of the buffer for what is decompressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +60,35 @@ class Record:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+class TooLargeToDecode(CorruptBatch):
+    """A batch whose records would take more memory than `MOST_DECODED`."""
+
+    def __init__(self, offset: int) -> None:
+        DrlibError.__init__(
+            self,
+            f"the batch at offset {offset} can't be decoded",
+            f"its records take more than {MOST_DECODED >> 20} MiB of memory",
+            "Find out who wrote it; kafka-delete-records.sh removes it with everything before it.",
+        )
+
+
 def records(batch: memoryview | bytes) -> list[Record]:
     """The records of one batch of any format, with the offsets they have in the log.
 
-    Raises `CorruptBatch` when the bytes can't be decoded, or a header's key is not UTF-8.
+    Raises `CorruptBatch` when the bytes can't be decoded, or a header's key is not UTF-8, and `TooLargeToDecode`.
     """
     data = bytes(batch)
     if len(data) <= MAGIC_AT:
         raise CorruptBatch("a batch can't be decoded", f"it has {len(data)} bytes")
-    magic = data[MAGIC_AT]
+    magic, offset = data[MAGIC_AT], int.from_bytes(data[:8], "big", signed=True)
     try:
-        decoded = DefaultRecordBatch(data) if magic >= 2 else LegacyRecordBatch(data, magic)
+        if magic >= 2:
+            plain = _decompressed(data)
+            decoded = DefaultRecordBatch(plain) if _cost(plain) <= MOST_DECODED else None
+        else:
+            decoded = LegacyRecordBatch(data, magic) if _legacy_size(data, magic) <= _MOST_LEGACY else None
+        if decoded is None:
+            raise TooLargeToDecode(offset)
         return [
             Record(
                 r.offset,
@@ -66,13 +99,120 @@ def records(batch: memoryview | bytes) -> list[Record]:
             )
             for r in decoded
         ]
-    except MemoryError:
+    except (MemoryError, TooLargeToDecode):
         raise
+    except _TooLarge:
+        raise TooLargeToDecode(offset) from None
     except Exception as error:  # five decompressors and their bindings, each with its own exceptions
-        offset = int.from_bytes(data[:8], "big", signed=True)
         raise CorruptBatch(
             f"the batch at offset {offset} can't be decoded", f"{type(error).__name__}: {error}"
         ) from error
+
+
+class _TooLarge(Exception):
+    """More bytes than allowed come out of a decompressor."""
+
+
+def _decompressed(data: bytes) -> bytes | bytearray:
+    """A batch of format 2 without compression; its checksum is no longer right."""
+    codec = data[_CODEC_IN_HEADER] & 0x07
+    if codec != _SNAPPY and codec not in _STREAMS:
+        return data  # without compression, or with a codec that is refused when it is decoded
+    plain = _decompress(codec, memoryview(data)[HEADER_SIZE:], MOST_DECODED // 2, before=HEADER_SIZE)
+    plain[:HEADER_SIZE] = data[:HEADER_SIZE]
+    plain[_CODEC_IN_HEADER] &= ~0x07
+    return plain
+
+
+def _legacy_size(data: bytes, magic: int) -> int:
+    """Bytes of the messages in a batch of format 0 or 1."""
+    codec = data[MAGIC_AT + 1] & 0x07
+    at = MAGIC_AT + 2 + (8 if magic else 0)
+    at += 4 + max(0, int.from_bytes(data[at : at + 4], "big", signed=True))
+    value = memoryview(data)[at + 4 :][: max(0, int.from_bytes(data[at : at + 4], "big", signed=True))]
+    if codec not in (_SNAPPY, *_STREAMS):
+        return len(data)
+    try:
+        return len(_decompress(codec, value, _MOST_LEGACY))
+    except cramjam.DecompressionError:
+        return 0  # the decoder names what is wrong
+
+
+def _decompress(codec: int, data: memoryview, most: int, before: int = 0) -> bytearray:
+    """The decompressed bytes behind `before` unused ones. Raises `_TooLarge` for more than `most`."""
+    if codec == _SNAPPY:
+        return bytearray(before) + b"".join(_snappy_blocks(data, most))
+    size = min(most, max(1 << 16, _FIRST_GROWTH * len(data)))
+    while True:
+        plain = bytearray(before + size)
+        try:
+            end = before + _STREAMS[codec].decompress_into(data, memoryview(plain)[before:])
+        except cramjam.DecompressionError as error:
+            if "failed to write whole buffer" not in str(error):
+                raise
+        else:
+            del plain[end:]
+            return plain
+        if size == most:
+            raise _TooLarge
+        size = min(most, _GROWTH * size)
+
+
+def _snappy_blocks(data: memoryview, most: int) -> Iterator[bytes]:
+    """The blocks of snappy's Java library, or the one block of all others: each says how long it is decompressed."""
+    xerial = bytes(data[: len(_XERIAL)]) == _XERIAL
+    blocks = [data]
+    if xerial:
+        blocks, at = [], _XERIAL_HEADER
+        while at < len(data):
+            size = int.from_bytes(data[at : at + 4], "big")
+            if size > len(data) - at - 4:
+                raise ValueError(f"a block of {size} bytes, of which {len(data) - at - 4} are there")
+            blocks.append(data[at + 4 : at + 4 + size])
+            at += 4 + size
+    for block in blocks:
+        most -= cramjam.snappy.decompress_raw_len(block)
+        if most < 0:
+            raise _TooLarge
+        yield bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _cost(plain: bytes | bytearray) -> int:
+    """Bytes of memory that the records of an uncompressed batch of format 2 take at most, once decoded."""
+    body = memoryview(plain)[HEADER_SIZE:]
+    count = int.from_bytes(plain[HEADER_SIZE - 4 : HEADER_SIZE], "big", signed=True)
+    cost = 2 * len(body) + _RECORD_COST * count
+    if len(body) <= _FEW_BYTES or cost > MOST_DECODED:
+        return cost
+    at = 0
+    for _ in range(count):
+        length, at = _varint(body, at)
+        end = at + length
+        _, at = _varint(body, at + 1)  # the difference of times, behind the attributes
+        _, at = _varint(body, at)  # of offsets
+        for _ in range(2):  # key and value
+            length, at = _varint(body, at)
+            at += max(0, length)
+        headers, _ = _varint(body, at)
+        cost += _HEADER_COST * max(0, headers)
+        if cost > MOST_DECODED or end <= at:
+            return cost
+        at = end
+    return cost
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    """A zigzag number and where it ends. Raises `IndexError` behind the end of `data`."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
 
 
 def most_size(records: Iterable[Record]) -> int:
