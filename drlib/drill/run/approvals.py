@@ -1,8 +1,8 @@
 """Approvals given in a run's folder: the file `approved`, one line each, `STEP of PLAN` or `STEP of PLAN by NAME`.
 
 Rules: PLAN is the whole hash of the plan that the approver has seen; a line for another plan, or for none, approves nothing,
-and the run says so while it waits. A line is appended in one write, so that several people and an editor can add lines; no line is ever
-removed. What is in the file counts when the step is reached, whichever process runs it.
+and the run says so while it waits. A line is appended in one write, so that several people and an editor can add lines; no
+line is ever removed. What is in the file counts when the step is reached, whichever process runs it.
 Not for: approvals given with the run's request (`--approve`), which are in `run.json`.
 """
 

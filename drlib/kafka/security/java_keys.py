@@ -78,6 +78,9 @@ def protocol(alias: str, keys: Mapping[str, str]) -> Protocol:
     return protocol_of(cluster.text("security.protocol", "PLAINTEXT"), cluster.where("security.protocol"))
 
 
+_NO_SUITE_OF_TLS_1_2: Final = "PSK-AES256-GCM-SHA384"  # needs a key that both sides have beforehand: there is none
+
+
 def protocol_of(text: str, where: str) -> Protocol:
     """Raises `UsageError` for what is not a protocol of Kafka."""
     try:
@@ -88,7 +91,11 @@ def protocol_of(text: str, where: str) -> Protocol:
 
 
 def librdkafka(security: Security) -> dict[str, object]:
-    """`security` as librdkafka's configuration. Bearer tokens are fetched by drlib when librdkafka asks for one."""
+    """`security` as librdkafka's configuration. Bearer tokens are fetched by drlib when librdkafka asks for one.
+
+    librdkafka has no setting for TLS versions. Without TLS 1.2 it gets a list of suites for 1.2 of which none can be agreed on;
+    those of 1.3 are a list of their own. Without TLS 1.3 it uses that version nevertheless, where the broker offers it.
+    """
     made: dict[str, object] = {"security.protocol": str(security.protocol)}
     if (tls := security.tls) is not None:
         made["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
@@ -98,6 +105,8 @@ def librdkafka(security: Security) -> dict[str, object]:
             made |= {"ssl.certificate.pem": tls.certificate_pem, "ssl.key.pem": tls.key_pem}
             if tls.key_password:
                 made["ssl.key.password"] = tls.key_password
+        if "TLSv1.2" not in tls.protocols:
+            made["ssl.cipher.suites"] = _NO_SUITE_OF_TLS_1_2
     if (sasl := security.sasl) is not None:
         made["sasl.mechanism"] = security.mechanism
         if isinstance(sasl, Password):

@@ -48,6 +48,7 @@ def test_read_pem_stores_from_file_and_inline(tmp_path: Path) -> None:
         "ssl.ca.pem": CERTIFICATE,
         "ssl.certificate.pem": CERTIFICATE,
         "ssl.key.pem": KEY,
+        "ssl.cipher.suites": "PSK-AES256-GCM-SHA384",
     }
     assert "MII" not in repr(found)
     assert "hush" not in repr(read("LEFT", {**keys, **files}))
