@@ -1,11 +1,10 @@
-"""Write small files atomically: replaced by one rename, on disk by then, readable by their owner only. Lock files. Read what
-users give and what drlib wrote.
+"""The files that drlib writes and reads again: opened, read, locked and replaced here alone. Reads what users give, too.
 
-Rules: after a crash, a full disk or a kill there is the old file or the new one, never a part of it; the mode is 0600 from the
-first byte. A failed write leaves no temporary file. Every file is read to a limit. A file that a user names is UTF-8, and every
-way in which reading it fails is a `UsageError`; a file that drlib wrote has to be a regular one, because opening a pipe of the
-same name would never return.
-Not for: files that are written many times a second (status), that grow (journals), or that other users read (the pointer).
+Rules: a file of drlib's own is a regular one: a link, a pipe, a device or a folder of its name is refused at once. It is
+replaced by one rename, on disk by then, and readable by its owner only from the first byte: after a crash, a full disk or a
+kill there is the old file or the new one, never a part of it. A failed write leaves no temporary file. Every file is read to
+a limit. A file that a user names may be a link; it is UTF-8, and every way in which reading it fails is a `UsageError`.
+Not for: what the files say (`drlib.decoding`, and the modules that write them).
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import FileIO
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -30,6 +29,7 @@ from drlib.errors import UsageError
 
 MOST_BYTES: Final = 4 << 20  # of a file that a user names
 MOST_STORED_BYTES: Final = decoding.MOST_BYTES  # of a file that drlib wrote
+_SPECIAL: Final = "it is not a regular file"
 _SPOILT: Final = "Restore it, or begin a new run."
 
 Kind = TypeVar("Kind")
@@ -54,44 +54,61 @@ def read_given(path: Path, kind: str) -> str:
         raise UsageError("a path cannot be used", str(error), f"Give the path of {kind}.") from error
 
 
-def read_stored(path: Path, most_bytes: int = MOST_STORED_BYTES) -> bytes:
-    """The bytes of a file that drlib wrote. Raises OSError, also for a file that is not a regular one or is too large."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+def read_given_bytes(path: Path, most_bytes: int) -> bytes:
+    """The bytes of a file that a user named, which may be a link. Raises OSError, also for a special or a larger file."""
+    with os.fdopen(_regular(path, os.O_RDONLY), "rb") as file:
         return _read(file, path, most_bytes)
 
 
-def read_own(path: Path, most_bytes: int = MOST_STORED_BYTES) -> bytes:
-    """As `read_stored`, and a symbolic link is refused as well. Raises OSError."""
-    with open_own(path) as file:
+def read_stored(path: Path, most_bytes: int = MOST_STORED_BYTES, *, trusted: bool = False) -> bytes:
+    """The bytes of a file that drlib wrote. Raises OSError, as `stored_descriptor` does, and for a larger file."""
+    with os.fdopen(stored_descriptor(path, trusted=trusted), "rb") as file:
         return _read(file, path, most_bytes)
 
 
-def open_own(path: Path, flags: int = os.O_RDONLY) -> FileIO:
-    """Open a regular file of drlib's own, unbuffered. Raises OSError for a link, a pipe, a device, a folder: at once."""
+def open_stored(path: Path) -> BufferedReader:
+    """As `read_stored`, for a file that is read in parts."""
+    return os.fdopen(stored_descriptor(path), "rb")
+
+
+def stored_descriptor(path: Path, flags: int = os.O_RDONLY, *, trusted: bool = False) -> int:
+    """Open a file of drlib's own; it is private where it is created.
+
+    Raises OSError for a symbolic link, a pipe, a device and a folder, at once. `trusted`: also for a file that belongs to
+    another user than this one, root, and the owner of its folder.
+    """
     try:
-        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW, 0o600)
+        descriptor = _regular(path, flags | os.O_NOFOLLOW)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "it is a symbolic link", str(path)) from None
         raise
+    owner = os.fstat(descriptor).st_uid
+    if trusted and owner not in {os.geteuid(), 0, path.parent.stat().st_uid}:
+        os.close(descriptor)
+        raise OSError(errno.EPERM, f"it belongs to user {owner}", str(path))
+    return descriptor
+
+
+def _regular(path: Path, flags: int) -> int:
+    try:
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    except OSError as error:
+        if error.errno in (errno.EISDIR, errno.ENXIO):  # a folder; a pipe without a reader, a socket
+            raise OSError(errno.EINVAL, _SPECIAL, str(path)) from None
+        raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    mode = "rb" if flags & os.O_ACCMODE == os.O_RDONLY else "r+b"
-    return FileIO(descriptor, mode)
+        raise OSError(errno.EINVAL, _SPECIAL, str(path))
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
-def _read(file: BinaryIO | FileIO, path: Path, most_bytes: int) -> bytes:
-    parts, left = [], most_bytes + 1
-    while left and (part := file.read(left)):
-        parts.append(part)
-        left -= len(part)
-    if not left:
+def _read(file: BufferedReader, path: Path, most_bytes: int) -> bytes:
+    data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it is larger than {most_bytes} bytes", str(path))
-    return b"".join(parts)
+    return data
 
 
 @overload
@@ -113,9 +130,13 @@ def read_json(path: Path, kind: TypeAdapter[Any] | type[BaseModel] | None = None
         raise UsageError(f"{path} cannot be used", str(error), remedy) from None
 
 
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write `content` (text as UTF-8) to `path`, whose folder exists. Raises OSError and then leaves `path` as it was."""
-    with _temporary(path, content) as temporary:
+def write_whole(path: Path, content: str | bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Write `content` (text as UTF-8) to `path`, whose folder exists. Raises OSError and then leaves `path` as it was.
+
+    A link or a special file of that name is replaced, never followed. `mode` is for a file that other users read, not `durable`
+    for one that is written many times a second: after a crash of the machine it may be empty.
+    """
+    with _temporary(path, content, mode, durable) as temporary:
         temporary.replace(path)
 
 
@@ -125,8 +146,10 @@ def file_lock(path: Path) -> Iterator[int]:
 
     Blocks while another holds it. The kernel releases it when this process ends, however it ends.
     """
-    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if path.is_dir() else os.O_CREAT)
-    descriptor = os.open(path, flags, 0o600)
+    if path.is_dir():
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+    else:
+        descriptor = stored_descriptor(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield descriptor
@@ -136,18 +159,20 @@ def file_lock(path: Path) -> Iterator[int]:
 
 def write_first(path: Path, content: str | bytes) -> None:
     """As `write_whole`, unless `path` exists already: of several writers at the same moment the first one wins."""
-    with _temporary(path, content) as temporary, contextlib.suppress(FileExistsError):
+    with _temporary(path, content, 0o600, True) as temporary, contextlib.suppress(FileExistsError):
         os.link(temporary, path)
 
 
 @contextmanager
-def _temporary(path: Path, content: str | bytes) -> Iterator[Path]:
+def _temporary(path: Path, content: str | bytes, mode: int, durable: bool) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)

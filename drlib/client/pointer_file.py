@@ -13,7 +13,7 @@ from pathlib import Path
 from drlib.client.pointer import MOST_BYTES, Pointer, PointerConflict, decode, encode
 from drlib.client.pointer_hold import HoldClock
 from drlib.errors import Unreachable, UsageError
-from drlib.files import file_lock, read_stored
+from drlib.files import file_lock, read_stored, write_whole
 
 
 def read(path: Path) -> Pointer:
@@ -47,12 +47,7 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
                 f"it holds version {stored.version}, which names {stored.active}",
                 f"Read it again, then write version {stored.version + 1} if the move is still right.",
             )
-        fresh = path.with_name(f".{path.name}.{os.getpid()}")
-        with fresh.open("wb") as file:
-            file.write(encode(pointer))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_whole(path, encode(pointer), mode=0o666)  # less the umask: applications of other users read it
         os.fsync(folder)
 
 
@@ -82,7 +77,7 @@ class PointerWatcher:
             return self._pointer
         self._checked = now
         try:
-            stat = self._path.stat()
+            stat = self._path.lstat()
             identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if identity == self._seen:
                 return self._pointer

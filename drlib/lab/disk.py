@@ -9,6 +9,7 @@ preallocates index files; as the limit ends with its process, a file of the lab 
 import resource
 from typing import Final
 
+from drlib.files import write_whole
 from drlib.lab.brokers.broker import Broker, BrokerFailed
 from drlib.lab.lab import Lab
 
@@ -30,7 +31,7 @@ class Disk:
 
     def fill(self) -> None:
         """Fill the disk; a broker that does not run meets it at its next start."""
-        self._full.touch(mode=0o600)
+        write_whole(self._full, "")
         if self._broker.alive:
             self._limit()
 

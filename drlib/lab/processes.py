@@ -23,7 +23,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from drlib.errors import UsageError
-from drlib.files import file_lock, read_json, write_whole
+from drlib.files import file_lock, read_json, stored_descriptor, write_whole
 from drlib.outgoing.environment import child_environment, whole
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -215,7 +215,7 @@ def wait_until(holds: Callable[[], bool], deadline_s: float, *, every_s: float =
 def _spawn(
     argv: list[str], log: Path, environment: Mapping[str, str], cwd: Path | None, die_with_parent: bool
 ) -> subprocess.Popen[bytes]:
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    descriptor = stored_descriptor(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         return subprocess.Popen(
             argv,

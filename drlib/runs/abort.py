@@ -4,6 +4,7 @@ Rules: an abort is a file before it is anything else, so that it outlives a proc
 raised into the middle of I/O: steps wait with `wait`, which ends at once when an abort is asked for.
 """
 
+import os
 import signal
 import threading
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import Aborted
-from drlib.files import read_stored, write_first
+from drlib.files import read_stored, stored_descriptor, write_first
 from drlib.runs.signals import handled
 
 ABORT_FILE: Final = "abort"
@@ -29,7 +30,7 @@ class Abort:
 
     @property
     def requested(self) -> bool:
-        if not self._event.is_set() and self._path.exists():
+        if not self._event.is_set() and os.path.lexists(self._path):
             self._event.set()
         return self._event.is_set()
 
@@ -45,7 +46,7 @@ class Abort:
         try:
             write_first(self._path, by + "\n")  # a reader of the file always finds the name
         except OSError:  # a full disk does not prevent the stop, only the note of who asked for it
-            self._path.touch()
+            os.close(stored_descriptor(self._path, os.O_WRONLY | os.O_CREAT))
         finally:
             self._event.set()
 

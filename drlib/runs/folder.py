@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import Final
 
 from drlib.errors import UsageError
-from drlib.files import open_own, read_own, write_whole
+from drlib.files import open_stored, read_stored, write_whole
 from drlib.runs.journal import JOURNAL
 from drlib.runs.lock import alone, held
 from drlib.runs.scorecard import SCORECARD, Scorecard
@@ -120,7 +120,7 @@ def differences(folder: Path, read: Mapping[str, bytes] = MappingProxyType({})) 
     `read` has contents that were read already, which are compared in place of the files'.
     """
     listed: dict[str, str] = {}
-    *lines, last = read_own(folder / MANIFEST).decode(errors="replace").split("\n")
+    *lines, last = read_stored(folder / MANIFEST).decode(errors="replace").split("\n")
     for number, line in enumerate((*lines, *([last] if last else ())), 1):
         match = _LINE.fullmatch(line)
         if match is None or match[2] in listed or line is last:
@@ -163,7 +163,7 @@ def _entries(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _digest(path: Path, *, private: bool = False) -> str:
-    with open_own(path) as file:
+    with open_stored(path) as file:
         if private:
             os.fchmod(file.fileno(), 0o600)
         if os.fstat(file.fileno()).st_size > MOST_HASHED:

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 
 from drlib import decoding
 from drlib.errors import Deviated, DrlibError
-from drlib.files import read_own
+from drlib.files import read_stored, stored_descriptor
 
 Scalar = str | int | float | bool | None
 JOURNAL: Final = "journal.jsonl"  # its name in a run folder
@@ -74,7 +74,7 @@ class DrillJournal:
         lines, whole, _ = _read(path) if path.exists() else ((), 0, False)
         self._seq = len(lines)
         self._previous = lines[-1].hash if lines else FIRST
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._file = stored_descriptor(path, os.O_WRONLY | os.O_CREAT)
         os.ftruncate(self._file, whole)
         os.lseek(self._file, 0, os.SEEK_END)
 
@@ -123,7 +123,7 @@ def verify(path: Path) -> Verified:
 
 def _read(path: Path) -> tuple[tuple[Line, ...], int, bool]:
     """The lines, how many bytes of the file they are, and whether a torn one follows."""
-    return _parse(read_own(path), path)
+    return _parse(read_stored(path), path)
 
 
 def _parse(raw: bytes, path: Path) -> tuple[tuple[Line, ...], int, bool]:

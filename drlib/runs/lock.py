@@ -5,6 +5,7 @@ stays. A test holds the lock for a moment as well; `patience_s` is longer than t
 Not for: the flow's lease, which holds among machines (`lease`).
 """
 
+import errno
 import fcntl
 import os
 import time
@@ -13,15 +14,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from drlib.errors import LeaseHeld
+from drlib.errors import LeaseHeld, UsageError
+from drlib.files import stored_descriptor
 
 _LOOK_S: Final = 0.05
+_NO_FILE: Final = frozenset({errno.ELOOP, errno.EINVAL})
 
 
 @contextmanager
 def alone(folder: Path, name: str, why: str, remedy: str, patience_s: float = 0.0) -> Iterator[None]:
-    """While inside, no other process holds the lock `name` of `folder`. Raises `LeaseHeld` when one still does."""
-    handle = os.open(folder / name, os.O_RDWR | os.O_CREAT, 0o600)
+    """While inside, no other process holds the lock `name` of `folder`. Raises `LeaseHeld` when one still does,
+    `UsageError` where the lock is a link or another special file."""
+    try:
+        handle = stored_descriptor(folder / name, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        why = f"its lock {name} is no file of drlib ({error.strerror})"
+        raise UsageError(f"{folder.name} cannot be run", why, f"Remove {folder / name}.") from error
     try:
         end = time.monotonic() + patience_s
         while not _taken(handle):
@@ -37,8 +47,10 @@ def held(folder: Path, *names: str) -> bool:
     """Does a living process hold one of the locks `names` of the run in `folder`?"""
     for name in names:
         try:
-            handle = os.open(folder / name, os.O_RDWR)
-        except FileNotFoundError:
+            handle = stored_descriptor(folder / name, os.O_RDWR)
+        except OSError as error:
+            if error.errno not in {errno.ENOENT, *_NO_FILE}:
+                raise
             continue
         try:
             if not _taken(handle):

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from drlib import decoding
-from drlib.files import read_own, write_whole
+from drlib.files import read_stored, write_whole
 from drlib.runs.check import Check, Verdict
 
 SCORECARD: Final = "scorecard.json"  # its name in a run folder
@@ -136,7 +136,7 @@ class Scorecard(_Frozen):
     @classmethod
     def read(cls, path: Path) -> "Scorecard":
         """Raises `Undecodable`, a ValueError, for anything that is no scorecard, and OSError."""
-        return cls.parse(read_own(path))
+        return cls.parse(read_stored(path))
 
     @classmethod
     def parse(cls, data: bytes) -> "Scorecard":

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
 
 from drlib.errors import UsageError
-from drlib.files import MOST_BYTES, read_given, read_json, read_stored, write_first, write_whole
+from drlib.files import (
+    MOST_BYTES,
+    file_lock,
+    open_stored,
+    read_given,
+    read_given_bytes,
+    read_json,
+    read_stored,
+    stored_descriptor,
+    write_first,
+    write_whole,
+)
 
 FULL = """\
 import resource, sys
@@ -126,7 +139,7 @@ def test_given_file_at_the_limit_is_read(tmp_path: Path) -> None:
 def test_read_stored_pipe_folder_or_large_file_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"x" * 11)
-    for name, why in (("pipe", "not a regular file"), (".", "directory"), ("large", "larger than 10 bytes")):
+    for name, why in (("pipe", "not a regular file"), (".", "not a regular file"), ("large", "larger than 10 bytes")):
         with pytest.raises(OSError, match=why):
             read_stored(tmp_path / name, 10)
     assert read_stored(tmp_path / "large", 11) == b"x" * 11
@@ -157,3 +170,109 @@ def test_read_json_unusable_content_is_an_error_with_remedy(tmp_path: Path, cont
         read_json(tmp_path / "pipe")
     with pytest.raises(FileNotFoundError):
         read_json(tmp_path / "missing")
+
+
+def bound(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+SPECIAL: dict[str, tuple[Callable[[Path], object], str]] = {
+    "link": (lambda p: p.symlink_to("theirs"), "symbolic link"),
+    "dangling link": (lambda p: p.symlink_to("nowhere"), "symbolic link"),
+    "loop": (lambda p: p.symlink_to(p.name), "symbolic link"),
+    "link to a folder": (lambda p: p.symlink_to("."), "symbolic link"),
+    "pipe": (os.mkfifo, "not a regular file"),
+    "folder": (Path.mkdir, "not a regular file"),
+    "socket": (bound, "not a regular file"),
+    "device": (lambda p: p.symlink_to("/dev/zero"), "symbolic link"),
+}
+
+
+@pytest.fixture(params=SPECIAL)
+def special(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]:
+    """A path of drlib's own at which another program left something else, and what is said of it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "theirs").write_text("theirs")
+    make, why = SPECIAL[request.param]
+    make(Path("own"))
+    return tmp_path / "own", why
+
+
+def test_special_file_in_place_of_a_stored_one_is_refused_at_once(special: tuple[Path, str]) -> None:
+    path, why = special
+    readers = (read_stored, open_stored, stored_descriptor)
+    for flags in (os.O_WRONLY | os.O_CREAT, os.O_RDWR | os.O_CREAT | os.O_APPEND):
+        with pytest.raises(OSError, match=why):
+            os.close(stored_descriptor(path, flags))
+    for reader in readers:
+        with pytest.raises(OSError, match=why):
+            reader(path)
+    assert (path.parent / "theirs").read_text() == "theirs"
+    assert not (path.parent / "nowhere").exists()
+
+
+def test_special_file_in_place_of_a_lock_is_refused_at_once(special: tuple[Path, str]) -> None:
+    path, why = special
+    if path.is_dir():  # a folder can be locked, and may be reached by a link
+        return
+    with pytest.raises(OSError, match=why), file_lock(path):
+        pass
+    assert not (path.parent / "nowhere").exists()
+
+
+def test_special_file_is_replaced_and_what_it_led_to_is_left_alone(special: tuple[Path, str]) -> None:
+    path, _ = special
+    if path.is_dir() and not path.is_symlink():
+        with pytest.raises(OSError, match="directory"):
+            write_whole(path, "ours")
+    else:
+        write_whole(path, "ours")
+        assert path.read_text() == "ours"
+        assert not path.is_symlink()
+    assert (path.parent / "theirs").read_text() == "theirs"
+    assert {each.name for each in path.parent.iterdir()} == {"own", "theirs"}
+
+
+def test_given_file_may_be_a_link_to_a_regular_one(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"x")
+    (tmp_path / "given").symlink_to("secret")
+    assert read_given_bytes(tmp_path / "given", 1) == b"x"
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_given_bytes(tmp_path / "pipe", 1)
+
+
+def test_device_is_refused_and_huge_sparse_file_costs_no_memory(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="not a regular file"):
+        read_stored(Path("/dev/zero"))
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", 1 << 40)
+    with pytest.raises(OSError, match="larger than"):
+        read_stored(tmp_path / "huge")
+
+
+def test_trusted_file_belongs_to_this_user_root_or_the_owner_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, me = tmp_path / "own", os.geteuid()
+    path.write_text("x")
+    monkeypatch.setattr("os.fstat", lambda fd, real=os.fstat: owned(real(fd), me + 7))
+    assert read_stored(path) == b"x"
+    with pytest.raises(OSError, match=f"it belongs to user {me + 7}"):
+        read_stored(path, trusted=True)
+    monkeypatch.setattr("os.fstat", lambda fd: owned(os.stat(path), 0))
+    assert read_stored(path, trusted=True) == b"x"
+
+
+def owned(of: os.stat_result, user: int) -> os.stat_result:
+    return os.stat_result((*of[:4], user, *of[5:]))
+
+
+def test_write_whole_mode_is_less_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "one", "x", mode=0o666, durable=False)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "one").stat().st_mode & 0o777 == 0o640

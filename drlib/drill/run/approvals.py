@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
-from drlib.files import read_own
+from drlib.files import read_stored, stored_descriptor
 
 APPROVED_FILE: Final = "approved"
 MOST_BYTES: Final = 1 << 20
@@ -39,7 +39,7 @@ def line(step: str, plan: str) -> str:
 def read(run_dir: Path, plan: str) -> Approvals:
     """What the file says of the plan with the hash `plan`. A file that cannot be read approves nothing."""
     try:
-        text = read_own(run_dir / APPROVED_FILE, MOST_BYTES).decode()
+        text = read_stored(run_dir / APPROVED_FILE, MOST_BYTES, trusted=True).decode()
     except FileNotFoundError:
         return Approvals()
     except OSError as error:
@@ -61,11 +61,16 @@ def read(run_dir: Path, plan: str) -> Approvals:
 
 
 def write(run_dir: Path, step: str, plan: str, by: str) -> str:
-    """Approve `step` of `plan` in the name of `by`; the name as it was written. Raises `UsageError` for an empty one."""
+    """Approve `step` of `plan` in the name of `by`; the name as it was written. Raises `UsageError` for an empty one, and
+    where the file is none."""
     name = " ".join(by.split())[:200]
     if not name:
         raise UsageError(f"step {step} is not approved", "no name was given", "Say who approves it.")
-    handle = os.open(run_dir / APPROVED_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        handle = stored_descriptor(run_dir / APPROVED_FILE, os.O_RDWR | os.O_CREAT | os.O_APPEND, trusted=True)
+    except OSError as error:
+        why = f"{APPROVED_FILE} cannot be written ({error.strerror or error})"
+        raise UsageError(f"step {step} is not approved", why, f"Remove {run_dir / APPROVED_FILE}.") from error
     try:
         size = os.fstat(handle).st_size
         begun = size > 0 and os.pread(handle, 1, size - 1) != b"\n"  # an editor left the last line without its end

@@ -19,7 +19,7 @@ from drlib.drill.plan.plan import ChangedFact, Drill, Plan, StepPlan
 from drlib.drill.plan.staleness import stale
 from drlib.drill.step.action import Action
 from drlib.errors import StalePlan, UsageError
-from drlib.files import read_own, write_whole
+from drlib.files import read_stored, write_whole
 
 PLAN_FILE: Final = "plan.json"
 _STORED: Final = TypeAdapter(dict[str, object])
@@ -79,7 +79,7 @@ def read(folder: Path) -> Plan:
     """The plan in `folder`. Raises `UsageError` when there is none, or one that was changed."""
     path = folder / PLAN_FILE
     try:
-        return parse(read_own(path))
+        return parse(read_stored(path))
     except FileNotFoundError:
         raise UsageError(f"no plan in {folder}", f"there is no {PLAN_FILE}", "Make a plan first.") from None
     except OSError as error:

@@ -22,7 +22,7 @@ from drlib.drill.plan.progress import Noted, Outcome
 from drlib.drill.run import planning
 from drlib.drill.run.planning import PLAN_FILE
 from drlib.drill.run.runner import LOCK
-from drlib.files import read_own
+from drlib.files import read_stored
 from drlib.runs import folder as folders
 from drlib.runs import journal
 from drlib.runs.check import Verdict
@@ -94,7 +94,7 @@ def _judged(folder: Path) -> StoredRun:
     wrong: list[Difference] = []
     for name in (MANIFEST, *_PARSED):
         try:
-            contents[name] = read_own(folder / name, decoding.MOST_BYTES)
+            contents[name] = read_stored(folder / name, decoding.MOST_BYTES)
         except FileNotFoundError:
             if name in (MANIFEST, SCORECARD):
                 why = "it is missing: the run was not finished, or the file was taken away"

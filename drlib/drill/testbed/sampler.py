@@ -5,6 +5,7 @@ run's folder at once, so a run that is resumed by another process keeps the earl
 process, however many steps start it; it ends with its drill.
 """
 
+import os
 import threading
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,7 @@ from drlib import clock, decoding
 from drlib.decoding import Undecodable
 from drlib.drill.testbed.traffic_counts import Counting
 from drlib.errors import DrlibError
-from drlib.files import read_stored
+from drlib.files import read_stored, stored_descriptor
 from drlib.runs.scorecard import Sample
 
 PERIOD_S: Final = 0.5
@@ -73,7 +74,8 @@ class Sampler:
             self._thread.join(5)
 
     def _run(self) -> None:
-        with (self._run_dir / FILE).open("a", buffering=1) as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with os.fdopen(stored_descriptor(self._run_dir / FILE, flags), "a", buffering=1) as file:
             over = False
             while not over:
                 over = self._stopped.wait(PERIOD_S)

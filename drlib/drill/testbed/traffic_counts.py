@@ -13,6 +13,7 @@ from typing import Protocol
 
 from drlib.drill.testbed.failover_testbed import GROUPS, FailoverTestbed
 from drlib.errors import UsageError
+from drlib.files import open_stored
 from drlib.lab.checker.history import ProducedStatus, decode
 from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import partition_statuses
@@ -117,7 +118,7 @@ class HistoryCounter:
 
     def read_on(self) -> None:
         try:
-            with self._path.open("rb") as file:
+            with open_stored(self._path) as file:
                 file.seek(self._read)
                 content = file.read()
         except FileNotFoundError:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib.errors import MissingDependency, UsageError
-from drlib.files import read_stored
+from drlib.files import read_given_bytes
 from drlib.kafka.java_formats import jks
 from drlib.outgoing.environment import child_environment
 
@@ -86,7 +86,7 @@ def private_key(text: str, where: str) -> str:
 
 def _read(path: str, where: str, written: str) -> bytes:
     try:
-        return read_stored(Path(path), _MOST_BYTES)
+        return read_given_bytes(Path(path), _MOST_BYTES)
     except OSError as error:
         raise UsageError(
             f"{where}: {written} cannot be read", error.strerror or type(error).__name__, f"Correct {where}."

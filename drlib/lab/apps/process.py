@@ -21,7 +21,7 @@ from drlib import decoding
 from drlib.clock import now_ms
 from drlib.decoding import Undecodable
 from drlib.errors import DrlibError, UsageError
-from drlib.files import read_stored
+from drlib.files import read_stored, write_whole
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show
 
@@ -62,9 +62,7 @@ class StatusFile:
             return
         self._written, self._key = now, key
         status = AppStatus(self._app, os.getpid(), phase, cluster, pointer_version, done, in_flight, now_ms())
-        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(asdict(status)) + "\n")
-        fresh.replace(self._path)
+        write_whole(self._path, json.dumps(asdict(status)) + "\n", durable=False)
 
 
 def read_status(path: Path) -> AppStatus | None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 from drlib import decoding
 from drlib.client.read_plan import Scope
 from drlib.errors import UsageError
-from drlib.files import read_stored
+from drlib.files import read_stored, write_whole
 
 
 class ProducerMode(StrEnum):
@@ -81,7 +81,7 @@ Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
 
 
 def write(path: Path, spec: ProducerSpec | ConsumerSpec) -> None:
-    path.write_text(json.dumps(asdict(spec), indent=1) + "\n")
+    write_whole(path, json.dumps(asdict(spec), indent=1) + "\n")
 
 
 def load(path: Path, kind: type[Spec]) -> Spec:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from drlib.files import open_stored, stored_descriptor
 from drlib.lab.checker.history import History, Row, decode, encode, encode_end
 
 FLUSH_AFTER_S = 0.05
@@ -23,7 +24,7 @@ class HistoryWriter:
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         torn = path.exists() and path.stat().st_size > 0 and not _ends_whole(path)
-        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._fd = stored_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._lines: list[bytes] = [b"\n"] if torn else []
         self._flushed = time.monotonic()
 
@@ -80,6 +81,6 @@ def read_history(*paths: Path) -> History:
 
 
 def _ends_whole(path: Path) -> bool:
-    with path.open("rb") as file:
+    with open_stored(path) as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"

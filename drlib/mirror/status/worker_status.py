@@ -9,8 +9,6 @@ or waited for a disk, does not pause for long after.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from pydantic import TypeAdapter
 from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.errors import UsageError
-from drlib.files import read_stored
+from drlib.files import read_stored, write_whole
 from drlib.mirror.status.event_log import Event, EventLog
 from drlib.mirror.status.forecast import Outlook
 
@@ -174,14 +172,7 @@ def pause_s(interval_s: float, cost_s: float) -> float:
 
 def write(path: Path, status: WorkerStatus) -> None:
     """Replace the status file atomically."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(encode(status))
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(path, encode(status), durable=False)
 
 
 def read(path: Path) -> WorkerStatus:

@@ -22,6 +22,7 @@ from papermill.utils import merge_kwargs, remove_args
 from traitlets.config import Config
 
 from drlib.errors import Aborted
+from drlib.files import open_stored, stored_descriptor
 from drlib.runbook.execution.execute import Listener
 from drlib.runbook.execution.interrupt import Stop, end_group
 from drlib.runbook.execution.outcome import error_class
@@ -134,9 +135,9 @@ def _private(path: Path | None) -> Iterator[IO[bytes] | None]:
     if path is None:
         yield None
         return
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
+    with os.fdopen(stored_descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as file:
         yield file
-    with path.open("rb") as file:
+    with open_stored(path) as file:
         beginning = file.read(10 * len(_INTERRUPTED))
     if not beginning.replace(_INTERRUPTED, b""):
         path.unlink()

@@ -19,7 +19,7 @@ from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
-from drlib.files import read_stored
+from drlib.files import MOST_STORED_BYTES, read_given_bytes
 from drlib.runbook.file.model import Value
 
 SECRET_NAME: Final = re.compile(r"password|passwd|secret|token|credential|api_?key|private_?key|jaas", re.IGNORECASE)
@@ -72,7 +72,7 @@ class NotebookFile(BaseModel):
 def declared(notebook: Path) -> dict[str, Parameter]:
     """The parameters of the notebook's `parameters` cell, by name. Raises `UsageError` when they cannot be read."""
     try:
-        content = decoding.json_as(NotebookFile, read_stored(notebook))
+        content = decoding.json_as(NotebookFile, read_given_bytes(notebook, MOST_STORED_BYTES))
     except (OSError, Undecodable) as error:
         raise UsageError(f"{notebook.name} is not a notebook", str(error), "Give a .ipynb file.") from None
     for cell in content.cells:

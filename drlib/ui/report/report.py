@@ -19,7 +19,7 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 from drlib import formats
-from drlib.files import write_whole
+from drlib.files import open_stored, write_whole
 from drlib.runs.journal import Line
 from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui import words
@@ -148,7 +148,7 @@ def digests(folder: Path) -> tuple[tuple[str, int, str], ...]:
     for path in sorted(folder.iterdir()):
         if path.name in NOT_HASHED or path.name.startswith(".") or path.is_symlink() or not path.is_file():
             continue
-        with path.open("rb") as file:
+        with open_stored(path) as file:
             rows.append((path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
     return tuple(rows)
 

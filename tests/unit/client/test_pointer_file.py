@@ -175,3 +175,26 @@ def test_pointer_watcher_keeps_its_pointer_whatever_the_file_becomes(
     spoil(path)
     assert watcher.current() == LEFT
     assert watcher.doubt().startswith("pointer.json ")
+
+
+def test_pointer_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_bytes(b"theirs")
+    for name in ("pointer.json", f".pointer.json.{os.getpid()}"):
+        (tmp_path / name).symlink_to("theirs")
+    with pytest.raises(UsageError, match="symbolic link"):
+        pointer_file.read(tmp_path / "pointer.json")
+    with pytest.raises(UsageError, match="symbolic link"):
+        pointer_file.write_atomic(tmp_path / "pointer.json", LEFT)
+    (tmp_path / "pointer.json").unlink()
+    pointer_file.write_atomic(tmp_path / "pointer.json", LEFT)
+    assert pointer_file.read(tmp_path / "pointer.json") == LEFT
+    assert (tmp_path / "theirs").read_bytes() == b"theirs"
+
+
+def test_pointer_is_readable_by_applications_of_other_users(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        pointer_file.write_atomic(tmp_path / "pointer.json", LEFT)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "pointer.json").stat().st_mode & 0o777 == 0o644
