@@ -195,7 +195,7 @@ class Lab:
 
     def start_module(self, name: str, module: str, *arguments: str) -> None:
         """Register and start `python -m module`, with its log in the lab's folder. It lives as long as the brokers do."""
-        argv = [sys.executable, "-m", module, *arguments]
+        argv = [sys.executable, "-P", "-m", module, *arguments]
         self.registry.start(name, argv, log=self.root / f"{name}.log", die_with_parent=self._die_with_parent)
 
     def write_properties(self, path: Path | None = None, *, topics: str = "flights.*", **overrides: str) -> Path:
@@ -257,7 +257,7 @@ class Lab:
     def _start_proxy(self, ports: Mapping[str, int]) -> None:
         (self.root / _PROXY_STATE).unlink(missing_ok=True)
         links = [f"{name}={port}" for name, port in ports.items()] or [n for a in self.aliases for n in self._names(a)]
-        argv = [sys.executable, "-m", "drlib.lab.link.proxy", "--state", str(self.root / _PROXY_STATE), *links]
+        argv = [sys.executable, "-P", "-m", "drlib.lab.link.proxy", "--state", str(self.root / _PROXY_STATE), *links]
         log = self.root / "proxy.log"
         # The package may be run from its source tree without being installed.
         path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -112,7 +112,7 @@ class LinkTrial:
         names = [f"trial-{alias}-{n}" for n in range(workers)]
         copy = [TopicPartition(f"{alias}.{self.topic}", number) for number in range(self.partitions)]
         log = self._lab.root / f"trial-{alias}.log"
-        argv = [sys.executable, "-m", "drlib.cli", "mirror", str(self._properties(alias, lanes))]
+        argv = [sys.executable, "-P", "-m", "drlib.cli", "mirror", str(self._properties(alias, lanes))]
         try:
             for name in names:
                 self._names.append(name)

@@ -167,7 +167,7 @@ def prepare(state: Path) -> None:
 def command(port: int, *, browser: bool, state: Path, run: Path, arguments: Sequence[str] = ()) -> list[str]:
     """The command line; `run` is the folder of this start alone. Source: `jupyter lab --help-all`."""
     return [
-        *(sys.executable, "-m", "jupyterlab"),
+        *(sys.executable, "-P", "-m", "jupyterlab"),
         f"--ServerApp.ip={HOST}",
         f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",  # the printed address must be the one it listens on

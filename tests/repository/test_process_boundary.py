@@ -164,3 +164,15 @@ def test_whole_environment_is_not_copied_elsewhere() -> None:
         if lines and path != "drlib/mirror/status/systemd.py":  # takes any mapping, and reads one name of it
             copies[path] = lines
     assert copies == {}
+
+
+def test_python_is_started_without_the_working_folder_among_its_modules() -> None:
+    """A file `jupyterlab.py` or `json.py` there would be run. A Spark executor's folder holds drlib itself."""
+    found = {
+        path
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.List | ast.Tuple) and "sys.executable" in (words := [ast.unparse(e) for e in node.elts])
+        if words[words.index("sys.executable") + 1 :][:1] == ["'-m'"]
+    }
+    assert found == {"drlib/mirror/spark/task.py"}

@@ -58,7 +58,7 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 WatchdogSec=20
-ExecStart={python} -m drlib.cli mirror %d/mirror.properties --status %t/{unit}/status.json
+ExecStart={python} -P -m drlib.cli mirror %d/mirror.properties --status %t/{unit}/status.json
 # A worker drains in ten seconds; SIGKILL after that is safe, too.
 KillMode=mixed
 TimeoutStopSec=30

@@ -108,7 +108,17 @@ def emit(
     Raises `UsageError` where the times cannot be said, where a path or an argument cannot be written for the scheduler, and
     for root without `user`: who may edit the runbook, its notebook or a hook would be root.
     """
-    argv = [sys.executable, "-m", "drlib.cli", "run", str(book.file), "--runs-dir", str(runs_dir.absolute()), *more]
+    argv = [
+        sys.executable,
+        "-P",
+        "-m",
+        "drlib.cli",
+        "run",
+        str(book.file),
+        "--runs-dir",
+        str(runs_dir.absolute()),
+        *more,
+    ]
     match scheduler:
         case Scheduler.CRON:
             return _cron(book, argv, _user(user))

@@ -180,7 +180,7 @@ def test_schedule_cron_line_is_one_shell_command(place: Path, capsys: pytest.Cap
     words = shlex.split(command)
     assert words[0] == str(place)
     assert words[2:] == [
-        sys.executable, "-m", "drlib.cli", "run", str(path), "--runs-dir", str(place / "my runs"), "--lab",
+        sys.executable, "-P", "-m", "drlib.cli", "run", str(path), "--runs-dir", str(place / "my runs"), "--lab",
     ]  # fmt: skip
 
 
@@ -190,7 +190,7 @@ def test_schedule_systemd_has_a_service_and_a_timer(place: Path, capsys: pytest.
     text = capsys.readouterr().out
     service, timer = text.split("# --- drlib-monthly.timer ---\n")
     assert "OnCalendar=Sun *-*-* 02:15:00 UTC\n" in timer
-    assert f"ExecStart={sys.executable} -m drlib.cli run {path} --runs-dir {place / 'runs'}\n" in service
+    assert f"ExecStart={sys.executable} -P -m drlib.cli run {path} --runs-dir {place / 'runs'}\n" in service
     assert "Description=A drill of 100 %% of it\n" in service
     assert "\nUser=daemon\n" in service
     assert f"\nWorkingDirectory={place}\n" in service
@@ -218,7 +218,7 @@ def test_schedule_airflow_dag_is_valid_python(place: Path, capsys: pytest.Captur
     }
     assert keywords["dag_id"] == "drlib_monthly"
     assert keywords["schedule"] == "0 3 1 * *"
-    assert shlex.split(keywords["bash_command"])[3:5] == ["run", str(path)]
+    assert shlex.split(keywords["bash_command"])[4:6] == ["run", str(path)]
     assert (keywords["cwd"], keywords["retries"]) == (str(place), 0)
 
 

@@ -43,7 +43,7 @@ def test_unit_is_hardened_notifies_and_has_a_watchdog(tmp_path: Path) -> None:
     assert service["ProtectSystem"] == "strict"
     assert service["LoadCredential"] == f"mirror.properties:{file}"
     assert service["ExecStart"].split()[1:] == [
-        *("-m", "drlib.cli", "mirror", "%d/mirror.properties", "--status", "%t/drlib-mirror/status.json")
+        *("-P", "-m", "drlib.cli", "mirror", "%d/mirror.properties", "--status", "%t/drlib-mirror/status.json")
     ]
     assert parsed(unit_for(file, "drlib-mirror"))["Unit"]["Description"] == "drlib mirror of LEFT to RIGHT"
 
