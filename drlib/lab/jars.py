@@ -1,7 +1,8 @@
 """The jars of the lab and of Spark, from Maven coordinates to verified files on this machine.
 
-Rules: a class path holds exactly the jars in `jars.lock`, byte for byte (SHA-256); only `fetch` uses the network; a jar appears
-in the store complete or not at all; a second `fetch` costs one small read.
+Rules: a class path holds exactly the jars in `jars.lock`, byte for byte (SHA-256), whenever it is asked for; only `fetch` uses
+the network; a jar appears in the store complete or not at all. A jar's bytes are read once: its digest is kept, in a private
+file of this user, for as long as the jar is the same file, of the same size and unchanged since.
 `python -m drlib.lab.jars` fetches; `python -m drlib.lab.jars --lock` resolves the coordinates again and rewrites the
 lock.
 
@@ -24,9 +25,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
+from pydantic import TypeAdapter
+
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import MissingDependency
 from drlib.extras import require
-from drlib.files import file_lock
+from drlib.files import file_lock, open_stored, read_stored, write_whole
 from drlib.outgoing.environment import child_environment
 from drlib.outgoing.terminal import show
 
@@ -113,8 +118,7 @@ def classpath(kind: Kind) -> tuple[Path, ...]:
     """The verified jars of one class path, in a stable order.
 
     `kafka` and `mm2` hold the broker, its tools and MirrorMaker 2; `spark` holds the Kafka connector without any
-    transitive dependency. Contents were verified when the jars were fetched; here only presence and size are.
-    Raises `MissingDependency` when a jar is not there.
+    transitive dependency. Raises `MissingDependency` when a jar is not there, or is not the one that the lock pins.
     """
     if kind not in get_args(Kind):
         raise ValueError(f"unknown class path {kind!r}; known: {', '.join(get_args(Kind))}")
@@ -123,17 +127,22 @@ def classpath(kind: Kind) -> tuple[Path, ...]:
     if absent:
         require("spark" if kind == "spark" else "lab", "Fetching jars")
         raise MissingDependency(
-            f"{len(absent)} of {len(wanted)} jars of the {kind} class path are missing",
-            f"{absent[0].file_name} is not in {store()}",
+            f"{len(absent)} of {len(wanted)} jars of the {kind} class path are missing or altered",
+            f"{absent[0].file_name} is not in {store()} as drlib/lab/jars.lock pins it",
             "Fetch them: python -m drlib.lab.jars (make setup does it too)",
         )
     return tuple(store() / jar.file_name for jar in wanted)
 
 
 def missing(jars: Iterable[Jar]) -> tuple[Jar, ...]:
-    """Those of `jars` that are not in the store with the locked size."""
-    root = store()
-    return tuple(jar for jar in jars if _size(root / jar.file_name) != jar.size)
+    """Those of `jars` that are not in the store as the lock pins them."""
+    root, known, read = store(), _known_digests(), dict[str, _Known]()
+    absent = tuple(jar for jar in jars if _digest(root / jar.file_name, jar.size, known, read) != jar.sha256)
+    if read:
+        with contextlib.suppress(OSError):  # it only saves time
+            _digests_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(_digests_file(), _DIGESTS.dump_json({**known, **read}))
+    return absent
 
 
 def fetch(wanted: Sequence[Jar] | None = None, *, on_event: Callable[[str], None] = lambda _: None) -> tuple[Jar, ...]:
@@ -291,15 +300,50 @@ def _context(repository: Path):  # type: ignore[no-untyped-def]  # jgo ships unt
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as handle:
+    with open_stored(path) as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-def _size(path: Path) -> int:
+def _digests_file() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "drlib" / "jar-digests.json"
+
+
+def _known_digests() -> dict[str, "_Known"]:
+    """The digests that were kept; none where their file is another user's, or was not written by drlib."""
     try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return -1
+        return decoding.json_as(_DIGESTS, read_stored(_digests_file(), _MOST_DIGESTS, trusted=True))
+    except (OSError, Undecodable):
+        return {}
+
+
+def _digest(path: Path, size: int, known: Mapping[str, "_Known"], read: dict[str, "_Known"]) -> str:
+    """The SHA-256 of a jar, kept or computed into `read`; empty for one that is not there with its `size`, or is no file."""
+    try:
+        with open_stored(path) as jar:
+            identity = _identity(jar.fileno())
+            if identity[0] != size:
+                return ""
+            kept = known.get(str(path))
+            if kept is not None and kept[0] == identity:
+                return kept[1]
+            digest = hashlib.file_digest(jar, "sha256").hexdigest()
+            if _identity(jar.fileno()) == identity:  # not written to meanwhile
+                read[str(path)] = (identity, digest)
+            return digest
+    except OSError:
+        return ""
+
+
+def _identity(descriptor: int) -> tuple[int, ...]:
+    """What changes with a file's content: size, times, and which file it is. `mtime` can be set back, `ctime` cannot."""
+    found = os.fstat(descriptor)
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
+
+
+_Known = tuple[tuple[int, ...], str]
+_DIGESTS: Final = TypeAdapter(dict[str, _Known])
+_MOST_DIGESTS: Final = 4 << 20
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -62,17 +67,148 @@ def test_classpath_missing_jar_names_make_setup(tmp_path: Path, monkeypatch: pyt
         jars.classpath("kafka")
 
 
-def test_missing_counts_jar_of_wrong_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRLIB_JARS", str(tmp_path))
-    spark = [jar for jar in jars.locked_jars() if "spark" in jar.kinds]
-    for jar in spark:
-        with (tmp_path / jar.file_name).open("wb") as handle:
-            handle.truncate(jar.size)
-    assert [path.name for path in jars.classpath("spark")] == [jar.file_name for jar in spark]
-    with (tmp_path / spark[0].file_name).open("wb") as handle:
-        handle.truncate(spark[0].size - 1)
-    with pytest.raises(MissingDependency, match=spark[0].file_name):
-        jars.classpath("spark")
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with three jars of a lock of its own; returns the first one."""
+    monkeypatch.setenv("DRLIB_JARS", str(tmp_path / "jars"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "jars").mkdir()
+    lock = []
+    for number in range(3):
+        path = tmp_path / "jars" / f"j{number}-1.jar"
+        path.write_bytes(bytes([number]) * 1000)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        lock.append(jars.Jar(f"g:j{number}:1", digest, 1000, frozenset({"kafka"})))
+    monkeypatch.setattr(jars, "locked_jars", lambda: tuple(lock))
+    return tmp_path / "jars" / "j0-1.jar"
+
+
+def overwritten(path: Path) -> None:
+    """Other bytes in the same file, with its size and its modification time."""
+    before = path.stat()
+    with path.open("r+b") as file:
+        file.write(b"evil")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def exchanged(path: Path) -> None:
+    """Another file of the same name, size and modification time."""
+    before = path.stat()
+    other = path.with_name("other")
+    other.write_bytes(b"x" * before.st_size)
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.replace(path)
+
+
+def linked(path: Path) -> None:
+    path.rename(path.with_name("theirs"))
+    path.symlink_to("theirs")
+
+
+def piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+ALTERED: dict[str, Callable[[Path], object]] = {
+    "overwritten": overwritten,
+    "exchanged": exchanged,
+    "swapped with another jar": lambda p: p.with_name("j1-1.jar").replace(p),
+    "cut": lambda p: os.truncate(p, 999),
+    "longer": lambda p: os.truncate(p, 1001),
+    "huge": lambda p: os.truncate(p, 1 << 40),
+    "missing": Path.unlink,
+    "link to itself under another name": linked,
+    "pipe": piped,
+}
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first start", "digests kept"])
+@pytest.mark.parametrize("case", ALTERED)
+def test_classpath_altered_jar_is_refused_by_name(stored: Path, case: str, known: bool) -> None:
+    if known:
+        assert len(jars.classpath("kafka")) == 3
+    ALTERED[case](stored)
+    with pytest.raises(MissingDependency, match=r"altered: j0-1\.jar is not in"):
+        jars.classpath("kafka")
+
+
+def test_classpath_reads_a_jar_once_and_keeps_its_digest_privately(stored: Path, hashed: list[object]) -> None:
+    for _ in range(3):
+        assert [path.name for path in jars.classpath("kafka")] == ["j0-1.jar", "j1-1.jar", "j2-1.jar"]
+    assert len(hashed) == 3
+    kept = stored.parents[1] / "cache" / "drlib" / "jar-digests.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    stored.touch()
+    jars.classpath("kafka")
+    assert len(hashed) == 4
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda p: p.write_text("{"),
+        lambda p: p.write_text('{"a": 1}'),
+        lambda p: os.truncate(p, 1 << 40),
+        linked,
+        piped,
+    ],
+    ids=["cut", "another document", "huge", "link", "pipe"],
+)
+def test_classpath_kept_digests_that_drlib_did_not_write_are_not_believed(
+    stored: Path, hashed: list[object], spoil: Callable[[Path], object]
+) -> None:
+    jars.classpath("kafka")
+    kept = stored.parents[1] / "cache" / "drlib" / "jar-digests.json"
+    spoil(kept)
+    hashed.clear()
+    jars.classpath("kafka")
+    assert len(hashed) == 3
+    assert kept.is_file()
+    assert not kept.is_symlink()
+
+
+def test_classpath_kept_digests_of_another_user_are_not_believed(
+    stored: Path, hashed: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars.classpath("kafka")
+    hashed.clear()
+    kept, me, real = stored.parents[1] / "cache" / "drlib" / "jar-digests.json", os.geteuid(), os.fstat
+
+    def fstat(descriptor: int) -> Any:
+        found = real(descriptor)
+        if found.st_ino != kept.stat().st_ino:
+            return found
+        return SimpleNamespace(st_mode=found.st_mode, st_uid=me + 7, st_size=found.st_size)
+
+    monkeypatch.setattr("os.fstat", fstat)
+    jars.classpath("kafka")
+    assert len(hashed) == 3
+
+
+def test_classpath_without_a_place_for_digests_is_checked_all_the_same(
+    stored: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    assert len(jars.classpath("kafka")) == 3
+    overwritten(stored)
+    with pytest.raises(MissingDependency, match="altered"):
+        jars.classpath("kafka")
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """One entry for each jar whose bytes were read."""
+    found: list[object] = []
+    real = hashlib.file_digest
+
+    def file_digest(file: Any, name: str) -> object:
+        found.append(file)
+        return real(file, name)
+
+    monkeypatch.setattr("hashlib.file_digest", file_digest)
+    return found
 
 
 def launcher(folder: Path, says: str) -> Path:
