@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 from drlib.lab import jars
 from drlib.lab.ports import free_ports
 
-VERSIONS: Final = ("2.8.2", "3.9.1", "4.0.0")
+VERSIONS: Final = ("2.4.1", "2.8.2", "3.9.1", "4.0.0")
 LOCK: Final = Path(__file__).with_name("old_brokers.lock")
 START_S: Final = 90.0
 _JVM: Final = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
@@ -44,15 +44,24 @@ _COMMON: Final = {
 
 
 @contextmanager
-def old_broker(version: str, directory: Path, extra: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A broker of `version` in `directory`; gives its bootstrap address and ends its processes afterwards."""
+def old_broker(
+    version: str,
+    directory: Path,
+    extra: Mapping[str, str] | None = None,
+    *,
+    ports: Sequence[int] = (),
+) -> Iterator[str]:
+    """A broker of `version` in `directory`; gives its bootstrap address and ends its processes afterwards.
+
+    With `ports`, of the broker and of its ZooKeeper or controller, another broker may continue there: it ends in order.
+    """
     wanted = [jar for jar in jars.parse_lock(LOCK.read_text(encoding="utf-8")) if version in jar.kinds]
     assert wanted, f"no jars of Kafka {version} are locked"
     jars.fetch(wanted)
     directory.mkdir(parents=True, exist_ok=True)
     classpath = os.pathsep.join(str(jars.store() / jar.file_name) for jar in wanted)
     _write_logging(directory)
-    port, other = free_ports(2)
+    port, other = ports or free_ports(2)
     address = f"127.0.0.1:{port}"
     properties = {
         **_COMMON,
@@ -81,6 +90,7 @@ def old_broker(version: str, directory: Path, extra: Mapping[str, str] | None = 
                 "clientPortAddress": "127.0.0.1",
                 "admin.enableServer": "false",
                 "maxClientCnxns": "0",
+                "tickTime": "500",
             }
             _write(directory / "zookeeper.properties", zookeeper)
             main = ["org.apache.zookeeper.server.quorum.QuorumPeerMain", str(directory / "zookeeper.properties")]
@@ -93,6 +103,9 @@ def old_broker(version: str, directory: Path, extra: Mapping[str, str] | None = 
         started.append(broker)
         _wait_until_it_serves(address, broker, directory / "broker.log")
         yield address
+        if ports:
+            broker.terminate()
+            broker.wait(60)
     finally:
         for process in reversed(started):
             process.send_signal(signal.SIGKILL)

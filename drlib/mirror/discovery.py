@@ -20,7 +20,6 @@ from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.engine.lane.topics import TOPICS_POLL_S, LaneTopic
-from drlib.mirror.preflight.checks import without_ids
 from drlib.mirror.preflight.cycles import find_cycle
 from drlib.mirror.read_batches import until_listed
 from drlib.mirror.status.worker_status import EventLog
@@ -70,15 +69,13 @@ class Discovery:
     async def refresh(self, *, only_known: bool = False) -> bool:
         """Look for topics and partitions and create missing mirror topics; True when a lane's share changed.
 
-        `only_known`: no topics but those that are mirrored already. Raises `NoTopicIds`.
+        `only_known`: no topics but those that are mirrored already.
         """
         policy, flow = self._settings.policy, self._settings.flow
         source, target = await self._list_topics()
         if self._is_mirror_gone(target):
             await asyncio.sleep(RECREATE_AFTER_S)
             source, target = await self._list_topics()
-        if (without := without_ids(self._settings, source)) is not None:
-            raise without
         # In a thread: a name that was chosen to be hard to match must not hold up the lanes.
         cycles = await asyncio.to_thread(
             self._select, [n for n, topic in source.topics.items() if topic.error_code == 0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Mapping
 
 from drlib.errors import DrlibError, LeaseHeld, ObjectiveMissed, first_error
 from drlib.kafka.net.api_versions import UnsupportedRequest
@@ -67,6 +68,21 @@ class LaneFault(DrlibError):
 
 class ClaimAgain(LaneFault):
     """Only a new claim can continue, without a fault: the target forgot this one, or a topic changed while it was claimed."""
+
+
+class TopicsJudged(ClaimAgain):
+    """Source topics without an ID, or with a new one, turned out to be others than were journaled, or the same.
+
+    `recreated`: by name, the journaled ID whose topic is gone; `identified`: made IDs, and those that the source gives now.
+    """
+
+    def __init__(
+        self, lane: str, recreated: Mapping[str, uuid.UUID], identified: Mapping[uuid.UUID, uuid.UUID]
+    ) -> None:
+        found = [f"{name} was re-created" for name in sorted(recreated)]
+        found += [f"{made} is {real}" for made, real in identified.items()]
+        super().__init__(lane, f"source topics were compared with their mirrors: {', '.join(found)}")
+        self.recreated, self.identified = recreated, identified
 
 
 class MirrorUnauthorized(DrlibError):

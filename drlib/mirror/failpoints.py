@@ -18,6 +18,8 @@ Failpoint = Literal[
     "mid-claim",
     "after-claim",
     "before-tombstones",
+    "topics-judged",
+    "topics-identified",
 ]
 
 VARIABLE: Final = "DRLIB_FAILPOINT"

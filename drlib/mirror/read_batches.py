@@ -29,6 +29,7 @@ from drlib.kafka.protocol.error_codes import (
     raise_for,
 )
 from drlib.kafka.protocol.fetch import FetchPartition
+from drlib.kafka.topic_ids import may_be
 from drlib.model import TopicPartition
 
 DEADLINE_S = 30.0
@@ -217,7 +218,7 @@ async def record_at(client: ClusterClient, partition: TopicPartition, topic_id: 
     None where nothing does any more: it was deleted or cleaned, or the topic is another one now."""
     try:
         found_id, leader = await locate(client, partition)
-        if found_id != topic_id:
+        if not may_be(found_id, topic_id):
             return None
         connection = await client.connection(leader, "read")
         async for header, view in read_range(connection, topic_id, partition, offset, offset + 1):

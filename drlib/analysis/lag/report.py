@@ -187,7 +187,8 @@ def _mirror_positions(
         has_journal = journal in cluster.topics([journal])
     if has_journal:
         past = read_topic(spark, settings.clusters[flow.target], journal)
-        frames.append(positions.mirror_positions(past, str(flow), ids))
+        journaled = {before: ids[now] for before, now in maps.journaled.items() if now in ids}
+        frames.append(positions.mirror_positions(past, str(flow), {**ids, **journaled}))
     return reduce(DataFrame.unionByName, frames), syncs
 
 

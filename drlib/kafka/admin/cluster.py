@@ -56,6 +56,7 @@ from drlib.kafka.admin.errors import (
 from drlib.kafka.admin.group_offsets import commit, committed
 from drlib.kafka.net.authorized_operations import cluster_rights
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.topic_ids import reported
 from drlib.model import TopicPartition
 
 AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
@@ -122,7 +123,9 @@ class Cluster:
                 if in_sight and code_of(error) == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     continue
                 raise as_drlib_error(error, self.settings, doing) from error
-            descriptions[name] = TopicDescription(name, _uuid(topic.topic_id), len(topic.partitions), topic.is_internal)
+            descriptions[name] = TopicDescription(
+                name, reported(name, _uuid(topic.topic_id)), len(topic.partitions), topic.is_internal
+            )
         return descriptions
 
     def create_topic(

@@ -16,16 +16,16 @@ from typing import Final
 from drlib.errors import UsageError
 
 API_VERSIONS: Final = 0  # answered by every broker, whatever its version
-OLDEST_SOURCE: Final = "2.8"
+OLDEST_SOURCE: Final = "2.4"
 OLDEST_TARGET: Final = "3.1"
 
 KNOWN: Final[Mapping[str, tuple[int, int, int]]] = {
     "Produce": (0, 9, 9),
-    "Fetch": (1, 12, 13),
-    "ListOffsets": (2, 6, 7),
-    "Metadata": (3, 10, 12),
+    "Fetch": (1, 11, 13),
+    "ListOffsets": (2, 5, 7),
+    "Metadata": (3, 9, 12),
     "OffsetCommit": (8, 8, 8),
-    "OffsetFetch": (9, 7, 8),
+    "OffsetFetch": (9, 6, 8),
     "FindCoordinator": (10, 3, 4),
     "JoinGroup": (11, 7, 7),
     "Heartbeat": (12, 4, 4),

@@ -33,6 +33,7 @@ _OPERATIONS: Final = {
     11: "ALTER_CONFIGS",
     12: "IDEMPOTENT_WRITE",
 }
+_LAST_WITH_CLUSTER: Final = 10  # the last version of Metadata with operations on the cluster
 _METADATA_LOG: Final = "__cluster_metadata"
 
 
@@ -44,9 +45,14 @@ async def cluster_rights(client: ClusterClient) -> frozenset[str] | None:
                 include_cluster_authorized_operations=True
             )
         )
-    except UnsupportedRequest:
-        return None
-    reported = None if answer.error_code else answer.authorized_operations
+        reported = None if answer.error_code else answer.authorized_operations
+    except UnsupportedRequest:  # before 2.8 metadata has them
+        answer = await client.ask(
+            lambda seed: MetadataRequest[min(seed.version("Metadata"), _LAST_WITH_CLUSTER)](
+                topics=[], allow_auto_topic_creation=False, include_cluster_authorized_operations=True
+            )
+        )
+        reported = answer.authorized_operations
     return None if reported is None else _names(reported)
 
 

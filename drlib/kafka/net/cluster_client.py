@@ -43,10 +43,10 @@ from drlib.kafka.protocol.error_codes import (
 from drlib.kafka.security import errors as security_faults
 from drlib.kafka.security import tls
 from drlib.kafka.security.credentials import PLAINTEXT, Security
+from drlib.kafka.topic_ids import NO_TOPIC_ID, reported
 
 USER_TIMEOUT_MS: Final = 10_000
 COORDINATOR_DEADLINE_S: Final = 30.0
-NO_TOPIC_ID: Final = uuid.UUID(int=0)
 ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
 STRANGER_S: Final = 15.0  # longer than the pauses between two tries
 REMEMBERED: Final = 8  # metadata requests whose last answer is kept
@@ -434,7 +434,7 @@ def _metadata(answer: Any) -> ClusterMetadata:
     topics = {
         t.name: TopicMetadata(
             name=t.name,
-            topic_id=t.topic_id or NO_TOPIC_ID,
+            topic_id=NO_TOPIC_ID if t.error_code else reported(t.name, t.topic_id),
             error_code=t.error_code,
             partitions={
                 p.partition_index: PartitionMetadata(

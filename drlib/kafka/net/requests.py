@@ -3,11 +3,12 @@
 Rules: an error code becomes a `BrokerError`, except where a caller must decide per partition (`fetch`). Nothing is
 retried. Every coroutine raises `ConnectionLost` when the connection ends or its deadline passes.
 Source: the message definitions of Kafka, in the versions of `drlib.kafka.net.api_versions`.
+Longer than most modules: what proves a fetch by name is asked behind it, on its connection.
 Not for: groups (`group_requests`), ACLs (`acl_requests`).
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -23,13 +24,23 @@ from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, In
 
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import fetch as fetching
-from drlib.kafka.protocol.error_codes import INCONSISTENT_TOPIC_ID, OPERATION_NOT_ATTEMPTED, raise_for
-from drlib.kafka.protocol.fetch import Fetched, FetchedPartition, FetchPartition, TopicId
+from drlib.kafka.protocol.error_codes import (
+    INCONSISTENT_TOPIC_ID,
+    LEADER_NOT_AVAILABLE,
+    OFFSET_OUT_OF_RANGE,
+    OPERATION_NOT_ATTEMPTED,
+    raise_for,
+)
+from drlib.kafka.protocol.fetch import Fetched, FetchedPartition, FetchPartition, Proof, TopicId
+from drlib.kafka.topic_ids import is_made, may_be, reported
 from drlib.model import TopicPartition
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 _TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
 EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets that mean the log start and the log end
+ProofOf = Callable[[TopicId, int], Proof | None]
+"""By topic ID and partition: a batch that was read of its log."""
+
 FETCH_GRACE_S = 30.0  # beyond the long poll: a disk or a link may be slow
 
 
@@ -245,14 +256,19 @@ def fetch_future(
     forgotten: Iterable[tuple[str, TopicId, int]] = (),
     in_session: Mapping[str, TopicId] = fetching.NO_IDS,
     rack: str = "",
+    by_name: bool = False,
+    proof_of: ProofOf = lambda _, __: None,
 ) -> asyncio.Future[Fetched]:
     """Send a fetch request without waiting. In a session (KIP-227) request and answer name only what changed; `in_session`:
     every topic of it, with its ID. With a `rack` a leader may name a replica there instead of returning records (KIP-392).
 
-    Before Kafka 3.1 a request names topics, not their IDs: then a partition of another topic of that name has the error
-    INCONSISTENT_TOPIC_ID and no records, as a request by ID would have.
+    Before Kafka 3.1, with `by_name`, and for an ID that was made here, a request names topics, not their IDs: then a partition
+    of another topic of that name has the error INCONSISTENT_TOPIC_ID and no records, as a request by ID would have. Where the
+    broker reports no ID, the log must still have the batch of `proof_of`: else the error is LEADER_NOT_AVAILABLE.
     """
     version, partitions = conn.version("Fetch"), tuple(partitions)
+    if by_name or any(is_made(p.topic_id) for p in partitions):
+        version = min(version, fetching.BY_ID - 1)
     body = fetching.encode(
         version,
         partitions,
@@ -274,13 +290,16 @@ def fetch_future(
         timeout_s=max_wait_ms / 1000 + FETCH_GRACE_S,
         broker_wait_s=max_wait_ms / 1000,
         throttle_at=fetching.THROTTLE_AT,
+        flexible=version >= fetching.FLEXIBLE,
     )
     if not by_name:
         return answer
     # Behind a full request at once; of a session, whose topics may be thousands, those that answer with something.
     full = session == fetching.NO_SESSION
-    described = _describe(conn, {p.topic for p in partitions}, behind_s=max_wait_ms / 1000) if full else None
-    checked = asyncio.ensure_future(_of_the_topics_meant(conn, answer, ids, described))
+    wait_s = max_wait_ms / 1000
+    asked = [(p.topic, p.topic_id, p.partition) for p in partitions]
+    behind = _Behind.of(conn, asked, proof_of, behind_s=wait_s) if full else None
+    checked = asyncio.ensure_future(_of_the_topics_meant(conn, answer, ids, behind, proof_of))
     checked.add_done_callback(_retrieve)
     return checked
 
@@ -293,7 +312,7 @@ def _describe(
 
     def read(view: memoryview) -> dict[str, tuple[int, TopicId]]:
         answer = MetadataResponse.decode(bytes(view), version=version)
-        return {t.name: (t.error_code, t.topic_id) for t in answer.topics}
+        return {t.name: (t.error_code, reported(t.name, t.topic_id)) for t in answer.topics}
 
     question = topics_question(version, sorted(topics))
     return conn.submit(
@@ -301,36 +320,117 @@ def _describe(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """What is asked behind a fetch by name: the IDs of its topics, and the batches that prove its logs."""
+
+    described: asyncio.Future[dict[str, tuple[int, TopicId]]]
+    proofs: Mapping[tuple[TopicId, int], Proof]
+    found: asyncio.Future[Fetched] | None
+
+    @classmethod
+    def of(
+        cls,
+        conn: Connection,
+        partitions: Iterable[tuple[str, TopicId, int]],
+        proof_of: ProofOf,
+        *,
+        behind_s: float = 0.0,
+    ) -> "_Behind":
+        named = {(topic_id, number): topic for topic, topic_id, number in partitions}
+        proofs = {key: proof for key in named if (proof := proof_of(*key)) is not None}
+        described = _describe(conn, set(named.values()), behind_s=behind_s)
+        described.add_done_callback(_retrieve)
+        found = _fetch_proofs(conn, named, proofs, behind_s) if proofs else None
+        if found is not None:
+            found.add_done_callback(_retrieve)
+        return cls(described, proofs, found)
+
+    async def refuted(self) -> set[tuple[TopicId, int]]:
+        """The partitions whose logs do not have the batch that was read of them."""
+        if self.found is None:
+            return set()
+        answer = await self.found
+        held = {
+            key
+            for p in answer.partitions
+            if not p.error_code
+            and (proof := self.proofs.get(key := (p.topic_id, p.partition))) is not None
+            and proof.holds(p.records)
+        }
+        return self.proofs.keys() - held
+
+
+def _fetch_proofs(
+    conn: Connection,
+    named: Mapping[tuple[TopicId, int], str],
+    proofs: Mapping[tuple[TopicId, int], Proof],
+    behind_s: float,
+) -> asyncio.Future[Fetched]:
+    """The batches of `proofs` as the logs have them now."""
+    version = min(conn.version("Fetch"), fetching.BY_ID - 1)
+    wanted = [FetchPartition(named[key], *key, proof.offset, proof.size) for key, proof in proofs.items()]
+    body = fetching.encode(
+        version,
+        wanted,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=sum(proof.size for proof in proofs.values()),
+        read_committed=False,
+    )
+    ids = {p.topic: p.topic_id for p in wanted}
+    return conn.submit(
+        fetching.API_KEY,
+        version,
+        [body],
+        lambda view: fetching.decode(version, view, ids),
+        timeout_s=behind_s + FETCH_GRACE_S,
+        broker_wait_s=behind_s,
+        throttle_at=fetching.THROTTLE_AT,
+        flexible=version >= fetching.FLEXIBLE,
+    )
+
+
 async def _of_the_topics_meant(
     conn: Connection,
     fetched: asyncio.Future[Fetched],
     ids: Mapping[str, TopicId],
-    described: asyncio.Future[dict[str, tuple[int, TopicId]]] | None,
+    behind: _Behind | None,
+    proof_of: ProofOf,
 ) -> Fetched:
-    """What was fetched by name, checked against the topic IDs that the same broker reports afterwards.
+    """What was fetched by name, checked against what the same broker says of the topics afterwards.
 
     A connection's requests are processed in order, and a broker forgets a topic's ID before the log of its successor exists:
-    an ID that is still the one that was meant proves that the records are of that topic.
+    an ID that is still the one that was meant proves that the records are of that topic. So does, of a topic without an ID, a
+    batch that was read before and that its log still has.
     Source: Kafka's `TopicDeletionManager.onTopicDeletion`, `MetadataCache.updateMetadata` (2.8).
     """
     answer = await fetched
     names = {topic_id: name for name, topic_id in ids.items()}
-    if described is None:
-        telling = {names[p.topic_id] for p in answer.partitions if p.error_code or p.diverging_epoch or len(p.records)}
+    if behind is None:
+        telling = [
+            (names[p.topic_id], p.topic_id, p.partition)
+            for p in answer.partitions
+            if p.error_code or p.diverging_epoch or len(p.records)
+        ]
         if not telling:
             return answer
-        described = _describe(conn, telling)
-    current = await described
+        behind = _Behind.of(conn, telling, proof_of)
+    current, refuted = await behind.described, await behind.refuted()
     checked = []
     for partition in answer.partitions:
         code, topic_id = current.get(names[partition.topic_id], (0, partition.topic_id))
-        if not code and topic_id != partition.topic_id:
+        if not code and not may_be(topic_id, partition.topic_id):
             code = INCONSISTENT_TOPIC_ID
+        elif not code and is_made(topic_id):
+            key = (partition.topic_id, partition.partition)
+            unproven = key in refuted or (not is_made(partition.topic_id) and key not in behind.proofs)
+            code = LEADER_NOT_AVAILABLE if unproven and partition.error_code in (0, OFFSET_OUT_OF_RANGE) else 0
         checked.append(fetching.other_topic(partition, code) if code else partition)
     return replace(answer, partitions=checked)
 
 
-def _retrieve(future: asyncio.Future[Fetched]) -> None:
+def _retrieve(future: asyncio.Future[Any]) -> None:
     """Marks the error of a request that is not awaited any more as seen."""
     if not future.cancelled():
         future.exception()

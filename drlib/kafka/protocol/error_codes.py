@@ -149,7 +149,7 @@ _REMEDIES: Final = {
         "Raise message.timestamp.after.max.ms and message.timestamp.before.max.ms of the topic on the target."
     ),
     SECURITY_DISABLED: "Set authorizer.class.name on its brokers, or sync.topic.acls.enabled = false in the file.",
-    UNSUPPORTED_VERSION: "Use a source of Kafka 2.8 or newer and a target of Kafka 3.1 or newer.",
+    UNSUPPORTED_VERSION: "Use a source of Kafka 2.4 or newer and a target of Kafka 3.1 or newer.",
     UNSUPPORTED_COMPRESSION_TYPE: (
         "Use inter.broker.protocol.version 2.1 or newer on the target, or another compression.type on the source."
     ),

@@ -1,21 +1,25 @@
-"""Encode and decode Fetch v12 (topic names) and v13 (topic IDs): optional sessions, records as views into the received frame.
+"""Encode and decode Fetch v11, v12 (topic names) and v13 (topic IDs): optional sessions, records as views into the received
+frame.
 
 Rules: a view keeps its whole frame alive, and its holder accounts for that memory. Nothing is interpreted: error codes,
-divergence and aborted transactions are returned as received. In v12 a topic's ID is the one that was meant when it was
+divergence and aborted transactions are returned as received. By name a topic's ID is the one that was meant when it was
 requested: whether the name still stands for it, `drlib.kafka.net.requests` finds out.
+- v11 is not flexible and knows no diverging epochs.
 - In a session (KIP-227) a request names only what changed since the one before, and so does the answer.
 Source: KIP-227, KIP-392, KIP-516, KIP-595, FetchRequest.json and FetchResponse.json of Kafka.
 """
 
 import struct
 import uuid
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
-from drlib.kafka.protocol.flexible import NO_TAGS, Reader, compact_string, uvarint
+from drlib.kafka.protocol.flexible import NO_TAGS, PlainReader, Reader, compact_string, uvarint
 
 API_KEY: Final = 1
+FLEXIBLE: Final = 12  # the first version in the flexible encoding (Kafka 2.7)
 BY_ID: Final = 13  # the first version that names topics by ID (Kafka 3.1)
 THROTTLE_AT: Final = 0  # of a response body
 
@@ -23,11 +27,13 @@ TopicId = uuid.UUID
 
 _HEAD: Final = struct.Struct(">iiiibii")
 _ASKED: Final = struct.Struct(">iiqiqi")
+_ASKED_BEFORE: Final = struct.Struct(">iiqqi")
 _ANSWER_HEAD: Final = struct.Struct(">ihi")
 _ANSWERED: Final = struct.Struct(">ihqqq")
 _ABORTED: Final = struct.Struct(">qq")
 _EPOCH_END: Final = struct.Struct(">iq")
 _LEADER: Final = struct.Struct(">ii")
+_INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _NO_REPLICA: Final = -1
 NO_SESSION: Final = (0, -1)
@@ -36,6 +42,23 @@ NEW_SESSION: Final = (0, 0)
 """Session ID and epoch of a request that names everything and asks for a session."""
 NO_IDS: Final[Mapping[str, TopicId]] = {}
 _EMPTY: Final = memoryview(b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A batch that was read, by its base offset, size in bytes and CRC-32: a log that still has it is the one that was read."""
+
+    offset: int
+    size: int
+    checksum: int
+
+    @classmethod
+    def of(cls, base_offset: int, batch: memoryview) -> Self:
+        return cls(base_offset, len(batch), zlib.crc32(batch))
+
+    def holds(self, records: memoryview) -> bool:
+        """Do `records`, fetched from `offset` on, begin with this batch?"""
+        return len(records) >= self.size and zlib.crc32(records[: self.size]) == self.checksum
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +138,37 @@ def encode(
         topics.setdefault(_topic(version, wanted.topic, wanted.topic_id), []).append(wanted)
     isolation = 1 if read_committed else 0
     out = bytearray(_HEAD.pack(_NO_REPLICA, max_wait_ms, min_bytes, max_bytes, isolation, *session))
-    out += uvarint(len(topics) + 1)
+    count, tags = (_uvarint_count, NO_TAGS) if version >= FLEXIBLE else (_INT32.pack, b"")
+    out += count(len(topics))
     for topic, asked in topics.items():
-        out += topic + uvarint(len(asked) + 1)
+        out += topic + count(len(asked))
         for p in asked:
-            out += _ASKED.pack(p.partition, p.leader_epoch, p.offset, p.last_fetched_epoch, -1, p.max_bytes)
-            out += NO_TAGS
-        out += NO_TAGS
+            if version >= FLEXIBLE:
+                out += _ASKED.pack(p.partition, p.leader_epoch, p.offset, p.last_fetched_epoch, -1, p.max_bytes)
+            else:
+                out += _ASKED_BEFORE.pack(p.partition, p.leader_epoch, p.offset, -1, p.max_bytes)
+            out += tags
+        out += tags
     left: dict[bytes, list[int]] = {}
     for name, topic_id, number in forgotten:
         left.setdefault(_topic(version, name, topic_id), []).append(number)
-    out += uvarint(len(left) + 1)
+    out += count(len(left))
     for topic, numbers in left.items():
-        out += topic + uvarint(len(numbers) + 1) + b"".join(map(_INT32.pack, numbers)) + NO_TAGS
-    out += compact_string(rack) + NO_TAGS
+        out += topic + count(len(numbers)) + b"".join(map(_INT32.pack, numbers)) + tags
+    out += _text(version, rack) + tags
     return bytes(out)
 
 
+def _uvarint_count(count: int) -> bytes:
+    return uvarint(count + 1)
+
+
+def _text(version: int, text: str) -> bytes:
+    return compact_string(text) if version >= FLEXIBLE else _INT16.pack(len(text.encode())) + text.encode()
+
+
 def _topic(version: int, name: str, topic_id: TopicId) -> bytes:
-    return topic_id.bytes if version >= BY_ID else compact_string(name)
+    return topic_id.bytes if version >= BY_ID else _text(version, name)
 
 
 def decode(version: int, view: memoryview, ids: Mapping[str, TopicId] = NO_IDS) -> Fetched:
@@ -141,7 +176,7 @@ def decode(version: int, view: memoryview, ids: Mapping[str, TopicId] = NO_IDS) 
 
     Raises `ValueError` when it is malformed, or names a topic that was not requested.
     """
-    reader = Reader(view)
+    reader: Reader = Reader(view) if version >= FLEXIBLE else PlainReader(view)
     _, code, session_id = reader.fields(_ANSWER_HEAD)
     partitions: list[FetchedPartition] = []
     for _ in reader.array():

@@ -2,6 +2,7 @@
 
 Rules: reading never runs past the end and never allocates by a length it has not checked; malformed bytes raise
 `ValueError`, which the connection turns into its own error. Unknown tagged fields are skipped.
+- `PlainReader` reads the same structures in the encoding before it, which has no tagged fields.
 Not for: the other requests, which kafka-python's classes encode.
 """
 
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 from typing import Final
 
 NO_TAGS: Final = b"\0"
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
 
 
 def uvarint(value: int) -> bytes:
@@ -92,3 +95,26 @@ class Reader:
 
     def rest(self) -> memoryview:
         return self._view[self._at :]
+
+
+class PlainReader(Reader):
+    """A cursor over a response in the encoding before KIP-482."""
+
+    __slots__ = ()
+
+    def compact_bytes(self) -> memoryview | None:
+        (size,) = self.fields(_INT32)
+        return None if size < 0 else self._take(size)
+
+    def compact_string(self) -> str | None:
+        (size,) = self.fields(_INT16)
+        return None if size < 0 else str(self._take(size), "utf-8")
+
+    def array(self) -> range:
+        (count,) = self.fields(_INT32)
+        if count > len(self._view) - self._at:
+            raise ValueError(f"an array of {count} at byte {self._at} of {len(self._view)}")
+        return range(max(count, 0))
+
+    def tags(self) -> Iterator[tuple[int, Reader]]:
+        return iter(())

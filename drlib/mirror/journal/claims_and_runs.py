@@ -95,6 +95,15 @@ class Covered(JournalEntry):
     source_offset: Number
 
 
+@entry(25, key=1)
+class TopicIdentified(JournalEntry):
+    """The source gave the topic that was journaled under `made_id` the ID `real_id`: entries about both are about one topic."""
+
+    made_id: UUID
+    real_id: UUID
+    at_ms: Int64
+
+
 @entry(14, key=0)
 class Clusters(JournalEntry):
     """The IDs of the flow's two clusters when the lane was claimed. The newest counts."""

@@ -24,6 +24,7 @@ from drlib.mirror.journal.claims_and_runs import (
     Run,
     Sealed,
     SourceEpoch,
+    TopicIdentified,
     TopicNames,
 )
 from drlib.mirror.journal.fields import FORMAT, KINDS, ClaimId, Fields, JournalEntry, SourcePartition
@@ -66,6 +67,7 @@ __all__ = [
     "SourceTruncated",
     "Takeover",
     "Thinned",
+    "TopicIdentified",
     "TopicNames",
     "Unknown",
     "Unsure",

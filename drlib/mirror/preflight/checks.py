@@ -18,7 +18,7 @@ from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.api_versions import UnsupportedRequest
 from drlib.kafka.net.authorized_operations import group_rights, topic_rights
-from drlib.kafka.net.cluster_client import NO_TOPIC_ID, ClusterClient, ClusterMetadata, WrongCluster
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
@@ -52,10 +52,6 @@ class NotEnoughBrokers(UsageError):
 
 class NotAuthorized(UsageError):
     """A right is missing; the remedy is the command that grants it."""
-
-
-class NoTopicIds(UsageError):
-    """The source's topics have no IDs, without which a re-created topic could not be distinguished from its predecessor."""
 
 
 class NotReady(UsageError):
@@ -102,8 +98,6 @@ class Preflight:
             source, target = clusters
             self._same(source, target)
             self._factors(source, target)
-            without = without_ids(self.settings, source)
-            self.findings += [] if without is None else [without]
             if not self.findings:  # a wrong cluster is asked nothing more
                 await asyncio.gather(self._target_rights(source, target), self._source_rights(source))
             if not self.findings:
@@ -275,23 +269,6 @@ class Preflight:
         for name, lack in lacking[:MOST_NOTICES]:
             error = not_authorized(lack, cluster)
             self.notices.append(Notice(event, name, f"{error.what}: {error.why}", error.remedy))
-
-
-def without_ids(settings: FlowSettings, source: ClusterMetadata) -> NoTopicIds | None:
-    """Why the source's topics cannot be mirrored: some of them have no ID (KIP-516)."""
-    alias = settings.flow.source
-    names = [
-        name
-        for name, topic in sorted(source.topics.items())
-        if not topic.error_code and topic.topic_id == NO_TOPIC_ID and settings.mirrors_topic(name)
-    ]
-    if not names:
-        return None
-    return NoTopicIds(
-        f"{len(names)} topics of {alias} cannot be mirrored, such as {names[0]}",
-        "they have no topic IDs, so a re-created topic could not be distinguished from the one before it",
-        f"Set inter.broker.protocol.version of {alias} to its brokers' version, which must be 2.8 or newer.",
-    )
 
 
 def not_authorized(right: Right, cluster: ClusterSettings) -> NotAuthorized:

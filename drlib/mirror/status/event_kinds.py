@@ -213,6 +213,14 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Nothing, if that was intended. A topic re-created under its name is found at the next refresh.",
         about=PARTITION,
     ),
+    "SourceUnproven": Kind(
+        "the source gives a topic no ID, and nothing in its log shows whether it is the topic that was mirrored, so the "
+        "partition is parked",
+        "Find out whether the topic was deleted and created again. It is compared again by itself; if it was re-created, or "
+        "cannot be compared any more: " + _REMIRROR,
+        about=PARTITION,
+        level=Level.ERROR,
+    ),
     "SourceLossParked": Kind(
         "records expired before they were read, and drlib.source.loss.policy = park: the partition is parked before the gap",
         "Restore the range if it matters. To skip it, set drlib.source.loss.policy = continue and restart the worker.",

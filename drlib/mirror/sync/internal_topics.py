@@ -26,6 +26,7 @@ from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, NewTopicS
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.topic_ids import may_be
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.threads import in_daemon
@@ -134,7 +135,7 @@ class InternalTopicsWatch:
             gone = found.error_code == UNKNOWN_TOPIC_OR_PARTITION
             if not gone and not found.error_code:
                 self._ids[cluster.alias, name] = found.topic_id
-            if not gone and (found.error_code or known in (None, found.topic_id)):
+            if not gone and (found.error_code or known is None or _may_be_same(found.topic_id, known)):
                 continue
             what = f"{name} on {cluster.alias} was deleted; "
             try:
@@ -145,6 +146,11 @@ class InternalTopicsWatch:
             self.events.open("InternalTopicDeleted", name, f"{what}it was created again and is being filled again")
             self._ids.pop((cluster.alias, name), None)  # its new ID follows
             self.rewrite()
+
+
+def _may_be_same(now: uuid.UUID, before: uuid.UUID) -> bool:
+    """Also of a topic without an ID, or one that has got its ID by an upgrade."""
+    return may_be(now, before) or may_be(before, now)
 
 
 def _create_again(cluster: ClusterSettings, topic: NewTopicSpec, timeout_s: float) -> None:

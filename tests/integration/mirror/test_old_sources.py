@@ -1,6 +1,6 @@
 """Sources of older Kafka versions: copied exactly once by workers that are killed, groups translated exactly.
 
-Long: each version has its own broker, Kafka 2.8 with ZooKeeper, whose jars are downloaded at the first use.
+Long: each version has its own broker, Kafka 2.x with ZooKeeper, whose jars are downloaded at the first use.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from command_line import drlib, error_line
 from confluent_kafka import KafkaError, KafkaException, Producer
-from fix_engine import Engine, create_topic, delete_topic, produce, read_all, traffic, wait_for
+from fix_engine import Engine, create_topic, delete_records, delete_topic, produce, read_all, traffic, wait_for
 from testbed_old_brokers import VERSIONS, old_broker
 from testbed_sync import cluster, move, position, value_at
 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin import Range
 from drlib.kafka.admin.descriptions import Record
+from drlib.lab.ports import free_ports
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition, TranslationKind
@@ -100,18 +101,163 @@ def test_old_source_topic_recreated_longer_is_mirrored_from_its_start(engine: En
     assert numbers == [*range(50), *range(1000, 1080), *range(2000, 2120)]
 
 
-def test_old_cluster_that_cannot_be_used_is_refused_with_what_it_lacks(
+def test_topic_without_id_recreated_shorter_or_alike_is_mirrored_from_its_start(
     right: str, fresh_topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    """Kafka 2.8 with the protocol of 2.7 gives topics no IDs; no 2.8 can be mirrored to."""
+    """Neither a truncation nor the middle of a log."""
+    older = {"inter.broker.protocol.version": "2.7"}  # brokers of 2.8 that give topics no IDs
+    with old_broker("2.8.2", tmp_path / "kafka", older) as bootstrap:
+        topic = fresh_topic()
+        engine = Engine(tmp_path, bootstrap, right, f"OLD{tmp_path.name[-6:]}", "NEW", topic)
+        mirror = f"{engine.source}.{topic}"
+        try:
+            create_topic(bootstrap, topic, 1)
+            produce(bootstrap, topic, 60, partitions=1)
+            worker = engine.start()
+            engine.wait_caught_up(topic, 1)
+            expected = [*range(60)]
+            for count, first, runs in ((20, 1000, True), (10, 2000, False), (10, 3000, False)):
+                if not runs:
+                    assert engine.stop(worker) == 0, engine.log()
+                recreate(bootstrap, topic)
+                produce(bootstrap, topic, count, partitions=1, first=first)
+                if not runs:
+                    worker = engine.start()
+                engine.wait_reported("TopicRecreated", topic)
+                expected.extend(range(first, first + count))
+                # By records: the offsets of the topic before were higher.
+                wait_for("it is mirrored", lambda: len(read_all(right, mirror, 1)[0]) >= len(expected))
+            assert engine.stop(worker) == 0, engine.log()
+            numbers = [int((value or b"").rstrip(b"x")) for _, value, _, _ in read_all(right, mirror, 1)[0]]
+            assert numbers == expected
+            truncated = [e for e in engine.events() if e.name in {"SourceTruncated", "SourceUnproven"}]
+            assert not truncated
+        finally:
+            engine.close()
+
+
+def test_topic_without_id_recreated_while_the_worker_is_suspended_is_mirrored_from_its_start(
+    right: str, fresh_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Its connections stay, and the broker continues their fetch sessions from the same offset of the new log."""
     older = {"inter.broker.protocol.version": "2.7"}
     with old_broker("2.8.2", tmp_path / "kafka", older) as bootstrap:
         topic = fresh_topic()
+        engine = Engine(tmp_path, bootstrap, right, f"OLD{uuid.uuid4().hex[:6]}", "NEW", topic)
+        mirror = f"{engine.source}.{topic}"
+        try:
+            create_topic(bootstrap, topic, 1)
+            produce(bootstrap, topic, 20, partitions=1)
+            worker = engine.start()
+            engine.wait_caught_up(topic, 1)
+            worker.send_signal(signal.SIGSTOP)
+            recreate(bootstrap, topic)
+            produce(bootstrap, topic, 50, partitions=1, first=1000)
+            worker.send_signal(signal.SIGCONT)
+            engine.wait_reported("TopicRecreated", topic)
+            engine.wait_caught_up(topic, 1)
+            assert engine.stop(worker) == 0, engine.log()
+            numbers = [int((value or b"").rstrip(b"x")) for _, value, _, _ in read_all(right, mirror, 1)[0]]
+            assert numbers == [*range(20), *range(1000, 1050)]
+        finally:
+            engine.close()
+
+
+def test_topic_without_id_that_cannot_be_compared_waits_until_nothing_is_left(
+    right: str, fresh_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """What could be compared is gone from the mirror. Once it is gone from the source, too, nothing can be copied twice."""
+    older = {"inter.broker.protocol.version": "2.7"}
+    with old_broker("2.8.2", tmp_path / "kafka", older) as bootstrap:
+        topic = fresh_topic()
+        engine = Engine(tmp_path, bootstrap, right, f"OLD{uuid.uuid4().hex[:6]}", "NEW", topic)
+        mirror = f"{engine.source}.{topic}"
+        try:
+            create_topic(bootstrap, topic, 1)
+            produce(bootstrap, topic, 30, partitions=1)
+            engine.mirror_now(topic)
+            with cluster(right) as here:
+                end = here.log_ends([TopicPartition(mirror, 0)])[TopicPartition(mirror, 0)]
+            delete_records(right, mirror, end)
+            produce(bootstrap, topic, 10, partitions=1, first=100)
+            worker = engine.start()
+            event = engine.wait_reported("SourceUnproven", f"{topic}-0")
+            assert "nothing shows whether the topic was re-created" in event.detail
+            delete_records(bootstrap, topic, 30)
+            engine.wait_reported("SourceUnproven", f"{topic}-0", resolved=True)
+            engine.wait_caught_up(topic, 1)
+            assert engine.stop(worker) == 0, engine.log()
+            numbers = [int((value or b"").rstrip(b"x")) for _, value, _, _ in read_all(right, mirror, 1)[0]]
+            assert numbers == [*range(100, 110)]
+        finally:
+            engine.close()
+
+
+@pytest.mark.parametrize("killed", ["", "topics-judged", "topics-identified", "mid-claim:3"])
+def test_source_upgraded_until_topics_have_ids_keeps_every_position(
+    right: str, fresh_topic: Callable[..., str], tmp_path: Path, killed: str
+) -> None:
+    """The map of the ID that was made is continued under the ID of Kafka, also where the worker is killed on the way."""
+    ports = free_ports(2)
+    topic, group = fresh_topic(), f"group-of-{tmp_path.name}"
+    engine = Engine(tmp_path, "", right, f"OLD{uuid.uuid4().hex[:6]}", "NEW", topic)
+    mirror = f"{engine.source}.{topic}"
+    try:
+        with old_broker("2.4.1", tmp_path / "kafka", ports=ports) as bootstrap:
+            engine.left = bootstrap
+            create_topic(bootstrap, topic, PARTITIONS)
+            produce(bootstrap, topic, 900, partitions=PARTITIONS, batch=2000)
+            transactions(bootstrap, topic, 6)
+            move(bootstrap, group, topic, 200)
+            worker = engine.start()
+            engine.wait_caught_up(topic, PARTITIONS)
+            produce(bootstrap, topic, 90, partitions=PARTITIONS, first=900)
+            engine.wait_caught_up(topic, PARTITIONS)
+            if killed:
+                assert engine.stop(worker) == 0, engine.log()
+        with old_broker("2.8.2", tmp_path / "kafka", ports=ports):
+            if killed:
+                worker = engine.start(failpoint=killed)
+                assert worker.wait(60) == -signal.SIGKILL, engine.log()
+                worker = engine.start()
+            produce(engine.left, topic, 300, partitions=PARTITIONS, first=2000)
+            engine.wait_caught_up(topic, PARTITIONS)
+            # A broker with ZooKeeper that has just started knows no topics: what is created for that reason stays reported.
+            about = {topic, *(f"{topic}-{number}" for number in range(PARTITIONS))}
+            wait_for(
+                "nothing is open", lambda: not [e for e in engine.events() if not e.resolved_ms and e.entity in about]
+            )
+            (found,) = translate_groups(
+                load_mirror_settings(engine.properties), Flow(engine.source, engine.target), [group]
+            )
+            assert (found.source_offset, found.translation.kind) == (200, TranslationKind.EXACT)
+            assert value_at(right, mirror, found.translation.offset or 0) == value_at(engine.left, topic, 200)
+            assert engine.stop(worker) == 0, engine.log()
+            assert not [e for e in engine.events() if e.name == "TopicRecreated"]
+            engine.assert_same(topic, PARTITIONS)
+            assert_map_is_exact(engine)
+            worker = engine.start()  # a claim that reads the renamed journal
+            produce(engine.left, topic, 30, partitions=PARTITIONS, first=3000)
+            engine.wait_caught_up(topic, PARTITIONS)
+            assert engine.stop(worker) == 0, engine.log()
+            engine.assert_same(topic, PARTITIONS)
+            assert_map_is_exact(engine)
+            with cluster(engine.left) as here:
+                real = here.topics([topic])[topic].topic_id
+            maps = read_flow_maps(load_mirror_settings(engine.properties), Flow(engine.source, engine.target))
+            assert {key.topic_id for key in maps.by_partition} == {real}
+            assert real.version == 4
+    finally:
+        engine.close()
+
+
+def test_old_cluster_that_cannot_be_used_is_refused_with_what_it_lacks(
+    right: str, fresh_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """No 2.8 can be mirrored to. That a source is older than 2.4 is said by `test_api_versions`."""
+    with old_broker("2.8.2", tmp_path / "kafka") as bootstrap:
+        topic = fresh_topic()
         create_topic(bootstrap, topic, 1)
-        from_old = Engine(tmp_path, bootstrap, right, "OLD", "NEW", topic)
-        refused = error_line(drlib("mirror", str(from_old.properties)), 2)
-        assert f"1 topics of OLD cannot be mirrored, such as {topic}: they have no topic IDs" in refused
-        assert "inter.broker.protocol.version" in refused
         to_old = Engine(tmp_path, right, bootstrap, "NEW", "OLD", topic)
         refused = error_line(drlib("mirror", str(to_old.properties)), 2)
         assert f"broker {bootstrap} does not support Fetch v13" in refused

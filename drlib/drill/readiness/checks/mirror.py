@@ -22,7 +22,7 @@ LATE_S: Final = 30
 BLOCKING: Final = frozenset(
     {
         "LaneFailed", "LaneUnauthorized", "WrongCluster", "OfflinePartition", "Parked", "TargetRefused", "SourceCorrupt",
-        "SourceStalled", "SourceTruncated", "SourceLossParked", "JournalLost", "MirrorTopicRecreated",
+        "SourceStalled", "SourceTruncated", "SourceUnproven", "SourceLossParked", "JournalLost", "MirrorTopicRecreated",
         "MirrorContradiction", "MirrorTopicRefused", "TopicLoop",
     }
 )  # fmt: skip

@@ -147,7 +147,14 @@ class BacklogReader:
         if not wanted:
             return None
         future = requests.fetch_future(
-            connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=total, read_committed=True
+            connection,
+            wanted,
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=total,
+            read_committed=True,
+            by_name=any(fetch.stream.unproven for fetch, _, _ in partitions.values()),
+            proof_of=lambda *key: partitions[key][0].stream.proof if key in partitions else None,
         )
         return FetchRequest(future, partitions, self.window.sent(time.monotonic(), total), self.memory.reserve(total))
 

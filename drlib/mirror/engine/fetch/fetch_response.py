@@ -186,6 +186,8 @@ class FetchResponseHandler:
             why = f"{stream.source} has other records than were promised before it was parked"
             self.sink.fail(ClaimAgain(self.journal.lane, why))
             return
+        if stream.unproven:
+            stream.keep_proof(response.records)
         self.sink.read(stream, tuple(islice(stream.queue, before, None)), entries)
 
     def corrupt(self, fetch: PartitionFetch, why: str) -> None:

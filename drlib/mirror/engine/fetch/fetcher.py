@@ -10,9 +10,11 @@ Rules:
 - Retention beyond the position is an event and, by the flow's policy, a `SourceLoss` journal entry and a jump (continue), a
   parked partition (park) or the worker's end (fail). A log that ends below the position is a `SourceTruncated`. Never a
   silent jump.
+- A partition of a topic without an ID is compared with its mirror before it is read, whenever the readers are set up.
 - A corrupt batch or a re-created topic parks that partition alone.
 - With `client.rack` a partition may be read from a follower (`read_replica`): by readers of their own, beside those at the
   leaders. Their end sends the partitions back to their leaders and is no event.
+Longer than most modules: the readers of a claim are set up, moved and ended by one state.
 Not for: sending, that is `drlib.mirror.engine.lane.produce_loop`.
 """
 
@@ -27,6 +29,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from drlib import clock
 from drlib.errors import Unreachable, first_error
 from drlib.kafka.net import requests
 from drlib.kafka.net.api_versions import UnsupportedRequest
@@ -49,11 +52,18 @@ from drlib.mirror.engine.fetch.long_poll_reader import LongPollReader
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.read_replica import SILENT_S, ReplicaChoice, leader_decides
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
-from drlib.mirror.errors import no_answer
+from drlib.mirror.engine.identity.compare import compare
+from drlib.mirror.engine.identity.evidence import Question
+from drlib.mirror.engine.identity.rules import Verdict
+from drlib.mirror.errors import TopicsJudged, no_answer
+from drlib.mirror.journal.entries import SourceTruncated
+from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 
 NO_ANSWER: Final = (Unreachable, UnsupportedRequest, SecurityFault, BrokerError, TimeoutError, OSError)
 LEADER_POLL_S = 1.0  # between two lookups of a partition without a leader
+_READABLE: Final = frozenset({Verdict.SAME, Verdict.OPEN})
+_OF_TOPIC: Final = frozenset({"SourceUnauthorized"})
 REPLICA_POLL_S: Final = 0.25  # between two looks at the followers that are read
 
 
@@ -155,7 +165,7 @@ class Fetcher:
         while not (self._draining.is_set() or self._ended):
             try:
                 self._added.clear()
-                by_node = await self._leaders()
+                by_node = await self._proven(await self._leaders())
                 delay = 0.05 if by_node else delay
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._wait_for_responses(by_node))
@@ -216,7 +226,8 @@ class Fetcher:
             now = time.monotonic()
             due: dict[int, list[_Read]] = defaultdict(list)
             for read in reading.reads.values():
-                if read.choice.ask_at <= now and not read.fetch.stream.parked and read.fetch.stream.responses:
+                stream = read.fetch.stream
+                if read.choice.ask_at <= now and not (stream.parked or stream.unproven) and stream.responses:
                     due[read.choice.leader].append(read)
             async with asyncio.TaskGroup() as asking:
                 for leader, reads in due.items():
@@ -331,6 +342,49 @@ class Fetcher:
             self.events.resolve("OfflinePartition", partition)
         self._offline = now
 
+    async def _proven(self, by_node: dict[int, list[PartitionStream]]) -> dict[int, list[PartitionStream]]:
+        """The streams that may be read: those of topics without an ID once their logs show that they are the ones read before.
+
+        Ends the claim where a topic is another one, or has got an ID; parks a partition where that is not known.
+        """
+        asked = {stream: node for node, streams in by_node.items() for stream in streams if stream.unproven}
+        if not asked:
+            return by_node
+        questions = [_question(stream, node) for stream, node in asked.items()]
+        try:
+            judgements = await compare(self.source, self.context.target, questions)
+        except BrokerError as error:
+            if error.code in LEADER_MOVED:
+                raise LeaderMoved from error
+            raise
+        found = dict(zip(asked, judgements, strict=True))
+        recreated: dict[str, TopicId] = {}
+        same: dict[TopicId, TopicId] = {}
+        # A partition that was not asked, or says nothing, may belong to a topic that was re-created.
+        undecided = {s.key.topic_id for s in self.streams if s.unproven and s not in found}
+        undecided |= {s.key.topic_id for s, judged in found.items() if judged.verdict is Verdict.UNKNOWN}
+        for stream, judged in found.items():
+            made, real = stream.key.topic_id, stream.real_id
+            if judged.verdict is Verdict.RECREATED:
+                recreated[stream.source.topic] = made
+            elif judged.verdict in _READABLE:
+                stream.proof = judged.proof
+                if real is not None and (judged.verdict is Verdict.SAME or made not in undecided):
+                    same[made] = real
+            else:
+                if judged.verdict is Verdict.REPLACED:
+                    lost = SourceTruncated(stream.key, judged.log_start, stream.position, clock.now_ms())
+                    await self.handler.journal.append([lost])
+                self.sink.park(
+                    stream, judged.why, judged.event, stream.source.topic if judged.event in _OF_TOPIC else ""
+                )
+        if recreated or same:
+            self.sink.fail(TopicsJudged(self.lane, recreated, same))
+            return {}
+        readable = {s for s, judged in found.items() if judged.verdict in _READABLE and s.real_id is None}
+        kept = {node: [s for s in streams if s not in asked or s in readable] for node, streams in by_node.items()}
+        return {node: streams for node, streams in kept.items() if streams}
+
     async def _leaders(self) -> dict[int, list[PartitionStream]]:
         """The streams by leader (node ID); reports partitions without one and parks topics we may not describe."""
         metadata = await self.source.metadata(sorted({s.source.topic for s in self.streams}))
@@ -348,6 +402,22 @@ class Fetcher:
                 offline.append(str(stream.source))
         self._report_offline(offline)
         return by_node
+
+
+def _question(stream: PartitionStream, node: int) -> Question:
+    read_here, mirrored = stream.proof is not None, len(stream.map.segments()) > 0
+    read = [epoch for epoch, first in stream.epochs.items() if first < stream.position]
+    return Question(
+        source=stream.source,
+        topic_id=stream.real_id or stream.key.topic_id,
+        node=node,
+        target=stream.target,
+        target_id=stream.target_id,
+        map=stream.map,
+        position=stream.position if read_here else (stream.map.position or 0) if mirrored else 0,
+        read_epoch=max(read, default=UNKNOWN_EPOCH),
+        proof=stream.proof,
+    )
 
 
 def release(errors: BaseExceptionGroup[BaseException]) -> None:

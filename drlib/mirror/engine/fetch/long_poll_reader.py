@@ -50,6 +50,7 @@ class LongPollReader:
         self._removed: dict[Key, str] = {}
         self._topics: dict[str, TopicId] = {}  # every topic that was ever a member
         self._offsets: dict[Key, int] = {}  # from which on the broker answers, as last requested
+        self._by_name = False  # a session never mixes names and IDs
         self._session = fetching.NEW_SESSION
         self._wake = asyncio.Event()
         self._counter = LongPollCounter()
@@ -61,6 +62,8 @@ class LongPollReader:
         fetch.stream.long_poll = None if self.broker.follower else self._counter
         self._removed.pop(key, None)
         self._topics[fetch.stream.source.topic] = key[0]
+        if fetch.stream.unproven and not self._by_name:
+            self._by_name, self._session = True, fetching.NEW_SESSION
         self._wake.set()
 
     def remove(self, fetch: PartitionFetch) -> None:
@@ -71,6 +74,10 @@ class LongPollReader:
             fetch.stream.long_poll = None
             self._changed.pop(key, None)
             self._removed[key] = fetch.stream.source.topic
+
+    def _proof_of(self, topic_id: TopicId, partition: int) -> fetching.Proof | None:
+        fetch = self._members.get((topic_id, partition))
+        return fetch.stream.proof if fetch is not None else None
 
     async def run(self, fell_behind: Callable[[PartitionFetch], None]) -> None:
         """Fetch until cancelled; `fell_behind` gets each partition with more records than a response held.
@@ -134,6 +141,8 @@ class LongPollReader:
             session=self._session,
             forgotten=[(topic, *key) for key, topic in self._removed.items()] if in_session else (),
             in_session=self._topics,
+            by_name=self._by_name,
+            proof_of=self._proof_of,
         )
         self._changed, self._removed = {}, {}
         response = await future

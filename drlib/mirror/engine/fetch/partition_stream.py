@@ -29,8 +29,16 @@ from itertools import islice
 from drlib.kafka.protocol import merge_batches as coalesce
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
-from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, BatchHeader, CorruptBatch, OutgoingBatch, rewrite, verify
-from drlib.kafka.protocol.fetch import FetchedPartition
+from drlib.kafka.protocol.batch import (
+    SEQUENCE_MODULUS,
+    BatchHeader,
+    CorruptBatch,
+    OutgoingBatch,
+    iter_batches,
+    rewrite,
+    verify,
+)
+from drlib.kafka.protocol.fetch import FetchedPartition, Proof
 from drlib.kafka.protocol.validate import BeyondEnd, sound_batches
 from drlib.mirror.engine.fencing.producer_expiration import LastAppend
 from drlib.mirror.engine.fetch.memory import Reservation
@@ -116,6 +124,11 @@ class PartitionStream:
     start_known: bool = True  # False: nothing was promised, and the source's log start is unknown
     merge_bytes: int = 0  # how large a merged batch may become; 0: none is merged
     most_bytes: int = 0  # how large a batch the target takes; 0: not known
+    unproven: bool = (
+        False  # the source gives its topic no ID, or one that is not journaled: its log has to prove which it is
+    )
+    real_id: uuid.UUID | None = None  # the ID that is not journaled yet
+    proof: Proof | None = None  # of such a topic: the batch that was read last
 
     def observe(self, answer: FetchedPartition) -> None:
         """Take from an answer of the leader where the source's log begins and ends: a follower's says nothing about it."""
@@ -157,6 +170,16 @@ class PartitionStream:
             else:
                 item.reservation = reservation
         return entries
+
+    def keep_proof(self, records: memoryview) -> None:
+        """Keep the last of the batches in `records` that was read whole: it proves the log that it was read of."""
+        last = None
+        for header, view in iter_batches(records):
+            if header.next_offset > self.position:
+                break
+            last = header, view
+        if last is not None:
+            self.proof = Proof.of(last[0].base_offset, last[1])
 
     def _may_be_new(self, corrupt: CorruptBatch) -> bool:
         """A batch appended while the response was built lies beyond its high watermark; the next response covers it."""

@@ -18,6 +18,8 @@ Rules:
 - What lies below both log starts is dropped from maps and journal at each claim, and while it copies (`find_expired`); where
   the maps have too many stretches nevertheless, the oldest are thinned out (`find_thinned`). Of what the claim read, only the
   entries of partitions that it left out are kept, for when they join.
+- A source topic whose log, and not an ID of Kafka, shows which one it is gets the ID of the journal; what its comparison with
+  the mirror shows (`TopicsJudged`) is journaled by the next claim, before anything of the topic is copied.
 - What was left out, and what is new, joins the running claim when it can: marked at the claim's own epoch, counted, copied.
   What was parked in the claim is resumed. The other partitions are neither drained nor marked for it.
 Longer than most modules: a claim is one sequence, and splitting it would hide its order.
@@ -54,6 +56,7 @@ from drlib.mirror.engine.lane.topics import (
     find_expired,
     find_thinned,
     gone_topics,
+    identified,
     journaled_mirrors,
     mirrors_with_data,
     only_adds,
@@ -71,6 +74,7 @@ from drlib.mirror.errors import (
     MirrorTopicRecreated,
     MirrorUnauthorized,
     MirrorUnavailable,
+    TopicsJudged,
 )
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import (
@@ -86,8 +90,11 @@ from drlib.mirror.journal.entries import (
     Sealed,
     SourcePartition,
     Thinned,
+    TopicIdentified,
     TopicNames,
 )
+from drlib.mirror.journal.renamed import identified as identified_in
+from drlib.mirror.journal.renamed import renamed
 from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.offsets.map.fold_claims import ChunkEnds, about_topics, fold, valid_entries
 from drlib.mirror.offsets.map.journal_log import JournalRead, LaneJournal, Written, read_through
@@ -170,6 +177,12 @@ class Lane:
     _leaders_seen: dict[TopicPartition, int] = field(default_factory=dict)  # leader epochs of mirrors at the last claim
     _names: dict[uuid.UUID, TopicNames] | None = None  # as last read from the journal; None before the first read
     _requests: RemirrorRequests = field(init=False)
+    _void: dict[str, uuid.UUID] = field(
+        default_factory=dict
+    )  # source topic -> journaled ID whose topic is known to be gone
+    _real: dict[uuid.UUID, uuid.UUID] = field(
+        default_factory=dict
+    )  # made IDs, and what the source calls their topics now
 
     def __post_init__(self) -> None:
         self._requests = RemirrorRequests(self.journal_partition)
@@ -211,6 +224,10 @@ class Lane:
                 if not self._stopping:
                     self._move(LaneState.CLAIMING)
                 continue
+            except TopicsJudged as judged:
+                hit("topics-judged")
+                self._void |= judged.recreated
+                self._real |= judged.identified
             except ClaimAgain:
                 pass
             except WrongCluster:
@@ -305,7 +322,7 @@ class Lane:
         topics, self._reassigned = self.topics, False
         taken = await self._take_lane(topics)
         self._move(LaneState.RECOVERING)
-        log, journal, streams, chunks, left = await self._recover(topics, taken)
+        log, journal, streams, chunks, left = await self._recover(self._identified(topics), taken)
         taken = replace(taken, entries=left, journal=replace(taken.journal, entries=()))
         self._move(LaneState.RUNNING)
         loop = ProduceLoop(self.context, journal, streams, self.observer, self.parked)
@@ -436,6 +453,7 @@ class Lane:
         """Fence, count and copy further partitions within the claim; those that may not be written stay parked."""
         if not topics or not running.loop.running:
             return
+        topics = self._identified(topics)
         target, claim_id = self.context.target, running.taken.claim
         recreated = await recreated_mirrors(target, (self._names or {}).values(), topics)
         if await self._to_fill_again(topics, recreated):
@@ -491,6 +509,7 @@ class Lane:
         if (down := unavailable.get(self.journal_partition)) is not None:
             raise LaneFault(self.name, f"its journal partition {self.journal_partition} cannot be written: {down.why}")
         claim_id, journal = await self._claim_allowed(topics, excluded, unavailable)
+        journal = replace(journal, entries=tuple(renamed(journal.entries, self._real)))
         entries = valid_entries([*journal.entries, *remirrored])
         acks = [] if journal.lost else unjournaled_acks(self.streams, entries)
         self.claim_id = claim_id
@@ -549,7 +568,8 @@ class Lane:
 
     def _open_journal(self, claim_id: ClaimId, leader: int) -> LaneJournal:
         target, now_ms = self.context.target, self.context.clock.now_ms
-        return LaneJournal(target, self.journal_partition, claim_id, self.transactional_id, leader, now_ms)
+        lane = self.transactional_id
+        return LaneJournal(target, self.journal_partition, claim_id, lane, leader, now_ms, made=self._real)
 
     async def _unavailable(
         self, topics: Sequence[LaneTopic], recreated: Collection[str]
@@ -595,8 +615,13 @@ class Lane:
         remedy = self.parked.remedy("TargetUnauthorized", topic)
         return MirrorUnauthorized(topic, f"the target answered {error.name}", remedy)
 
+    def _identified(self, topics: Sequence[LaneTopic]) -> tuple[LaneTopic, ...]:
+        """The topics with the IDs under which this lane journals them."""
+        return identified(topics, (self._names or {}).values(), self.context.source.cluster_id, self._void)
+
     def _remember(self, journal: JournalRead) -> None:
-        entries = journal.entries
+        self._real |= identified_in(journal.entries)
+        entries = renamed(journal.entries, self._real)
         self._requests.take(entries, journal.next_offset)
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
         self.generation = max([self.generation, *(e.generation for e in entries if isinstance(e, Claim))])
@@ -621,11 +646,15 @@ class Lane:
         maps = start.maps
         journal = self._open_journal(taken.claim, journal_leader)
         claim_entry = Claim(taken.claim, self.generation, self.context.clock.now_ms(), self.worker)
-        new: list[Entry] = [claim_entry, *taken.remirrored, *taken.acks, *maps.findings]
+        known, now = identified_in(taken.journal.entries), self.context.clock.now_ms()
+        new: list[Entry] = [TopicIdentified(made, real, now) for made, real in self._real.items() if made not in known]
+        new += [claim_entry, *taken.remirrored, *taken.acks, *maps.findings]
         new += [Clusters(source.cluster_id, target.cluster_id), *start.entries]
         new += [s.start(self.context.clock.now_ms()) for s in start.streams]
         expired = await find_expired(target, start.streams, start.logs.starts, self.housekeeping.expire_at)
         await journal.append([*new, *expired])
+        if any(made not in known for made in self._real):
+            hit("topics-identified")
         for each in expired:
             maps.get(each.partition).apply(each)
         dropped = [*expired, *await self._thin(journal, start.streams)]
@@ -808,7 +837,7 @@ class Lane:
         names: dict[str, list[TopicNames]] = defaultdict(list)
         for each in (self._names or {}).values():
             names[each.target_topic].append(each)
-        gone = [topic for topic in topics if topic.target in recreated]
+        gone = [topic for topic in self._identified(topics) if topic.target in recreated]
         return [topic for topic in gone if may_fill_again(topic, names[topic.target], self._requests.void)]
 
 

@@ -181,6 +181,8 @@ class ClaimStart:
             journaled=(0, covered),
             target_id=target_id,
             start_known=offsets.position is not None or source in self.logs.starts,
+            unproven=topic.unproven,
+            real_id=topic.real_id,
         )
         limit, learned = self.logs.limits.get(topic.target, 0), self.learned.get(topic.target, 0)
         stream.most_bytes = min(filter(None, (limit, learned)), default=0)

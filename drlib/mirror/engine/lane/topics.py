@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -23,8 +24,10 @@ from drlib.kafka.protocol.error_codes import (
     BrokerError,
     raise_for,
 )
+from drlib.kafka.topic_ids import is_made
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
+from drlib.mirror.engine.identity.rules import identify
 from drlib.mirror.errors import MirrorMissing, MirrorTopicRecreated, MirrorUnavailable, SourceRewound
 from drlib.mirror.journal.entries import (
     Entry,
@@ -53,6 +56,26 @@ class LaneTopic:
     target: str
     partitions: tuple[int, ...]
     remirror: bool = False  # by the file, a mirror topic that was deleted is filled again from the source's start
+    real_id: uuid.UUID | None = None  # the ID that the source gives it, while it is journaled under one that was made
+    unproven: bool = False  # its logs have to show that it is the topic that was journaled
+
+
+def identified(
+    topics: Sequence[LaneTopic], names: Iterable[TopicNames], cluster_id: str, void: Mapping[str, uuid.UUID]
+) -> tuple[LaneTopic, ...]:
+    """The topics with the IDs under which they are journaled. `names`: the journal's, oldest first; `void`: by name, the ID of
+    a topic that is known to be gone."""
+    newest: dict[str, uuid.UUID] = {}
+    used: dict[str, set[uuid.UUID]] = defaultdict(set)
+    for each in names:
+        newest[each.source_topic] = each.topic_id
+        used[each.source_topic].add(each.topic_id)
+    found = []
+    for topic in topics:
+        name = topic.source
+        it = identify(cluster_id, name, topic.topic_id, newest.get(name), void=void.get(name), used=used[name])
+        found.append(replace(topic, topic_id=it.topic_id, real_id=it.real, unproven=it.unproven))
+    return tuple(found)
 
 
 def only_adds(before: Sequence[LaneTopic], now: Sequence[LaneTopic]) -> bool:
@@ -82,7 +105,7 @@ async def gone_topics(
 
     A topic that may not be described may exist.
     """
-    mirrored = {topic.topic_id for topic in topics}
+    mirrored, named = {topic.topic_id for topic in topics}, {topic.source for topic in topics}
     others = [each for each in names if each.topic_id not in mirrored]
     if not others:
         return set()
@@ -93,15 +116,16 @@ async def gone_topics(
     return {
         each.topic_id
         for each in others
-        if _is_gone(here.topics[each.source_topic], each.topic_id)
+        if _is_gone(here.topics[each.source_topic], each.topic_id, named=each.source_topic in named)
         and _is_gone(there.topics[each.target_topic], each.target_topic_id)
     }
 
 
-def _is_gone(topic: TopicMetadata, topic_id: uuid.UUID) -> bool:
+def _is_gone(topic: TopicMetadata, topic_id: uuid.UUID, *, named: bool = False) -> bool:
+    """`named`: the lane copies the topic of this name, under another ID."""
     if topic.error_code:
         return topic.error_code == UNKNOWN_TOPIC_OR_PARTITION
-    return topic.topic_id != topic_id
+    return named if is_made(topic.topic_id) else topic.topic_id != topic_id
 
 
 def journaled_mirrors(names: Iterable[TopicNames], topics: Sequence[LaneTopic]) -> list[TopicNames]:

@@ -31,6 +31,7 @@ from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import CorruptBatch
 from drlib.kafka.protocol.error_codes import OFFSET_OUT_OF_RANGE, BrokerError
+from drlib.kafka.topic_ids import may_be
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import Entry, SourcePartition
 from drlib.mirror.offsets.comparison.align import Alignment, LogPart, align
@@ -207,7 +208,7 @@ class _Log:
     async def open(cls, client: ClusterClient, partition: TopicPartition, topic_id: uuid.UUID) -> _Log | None:
         """None where the topic of this name has another ID now."""
         found_id, leader = await locate(client, partition)
-        if found_id != topic_id:
+        if not may_be(found_id, topic_id):
             return None
         connection = await client.connection(leader, PURPOSE)
         start = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]

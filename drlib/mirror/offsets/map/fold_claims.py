@@ -50,6 +50,7 @@ from drlib.mirror.journal.entries import (
     SourcePartition,
     Takeover,
     Thinned,
+    TopicIdentified,
     TopicNames,
     Unsure,
 )
@@ -144,6 +145,7 @@ def about_topics(entries: Sequence[Entry], gone: Collection[UUID], named: Collec
     """The entries about topics that are gone, by source topic ID; of the source topics `named` all but their names."""
     names: list[Entry] = []
     found: list[Entry] = []
+    last: list[Entry] = []  # they say whose entries the others are
     for entry in entries:
         partition = getattr(entry, "partition", None)
         if isinstance(partition, SourcePartition):
@@ -152,7 +154,9 @@ def about_topics(entries: Sequence[Entry], gone: Collection[UUID], named: Collec
             names += [entry] if entry.topic_id in gone and entry.source_topic not in named else []
         elif isinstance(entry, Incarnation) and entry.at_ms < now_ms - FACTS_MS:
             found += [entry] if entry.old_topic_id in gone else []
-    return [*found, *names]
+        elif isinstance(entry, TopicIdentified):
+            last += [entry] if entry.real_id in gone else []
+    return [*found, *names, *(last if names else ())]
 
 
 def _former_claims(entries: Sequence[Entry]) -> list[Claim]:

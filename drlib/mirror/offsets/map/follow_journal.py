@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol import recode
+from drlib.kafka.topic_ids import is_made
 from drlib.mirror.journal.entries import (
     Chunk,
     Entry,
@@ -31,10 +32,12 @@ from drlib.mirror.journal.entries import (
     MirrorRefused,
     Remirrored,
     SourcePartition,
+    TopicIdentified,
     TopicNames,
     decode,
     names_key,
 )
+from drlib.mirror.journal.renamed import identified, rename, renamed, stand_ins
 from drlib.mirror.offsets.map.count_records import RecoveryContradiction
 from drlib.mirror.offsets.map.fold_claims import unfold
 from drlib.mirror.offsets.map.journal_log import read_through
@@ -53,6 +56,7 @@ class _Read:
     topic_id: uuid.UUID
     position: int
     maps: Maps = field(default_factory=Maps)
+    ids: Mapping[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # journaled -> as the source describes the topic
 
     def apply(self, entry: Entry) -> None:
         if isinstance(entry, TopicNames):
@@ -70,13 +74,22 @@ class _Read:
                 continue
             if record.value is None:
                 if (gone := names_key(record.key)) is not None:
-                    self.forget(gone)
+                    self.forget(self.ids.get(gone, gone))
                 continue
             entry = decode(record.key, record.value)
+            if self._renames(entry):
+                raise _MeaningChanged
+            entry = rename(entry, self.ids)
             if isinstance(entry, Remirrored) or (isinstance(entry, Chunk) and not self.has(entry)):
                 raise _MeaningChanged
             if not isinstance(entry, Chunk | Folded):
                 self.apply(entry)
+
+    def _renames(self, entry: Entry) -> bool:
+        """Does the entry change the ID by which earlier ones are read?"""
+        if isinstance(entry, TopicIdentified):
+            return self.ids.get(entry.made_id) != entry.real_id
+        return isinstance(entry, TopicNames) and is_made(entry.topic_id) and entry.topic_id not in self.ids
 
     def forget(self, topic_id: uuid.UUID) -> None:
         """Drop a source topic that neither cluster has any more."""
@@ -171,8 +184,9 @@ class JournalFollower:
 
     async def _whole(self, partition: TopicPartition) -> _Read:
         journal = await read_through(self.target, partition, PURPOSE)
-        read = _Read(journal.topic_id, journal.next_offset)
-        for entry in unfold(journal.entries):
+        ids = stand_ins(journal.entries)
+        read = _Read(journal.topic_id, journal.next_offset, ids={**identified(journal.entries), **ids})
+        for entry in unfold(renamed(journal.entries, ids)):
             try:
                 read.apply(entry)
             except (

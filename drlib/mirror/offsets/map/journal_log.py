@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from drlib import clock
 from drlib.kafka.net import requests
@@ -23,6 +23,7 @@ from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch
 from drlib.kafka.protocol.error_codes import FENCED, INVALID_TIMESTAMP
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import ClaimId, Entry, Placement, Run, decode
+from drlib.mirror.journal.renamed import both_keys, identified, renamed
 from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.mirror.read_batches import locate, read_range
 from drlib.model import TopicPartition
@@ -96,6 +97,7 @@ async def read_through(
     decoded = [decode(key, value) for key, value in newest.items()]
     entries = valid_entries(decoded)
     void = newest.keys() - {entry.key() for entry in entries} if len(entries) < len(decoded) else ()
+    entries = renamed(entries, identified(entries))
     elected = data_epoch >= 0 and data_epoch != newest_epoch and not proven
     return JournalRead(topic_id, ends[partition], tuple(entries), elected, lost, tuple(void))
 
@@ -113,6 +115,7 @@ class LaneJournal:
     sequence: int = 0
     permanent_entries: int = 0  # written entries that no later one supersedes: they make a journal grow
     end: int = -1  # offset after the last acknowledged batch
+    made: Mapping[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # made topic IDs and those that Kafka gave since
     _tail: asyncio.Task[None] | None = None
 
     @property
@@ -134,7 +137,7 @@ class LaneJournal:
 
     async def forget(self, keys: Sequence[bytes]) -> None:
         """Write tombstones for entries that others replace, and wait until they are acknowledged."""
-        await asyncio.shield(self._begin([(key, None) for key in keys]))
+        await asyncio.shield(self._begin([(key, None) for key in both_keys(keys, self.made)]))
 
     def _begin(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
         now = self.now_ms()

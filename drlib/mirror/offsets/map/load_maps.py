@@ -27,6 +27,7 @@ from drlib.kafka.protocol.error_codes import (
     BrokerError,
     raise_for,
 )
+from drlib.kafka.topic_ids import may_be
 from drlib.mirror.errors import MirrorTopicRecreated
 from drlib.mirror.journal.entries import (
     Ack,
@@ -47,6 +48,7 @@ from drlib.mirror.journal.entries import (
     TopicNames,
     Unsure,
 )
+from drlib.mirror.journal.renamed import identified, renamed, stand_ins
 from drlib.mirror.offsets.map.count_records import (
     KnownEnd,
     Recovered,
@@ -82,6 +84,7 @@ class Maps:
     findings: list[Entry] = field(default_factory=list)
     refused: dict[SourcePartition, DrlibError] = field(default_factory=dict)  # why there is no map
     claims: dict[int, Claim] = field(default_factory=dict)  # the newest of each lane
+    journaled: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # other IDs in the journal -> those of the maps
     ledger: list[Entry] = field(default_factory=list)  # losses, truncations, parks and re-creations
 
     def get(self, key: SourcePartition) -> PartitionMap:
@@ -99,6 +102,7 @@ class Maps:
         self.names.update(other.names)
         self.refused.update(other.refused)
         self.ledger.extend(other.ledger)
+        self.journaled.update(other.journaled)
 
     def refuse(self, key: SourcePartition, why: DrlibError) -> None:
         self.refused[key] = why
@@ -428,7 +432,7 @@ async def source_log_end(source: ClusterClient, key: SourcePartition, names: Top
         log = await log_ends(source, [partition])
     except BrokerError:
         return None
-    return log.ends[partition] if log.ids[names.source_topic] == key.topic_id else None
+    return log.ends[partition] if may_be(log.ids[names.source_topic], key.topic_id) else None
 
 
 async def _tail(
@@ -453,6 +457,9 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
         # The log ends first, then the journal: every record below those ends then has its promise in what is read.
         ends = await _ends(target, await read_journal(target, partition))
         entries = await read_journal(target, partition)
+        ids = stand_ins(entries)
+        maps.journaled |= {**identified(entries), **ids}
+        entries = renamed(entries, ids)
         maps.merge(await build_maps(target, entries, ends))
         claims = [entry for entry in entries if isinstance(entry, Claim)]
         if claims:

@@ -6,6 +6,11 @@ import pytest
 
 from drlib.kafka.net import api_versions as versions
 
+KAFKA_2_4 = {
+    0: (0, 8), 1: (0, 11), 2: (0, 5), 3: (0, 9), 8: (0, 8), 9: (0, 6), 10: (0, 3), 11: (0, 6), 12: (0, 4), 13: (0, 4),
+    14: (0, 4), 15: (0, 5), 16: (0, 3), 17: (0, 1), 22: (0, 2), 24: (0, 1), 26: (0, 1), 29: (0, 1), 30: (0, 1),
+    31: (0, 1), 32: (0, 2), 36: (0, 1), 47: (0, 0),
+}  # fmt: skip
 KAFKA_2_8 = {
     0: (0, 9), 1: (0, 12), 2: (0, 6), 3: (0, 11), 8: (0, 8), 9: (0, 7), 10: (0, 3), 11: (0, 7), 12: (0, 4), 13: (0, 4),
     14: (0, 5), 15: (0, 5), 16: (0, 4), 17: (0, 1), 22: (0, 4), 24: (0, 3), 26: (0, 3), 29: (0, 2), 30: (0, 2),
@@ -27,8 +32,8 @@ def test_highest_common_version_is_chosen() -> None:
     assert "Fetch" not in versions.highest({1: (14, 17)})
 
 
-@pytest.mark.parametrize("offered", [KAFKA_2_8, KAFKA_3_1, KAFKA_4_0], ids=["2.8", "3.1", "4.0"])
-def test_check_source_from_2_8_on_is_accepted(offered: versions.Offered) -> None:
+@pytest.mark.parametrize("offered", [KAFKA_2_4, KAFKA_2_8, KAFKA_3_1, KAFKA_4_0], ids=["2.4", "2.8", "3.1", "4.0"])
+def test_check_source_from_2_4_on_is_accepted(offered: versions.Offered) -> None:
     versions.check(PEER, offered)
 
 
@@ -45,12 +50,12 @@ def test_check_target_needs_3_1() -> None:
 
 def test_check_source_that_is_too_old_is_named_with_what_it_lacks() -> None:
     with pytest.raises(versions.UnsupportedRequest) as refused:
-        versions.check(PEER, {**KAFKA_2_8, 3: (0, 9)})
+        versions.check(PEER, {**KAFKA_2_4, 3: (0, 8), 1: (0, 10)})  # as Kafka 2.3
     assert str(refused.value) == (
-        f"broker {PEER} does not support Metadata v10: it is older than Kafka 2.8, or is not a Kafka broker. "
-        "Use a cluster of Kafka 2.8 or newer as the source of a mirror."
+        f"broker {PEER} does not support Fetch v11, Metadata v9: it is older than Kafka 2.4, or is not a Kafka broker. "
+        "Use a cluster of Kafka 2.4 or newer as the source of a mirror."
     )
-    with pytest.raises(versions.UnsupportedRequest, match="Fetch v12"):
+    with pytest.raises(versions.UnsupportedRequest, match="Fetch v11"):
         versions.check(PEER, {**KAFKA_2_8, 1: (14, 20)})
 
 

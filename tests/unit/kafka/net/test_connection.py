@@ -291,7 +291,7 @@ async def test_broker_that_is_too_old_is_skipped_for_a_newer_one() -> None:
         assert asked == ["new"]
         await client.close()
         nowhere = ClusterClient([f"127.0.0.1:{old}", f"127.0.0.1:{closed_port()}"], timeout_s=2)
-        with pytest.raises(versions.UnsupportedRequest, match=f"{old} does not support Fetch v12"):
+        with pytest.raises(versions.UnsupportedRequest, match=f"{old} does not support Fetch v11"):
             await nowhere.connect()
         assert nowhere.unreachable == ""
         await nowhere.close()
@@ -321,7 +321,7 @@ async def test_too_old_broker_is_refused() -> None:
 
     async with listening(old) as port:
         client = ClusterClient([f"127.0.0.1:{port}"])
-        with pytest.raises(UsageError, match=r"does not support ListOffsets v6, Metadata v10, OffsetFetch v7"):
+        with pytest.raises(UsageError, match=r"does not support ListOffsets v5, Metadata v9, OffsetFetch v6"):
             await client.connect()
         await client.close()
 

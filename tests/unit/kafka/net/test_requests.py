@@ -15,8 +15,15 @@ from testbed_peer import Peer, answer, connected, listening
 from drlib.kafka.net import requests
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import fetch as fetching
-from drlib.kafka.protocol.error_codes import INCONSISTENT_TOPIC_ID, OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
-from drlib.kafka.protocol.fetch import Fetched, FetchPartition
+from drlib.kafka.protocol.error_codes import (
+    INCONSISTENT_TOPIC_ID,
+    LEADER_NOT_AVAILABLE,
+    OFFSET_OUT_OF_RANGE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from drlib.kafka.protocol.fetch import Fetched, FetchPartition, Proof
+from drlib.kafka.topic_ids import NO_TOPIC_ID, made_id
 
 OLD = {"Fetch": 12, "Metadata": 11}
 IDS = {"a": uuid.UUID(int=1), "b": uuid.UUID(int=2)}
@@ -102,3 +109,53 @@ async def test_fetch_in_a_session_describes_topics_that_answered_with_something_
         await fetch(one, "a", session=(5, 1))
         await fetch(one, "a")
     assert seen == [("fetch", "a"), ("fetch", "a"), ("metadata", "a")]
+
+
+@pytest.mark.parametrize("session", [fetching.NO_SESSION, (5, 1)], ids=["full", "session"])
+@pytest.mark.parametrize(
+    ("proof", "code", "expected"),
+    [
+        (Proof.of(3, memoryview(b"rec")), 0, 0),
+        (Proof.of(3, memoryview(b"other")), 0, LEADER_NOT_AVAILABLE),
+        (Proof.of(3, memoryview(b"rec")), OFFSET_OUT_OF_RANGE, LEADER_NOT_AVAILABLE),
+        (Proof.of(3, memoryview(b"rec")), TOPIC_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED),
+        (None, 0, 0),
+        (None, OFFSET_OUT_OF_RANGE, OFFSET_OUT_OF_RANGE),
+    ],
+    ids=["held", "another log", "out of range in another log", "unauthorized", "nothing read", "nothing read, no log"],
+)
+async def test_fetch_of_a_topic_without_an_id_returns_records_of_a_log_that_has_what_was_read(
+    proof: Proof | None, code: int, expected: int, session: tuple[int, int]
+) -> None:
+    seen: list[tuple[str, ...]] = []
+    meant = {"a": made_id("c", "a", 1)}
+    peer = old_broker({"a": (code, b"records")}, {"a": (0, NO_TOPIC_ID)}, seen)
+    async with listening(peer) as port, connected(port) as connection:
+        connection.versions = {"Fetch": 13, "Metadata": 11}  # the protocol of an older broker: by name all the same
+        answer = await requests.fetch_future(
+            connection,
+            [FetchPartition("a", meant["a"], 0, 7, 1000)],
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1000,
+            read_committed=True,
+            session=session,
+            in_session=meant,
+            proof_of=lambda topic_id, number: proof if (topic_id, number) == (meant["a"], 0) else None,
+        )
+    (found,) = answer.partitions
+    assert (found.topic_id, found.error_code) == (meant["a"], expected)
+    assert bytes(found.records) == (b"" if expected == LEADER_NOT_AVAILABLE else b"records")
+    assert seen == [("fetch", "a"), ("metadata", "a"), *([("fetch", "a")] if proof is not None else [])]
+
+
+async def test_fetch_of_a_topic_whose_id_the_broker_does_not_know_is_repeated() -> None:
+    peer = old_broker({"a": (0, b"records")}, {"a": (0, NO_TOPIC_ID)}, [])
+    real = uuid.uuid4()
+    async with listening(peer) as port, connected(port) as connection:
+        connection.versions = OLD
+        wanted = [FetchPartition("a", real, 0, 7, 1000)]
+        (found,) = await requests.fetch(
+            connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=9, read_committed=True
+        )
+    assert (found.error_code, bytes(found.records)) == (LEADER_NOT_AVAILABLE, b"")

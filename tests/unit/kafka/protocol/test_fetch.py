@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from drlib.kafka.protocol import fetch as fetching
 from drlib.kafka.protocol import produce
 from drlib.kafka.protocol.batch import OutgoingBatch
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, FENCED, REFUSED, RETRIABLE, BrokerError, name_of, raise_for
-from drlib.kafka.protocol.fetch import DivergingEpoch, FetchedPartition, FetchPartition
+from drlib.kafka.protocol.fetch import DivergingEpoch, FetchedPartition, FetchPartition, Proof
 from drlib.kafka.protocol.flexible import Reader, uvarint
 from drlib.kafka.protocol.produce import ProduceResult
 
@@ -97,7 +98,7 @@ def test_produce_decode_uses_the_message_of_a_refused_record() -> None:
 
 
 IDS = {"seven": uuid.UUID(int=7), "eight-é": uuid.UUID(int=8)}
-VERSIONS = [12, 13]
+VERSIONS = [11, 12, 13]
 asked = st.builds(
     lambda topic, **rest: FetchPartition(topic, IDS[topic], **rest),
     topic=st.sampled_from(sorted(IDS)),
@@ -166,12 +167,14 @@ def test_fetch_encode_matches_kafka_python(
             p.partition,
             p.fetch_offset,
             p.partition_max_bytes,
-            p.last_fetched_epoch,
+            p.last_fetched_epoch,  # v11 has none
             p.current_leader_epoch,
         )
         for t in read.topics
         for p in t.partitions
     ]
+    if version < fetching.FLEXIBLE:
+        wanted = [replace(p, last_fetched_epoch=-1) for p in wanted]
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
     assert read.encode() == ours
 
@@ -223,6 +226,8 @@ def fetch_response(wanted: list[FetchedPartition], code: int, version: int = fet
 @given(st.lists(fetched, max_size=4), int16, st.sampled_from(VERSIONS))
 def test_fetch_decode_matches_kafka_python(wanted: list[FetchedPartition], code: int, version: int) -> None:
     found = fetching.decode(version, memoryview(fetch_response(wanted, code, version)), IDS)
+    if version < fetching.FLEXIBLE:  # it has no tagged fields
+        wanted = [replace(p, diverging_epoch=None, current_leader=-1) for p in wanted]
     assert (found.error_code, found.partitions) == (code, wanted)
 
 
@@ -238,6 +243,15 @@ def test_fetch_decode_topic_that_was_not_requested_is_refused() -> None:
     one = FetchedPartition(uuid.UUID(int=7), 0, 0, 1, 1, 0, (), None, 1, -1, memoryview(b""))
     with pytest.raises(ValueError, match="'seven' was not requested"):
         fetching.decode(12, memoryview(fetch_response([one], 0, 12)), {"eight-é": uuid.UUID(int=8)})
+
+
+def test_proof_holds_where_records_begin_with_the_batch_that_was_read() -> None:
+    proof = Proof.of(7, memoryview(b"a batch"))
+    assert proof == Proof(7, 7, proof.checksum)
+    assert proof.holds(memoryview(b"a batch, and others"))
+    assert not proof.holds(memoryview(b"a match, and others"))
+    assert not proof.holds(memoryview(b"a bat"))
+    assert not proof.holds(memoryview(b""))
 
 
 @given(st.binary(max_size=120), st.sampled_from([None, *VERSIONS]))

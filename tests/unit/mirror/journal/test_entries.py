@@ -36,6 +36,7 @@ from drlib.mirror.journal.entries import (
     SourcePartition,
     SourceTruncated,
     Thinned,
+    TopicIdentified,
     TopicNames,
     Unknown,
     Unsure,
@@ -69,6 +70,7 @@ stretches = st.lists(st.tuples(*[st.integers(0, 2**40)] * 2, st.integers(1, 2**4
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Claim, claims, st.integers(-(2**31), 2**31 - 1), times, st.text()),
     st.builds(TopicNames, uuids, st.text(), st.text(), uuids),
+    st.builds(TopicIdentified, uuids, uuids, times),
     st.builds(Placement, partitions, claims, numbers, numbers),
     st.builds(Run, partitions, claims, numbers, numbers),
     st.builds(Ack, partitions, claims, numbers, numbers),
@@ -132,6 +134,7 @@ def test_entry_kinds_are_pinned() -> None:
         22: Expired(P, 1, 2, 3, 4, 5),
         24: Thinned(P, 1, 2, 3, (Segment(1, 2, 3),)),
         23: Compared(P, 0, 1, 2, (Segment(1, 2, 3),)),
+        25: TopicIdentified(TOPIC, OTHER, 1),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 

@@ -113,7 +113,9 @@ def test_look_at_many_mirrors_that_are_gone_compares_each_with_its_own_names() -
         name="lane",
         journal_partition=TopicPartition("journal", 0),
         topics=tuple(mirrored),
-        context=cast(LaneContext, type("Context", (), {"events": EventLog()})),
+        context=cast(
+            LaneContext, type("Context", (), {"events": EventLog(), "source": type("Source", (), {"cluster_id": "c"})})
+        ),
         observer=cast(Observer, None),
         takeover=NoMirrorMaker(),
         worker="worker",

@@ -1,0 +1,74 @@
+"""Compares source partitions without an ID with their mirrors, and says of each what it is and why.
+
+Rules: a partition that cannot be asked is not judged; its error is the reason, and the others continue. One whose leader is
+another by now ends the comparison: it begins again with the leaders' next lookup.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol.batch import CorruptBatch
+from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED, BrokerError
+from drlib.kafka.protocol.fetch import Proof
+from drlib.mirror.engine.identity.evidence import Question, gather
+from drlib.mirror.engine.identity.rules import Evidence, Verdict, judge, judge_topic
+from drlib.mirror.read_batches import concurrently
+from drlib.model import TopicPartition
+
+UNPROVEN: Final = "SourceUnproven"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a partition's log is. `proof`: a batch of it; `why` and `event`: of one that must not be read."""
+
+    verdict: Verdict
+    log_start: int = 0
+    proof: Proof | None = None
+    why: str = ""
+    event: str = UNPROVEN
+
+
+async def compare(source: ClusterClient, target: ClusterClient, asked: Sequence[Question]) -> list[Judged]:
+    """What each of `asked` is, in their order. Raises `BrokerError` where a leader moved, `Unreachable`."""
+    answers = await concurrently(asked, lambda question: _ask(source, target, question))
+    by_topic: dict[str, dict[TopicPartition, Verdict]] = defaultdict(dict)
+    for question, answer in zip(asked, answers, strict=True):
+        by_topic[question.source.topic][question.source] = answer.verdict
+    judged = {partition: it for verdicts in by_topic.values() for partition, it in judge_topic(verdicts).items()}
+    return [_decided(judged[question.source], answer) for question, answer in zip(asked, answers, strict=True)]
+
+
+async def _ask(source: ClusterClient, target: ClusterClient, question: Question) -> Judged:
+    try:
+        evidence, proof = await gather(source, target, question)
+    except CorruptBatch as corrupt:
+        return Judged(Verdict.UNKNOWN, why=str(corrupt), event="SourceCorrupt")
+    except BrokerError as error:
+        if error.retriable:
+            raise
+        unauthorized = error.code == TOPIC_AUTHORIZATION_FAILED and error.topics == (question.source.topic,)
+        return Judged(Verdict.UNKNOWN, why=str(error), event="SourceUnauthorized" if unauthorized else UNPROVEN)
+    return Judged(judge(evidence), evidence.log_start, proof, _explain(question, evidence))
+
+
+def _decided(verdict: Verdict, answer: Judged) -> Judged:
+    event = "SourceTruncated" if verdict is Verdict.REPLACED else answer.event
+    return Judged(verdict, answer.log_start, answer.proof, f"{verdict.value}: {answer.why}", event)
+
+
+def _explain(question: Question, found: Evidence) -> str:
+    compared = {
+        True: "is the one that was mirrored",
+        False: "is another one than was mirrored",
+        None: "cannot be compared",
+    }
+    return (
+        f"{question.source} has no topic ID; it was read up to offset {found.position}, its log holds {found.log_start} to "
+        f"{found.log_end}; of what is left the newest record {compared[found.newest]}, the oldest {compared[found.oldest]}"
+    )
