@@ -12,7 +12,7 @@ import re
 import secrets
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
@@ -103,7 +103,8 @@ def seal(folder: Path) -> Path:
         if stat.S_ISDIR(mode):
             (folder / name).chmod(0o700)
         elif stat.S_ISREG(mode):
-            lines.append(f"{_digest(folder / name, private=True)}  {name}\n")
+            with suppress(FileNotFoundError):  # a process that still writes there took it away
+                lines.append(f"{_digest(folder / name, private=True)}  {name}\n")
     manifest = folder / MANIFEST
     write_whole(manifest, "".join(lines))
     return manifest
@@ -159,7 +160,8 @@ def _entries(folder: Path) -> Iterator[tuple[str, int]]:
     ]
     for name in sorted(names):
         if name != MANIFEST:
-            yield name, (folder / name).lstat().st_mode
+            with suppress(FileNotFoundError):
+                yield name, (folder / name).lstat().st_mode
 
 
 def _digest(path: Path, *, private: bool = False) -> str:

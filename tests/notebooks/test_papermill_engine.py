@@ -125,7 +125,7 @@ def test_run_to_the_end_passes_with_a_complete_folder(tmp_path: Path) -> None:
         "scorecard.json",
     }
     assert {p.name for p in result.folder.iterdir()} == names
-    assert stored_run.read(result.folder).evidence is Evidence.INCOMPLETE  # a drill without a plan
+    assert stored_run.read(result.folder).evidence is Evidence.VERIFIED
     assert "PASS" in result.report.read_text()[:2_000_000]
     assert set(states(result)) == {"completed"}
     assert gone(kernel_pid(result.folder), 1)

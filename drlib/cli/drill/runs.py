@@ -81,7 +81,7 @@ def verify(
     """Compare each file of runs with the manifest, and scorecard, journal and plan with each other.
 
     Without RUN, all runs. Exit code 0: every run is verified; 3: one contradicts itself or is not complete, and each file
-    says why; 2: no such run. A run that is planned or running fails only where it is named. A manifest has no key: who may
+    says why; 2: no such run. A run that has not ended fails only where it is named. A manifest has no key: who may
     write to the folder can write a new one, so keep a copy elsewhere as evidence.
     """
     stored = [history.find(runs_dir, name) for name in run or ()] or [

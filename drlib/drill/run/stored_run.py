@@ -41,7 +41,7 @@ class Evidence(StrEnum):
     VERIFIED = "verified"
     CONTRADICTORY = "contradictory"
     INCOMPLETE = "incomplete"
-    PENDING = "pending"  # planned and not run, or a process runs it now
+    PENDING = "pending"  # it has not ended: planned, running, or left before its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +79,14 @@ def read(folder: Path) -> StoredRun:
 
 
 def _pending(folder: Path) -> str:
-    """What the run still waits for; empty where it is over."""
+    """Why the run has not ended; empty where it has."""
     with suppress(OSError):
         if held(folder, LOCK, EXECUTING):
             return "a process runs it now"
     present = {name for name in (*_PARSED, MANIFEST) if os.path.lexists(folder / name)}
-    return "planned, not run" if present == {PLAN_FILE} else ""
+    if present & {MANIFEST, SCORECARD}:
+        return ""
+    return "planned, not run" if present == {PLAN_FILE} else "it was not finished"
 
 
 def _judged(folder: Path) -> StoredRun:
@@ -97,8 +99,7 @@ def _judged(folder: Path) -> StoredRun:
             contents[name] = read_stored(folder / name, decoding.MOST_BYTES)
         except FileNotFoundError:
             if name in (MANIFEST, SCORECARD):
-                why = "it is missing: the run was not finished, or the file was taken away"
-                wrong.append(Difference(name, why, missing=True))
+                wrong.append(Difference(name, "it is missing", missing=True))
         except OSError as error:
             wrong.append(Difference(name, f"it cannot be read ({error.strerror or error})"))
     if wrong:

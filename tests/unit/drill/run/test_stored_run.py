@@ -87,12 +87,6 @@ def card_linked(folder: Path) -> None:
     (folder / "scorecard.json").symlink_to("../card")
 
 
-def emptied(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            path.unlink()
-
-
 def hashes_swapped(folder: Path) -> None:
     lines = [line.split("  ") for line in (folder / MANIFEST).read_text().splitlines()]
     lines[0][0], lines[1][0] = lines[1][0], lines[0][0]
@@ -158,7 +152,6 @@ INCOMPLETE: dict[str, tuple[Edit, str]] = {
     "no scorecard": (lambda f: (f / "scorecard.json").unlink(), "scorecard.json: it is missing"),
     "no evidence": (lambda f: (f / "two.txt").unlink(), "two.txt: it is missing"),
     "sealed: no journal": (sealed(lambda f: (f / "journal.jsonl").unlink()), "journal.jsonl: it is missing"),
-    "empty": (emptied, "manifest.sha256: it is missing"),
 }
 
 
@@ -208,6 +201,8 @@ def test_stored_run_planned_or_running_is_pending(run: Path) -> None:
     for path in (path for path in run.rglob("*") if path.is_file() and path.name != "plan.json"):
         path.unlink()
     assert stored_run.read(run).why == f"pending: {NAME}: planned, not run"
+    (run / "journal.jsonl").touch()
+    assert stored_run.read(run).why == f"pending: {NAME}: it was not finished"
 
 
 def test_stored_run_of_an_analysis_needs_no_journal_and_a_drill_does(tmp_path: Path) -> None:
