@@ -138,7 +138,8 @@ def fold(entries: Sequence[Entry], at_least: int, now_ms: int = 0) -> Fold:
         if len(partition) and (every or len(partition) >= at_least):
             folds += (written := partition.fold()).entries
             forget += written.forget
-    return Fold(tuple(folds), tuple(dict.fromkeys(forget)))
+    replaced = {entry.key() for entry in folds}  # such as a chunk of a fold that did not get to its end
+    return Fold(tuple(folds), tuple(key for key in dict.fromkeys(forget) if key not in replaced))
 
 
 def about_topics(entries: Sequence[Entry], gone: Collection[UUID], named: Collection[str], now_ms: int) -> list[Entry]:

@@ -106,6 +106,22 @@ THREE = [
 ]  # source 0, 11 and 22 to target 1, 11 and 21, ten records each
 
 
+def test_fold_after_one_that_did_not_end_keeps_the_chunk_that_replaces_its_own() -> None:
+    """The chunk that is left of it has expired: its key is that of the first chunk of the next fold."""
+    claims = [ClaimId(7, epoch) for epoch in range(3)]
+    copied = [
+        entry
+        for n, claim in enumerate(claims)
+        for entry in (Placement(P, claim, 0, 1 + 2 * n), Run(P, claim, 0, n), Sealed(P, claim, 1, True))
+    ]
+    unfinished = fold(copied[:6], 1, sys.maxsize).entries[:1]
+    past = [*copied, *unfinished, Expired(P, 0, 1, 1, 2, 1)]
+    found = fold(past, 1, sys.maxsize)
+    left = {entry.key(): entry for entry in (*past, *found.entries)}
+    journal = [entry for key, entry in left.items() if key not in found.forget]
+    assert list(built(*unfold(journal)).segments()) == [Segment(1, 3, 1), Segment(2, 5, 1)]
+
+
 def test_expired_positions_continue_at_its_end_with_a_bound_on_the_records() -> None:
     offsets = built(*THREE, Expired(P, 0, 1, 21, 21, 20))
     assert list(offsets.segments()) == [Segment(22, 21, 10)]
