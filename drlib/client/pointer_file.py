@@ -13,13 +13,13 @@ from pathlib import Path
 from drlib.client.pointer import MOST_BYTES, Pointer, PointerConflict, decode, encode
 from drlib.client.pointer_hold import HoldClock
 from drlib.errors import Unreachable, UsageError
-from drlib.files import file_lock, read_stored, write_whole
+from drlib.files import file_lock, read_given_bytes, write_whole
 
 
 def read(path: Path) -> Pointer:
-    """Raises FileNotFoundError, UsageError."""
+    """The pointer in `path`, which may be a link, as in a volume of Kubernetes. Raises FileNotFoundError, UsageError."""
     try:
-        content = read_stored(path, MOST_BYTES)
+        content = read_given_bytes(path, MOST_BYTES)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -32,8 +32,12 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
     """Replace the pointer atomically and durably.
 
     Writing the same pointer again changes nothing. Raises `PointerConflict` when the file holds this version with
-    other content, or a newer one.
+    other content, or a newer one, and `UsageError` for a link: readers of the file it leads to would not see the move.
     """
+    if path.is_symlink():
+        raise UsageError(
+            f"{path.name} was not changed", "it is a symbolic link", "Publish to the file that it leads to."
+        )
     with file_lock(path.parent) as folder:
         try:
             stored = read(path)
@@ -77,7 +81,7 @@ class PointerWatcher:
             return self._pointer
         self._checked = now
         try:
-            stat = self._path.lstat()
+            stat = self._path.stat()
             identity = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if identity == self._seen:
                 return self._pointer

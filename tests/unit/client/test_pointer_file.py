@@ -177,18 +177,30 @@ def test_pointer_watcher_keeps_its_pointer_whatever_the_file_becomes(
     assert watcher.doubt().startswith("pointer.json ")
 
 
-def test_pointer_that_is_a_link_is_refused_and_what_it_leads_to_is_left_alone(tmp_path: Path) -> None:
+def test_pointer_that_is_a_link_is_not_written_and_what_it_leads_to_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "theirs").write_bytes(b"theirs")
     for name in ("pointer.json", f".pointer.json.{os.getpid()}"):
         (tmp_path / name).symlink_to("theirs")
-    with pytest.raises(UsageError, match="symbolic link"):
-        pointer_file.read(tmp_path / "pointer.json")
     with pytest.raises(UsageError, match="symbolic link"):
         pointer_file.write_atomic(tmp_path / "pointer.json", LEFT)
     (tmp_path / "pointer.json").unlink()
     pointer_file.write_atomic(tmp_path / "pointer.json", LEFT)
     assert pointer_file.read(tmp_path / "pointer.json") == LEFT
     assert (tmp_path / "theirs").read_bytes() == b"theirs"
+
+
+def test_pointer_watcher_follows_the_links_of_a_kubernetes_volume(tmp_path: Path) -> None:
+    """The file is a link through `..data`, which is replaced by one that leads to another folder."""
+    for name, written in (("first", LEFT), ("second", RIGHT)):
+        (tmp_path / name).mkdir()
+        pointer_file.write_atomic(tmp_path / name / "pointer.json", written)
+    (tmp_path / "..data").symlink_to("first")
+    (tmp_path / "pointer.json").symlink_to("..data/pointer.json")
+    watcher = pointer_file.PointerWatcher(tmp_path / "pointer.json", 0.0)
+    assert watcher.current() == LEFT
+    (tmp_path / "new").symlink_to("second")
+    (tmp_path / "new").replace(tmp_path / "..data")
+    assert (watcher.current(), watcher.doubt()) == (RIGHT, "")
 
 
 def test_pointer_is_readable_by_applications_of_other_users(tmp_path: Path) -> None:
