@@ -34,7 +34,13 @@ from deadline import Deadline
 from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
 
-YOUNG_TOPIC = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE)
+YOUNG_TOPIC = (  # or one whose leader has just been elected
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+)
 
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
 

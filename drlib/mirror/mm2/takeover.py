@@ -31,7 +31,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import BatchHeader
-from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 from drlib.kafka.protocol.fetch import TopicId
 from drlib.kafka.protocol.recode import digest
 from drlib.mirror.journal.entries import SourcePartition, Takeover
@@ -43,6 +43,7 @@ from drlib.mirror.status.worker_status import EventLog
 from drlib.model import TopicPartition
 
 GROUP_PATIENCE_S: Final = 20.0  # Connect's session time-out is 10 s
+LOADING_PAUSES_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 MARKS_MAX: Final = 500_000  # records of one mirror partition compared at most
 _QUIET: Final = ("Empty", "Dead")
 
@@ -235,10 +236,21 @@ class TakeoverReader:
     async def _has_members(self, group: str) -> bool:
         metadata = await self.target.metadata([])
         for node in metadata.brokers:
-            for listing in await group_requests.list_groups(await self.target.connection(node, "control")):
+            for listing in await self._groups_of(node):
                 if listing.group == group and listing.protocol_type == "connect" and listing.state not in _QUIET:
                     return True
         return False
+
+    async def _groups_of(self, node: int) -> Sequence[group_requests.GroupListing]:
+        """The groups of a broker, which loads them for some seconds when it has just become their coordinator."""
+        for pause_s in LOADING_PAUSES_S:
+            try:
+                return await group_requests.list_groups(await self.target.connection(node, "control"))
+            except BrokerError as error:
+                if not error.retriable:
+                    raise
+            await asyncio.sleep(pause_s)
+        return await group_requests.list_groups(await self.target.connection(node, "control"))
 
     async def _topic(self, client: ClusterClient, topic: str) -> AsyncIterator[KeyValue]:
         """Every committed record of a topic, partition by partition in log order; none where there is no topic."""

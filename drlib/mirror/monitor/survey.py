@@ -43,6 +43,7 @@ from drlib.model import TopicPartition, TranslationKind
 
 PROBES = 32
 CLUSTER_TIMEOUT_S = 15.0
+PAUSES_S = (0.1, 0.3, 0.9)  # a leader that has just been elected learns of it within a second
 # How long a cluster that has just started may be without a group coordinator; below CLUSTER_TIMEOUT_S, so that its own error
 # is reported.
 COORDINATOR_TIMEOUT_S = 12.0
@@ -157,12 +158,16 @@ class Surveyor:
             async with asyncio.timeout(CLUSTER_TIMEOUT_S):
                 await client.connect()
                 members = await in_daemon(self._members)
-                try:
-                    return await read_maps(client, journal), members
-                except BrokerError as error:
-                    if error.code == UNKNOWN_TOPIC_OR_PARTITION:  # the flow never ran
-                        return Maps(), members
-                    raise
+                pauses = iter(PAUSES_S)
+                while True:
+                    try:
+                        return await read_maps(client, journal), members
+                    except BrokerError as error:
+                        if error.code == UNKNOWN_TOPIC_OR_PARTITION:  # the flow never ran
+                            return Maps(), members
+                        if not error.retriable or (pause_s := next(pauses, None)) is None:
+                            raise
+                    await asyncio.sleep(pause_s)
         except CLUSTER_ERRORS as error:
             return _explain(error)
 

@@ -1,7 +1,8 @@
 """The positions that a run decided for groups on one cluster, and those committed there before: a file in its folder.
 
 Rules: it is on disk, whole, before the first position is written, so that a process that resumes the run completes what was
-decided and restores what was there. One file for each target cluster and use (`groups`, `shadow`).
+decided and restores what was there. One file for each target cluster and use (`groups`, `shadow`). It has a JSON list a line,
+of `MOVES_PER_LINE` at most, so that any number of positions stays within what one document may hold.
 """
 
 from collections.abc import Sequence
@@ -10,25 +11,34 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
+from drlib import decoding
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.step.step_output import DETAILS
-from drlib.files import read_json, write_whole
+from drlib.errors import UsageError
+from drlib.files import open_stored, write_whole
 
+MOVES_PER_LINE: Final = 10_000
 _MOVES: Final = TypeAdapter(tuple[PositionMove, ...])
 
 
 def write(run_dir: Path, target: str, moves: Sequence[PositionMove], use: str = "groups") -> None:
     path = _path(run_dir, target, use)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(path, _MOVES.dump_json(tuple(moves)))
+    parts = [tuple(moves[at : at + MOVES_PER_LINE]) for at in range(0, len(moves), MOVES_PER_LINE)]
+    write_whole(path, b"\n".join(_MOVES.dump_json(part) for part in parts or [()]))
 
 
 def read(run_dir: Path, target: str, use: str = "groups") -> tuple[PositionMove, ...] | None:
-    """None when nothing was decided yet."""
+    """None when nothing was decided yet. Raises `UsageError` for a file that was changed."""
+    path = _path(run_dir, target, use)
     try:
-        return read_json(_path(run_dir, target, use), _MOVES)
+        with open_stored(path) as file:
+            lines = iter(lambda: file.readline(decoding.MOST_BYTES + 1), b"")
+            return tuple(move for line in lines for move in decoding.json_as(_MOVES, line))
     except FileNotFoundError:
         return None
+    except (OSError, decoding.Undecodable) as error:
+        raise UsageError(f"{path} cannot be used", str(error), "Restore it, or begin a new run.") from error
 
 
 def forget(run_dir: Path, target: str, use: str = "groups") -> None:

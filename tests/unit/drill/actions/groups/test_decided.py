@@ -20,3 +20,11 @@ def test_decided_positions_are_read_from_disk_and_deleted(tmp_path: Path) -> Non
     assert [move.translation.translation.offset for move in moves] == [50, None]
     positions.forget(tmp_path, "RIGHT")
     assert positions.read(tmp_path, "RIGHT") is None
+
+
+def test_decided_positions_of_a_thousand_groups_are_read_again(tmp_path: Path) -> None:
+    """They have more values together than one JSON document may have."""
+    here, there = TopicPartition("orders", 3), TopicPartition("LEFT.orders", 3)
+    many = tuple(PositionMove(f"g-{n}", here, n, there, n, TranslationKind.EXACT, 0, 1) for n in range(120_000))
+    positions.write(tmp_path, "RIGHT", many)
+    assert positions.read(tmp_path, "RIGHT") == many
