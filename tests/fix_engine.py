@@ -32,7 +32,10 @@ from confluent_kafka.admin import (
 from deadline import Deadline
 
 from drlib.errors import UsageError
+from drlib.kafka.admin import Cluster, Isolation
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status import worker_status as status
+from drlib.model import TopicPartition as Partition
 
 YOUNG_TOPIC = (  # or one whose leader has just been elected
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -51,6 +54,16 @@ def wait_for(what: str, condition: Callable[..., bool], deadline_s: float = 60.0
     while not condition():
         assert not deadline.passed, f"not within {deadline.waited_s:.0f} s: {what}"
         time.sleep(0.05)
+
+
+def wait_for_markers(bootstrap: str, topic: str, partitions: int) -> None:
+    """Wait until no transaction is open: the coordinator answers EndTxn before the markers are in the logs of the topic."""
+    logs = [Partition(topic, number) for number in range(partitions)]
+    with Cluster(ClusterSettings("CLUSTER", (bootstrap,))) as cluster:
+        wait_for(
+            f"the markers of the transactions on {topic}",
+            lambda: cluster.log_ends(logs, Isolation.READ_COMMITTED) == cluster.log_ends(logs),
+        )
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> None:

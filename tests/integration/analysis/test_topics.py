@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from fix_engine import wait_for_markers
 from pyspark.sql import SparkSession
 
 from drlib.analysis.audit.compare import warm_up
@@ -88,6 +89,7 @@ def transactional(bootstrap: str, name: str, topic: str, batches: Sequence[tuple
             producer.commit_transaction(30)
         else:
             producer.abort_transaction(30)
+    wait_for_markers(bootstrap, topic, PARTITIONS)
 
 
 @pytest.fixture

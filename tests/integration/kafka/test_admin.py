@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from deadline import Deadline
-from fix_engine import wait_for
+from fix_engine import wait_for, wait_for_markers
 
 from drlib.errors import Unreachable
 from drlib.kafka.admin import Cluster, ClusterRefused, CommittedOffset, GroupNotEmpty, Isolation, OffsetsGone, Range
@@ -154,8 +154,9 @@ def test_read_committed_stops_at_an_open_transaction(cluster: Cluster, left: str
     assert visible(Isolation.READ_COMMITTED) == [b"before"]
     assert visible(Isolation.READ_UNCOMMITTED) == [b"before", b"inside", b"after"]
     producer.abort_transaction(30)
-    assert visible(Isolation.READ_COMMITTED) == [b"before", b"after"]
+    wait_for_markers(left, name, 1)
     assert cluster.log_ends([partition], Isolation.READ_COMMITTED) == {partition: 4}
+    assert visible(Isolation.READ_COMMITTED) == [b"before", b"after"]
 
 
 def test_read_returns_exactly_the_range(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:

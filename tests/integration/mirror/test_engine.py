@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer
-from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for
+from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for, wait_for_markers
 
 from drlib.config.settings import load_mirror_settings
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
@@ -92,6 +92,7 @@ def test_transactions_only_committed_records_copied_and_positions_exact(
             producer.abort_transaction(30)
         else:
             producer.commit_transaction(30)
+    wait_for_markers(engine.left, topic, 1)
     consume_to_the_end(engine.left, topic, "reader-of-transactions")
     worker = engine.start()
     engine.wait_caught_up(topic, 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from fix_engine import Engine, create_topic, produce, wait_for
+from fix_engine import Engine, create_topic, produce, wait_for, wait_for_markers
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
@@ -43,6 +43,7 @@ def transactions(bootstrap: str, topic: str, name: str, first: int, count: int) 
         else:
             producer.commit_transaction(30)
             committed.update(values)
+    wait_for_markers(bootstrap, topic, PARTITIONS)
     return committed
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from fix_engine import Engine, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, create_topic, produce, read_all, wait_for, wait_for_markers
 from testbed_lane import connected, journal_of, take
 from testbed_log_files import cut_at_offset, log_of
 
@@ -143,6 +143,7 @@ def test_journal_that_lost_its_end_duplicates_nothing(
         for record in range(5):
             producer.produce(topic, key=b"k", value=b"%d-%d" % (group, record), partition=0)
         producer.commit_transaction(30)
+    wait_for_markers(engine.left, topic, 1)
     engine.wait_caught_up(topic, 1)
     worker.kill()
     worker.wait(10)

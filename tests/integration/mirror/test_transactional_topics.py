@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from confluent_kafka import Producer
-from fix_engine import Engine, commit, create_topic, produce
+from fix_engine import Engine, commit, create_topic, produce, wait_for_markers
 
 from drlib.config.settings import load_mirror_settings
 from drlib.mirror.offsets.translation.transactional_topics import visible_in_part
@@ -27,6 +27,7 @@ def test_translate_names_topics_written_in_transactions_and_no_other(
     producer.begin_transaction()
     producer.produce(paid, b"1", partition=0)
     producer.commit_transaction(30)
+    wait_for_markers(engine.left, paid, 1)
     for topic in (plain, paid):
         commit(engine.left, group, topic, 1)
     engine.mirror_now(plain, paid)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 from confluent_kafka import Producer
-from fix_engine import Engine, create_topic, produce, read_all, wait_for
+from fix_engine import Engine, create_topic, produce, read_all, wait_for, wait_for_markers
 from tiny_notebook import write_notebook
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
@@ -87,6 +87,7 @@ def transaction(bootstrap: str, topic: str, name: str, commit: bool) -> None:
         producer.produce(topic, key=b"tx", value=f"{name}-{number}".encode(), partition=number % PARTITIONS)
     producer.flush(30)
     producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+    wait_for_markers(bootstrap, topic, PARTITIONS)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ Not for: starting applications that stay (`actions`).
 import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from statistics import median_low
 from typing import Final
 
 from drlib.drill.plan.plan import Change, Fact
@@ -25,15 +26,15 @@ from drlib.runs.scorecard import Mark
 SERVES: Final = "serves"
 DEAD: Final = "dead"
 ONCE: Final = 1.5  # bytes per record with many groups, over those with one: a second crossing would make it 2
-MEASUREMENTS: Final = 3  # at most; other traffic on the link only adds bytes, so the least of them is the nearest
+MEASUREMENTS: Final = 3  # at most
 
 
 class MeasureLink(ActiveStep):
     """Measure what leaves `source` over its link while records cross to `at`: with one group reading, then with `groups`.
 
     Bytes as the link's proxy delivered them; records as the log of the copy has grown. Metadata and empty answers cross as
-    well, by the second and not by the record: where a measurement says more than once, both are taken again, and the least
-    of each counts.
+    well, by the second and not by the record, and what a worker had read before crosses no more: where the measurements
+    say more than once, both are taken again; the median with one group and the least with all of them count.
     """
 
     name = "active.link"
@@ -253,13 +254,14 @@ def longest_pause_s(moments_ms: Iterable[int], since_ms: int, until_ms: int) -> 
 
 
 def bytes_ratio(measured: Callable[[], tuple[float, float]]) -> float:
-    """Bytes per record with all groups over those with one, each the least of as many measurements as it takes to be below
-    `ONCE`, at most `MEASUREMENTS`. `measured` takes both once.
+    """Bytes per record with all groups over those with one: the least over the median of as many measurements as it takes to be
+    below `ONCE`, at most `MEASUREMENTS`. `measured` takes both once.
+
+    Other traffic adds bytes. Records that a worker had in memory when a measurement began take bytes away, from the first of
+    both mostly: the least of those with one group would make one crossing look like several.
     """
-    alone, together = measured()
-    for _ in range(MEASUREMENTS - 1):
-        if together < ONCE * alone:
-            break
-        again = measured()
-        alone, together = min(alone, again[0]), min(together, again[1])
-    return round(together / alone, 3)
+    alone, together = (list(each) for each in zip(measured(), strict=True))
+    while min(together) >= ONCE * median_low(alone) and len(alone) < MEASUREMENTS:
+        for values, value in zip((alone, together), measured(), strict=True):
+            values.append(value)
+    return round(min(together) / median_low(alone), 3)

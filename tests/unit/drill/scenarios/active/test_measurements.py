@@ -31,7 +31,11 @@ def test_longest_pause_empty_window_is_none() -> None:
     [
         ([(100.0, 149.0)], 1.49),  # once, and not measured again
         ([(100.0, 700.0), (100.0, 110.0)], 1.1),  # a machine that stood still in the second one
-        ([(100.0, 700.0), (160.0, 160.0), (130.0, 130.0)], 1.3),
+        ([(100.0, 700.0), (160.0, 160.0), (130.0, 130.0)], 1.0),
+        (
+            [(25.0, 102.0), (100.0, 110.0), (100.0, 105.0)],
+            1.02,
+        ),  # records that had crossed before were appended in the first
         ([(100.0, 500.0), (100.0, 500.0), (100.0, 500.0)], 5.0),  # each group over the link by itself
         ([(100.0, 150.0), (300.0, 200.0), (100.0, 200.0)], 1.5),  # noise with one group hides no second crossing
     ],
