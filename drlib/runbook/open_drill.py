@@ -150,19 +150,19 @@ def find(runbook: str | Path) -> Path:
     return Path("runbooks") / f"{path.name}.yaml"
 
 
-def _plan(wanted: Drill, actions, place: Path) -> Plan:  # type: ignore[no-untyped-def]
+def _plan(wanted: Drill, actions: Mapping[str, Action], place: Path) -> Plan:
     if not (place / planning.PLAN_FILE).exists():
         plan = planning.make_plan(wanted, actions)
         planning.write(plan, place)
         return plan
     plan = planning.read(place)
-    same_drill(wanted, plan, place)
+    same_drill(wanted, actions, plan, place)
     return plan
 
 
-def same_drill(wanted: Drill, plan: Plan, place: Path) -> None:
-    """Raises `UsageError` when the plan in `place` is another drill's than `wanted`."""
-    if plan.drill != wanted:
+def same_drill(wanted: Drill, actions: Mapping[str, Action], plan: Plan, place: Path) -> None:
+    """Raises `UsageError` when the plan in `place` is another drill's than `wanted`, whose steps are `actions`."""
+    if registry.kept(plan.drill, actions) != registry.kept(wanted, actions):
         raise UsageError(
             f"{place.name} has another drill's plan",
             "the runbook or a parameter is not what it was when the plan was made",

@@ -162,7 +162,7 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
     with _opened(book, asked.parameters, asked.target, folder) as opened:
         plan = planning.read(folder)
         asked = asked.of_plan(plan.hash)
-        opening.same_drill(opened.drill, plan, folder)
+        opening.same_drill(opened.drill, opened.actions, plan, folder)
         refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
         _refuse_untyped(opened, (*asked.cluster_ids, *granted.cluster_ids))
         skip = granted.skip_gate if granted.skip_gate is not None else asked.skip_gate

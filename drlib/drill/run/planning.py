@@ -1,8 +1,8 @@
 """Making a plan, which changes nothing, and keeping it: `plan.json` in a run's folder.
 
 Rules: a plan is made by `observe` and `changes` alone, and everything is observed twice: where an entity changed meanwhile, or
-two steps observed it differently, no plan is made. The file holds the plan's canonical text and its hash, when it was made
-and by whom.
+two steps observed it differently, no plan is made. A plan holds hosts, names and references of arguments that may hold a
+secret, and no more (`registry.kept`). The file holds the plan's canonical text and its hash, when it was made and by whom.
 """
 
 import getpass
@@ -17,6 +17,7 @@ from drlib import clock, decoding
 from drlib.drill.plan import plan as drill_plan
 from drlib.drill.plan.plan import ChangedFact, Drill, Plan, StepPlan
 from drlib.drill.plan.staleness import stale
+from drlib.drill.run import registry
 from drlib.drill.step.action import Action
 from drlib.errors import StalePlan, UsageError
 from drlib.files import read_stored, write_whole
@@ -37,7 +38,7 @@ def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
             if change.entity not in facts or facts[change.entity] != change.before:
                 raise ValueError(f"step {step.name} changes {change.entity}, which it did not observe as it says")
         steps.append(planned)
-    plan = Plan(drill, tuple(steps))
+    plan = Plan(registry.kept(drill, actions), tuple(steps))
     again = [StepPlan(step.name, tuple(actions[step.name].observe())) for step in drill.steps]
     moved = drill_plan.contradictions((*steps, *again))
     if moved:

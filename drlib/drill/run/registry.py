@@ -8,7 +8,7 @@ line here; `docs/actions.md` is made from the classes (`docs/make_actions.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Final, TypeVar
 
@@ -120,6 +120,23 @@ def parse_drill(drill: Drill, actions: Table[DrillAction] = ACTIONS, probes: Tab
     return ParsedDrill(
         {step.name: _parsed(actions, step.action, f"step {step.name}") for step in drill.steps},
         {probe.title: _parsed(probes, probe.probe, f"hypothesis '{probe.title}'") for probe in drill.hypothesis},
+    )
+
+
+def kept(drill: Drill, actions: Mapping[str, Action]) -> Drill:
+    """`drill` as it may be written down: its calls as `DrillCall.kept` has them. `actions` are its steps' own."""
+
+    def call(step: str, asked: Call) -> Call:
+        action = actions.get(step)
+        return action.kept(asked) if isinstance(action, DrillCall) else asked
+
+    def probe(asked: Call) -> Call:
+        return find(PROBES, asked.name, "hypothesis").kept(asked) if asked.name in PROBES else asked
+
+    return replace(
+        drill,
+        steps=tuple(replace(step, action=call(step.name, step.action)) for step in drill.steps),
+        hypothesis=tuple(replace(expected, probe=probe(expected.probe)) for expected in drill.hypothesis),
     )
 
 

@@ -17,13 +17,14 @@ from typing import ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
-from drlib.drill.plan.plan import Call, Change, Fact
+from drlib.drill.plan.plan import Argument, Call, Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output
 from drlib.drill.step.argument_types import Value, nearest, wanted
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.errors import UsageError
+from drlib.kafka.java_formats.references import HIDDEN
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
@@ -106,8 +107,21 @@ class DrillCall(BaseModel):
     def _refused(cls, what: str, name: str, value: Value | None) -> UsageError:
         if value is None:
             return UsageError(what, f"its argument '{name}' is missing", f"Add the argument '{name}'.")
-        wish = wanted(cls.model_fields[name]).words
-        return UsageError(f"{what}: {name}", f"{value!r} is not {wish}", f"Give {wish}.")
+        wish = wanted(cls.model_fields[name])
+        return UsageError(f"{what}: {name}", f"{wish.kept(value)!r} is not {wish.words}", f"Give {wish.words}.")
+
+    @classmethod
+    def kept(cls, call: Call) -> Call:
+        """`call` as it may be written down: of arguments that may hold a secret only what their types keep."""
+        return Call(
+            call.name,
+            tuple(
+                Argument(argument.name, wanted(cls.model_fields[argument.name]).kept(argument.value))
+                if argument.name in cls.model_fields
+                else Argument(argument.name, HIDDEN)
+                for argument in call.arguments
+            ),
+        )
 
     def bind(self, context: DrillContext, step: str = "") -> Self:
         """The same call at `context`, for `step`. Raises `UsageError` where the arguments do not fit the context."""

@@ -2,14 +2,15 @@
 
 Rules: a value of another type, or out of its range, is an error that names action and argument and says what is wanted;
 nothing is converted from text. An empty text (and an empty list, where a list is wanted) counts as not given, because that
-is how a notebook leaves a parameter out.
+is how a notebook leaves a parameter out. A type says what of its values is written down (`Wanted.kept`): an argument that may
+hold a secret has one of the types that keep hosts, names and references only.
 Not for: which arguments an action has; those are the fields of its class.
 """
 
 import difflib
 import functools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final, get_args
@@ -18,16 +19,19 @@ from pydantic import PlainValidator
 from pydantic.fields import FieldInfo
 
 from drlib.config.patterns.selection import validate
+from drlib.drill.step import secret_arguments
 
 Value = str | int | float | bool | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What an argument has to be, in words; `empty` are the values that count as not given."""
+    """What an argument has to be, in words; `empty` are the values that count as not given. `kept` is what of a value a plan
+    and an error hold."""
 
     words: str
     empty: tuple[Value, ...] = ()
+    kept: Callable[[Value], Value] = lambda value: value
 
 
 def _text(value: object) -> str:
@@ -99,11 +103,16 @@ Count = Annotated[int, PlainValidator(functools.partial(_whole, least=0)), Wante
 Positive = Annotated[int, PlainValidator(functools.partial(_whole, least=1)), Wanted("a whole number from 1 on")]
 Flag = Annotated[bool, PlainValidator(_flag), Wanted("true or false")]
 Codes = Annotated[tuple[int, ...], PlainValidator(_codes), Wanted("a list of codes, such as [0, 3]")]
-EqualPairs = Annotated[
-    Mapping[str, str], PlainValidator(functools.partial(_pairs, sign="=")), Wanted("a list of 'name=value'", _NO_TEXTS)
+Address = Annotated[str, PlainValidator(_text), Wanted("an address", ("",), secret_arguments.address)]
+Variables = Annotated[
+    Mapping[str, str],
+    PlainValidator(functools.partial(_pairs, sign="=")),
+    Wanted("a list of 'name=value'", _NO_TEXTS, secret_arguments.pairs("=")),
 ]
-ColonPairs = Annotated[
-    Mapping[str, str], PlainValidator(functools.partial(_pairs, sign=":")), Wanted("a list of 'name:value'", _NO_TEXTS)
+Headers = Annotated[
+    Mapping[str, str],
+    PlainValidator(functools.partial(_pairs, sign=":")),
+    Wanted("a list of 'name:value'", _NO_TEXTS, secret_arguments.pairs(":", secret_arguments.PUBLIC_HEADERS)),
 ]
 
 

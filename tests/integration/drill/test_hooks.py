@@ -196,6 +196,8 @@ class Handler(BaseHTTPRequestHandler):
         first = len(self.server.requests) == 1
         status = {"/busy": 503 if first else 200, "/moved": 302, "/full": 507}.get(self.path, 200)
         answer = f"you sent {self.headers.get('Authorization')}".encode()
+        if self.path.startswith("/echo"):
+            answer = f"no {self.path} of {self.path.partition('?')[0]}, {json.dumps(body)}".encode()
         self.send_response(status)
         self.send_header("Location", self.server.url("/elsewhere"))
         self.send_header("Content-Length", str(len(answer)))
@@ -266,6 +268,32 @@ def test_http_hook_path_is_in_no_evidence(serve: Callable[..., Server], path: st
     gone = post(f"http://127.0.0.1:{free_ports(1)[0]}{path}")
     assert gone.outcome is Outcome.NOT_DONE
     assert "canary" not in f"{gone} {gone.scalars()}"
+
+
+@pytest.mark.parametrize("written_out", [True, False])
+def test_http_hook_address_and_body_that_the_answer_quotes_are_hidden(
+    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, written_out: bool
+) -> None:
+    server = serve()
+    url = server.url("/echo/c4n4ry-path?key=c4n4ry-query")
+    monkeypatch.setenv("PAGER_URL", url)
+    monkeypatch.setenv("PAGER_KEY", "c4n4ry-body")
+    body = {"routing_key": "c4n4ry-body" if written_out else "${env:PAGER_KEY}", "n": 3}
+    found = post(url if written_out else "${env:PAGER_URL}", body=body, body_refers=True)
+    _, _, sent = server.requests[0]
+    assert isinstance(sent, dict)
+    assert (sent["routing_key"], sent["n"]) == ("c4n4ry-body", 3)
+    assert found.ok
+    assert "c4n4ry" not in f"{found} {found.scalars()}"
+
+
+def test_http_hook_reference_in_the_text_of_an_alert_is_not_resolved(
+    serve: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve()
+    monkeypatch.setenv("KAFKA_PASSWORD", "c4n4ry")
+    assert post(server.url("/"), body={"error": "${env:KAFKA_PASSWORD} has no value"}).ok
+    assert "c4n4ry" not in str(server.requests)
 
 
 def test_http_hook_unexpected_status_or_redirect_is_refused(serve: Callable[..., Server]) -> None:

@@ -27,7 +27,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.argument_types import Codes, ColonPairs, EqualPairs, Flag, Positive, Seconds, Text, Texts
+from drlib.drill.step.argument_types import Address, Codes, Flag, Headers, Positive, Seconds, Text, Texts, Variables
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.files import read_json, write_whole
@@ -194,7 +194,7 @@ class CallCommand(HookAction):
 
     argv: Texts
     """The program and its arguments. No secrets: every user of a machine can list the arguments of a process."""
-    environment: EqualPairs = Field(default_factory=dict)
+    environment: Variables = Field(default_factory=dict)
     """Its variables besides PATH, HOME, TMPDIR, language, time zone and DRLIB_*; NAME=${env:NAME} hands one of drlib's on."""
     folder: Text = ""
     """The folder it is started in; by default the one that drlib was started in."""
@@ -231,15 +231,15 @@ class CallHttp(HookAction):
 
     name = "hook.http"
 
-    url: Text
-    """The address; may hold a reference to a secret."""
-    headers: ColonPairs = Field(default_factory=dict)
+    url: Address
+    """The address; may hold a reference to a secret. Plans, journals and reports have its host or its references."""
+    headers: Headers = Field(default_factory=dict)
     """Headers; a value is a reference, except for Accept, Accept-Language, Content-Type and User-Agent."""
-    body: EqualPairs = Field(default_factory=dict)
-    """What is added to the JSON."""
+    body: Variables = Field(default_factory=dict)
+    """What is added to the JSON; a value may hold a reference to a secret."""
     ca: Text = ""
     """A PEM file to trust instead of the system's authorities."""
-    undo_url: Text = ""
+    undo_url: Address = ""
     """The address to post to where the step is undone."""
     expected: Codes = hooks.SUCCESS
     """Statuses that mean success."""
@@ -260,6 +260,7 @@ class CallHttp(HookAction):
             url=url,
             headers=self.headers,
             body=dict(self.body),
+            body_refers=True,
             expected=self.expected,
             ca=Path(self.ca) if self.ca else None,
             timeout_s=self.timeout_seconds,
@@ -283,6 +284,6 @@ def _failed(evidence: hooks.Evidence) -> Deviated:
 
 def _resolve_secrets(hook: Hook) -> None:
     """Raises `UsageError` for a reference of `hook` without a value on this machine. Does not keep the values."""
-    texts = hook.environment.values() if isinstance(hook, CommandHook) else (hook.url, *hook.headers.values())
+    texts = hook.environment.values() if isinstance(hook, CommandHook) else (hook.url, *hook.given)
     for text in texts:
         references.resolve(text, f"hook {hook.name}")

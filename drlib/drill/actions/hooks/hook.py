@@ -1,13 +1,15 @@
 """What a hook is: a command to run or an address to post to, and the evidence of a call.
 
 Rules: no shell, and no argument holds a secret, as any user of the machine can list arguments. Secrets are references
-(`${env:NAME}`, `${file:/path:key}`) in environment values, headers or the address; evidence holds the reference. What a
-reference stands for is hidden in captured output before anything is cut, so no part of a secret is left at a cut. Four
+(`${env:NAME}`, `${file:/path:key}`) in environment values, headers, the body or the address; evidence holds the reference.
+What a reference stands for, and what was written out instead of one, is hidden in captured output before anything is cut, so
+no part of a secret is left at a cut. Four
 outcomes: `unknown` is a call that began and whose end was not observed, and never counts as failed. A hook is tried again
 only if it is declared idempotent.
 Not for: running one (`run`), and deciding what a failed step means; the drill does that.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,15 +17,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
+from drlib.drill.step import secret_arguments
+from drlib.drill.step.secret_arguments import PUBLIC_HEADERS
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import references
-from drlib.outgoing import http_request
+from drlib.outgoing import credentials, http_request
 from drlib.runs.journal import Scalar
 
 KEPT: Final = 4096  # bytes of output kept from its beginning, and as many from its end
 ABORTED: Final = "it was ended, as the run was aborted"
 SUCCESS: Final = tuple(int(s) for s in (HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.ACCEPTED, HTTPStatus.NO_CONTENT))
-PUBLIC_HEADERS: Final = frozenset({"accept", "accept-language", "content-type", "user-agent"})  # may be written out
+SHORTEST: Final = 8  # characters of a written-out text that is hidden in output: hiding a shorter one hides words
 
 
 class Outcome(StrEnum):
@@ -76,11 +80,20 @@ class CommandHook:
                 "every user of this machine can list the arguments of a process",
                 "Put the reference into environment and let the command read it there.",
             )
+        for place, argument in enumerate(self.argv):
+            form = credentials.form_of(argument)
+            if form and not (form == credentials.NAMED and len(argument.split()) > 1):  # such as a line of a shell
+                raise UsageError(
+                    f"hook {self.name} hands a secret over as an argument",
+                    f"number {place} of its argv looks like {form}, and every user of this machine can list it",
+                    "Put a reference, ${env:NAME}, into environment and let the command read it there.",
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpHook:
-    """POSTs JSON: the run, the flow, the active cluster, and `body`. `url` and the values of `headers` may hold references.
+    """POSTs JSON: the run, the flow, the active cluster, and `body`. `url` and the values of `headers` may hold references,
+    and those of `body` where `body_refers`: an error's text in it may hold one, too, which is not resolved.
 
     `ca` is a PEM file to trust instead of the system's authorities. `expected` are statuses. Raises `UsageError`.
     """
@@ -88,7 +101,8 @@ class HttpHook:
     name: str
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    body: Mapping[str, Scalar] = field(default_factory=dict)
+    body: Mapping[str, Scalar] = field(default_factory=dict, repr=False)
+    body_refers: bool = False
     expected: tuple[int, ...] = SUCCESS
     ca: Path | None = None
     timeout_s: float = 10.0
@@ -104,6 +118,12 @@ class HttpHook:
                     f"{header} is written out, and any header but {', '.join(sorted(PUBLIC_HEADERS))} may be one",
                     "Refer to its value: ${env:NAME}.",
                 )
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Headers and body as written, without those that hold no secret."""
+        headers = (value for name, value in self.headers.items() if name.lower() not in PUBLIC_HEADERS)
+        return (*headers, *(map(str, self.body.values()) if self.body_refers else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +174,7 @@ def target_of(hook: CommandHook | HttpHook) -> str:
     """
     if isinstance(hook, CommandHook):
         return " ".join(hook.argv)
-    return http_request.shown(hook.url) or references.hidden(hook.url)
+    return str(secret_arguments.address(hook.url))
 
 
 def _check_attempts(name: str, attempts: int, idempotent: bool, timeout_s: float) -> None:
@@ -169,10 +189,14 @@ def _check_attempts(name: str, attempts: int, idempotent: bool, timeout_s: float
 
 
 class Secrets:
-    """The values behind references, and text without them."""
+    """The values behind references, and text without them; and without what is written out in `texts` and `url`, as it may be
+    a secret, too: each value as a whole, and the parts of the address's path and query."""
 
-    def __init__(self, texts: Iterable[str], where: str) -> None:
-        secrets = {value for text in texts for value in references.values(text, where) if value}
+    def __init__(self, texts: Iterable[str], where: str, url: str = "") -> None:
+        given = tuple(texts)
+        secrets = {value for text in (*given, url) for value in references.values(text, where) if value}
+        written = (references.without_references(text).strip() for text in given)
+        secrets |= {text for text in (*written, *_parts(references.resolve(url, where))) if len(text) >= SHORTEST}
         self._values = sorted((value.encode() for value in secrets), key=len, reverse=True)
 
     @property
@@ -211,6 +235,15 @@ class Kept:
             return _joined(head, tail), len(whole) - 2 * KEPT
         head, tail = self._secrets.hide(self._head)[:KEPT], self._secrets.hide(self._tail)[-KEPT:]
         return _joined(head, tail), self._size - len(head) - len(tail)
+
+
+def _parts(url: str) -> tuple[str, ...]:
+    """The path and query of `url`, and what they are made of."""
+    try:
+        target = http_request.parse(url).target
+    except http_request.NotAnAddress:
+        return ()
+    return (target, *re.split(r"[/?&=:]", target))
 
 
 def _joined(head: bytes, tail: bytes) -> str:

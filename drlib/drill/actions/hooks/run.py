@@ -128,7 +128,7 @@ def _end_group(process: subprocess.Popen[bytes], patience_s: float) -> None:
 
 def post(hook: HttpHook, context: HookContext, stop: Callable[[], bool]) -> Evidence:
     where = f"hook {hook.name}"
-    secrets = Secrets((hook.url, *hook.headers.values()), where)
+    secrets = Secrets(hook.given, where, hook.url)
     address = _address(hook, references.resolve(hook.url, where))
     headers = {name: references.resolve(value, where) for name, value in hook.headers.items()}
     sent = tuple((name, references.hidden(value)) for name, value in hook.headers.items())
@@ -138,7 +138,11 @@ def post(hook: HttpHook, context: HookContext, stop: Callable[[], bool]) -> Evid
         output, left_out = kept.shown()
         return Evidence(hook.name, "http", target_of(hook), outcome, code, 1, 0.0, output, left_out, reason, sent)
 
-    body = {**hook.body, "run_id": context.run_id, "flow": context.flow, "active": context.active}
+    given = {
+        name: references.resolve(value, where) if hook.body_refers and isinstance(value, str) else value
+        for name, value in hook.body.items()
+    }
+    body = {**given, "run_id": context.run_id, "flow": context.flow, "active": context.active}
     request = http_request.Request(
         address,
         method="POST",
@@ -163,7 +167,7 @@ def post(hook: HttpHook, context: HookContext, stop: Callable[[], bool]) -> Evid
 
 
 def _holds_secret(hook: HttpHook) -> bool:
-    return references.refers(hook.url) or any(references.refers(value) for value in hook.headers.values())
+    return any(references.refers(text) for text in (hook.url, *hook.given))
 
 
 def _address(hook: HttpHook, url: str) -> http_request.Address:

@@ -31,9 +31,11 @@ WRONG: dict[str, Value] = {
     "a list of codes, such as [0, 3]": "fine",
     "a list of 'name=value'": ("NAME",),
     "a list of 'name:value'": ("NAME",),
+    "an address": 7,
 }
 RIGHT: dict[str, Value] = {
     "a text": "a",
+    "an address": "https://h/",
     "a list of texts": ("a",),
     "a list of patterns": ("a",),
     "a whole number from 0 on": 1,
@@ -98,9 +100,28 @@ def test_argument_of_a_wrong_type_or_range_is_refused_by_name(name: str, field: 
     kind = ALL[name]
     words = wanted(kind.model_fields[field]).words
     value = WRONG.get(words, "neither")
+    quoted = wanted(kind.model_fields[field]).kept(value)
     with pytest.raises(UsageError) as error:
         kind.parse(call(name, {**required(kind), field: value}), "step s")
-    assert str(error.value) == f"step s: {name}: {field}: {value!r} is not {words}. Give {words}."
+    assert str(error.value) == f"step s: {name}: {field}: {quoted!r} is not {words}. Give {words}."
+
+
+# Arguments whose text a plan holds as it is: names, places and reasons, which nobody takes for a secret.
+AS_WRITTEN = {
+    "application", "applications", "argv", "at", "ca", "cluster", "clusters", "deny_principals", "deny_write", "folder",
+    "force_reason", "group", "groups", "leave", "others", "source", "target", "topic", "topics", "undo_argv", "written",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_argument_of_text_is_kept_without_secrets_unless_it_is_listed(name: str, field: str) -> None:
+    """A new argument of text is listed here, or has a type that keeps hosts, names and references only."""
+    argument = wanted(ALL[name].model_fields[field])
+    if argument.words.startswith(("a number", "a whole number", "true or false", "a list of codes", "one of ")):
+        return
+    shown = [argument.kept(value) for value in ("https://h/canary", ("a=canary",), ("a: canary",), "canary")]
+    assert (str(shown).count("canary") == 4) is (field in AS_WRITTEN)
+    assert ("canary" not in str(shown)) is (field not in AS_WRITTEN)
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)

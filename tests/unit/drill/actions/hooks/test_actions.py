@@ -18,6 +18,7 @@ from drlib.drill.step.context import DrillContext
 from drlib.errors import Aborted, Deviated, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
+from drlib.runbook.open_drill import same_drill
 from drlib.runs.abort import Abort
 
 FLOW = Flow("LEFT", "RIGHT")
@@ -171,3 +172,91 @@ def test_hook_wrong_arguments_are_refused_before_any_call(
     with pytest.raises(UsageError, match=message):
         planning.make_plan(drill, parse_drill(drill).bind(place)[0])
     assert list(tmp_path.iterdir()) == []
+
+
+CANARY = "c4n4ry-7f2e"
+ECHO = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments"),
+    [
+        ("hook.http", {"url": f"http://127.0.0.1:1/services/T0/B0/{CANARY}"}),
+        ("hook.http", {"url": f"http://127.0.0.1:1/?key={CANARY}"}),
+        ("hook.http", {"url": "http://127.0.0.1:1/", "undo_url": f"http://127.0.0.1:1/{CANARY}"}),
+        ("hook.http", {"url": "${env:HOOK_URL}"}),
+        ("hook.http", {"url": "http://127.0.0.1:1/", "headers": [f"X-Key: {CANARY}${{env:HOOK_TOKEN}}"]}),
+        ("hook.http", {"url": "http://127.0.0.1:1/", "headers": ["Authorization: Bearer ${env:HOOK_TOKEN}"]}),
+        ("hook.http", {"url": "http://127.0.0.1:1/", "body": [f"routing_key={CANARY}", "dedup=${env:HOOK_TOKEN}"]}),
+        ("hook.command", {"argv": python(ECHO), "environment": [f"TOKEN={CANARY}"]}),
+        ("hook.command", {"argv": python(ECHO), "environment": [f"TOKEN={CANARY}${{env:HOOK_TOKEN}}", "MODE=fast"]}),
+        ("hook.command", {"argv": python(f"{ECHO}; raise SystemExit(3)"), "environment": ["TOKEN=${env:HOOK_TOKEN}"]}),
+    ],
+)
+def test_hook_secret_written_out_or_referred_to_is_in_no_file_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, arguments: dict[str, object]
+) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", CANARY)
+    monkeypatch.setenv("HOOK_URL", f"http://127.0.0.1:1/{CANARY}")
+    step = made(tmp_path, action, **arguments)
+    values = tuple(Argument(n, tuple(v) if isinstance(v, list) else v) for n, v in arguments.items())  # type: ignore[arg-type]
+    drill = Drill(
+        name="d", flow=FLOW, mode=Mode.PRACTICE, steps=(Step(name="tell", title="t", action=Call(action, values)),)
+    )
+    plan = planning.make_plan(drill, {"tell": step})
+    planning.write(plan, tmp_path)
+    assert planning.read(tmp_path) == plan
+    same_drill(drill, {"tell": step}, plan, tmp_path)
+    said = repr(plan)
+    try:
+        said += str(step.act(changes(step), Abort(tmp_path)))
+    except Deviated as error:
+        said += str(error)
+    try:
+        step.undo(changes(step))
+    except Deviated as error:
+        said += str(error)
+    kept = {path.name: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {"plan.json", "tell.json"} <= kept.keys()
+    assert [name for name, text in {**kept, "said": said}.items() if CANARY in text] == []
+
+
+def test_hook_plan_of_another_host_name_or_reference_is_another_drill(tmp_path: Path) -> None:
+    def drill(url: str, header: str) -> Drill:
+        values = (Argument("url", url), Argument("headers", (header,)))
+        step = Step(name="tell", title="t", action=Call("hook.http", values))
+        return Drill(name="d", flow=FLOW, mode=Mode.PRACTICE, steps=(step,))
+
+    given = ("http://127.0.0.1:1/a", "X-Key: ${env:PATH}")
+    actions = {"tell": made(tmp_path, "hook.http", url=given[0], headers=[given[1]])}
+    plan = planning.make_plan(drill(*given), actions)
+    same_drill(drill(*given), actions, plan, tmp_path)
+    for other in (("http://127.0.0.1:2/a", given[1]), (given[0], "X-Key: ${env:HOME}"), (given[0], "Key: ${env:PATH}")):
+        with pytest.raises(UsageError, match="another drill's plan"):
+            same_drill(drill(*other), actions, plan, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [f"--token={CANARY}", f"Authorization: Bearer {CANARY}", f"https://me:{CANARY}@h/", f"password={CANARY}"],
+)
+def test_hook_secret_in_an_argument_of_a_program_is_refused(tmp_path: Path, argument: str) -> None:
+    with pytest.raises(UsageError, match=r"number 1 of its argv looks like .*Put a reference") as refused:
+        made(tmp_path, argv=["true", argument])
+    assert CANARY not in str(refused.value)
+    assert made(tmp_path, argv=["sh", "-c", 'token=$(cat /run/x); curl -H "X: $token" "$URL"'])
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments"),
+    [
+        ("hook.http", {"url": "https://h/", "headers": [f"Authorization Bearer {CANARY}"]}),
+        ("hook.http", {"url": (f"https://h/{CANARY}", "x")}),
+        ("hook.http", {"url": "https://h/", "body": [CANARY]}),
+        ("hook.command", {"argv": ["true"], "environment": ["A=1", CANARY]}),
+    ],
+)
+def test_hook_error_quotes_no_secret(tmp_path: Path, action: str, arguments: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="is not") as refused:
+        made(tmp_path, action, **arguments)
+    assert CANARY not in str(refused.value)

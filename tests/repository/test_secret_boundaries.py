@@ -1,0 +1,67 @@
+"""Where a secret could be written down or sent there is one function, and nothing goes around it (docs/security.md)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+import pytest
+from repository_root import ROOT
+
+Find = Callable[[ast.AST], list[str]]
+
+
+def sources() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted((ROOT / "drlib").rglob("*.py")):
+        yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def found(find: Find) -> dict[str, list[str]]:
+    """What `find` finds, by module."""
+    by_module = {path: [text for node in ast.walk(tree) for text in find(node)] for path, tree in sources()}
+    return {path: texts for path, texts in by_module.items() if texts}
+
+
+def called(node: ast.AST) -> str:
+    """The name of the function or method that `node` calls; "" for anything else."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+# -- plans -----------------------------------------------------------------------------------------------------------
+
+
+def plans_made(node: ast.AST) -> list[str]:
+    """A plan that is made, or changed."""
+    if called(node) == "Plan" or (called(node) == "replace" and "plan" in ast.unparse(node).partition(",")[0].lower()):
+        return [ast.unparse(node)]
+    return []
+
+
+def test_plan_is_made_of_what_may_be_kept_of_its_drill() -> None:
+    assert found(plans_made) == {"drlib/drill/run/planning.py": ["Plan(registry.kept(drill, actions), tuple(steps))"]}
+
+
+@pytest.mark.parametrize(
+    "line", ["Plan(drill, ())", "plan.Plan(d, s)", "replace(plan, drill=d)", "dataclasses.replace(a.plan, drill=d)"]
+)
+def test_plan_is_found_however_it_is_made(line: str) -> None:
+    assert any(plans_made(node) for node in ast.walk(ast.parse(line)))
+
+
+def arguments_read(node: ast.AST) -> list[str]:
+    """The arguments of a step or a probe, taken from its call."""
+    if isinstance(node, ast.Attribute) and node.attr == "arguments" and isinstance(node.ctx, ast.Load):
+        return [ast.unparse(node)]
+    return []
+
+
+def test_arguments_of_calls_are_read_by_their_own_class_only() -> None:
+    """Which knows what of them may be written down; the runbook's are read to make the call, an incident's are no call."""
+    assert found(arguments_read).keys() == {
+        "drlib/drill/step/action.py",
+        "drlib/runbook/file/drill_section.py",
+        "drlib/training/incidents/lab/moves.py",
+        "drlib/training/incidents/rules/moves.py",
+    }
