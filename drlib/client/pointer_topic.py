@@ -14,6 +14,7 @@ Rules:
 Not for: following changes (`drlib.client.pointer_watch`).
 """
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,7 @@ from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
+from drlib.kafka.admin.visible import wait_visible
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
@@ -113,8 +115,8 @@ def publish(
     """Write `pointer` to every cluster that answers, and create the topic where it is missing.
 
     `pointer.version` is the version read, plus one. Publishing the same pointer again writes it to clusters that missed it.
-    Raises `PointerConflict` when a cluster holds another pointer of that version or a newer one (the error lists where it was
-    written), `Unreachable` or `ClusterRefused` when it was written nowhere.
+    Who reads after the return finds it. Raises `PointerConflict` when a cluster holds another pointer of that version or a
+    newer one (the error lists where it was written), `Unreachable` or `ClusterRefused` when it was written nowhere.
     """
     writer = _Writer(application, pointer, topic, replication_factor, timeout_s)
     claims, missing = _ask(clusters, writer.claim)
@@ -199,18 +201,33 @@ class _Writer:
             if not tries_left:
                 break
             try:
-                claim.producer.begin_transaction()
-                claim.producer.produce(self._topic, encode(self._pointer), key=self._application, partition=0)
-                claim.producer.commit_transaction(self._timeout_s)
+                written = self._commit(claim)
             except KafkaException as error:
                 failed = as_drlib_error(error, settings, f"writing {self._topic}")
             else:
+                with Cluster(settings, timeout_s=self._timeout_s) as cluster, contextlib.suppress(DrlibError):
+                    wait_visible(cluster, written, self._timeout_s)
                 return
         raise PointerConflict(
             "the pointer was not written",
             f"another writer ended every attempt ({failed})",
             "Wait, then publish it again.",
         )
+
+    def _commit(self, claim: _Claim) -> dict[TopicPartition, int]:
+        """Where the pointer is, which is committed."""
+        written: dict[TopicPartition, int] = {}
+        claim.producer.begin_transaction()
+        claim.producer.produce(
+            self._topic,
+            encode(self._pointer),
+            key=self._application,
+            partition=0,
+            on_delivery=lambda _, message: written.update({TopicPartition(self._topic, 0): message.offset()}),
+        )
+        claim.producer.flush(self._timeout_s)  # calls on_delivery, which a commit alone need not
+        claim.producer.commit_transaction(self._timeout_s)
+        return written
 
     def _is_ours(self, key: str, stored: Pointer) -> bool:
         return key == self._application and stored == self._pointer

@@ -2,6 +2,7 @@
 
 - `cluster`: `Cluster`, the handle
 - `group_offsets`: committed offsets of many groups; `topic_acls`: ACLs; `bounded_read`: records of given ranges
+- `visible`: wait until readers of committed records see a transaction
 - `connect`: own connections from settings, and why a cluster cannot be used
 - `descriptions`: the values returned; `errors`: librdkafka's errors as drlib's
 """

@@ -17,9 +17,11 @@ from drlib.client.active_cluster import NoPointer
 from drlib.client.pointer import Pointer, PointerConflict, encode
 from drlib.client.pointer_topic import Published, publish, read_pointer
 from drlib.client.pointer_watch import PointerTopicWatcher
+from drlib.kafka.admin import Cluster, Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
+from drlib.model import TopicPartition
 
 Fresh = Callable[[str], str]
 
@@ -76,6 +78,16 @@ def test_publish_one_of_many_writers_wins_everywhere(lab: Lab, fresh_topic: Fres
     ):
         publish(clusters, Pointer(3, "LEFT", "h:1"), topic=topic)
     assert read_pointer(clusters, topic=topic).pointer == newer
+
+
+def test_published_pointer_is_found_by_who_reads_next(lab: Lab, fresh_topic: Fresh) -> None:
+    topic, (left, _) = fresh_topic("pointer"), settings(lab)
+    log = TopicPartition(topic, 0)
+    with Cluster(left) as cluster:
+        for version in range(1, 31):
+            publish([left], Pointer(version, "LEFT", "h:1"), topic=topic, replication_factor=1)
+            stable = cluster.log_ends([log], Isolation.READ_COMMITTED)
+            assert stable == cluster.log_ends([log]), f"version {version} is not visible yet"
 
 
 def test_publish_uncommitted_pointer_is_ignored_and_its_writer_fenced(lab: Lab, fresh_topic: Fresh) -> None:

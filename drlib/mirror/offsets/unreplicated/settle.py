@@ -30,6 +30,7 @@ from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
+from drlib.kafka.admin.visible import wait_visible
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.unreplicated import ledger
 from drlib.mirror.offsets.unreplicated import rules as tails
@@ -134,7 +135,7 @@ def settle_unreplicated(
                 if writing.full:
                     check()
                     writing.commit()
-            writing.close()
+            wait_visible(target, writing.close())
             return writing.settled(sum(len(s.keys) for s in since.values()))
 
 
@@ -165,6 +166,7 @@ class _Writing:
         self._progress: dict[TopicPartition, Progress] = {}
         self._touched: set[TopicPartition] = set()
         self._refused: list[KafkaError] = []
+        self._written: dict[TopicPartition, int] = {}  # the last offset of each partition
         self._open = False
         self._records = self._bytes = 0
         self._late = 0
@@ -274,8 +276,9 @@ class _Writing:
         self._touched.clear()
         self._records = self._bytes = 0
 
-    def close(self) -> None:
-        """Record that everything up to the end is settled, offsets without records too, and that the flow is complete."""
+    def close(self) -> dict[TopicPartition, int]:
+        """Record that everything up to the end is settled, offsets without records too, and that the flow is complete; the
+        last offset written to each partition."""
         for part in self._tail.partitions:
             if part.end > self._progress[part.partition].next and part.stretches:
                 done = {"next": part.end, "how": self._how, "run": self._run}
@@ -284,6 +287,8 @@ class _Writing:
         closing = Closing(run=self._run, how=self._how, at_ms=clock.now_ms())
         self._produce(ledger.TOPIC, key=ledger.flow_key(self._tail.flow), value=closing.encode(), partition=0)
         self.commit()
+        self._producer.poll(0)
+        return self._written
 
     def settled(self, both: int) -> Settled:
         all_of = self._progress.values()
@@ -319,6 +324,8 @@ class _Writing:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and error.code() not in (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT):
             self._refused.append(error)
+        elif error is None:
+            self._written[TopicPartition(message.topic(), message.partition())] = message.offset()
 
     def _refusal(self) -> DrlibError:
         error = as_drlib_error(KafkaException(self._refused[0]), self._target, "writing an unreplicated record")
