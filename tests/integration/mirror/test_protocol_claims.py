@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 from deadline import Deadline, never
 from fix_engine import Engine, create_topic, read_all
@@ -14,6 +15,7 @@ from testbed_lane import REFUSED_EPOCH, append, connected, headers, journal_of, 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.mirror.engine.fencing.claim import CLAIM_DEADLINE_S
 from drlib.mirror.engine.lane.lane import Housekeeping
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import Claim, ClaimId, Folded, Placement, Run
@@ -40,6 +42,18 @@ async def test_claim_fences_former_owner_in_written_and_unwritten_partitions(
         assert (await append(client, untouched, owner, 3))[0] != 0  # a batch behind one that failed
         assert await append(client, untouched, owner, 0) == (0, 2)
         assert await append(client, wrote, owner, 0) == (0, 7)
+
+
+async def test_claim_with_a_topic_that_is_gone_ends_so_that_the_next_one_leaves_it_out(
+    right: str, fresh_topic: Callable[[str], str]
+) -> None:
+    topic, gone = fresh_topic("claimed"), fresh_topic("gone")
+    await asyncio.to_thread(create_topic, right, topic, 1)
+    async with connected(right) as client:
+        async with asyncio.timeout(CLAIM_DEADLINE_S / 2):
+            with pytest.raises(LaneFault, match="UNKNOWN_TOPIC_OR_PARTITION"):
+                await take(client, f"lane-{topic}", {topic: [0], gone: [0]})
+        assert await take(client, f"lane-{topic}", {topic: [0]})
 
 
 async def test_claim_racing_claimants_never_interleave_appends(right: str, fresh_topic: Callable[[str], str]) -> None:

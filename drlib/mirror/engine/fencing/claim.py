@@ -49,12 +49,13 @@ _REPEAT = frozenset(
         COORDINATOR_NOT_AVAILABLE,
         NOT_COORDINATOR,
         REQUEST_TIMED_OUT,
-        UNKNOWN_TOPIC_OR_PARTITION,  # of a topic that was just created
+        UNKNOWN_TOPIC_OR_PARTITION,  # of a topic that was just created, or has just been deleted
     }
 )
 COMPLETE_ABORT = "CompleteAbort"
 TRANSACTION_TIMEOUT_MS = 60_000
 CLAIM_DEADLINE_S = 60.0
+UNKNOWN_TOPIC_S = 5.0  # the coordinator's broker learns of a new topic sooner; the next claim leaves a deleted one out
 
 Answer = TypeVar("Answer")
 
@@ -179,6 +180,7 @@ class _Coordinator:
     async def call(self, request: Callable[[Connection], Awaitable[Answer]], deadline: float) -> Answer:
         """Repeat one call until its answer is final. Raises `LaneLost`, `LaneFault`; `BrokerError` for a missing right."""
         delay = 0.005
+        known = True
         while True:
             try:
                 if self.node is None:
@@ -192,6 +194,8 @@ class _Coordinator:
                     raise  # the code says which right is missing
                 if error.code not in _REPEAT or time.monotonic() > deadline:
                     raise LaneFault(self.transactional_id, str(error)) from error
+                if known and error.code == UNKNOWN_TOPIC_OR_PARTITION:
+                    known, deadline = False, min(deadline, time.monotonic() + UNKNOWN_TOPIC_S)
             except (Unreachable, TimeoutError, OSError) as error:
                 if time.monotonic() > deadline:
                     raise LaneFault(self.transactional_id, f"the coordinator does not answer ({error})") from error
