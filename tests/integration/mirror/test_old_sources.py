@@ -21,6 +21,7 @@ from testbed_sync import cluster, move, position, value_at
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin import Range
 from drlib.kafka.admin.descriptions import Record
+from drlib.kafka.topic_ids import made_id
 from drlib.lab.ports import free_ports
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
@@ -132,6 +133,10 @@ def test_topic_without_id_recreated_shorter_or_alike_is_mirrored_from_its_start(
             assert numbers == expected
             truncated = [e for e in engine.events() if e.name in {"SourceTruncated", "SourceUnproven"}]
             assert not truncated
+            # Records settled of a topic before are not taken for settled ones of the newest.
+            maps = read_flow_maps(load_mirror_settings(engine.properties), Flow(engine.source, engine.target))
+            with cluster(bootstrap) as here:
+                assert maps.first_id(here.topics([topic])[topic].topic_id) == made_id(here.cluster_id(), topic, 4)
         finally:
             engine.close()
 
@@ -247,6 +252,8 @@ def test_source_upgraded_until_topics_have_ids_keeps_every_position(
             maps = read_flow_maps(load_mirror_settings(engine.properties), Flow(engine.source, engine.target))
             assert {key.topic_id for key in maps.by_partition} == {real}
             assert real.version == 4
+            with cluster(engine.left) as here:
+                assert maps.first_id(real) == made_id(here.cluster_id(), topic, 1)
     finally:
         engine.close()
 

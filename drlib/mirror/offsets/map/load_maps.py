@@ -93,6 +93,11 @@ class Maps:
             found = self.by_partition[key] = PartitionMap()
         return found
 
+    def first_id(self, topic_id: uuid.UUID) -> uuid.UUID:
+        """The ID that the topic was journaled with first. Where the source gave none it was made for this topic alone, unlike
+        what its metadata bears, and stays the same when an upgrade of the source gives the topic another one."""
+        return next((before for before, now in self.journaled.items() if now == topic_id), topic_id)
+
     def of_target(self, topic: str) -> TopicNames | None:
         """The newest journal entry for a mirror topic, whichever incarnation of its source it belongs to."""
         return next((n for n in reversed(self.names.values()) if n.target_topic == topic), None)

@@ -143,7 +143,7 @@ def _translate_back(
     translation = failback_position(
         flow_pair.reverse.by_partition.get(key),
         offset,
-        settled=flow_pair.ledger.next(flow_pair.target_cluster_id, names.topic_id, partition.partition),
+        settled=flow_pair.settled(key),
         source_log_start=flow_pair.target_log_starts[target],
     ).translation
     return _with_reason(partition, offset, target, translation, flow_pair.moving.reverse)

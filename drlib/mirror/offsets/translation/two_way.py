@@ -50,6 +50,10 @@ class FlowPairState:
     mirror_log_starts: Mapping[TopicPartition, int]
     mirror_ends: Mapping[TopicPartition, int]  # log ends of those mirrors, read just before the map
 
+    def settled(self, source: SourcePartition) -> int:
+        """The offset of the target's own partition below which everything that was not replicated is settled."""
+        return self.ledger.next(self.target_cluster_id, self.reverse.first_id(source.topic_id), source.partition)
+
 
 def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
     """Read the state of both flows. Raises `UsageError` for a flow without a way back, `Unreachable`, `BrokerError`."""
@@ -213,7 +217,7 @@ def _translate_back(
     result = failback_position(
         flow_pair.reverse.by_partition.get(key),
         position,
-        settled=flow_pair.ledger.next(flow_pair.target_cluster_id, names.topic_id, partition.partition),
+        settled=flow_pair.settled(key),
         previously_read=previously_read,
         source_log_start=flow_pair.target_log_starts[TopicPartition(names.source_topic, partition.partition)],
     )

@@ -50,8 +50,8 @@ class HistoryDiverged(DrlibError):
 class UnreplicatedRecords:
     """The records that `flow.source` has and `flow.target` has not. `rest`: number of records beyond the `examples`.
 
-    `read_there`: by group, how many of them it had read on the source. `keys`: digests, by topic. `growing`: the source was
-    written to meanwhile.
+    `topic_ids`: as `Maps.first_id`. `read_there`: by group, how many of them it had read on the source. `keys`: digests, by
+    topic. `growing`: the source was written to meanwhile.
     """
 
     flow: Flow
@@ -142,7 +142,7 @@ def find_unreplicated(
     return UnreplicatedRecords(
         flow,
         source_id,
-        {name: description.topic_id for name, description in descriptions.items()},
+        {name: maps.first_id(description.topic_id) for name, description in descriptions.items()},
         tuple(partitions),
         _examples(tallies.values()),
         {topic: frozenset(names) for topic, names in keys.items()},
