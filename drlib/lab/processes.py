@@ -6,6 +6,7 @@ own session, so Ctrl-C for the parent does not reach it; the register is one 060
 atomically. Linux only (`/proc`, pidfd). Not for: the purpose of a process, or whether it is ready to serve.
 """
 
+import atexit
 import contextlib
 import ctypes
 import json
@@ -37,6 +38,13 @@ _SPAWNER: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drlib-sp
 # Children may outlive their registry within this process; dropping the handle of a running process would warn, and its exit
 # status could not be collected.
 _OUTLIVING: Final[list[subprocess.Popen[bytes]]] = []
+
+
+@atexit.register
+def _reap_outliving() -> None:
+    """Collect the exit status of those that another registry stopped: their handles would warn that they still run."""
+    for child in _OUTLIVING:
+        child.poll()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +115,7 @@ class ProcessRegistry:
             if previous is not None:
                 previous.wait()  # it has ended, as checked above; this collects its exit status
             self._children[name] = child
-            if not die_with_parent:
-                _OUTLIVING[:] = [*(process for process in _OUTLIVING if process.poll() is None), child]
+            _OUTLIVING[:] = [*(process for process in _OUTLIVING if process.poll() is None), child]
             stat = _stat(child.pid)
             # A child that ended already is a zombie until waited for, so it has a stat.
             assert stat is not None

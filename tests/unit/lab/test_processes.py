@@ -134,6 +134,23 @@ def test_registry_stop_all_from_another_process(tmp_path: Path) -> None:
     assert not any(exists(pid) for pid in pids)
 
 
+def test_registry_process_that_another_registry_stopped_leaves_no_warning(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from drlib.lab.processes import ProcessRegistry; root = Path(sys.argv[1])\n"
+        "ProcessRegistry(root).start('one', sys.argv[2:], log=root / 'one.log')\n"
+        "ProcessRegistry(root).stop_all()\n"
+    )
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [sys.executable, "-W", "default::ResourceWarning", "-c", program, str(tmp_path / "lab"), *SLEEPER],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    assert done.stderr == ""
+
+
 def test_registry_children_die_with_parent_from_any_thread(tmp_path: Path) -> None:
     root = tmp_path / "lab"
     # The thread that asks ends at once: were the child bound to it, it would be dead before `alive` is printed.
