@@ -225,8 +225,8 @@ class _Writer:
             partition=0,
             on_delivery=lambda _, message: written.update({TopicPartition(self._topic, 0): message.offset()}),
         )
-        claim.producer.flush(self._timeout_s)  # calls on_delivery, which a commit alone need not
         claim.producer.commit_transaction(self._timeout_s)
+        claim.producer.poll(0)  # calls on_delivery, which a commit alone need not
         return written
 
     def _is_ours(self, key: str, stored: Pointer) -> bool:

@@ -30,6 +30,7 @@ from drlib.outgoing.environment import child_environment, whole
 _PR_SET_PDEATHSIG: Final = 1
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl  # resolved here: nothing may be loaded between fork and exec
 _STATE_NAME: Final = "processes.json"
+_LISTEN: Final = "0A"  # TCP_LISTEN of the kernel, as /proc/net/tcp prints it
 
 # The kernel delivers the parent-death signal when the *thread* that forked ends. All children that ask for it are
 # therefore forked by this one thread, which lives as long as the process does.
@@ -139,6 +140,11 @@ class ProcessRegistry:
         """Whether the process registered as `name` runs; False for an unknown name."""
         record = self._read().get(name)
         return record is not None and bool(_state(record))
+
+    def ports(self, name: str) -> frozenset[int]:
+        """TCP ports on which the registered process listens; none for a process that has ended or that is another user's."""
+        record = self._read().get(name)
+        return frozenset() if record is None or not _state(record) else _listening_ports(record.pid)
 
     def signal(self, name: str, number: signal.Signals) -> bool:
         """Signal the registered process. False when it has ended or its pid belongs to another process."""
@@ -284,6 +290,23 @@ def _opened(record: ProcessRecord) -> Iterator[int | None]:
         yield pidfd if _is(record, _stat(record.pid)) else None
     finally:
         os.close(pidfd)
+
+
+def _listening_ports(pid: int) -> frozenset[int]:
+    """The ports of /proc/PID/net/tcp and tcp6 (proc(5)) whose sockets are among the open files of the process."""
+    proc = Path(f"/proc/{pid}")
+    ports: set[int] = set()
+    with contextlib.suppress(OSError):  # it has ended, or is not ours
+        sockets = set()
+        for file in (proc / "fd").iterdir():
+            with contextlib.suppress(OSError):  # closed meanwhile
+                sockets.add(file.readlink().name.removeprefix("socket:").strip("[]"))
+        for table in ("tcp", "tcp6"):
+            for line in (proc / "net" / table).read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTEN and fields[9] in sockets:
+                    ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return frozenset(ports)
 
 
 def _state(record: ProcessRecord) -> str:

@@ -38,6 +38,7 @@ READ_WHOLE = {
     ("drlib/lab/ports.py", "Path('/proc/sys/net/ipv4/ip_local_port_range')"),
     ("drlib/lab/processes.py", "Path('/proc/sys/kernel/random/boot_id')"),
     ("drlib/lab/processes.py", "Path(f'/proc/{pid}/stat')"),
+    ("drlib/lab/processes.py", "proc / 'net' / table"),
     ("drlib/lab/workload/applications.py", "self.history_path(name)"),
     ("drlib/training/incidents/lab/inject.py", "lab.root / broker.name / 'server.properties'"),
     ("drlib/ui/jupyterlab.py", "log"),

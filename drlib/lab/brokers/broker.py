@@ -21,7 +21,7 @@ from typing import Final
 import javaproperties
 
 from drlib.errors import Unreachable
-from drlib.files import write_whole
+from drlib.files import read_stored, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers import jvm_log
 from drlib.lab.brokers.security import Vault
@@ -241,13 +241,11 @@ class Broker:
         self.wait_ready(deadline_s)
 
     def _listening(self) -> bool:
-        import socket
-
-        try:
-            socket.create_connection((HOST, self.spec.client_port), timeout=0.5).close()
-        except OSError:
-            return False
-        return True
+        """Whether the process itself listens on all its ports: they open one after the other, and a broker that serves at one
+        ends when another program has the next."""
+        configured = javaproperties.loads(read_stored(Path(self.spec.directory) / "server.properties"))
+        wanted = {int(listener.rsplit(":", 1)[1]) for listener in configured["listeners"].split(",")}
+        return wanted <= self._registry.ports(self.name)
 
     def _failed(self, why: str) -> BrokerFailed:
         tail = self.log_tail()

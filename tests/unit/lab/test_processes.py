@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -132,6 +133,23 @@ def test_registry_stop_all_from_another_process(tmp_path: Path) -> None:
     assert not registry.status()
     registry.stop_all()  # nothing left to do but to collect the exit statuses
     assert not any(exists(pid) for pid in pids)
+
+
+@pytest.mark.parametrize(("family", "address"), [("AF_INET", "127.0.0.1"), ("AF_INET6", "::1")])
+def test_registry_ports_are_those_of_the_process_alone(tmp_path: Path, family: str, address: str) -> None:
+    program = (
+        f"import socket, time; s = socket.socket(socket.{family}); s.bind(({address!r}, 0)); s.listen()\n"
+        "print('up', s.getsockname()[1], flush=True); time.sleep(60)"
+    )
+    registry = ProcessRegistry(tmp_path / "lab")
+    log = tmp_path / "one.log"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        registry.start("one", [sys.executable, "-c", program], log=log)
+        assert wait_until(lambda: log.read_text().endswith("\n"), 10)
+        assert registry.ports("one") == {int(log.read_text().split()[1])}
+        assert other.getsockname()[1] not in registry.ports("one")
+    registry.kill("one")
+    assert registry.ports("one") == registry.ports("unknown") == frozenset()
 
 
 def test_registry_process_that_another_registry_stopped_leaves_no_warning(tmp_path: Path) -> None:

@@ -248,12 +248,7 @@ class _Writing:
             **({"partition": source.partition} if self._places[topic] == self._of(source.topic) else {}),
         )
         now = self._progress[source]
-        name = {
-            Fate.RECOVERED: "recovered",
-            Fate.SET_ASIDE: "set_aside",
-            Fate.SENT_AGAIN: "sent_again",
-            Fate.QUARANTINED: "quarantined",
-        }[fate]
+        name = fate.name.lower()
         counted = {name: getattr(now, name) + 1, "next": record.offset + 1, "how": self._how, "run": self._run}
         self._progress[source] = now.model_copy(update=counted)
         self._touched.add(source)
@@ -277,8 +272,7 @@ class _Writing:
         self._records = self._bytes = 0
 
     def close(self) -> dict[TopicPartition, int]:
-        """Record that everything up to the end is settled, offsets without records too, and that the flow is complete; the
-        last offset written to each partition."""
+        """Record that everything up to the end is settled and the flow is complete; the last offset of each partition."""
         for part in self._tail.partitions:
             if part.end > self._progress[part.partition].next and part.stretches:
                 done = {"next": part.end, "how": self._how, "run": self._run}
