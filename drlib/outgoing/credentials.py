@@ -20,7 +20,10 @@ _WORDS: Final = frozenset(
 _LAST: Final = frozenset({"creds", "pass", "pin", "pw"})  # secret at the end of a name
 _KEY: Final = r"(?:access|account|api|encryption|integration|private|routing|service|shared|signing|storage)[_.-]?key"
 _INSIDE: Final = re.compile(rf"password|passwd|secret|credential|jaas|{_KEY}", re.IGNORECASE)
-_REFERENCE: Final = re.compile(r"\$\{(?:env|file):[^}]*\}")
+# A reference, and the login scheme before it.
+_REFERENCE: Final = re.compile(
+    r"(?:\b(?:basic|bearer|digest|geniekey|negotiate|token) )?\$\{(?:env|file):[^}]*\}", re.IGNORECASE
+)
 _TERM: Final = (
     rf"(?:[\w.-]*(?:password|passwd|passphrase|secret|token|credentials?|{_KEY})"
     r"|-{0,2}(?:pwd|auth|authorization|sig|signature|cookie))"

@@ -29,8 +29,8 @@ from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
+from drlib.runbook import run_parameters
 from drlib.runbook.file import drill_section, model
-from drlib.runbook.file import parameters as notebook_parameters
 from drlib.runbook.file.drill_section import Value
 from drlib.runbook.file.model import LabSection, Runbook
 from drlib.runs import folder
@@ -178,7 +178,7 @@ def _asked(
     parameters: Mapping[str, Value | None],
 ) -> Request:
     """What a notebook asks for, so that the command line can abort its run, resume it and roll it back."""
-    requested = asked or Request(runbook=book.file, parameters=notebook_parameters.known(book.notebook, parameters))
+    requested = asked or Request(runbook=book.file, parameters=run_parameters.known(book, parameters))
     place = {"properties": properties, "lab_dir": lab_dir}
     return requested.model_copy(update={name: Path(value).absolute() for name, value in place.items() if str(value)})
 

@@ -31,6 +31,7 @@ from drlib.drill.step.argument_types import nearest
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, UsageError
 from drlib.lab.lab import Lab
 from drlib.runbook import open_drill as opening
+from drlib.runbook import run_parameters
 from drlib.runbook.execution.outcome import FULL
 from drlib.runbook.file import model, parameters
 from drlib.runbook.file.drill_section import StepSection
@@ -90,7 +91,7 @@ def keep(
     try:
         asked = Request(
             runbook=book.file,
-            parameters=dict(arguments),
+            parameters=run_parameters.given(book, arguments),
             properties=target.properties.absolute() if target.properties else None,
             lab_dir=target.lab_dir.absolute() if target.lab_dir else None,
             approved=granted.approved,
@@ -321,7 +322,7 @@ def values(book: Runbook, arguments: Mapping[str, Value]) -> dict[str, Value]:
     known = parameters.declared(book.notebook)
     aims = {name: value for name, value in book.objectives.model_dump().items() if value is not None}
     defaults = {name: merged.default for name, merged in known.items() if merged.default is not None}
-    merged = {**defaults, **aims, **parameters.check(book.parameters, known), **parameters.check(arguments, known)}
+    merged = {**defaults, **aims, **run_parameters.resolved(book, arguments)}
     return {name: value for name, value in merged.items() if name not in _OURS}
 
 

@@ -58,10 +58,49 @@ def arguments_read(node: ast.AST) -> list[str]:
 
 
 def test_arguments_of_calls_are_read_by_their_own_class_only() -> None:
-    """Which knows what of them may be written down; the runbook's are read to make the call, an incident's are no call."""
+    """Which knows what of them may be written down; a runbook's are read to make and check the call; an incident's are none."""
     assert found(arguments_read).keys() == {
         "drlib/drill/step/action.py",
         "drlib/runbook/file/drill_section.py",
+        "drlib/runbook/run_parameters.py",
         "drlib/training/incidents/lab/moves.py",
         "drlib/training/incidents/rules/moves.py",
     }
+
+
+# -- parameters ------------------------------------------------------------------------------------------------------
+
+PARAMETERS = ("run_parameters.given(", "run_parameters.known(", "run_parameters.resolved(")
+
+
+def unchecked_requests(node: ast.AST) -> list[str]:
+    """What a run was asked to be, with parameters from elsewhere than the module that checks them."""
+    given = [word.value for word in getattr(node, "keywords", ()) if word.arg in ("parameters", None)]
+    if called(node) != "Request" or all(ast.unparse(value).startswith(PARAMETERS) for value in given):
+        return []
+    return [ast.unparse(node)]
+
+
+def test_parameters_of_a_run_are_checked_before_they_are_kept() -> None:
+    assert found(unchecked_requests) == {}
+
+
+@pytest.mark.parametrize("line", ["Request(runbook=a, parameters=dict(b))", "request.Request(**c)"])
+def test_parameters_that_are_not_checked_are_found(line: str) -> None:
+    assert any(unchecked_requests(node) for node in ast.walk(ast.parse(line)))
+
+
+def notebooks_executed(node: ast.AST) -> list[str]:
+    return [ast.unparse(node)] if called(node) in ("execute_notebook", "parameterize_notebook") else []
+
+
+def test_notebook_is_executed_with_checked_parameters() -> None:
+    """By one function; the engine's is called by papermill itself."""
+    execute, engine = "drlib/runbook/execution/execute.py", "drlib/runbook/execution/papermill_engine.py"
+    assert found(notebooks_executed).keys() == {execute, engine}
+    tree = dict(sources())[execute]
+    functions = {node.name: ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    assert [name for name, text in functions.items() if "execute_notebook(" in text] == ["_execute"]
+    assert [name for name, text in functions.items() if "= _execute(" in text] == ["execute"]
+    assert functions["execute"].count("values = ") == 1
+    assert "values = run_parameters.resolved(runbook, arguments)" in functions["execute"]

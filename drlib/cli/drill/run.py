@@ -25,8 +25,9 @@ from drlib.formats import one_line
 from drlib.lab.lab import Lab
 from drlib.outgoing.terminal import show
 from drlib.runbook import plans as drills
+from drlib.runbook import run_parameters
 from drlib.runbook.execution import alert
-from drlib.runbook.execution.execute import Listener, RunResult, execute, resolve
+from drlib.runbook.execution.execute import Listener, RunResult, execute
 from drlib.runbook.file import parameters
 from drlib.runbook.file.model import Runbook, Value, load
 from drlib.runbook.plans import Granted
@@ -60,7 +61,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
     arguments = parameters.parse(pairs, known)
     if runbook.drill is None:
         arguments = _of_analysis(runbook.name, arguments, wanted, takes=frozenset(known))
-    resolve(runbook, arguments)
+    run_parameters.resolved(runbook, arguments)
     show(f"{one_line(runbook.title)}\n")
     with terminal_progress() as progress:
         tell = _teller(progress)

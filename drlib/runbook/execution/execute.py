@@ -18,6 +18,7 @@ from drlib.drill.run import planning
 from drlib.drill.run.planning import PLAN_FILE
 from drlib.drill.session import scorecard as session_score
 from drlib.errors import Aborted, DrlibError
+from drlib.runbook import run_parameters
 from drlib.runbook.execution import alert, outcome
 from drlib.runbook.execution.interrupt import Stop
 from drlib.runbook.execution.outcome import Outcome
@@ -52,12 +53,6 @@ class RunResult:
         return self.scorecard.verdict
 
 
-def resolve(runbook: Runbook, arguments: Mapping[str, Value]) -> dict[str, Value]:
-    """The parameters a run will have: the runbook's, then those given. Raises `UsageError`."""
-    known = parameters.declared(runbook.notebook)
-    return {**parameters.check(runbook.parameters, known), **parameters.check(arguments, known)}
-
-
 def execute(
     runbook: Runbook,
     arguments: Mapping[str, Value],
@@ -80,7 +75,7 @@ def execute(
     ):  # an installation that lacks one must not leave a folder behind
         import_module(needed)
     known = parameters.declared(runbook.notebook)
-    values = resolve(runbook, arguments)
+    values = run_parameters.resolved(runbook, arguments)
     run = run or folders.create(runs_dir, runbook.name)
     own: dict[str, Value | None] = {
         "run_dir": str(run.path),

@@ -95,11 +95,17 @@ def _call(name: str, arguments: Mapping[str, Value], parameters: Mapping[str, Va
     return Call(name, tuple(parsed))
 
 
-def _filled(value: Value, parameters: Mapping[str, Value], where: str) -> Value:
+def parameter_of(value: Value) -> str:
+    """The parameter that `value`, an argument as it is written, stands for; "" for none."""
     match = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
+    return match[1] if match else ""
+
+
+def _filled(value: Value, parameters: Mapping[str, Value], where: str) -> Value:
+    name = parameter_of(value)
+    if not name:
         return value
-    if match[1] not in parameters:
+    if name not in parameters:
         known = ", ".join(sorted(parameters)) or "none"
-        raise UsageError(where, f"there is no parameter {match[1]}", f"Define it, or use one of:  {known}.")
-    return parameters[match[1]]
+        raise UsageError(where, f"there is no parameter {name}", f"Define it, or use one of:  {known}.")
+    return parameters[name]

@@ -2,7 +2,7 @@
 
 Rules: papermill only warns of a misspelt parameter and lets a string through for a number, so the notebook's annotated
 parameters cell is read first (it is parsed, never run); an unknown name or a value of another type is a `UsageError`.
-A secret is never a value: it would be written into the executed notebook. It is named as `env:NAME` or `file:PATH`.
+A secret is never a value: it would be written into the executed notebook (`written_values`). It is referred to.
 """
 
 import ast
@@ -21,12 +21,8 @@ from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
 from drlib.files import MOST_STORED_BYTES, read_given_bytes
 from drlib.runbook.file.model import Value
+from drlib.runbook.file.written_values import refuse_secret
 
-SECRET_NAME: Final = re.compile(r"password|passwd|secret|token|credential|api_?key|private_?key|jaas", re.IGNORECASE)
-SECRET_VALUE: Final = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY|\b(password|passwd|secret|token)\s*=|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE
-)
-REFERENCE: Final = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)")
 KINDS: Final[Mapping[str, type]] = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
 MOST_SOURCE: Final = 64 << 10  # characters of the parameters cell
 Scalar = bool | int | float | str
@@ -89,7 +85,7 @@ def parse(pairs: Sequence[str], known: Mapping[str, Parameter]) -> dict[str, Val
         if not equals:
             raise UsageError(f"parameter '{pair}'", "it has no '='", "Write it as NAME=VALUE.")
         check_name(name, known)
-        _refuse_secret(name, text)
+        refuse_secret(name, text, known[name].default)
         if name in values:
             raise UsageError(f"parameter {name}", "it is given twice", "Give it once; a list is separated by commas.")
         values[name] = _parsed(name, text, known[name])
@@ -100,20 +96,13 @@ def check(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[s
     """Values of a runbook against the notebook that takes them. Raises `UsageError`."""
     for name, value in values.items():
         check_name(name, known)
-        for part in value if isinstance(value, list) else [value]:
-            _refuse_secret(name, part)
+        own = known[name].default
+        if value != own:
+            for part in value if isinstance(value, list) else [value]:
+                refuse_secret(name, part, own)
         if not _fits(value, known[name]):
             raise _mistyped(name, value, known[name])
     return dict(values)
-
-
-def known(notebook: Path, values: Mapping[str, Value | None]) -> dict[str, Value]:
-    """Those of `values` that `notebook` takes; none when it cannot be read. Raises `UsageError` for a secret."""
-    try:
-        takes = declared(notebook)
-    except UsageError:
-        return {}
-    return check({name: value for name, value in values.items() if name in takes and value is not None}, takes)
 
 
 def check_name(name: str, known: Mapping[str, Parameter]) -> None:
@@ -217,14 +206,3 @@ def _mistyped(name: str, value: object, parameter: Parameter) -> UsageError:
 
 def _unreadable(notebook: str, line: int, why: str) -> UsageError:
     return UsageError(f"{notebook}, parameters cell, line {line}", why, "Write it as `name: type = literal`.")
-
-
-def _refuse_secret(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value or REFERENCE.fullmatch(value):
-        return
-    if SECRET_NAME.search(name) or SECRET_VALUE.search(value):
-        raise UsageError(
-            f"parameter {name}",
-            "it looks like a secret, and parameters are written into the executed notebook",
-            "Give a reference: env:NAME or file:PATH.",
-        )

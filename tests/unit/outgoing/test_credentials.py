@@ -81,6 +81,8 @@ def test_form_of_a_credential(text: str) -> None:
         "LEFT lost its power; see https://status.example.org/incidents/12",
         "no token was lost",
         "Bearer ${env:TOKEN}",
+        "Authorization: Bearer ${env:TOKEN}",
+        "auth=${env:A}${env:B}",
         "https://${env:USER}:${env:PASSWORD}@h/",
         "token=${file:/run/x:key}",
         "--password-file=/run/secrets/x",

@@ -68,12 +68,12 @@ def test_runbook_missing_file_lists_the_known_ones(folder: Path) -> None:
 
 
 def test_shipped_runbooks_fit_their_notebooks() -> None:
-    from drlib.runbook.execution.execute import resolve
+    from drlib.runbook.run_parameters import resolved
 
     runbooks = sorted((ROOT / "runbooks").glob("*.yaml"))
     assert runbooks
     for path in runbooks:
-        assert resolve(load(path), {})
+        assert resolved(load(path), {})
 
 
 def test_runbook_names_the_clusters_of_its_lab(folder: Path) -> None:
