@@ -22,6 +22,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 CHUNK: Final = 65536
+_MOST_LABEL: Final = (
+    63  # letters of one part of a host's name (RFC 1035): resolvers raise other errors for a longer one
+)
 _LOOK_S: Final = 0.1  # how often `stop` is asked
 
 
@@ -97,6 +100,8 @@ def parse(url: str) -> Address:
         raise NotAnAddress("it holds a login")
     if not url.isascii():
         raise NotAnAddress("it holds a letter that an address cannot hold")
+    if ":" not in host and not all(0 < len(label) <= _MOST_LABEL for label in host.removesuffix(".").split(".")):
+        raise NotAnAddress("its host is no name")
     return Address(parts.scheme, host, port, (parts.path or "/") + (f"?{parts.query}" if parts.query else ""))
 
 

@@ -28,6 +28,7 @@ from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.outgoing import http_request
 
 TIMEOUT_S = 2.0  # of a request to a worker; one that does not answer is silent, which does not mean dead
+_PATH = "/status"
 _MOST_REQUESTS = 16  # to workers, at the same time
 
 
@@ -104,12 +105,25 @@ def _silent_workers(survey: Survey, answers: Mapping[str, WorkerStatus | None]) 
 
 def fetch_status(address: str) -> WorkerStatus | None:
     """The status of the worker at HOST:PORT; None where no worker answers."""
+    if (where := _status_at(address)) is None:
+        return None
     try:
-        request = http_request.Request(http_request.parse(f"http://{address}/status"), timeout_s=TIMEOUT_S)
-        answer = http_request.fetch(request, decoding.MOST_BYTES)
+        answer = http_request.fetch(http_request.Request(where, timeout_s=TIMEOUT_S), decoding.MOST_BYTES)
         return worker_status.decode(answer.body) if answer.status == HTTPStatus.OK else None
     except (ValueError, http_request.NoAnswer):
         return None
+
+
+def _status_at(address: str) -> http_request.Address | None:
+    """The one path that is requested of a worker at HOST:PORT; None for what holds anything else, such as another path.
+
+    The address of a claim is in the journal: a principal with Write on that chooses it.
+    """
+    try:
+        where = http_request.parse(f"http://{address}{_PATH}")
+    except http_request.NotAnAddress:
+        return None
+    return where if where.port is not None and where.target == _PATH else None
 
 
 def claimed_addresses(survey: Survey) -> dict[str, str]:
@@ -119,7 +133,8 @@ def claimed_addresses(survey: Survey) -> dict[str, str]:
     for lane, claim in survey.claims.items():
         worker, _, address = claim.worker.partition(" ")
         host = worker.rpartition("-")[0]
-        local = address.startswith(("127.", "localhost:"))
+        where = _status_at(address)
+        local = where is not None and http_request.is_loopback(where.host)
         if lane in owned and address and (not local or host == socket.gethostname()):
             addresses[worker] = address
     return addresses

@@ -54,6 +54,10 @@ def test_parse_url_gives_its_parts(url: str, address: Address) -> None:
         " https://h/canary",
         "https://h/\x00canary",
         "https://h/canary\u00e9",
+        "https://a..canary/",
+        "https://.canary/",
+        f"https://{'a' * 64}.canary/",
+        "https://./canary",
     ],
 )
 def test_parse_what_is_no_address_is_refused_and_not_quoted(url: str) -> None:
