@@ -33,12 +33,10 @@ def set_back(lab_dir: Path, machine: str, behind_ms: int) -> None:
 def behind_ms(lab_dir: Path, machine: str) -> int:
     """How far the clock of `machine` is behind, in ms; 0 where it is correct. Raises `UsageError` for an invalid file."""
     try:
-        text = read_stored(_file(lab_dir, machine), _MOST_BYTES)
+        return decoding.integer(read_stored(_file(lab_dir, machine), _MOST_BYTES).strip())
     except FileNotFoundError:
         return 0
-    try:
-        return decoding.integer(text.strip())
-    except Undecodable as error:
+    except (OSError, Undecodable) as error:
         raise UsageError(f"the clock of {machine}", str(error), f"Delete {_file(lab_dir, machine)}.") from None
 
 

@@ -62,15 +62,19 @@ class MirrorFile:
 
     def text(self) -> str:
         """The file's text. Raises `UsageError` where it would not be usable."""
-        lines = []
-        for key, value in self.values.items():
-            if (comment := self.comments.get(key)) is not None:
-                lines.append(f"# {one_line(comment)}")
-            lines.append(f"{key} = {_escaped(value)}")
-        text = "\n".join(lines) + "\n"
+        text = "".join(self.lines())
         settings = from_file(properties.parse(text, Path("the imported file")), lenient=True)
         self.left_out += [f"{notice.key}: {notice.text}" for notice in settings.notices]
         return text
+
+    def lines(self) -> list[str]:
+        """The lines of the file, each with its end. Read as a properties file they are `values`, whatever is in these."""
+        lines = []
+        for key, value in self.values.items():
+            if (comment := self.comments.get(key)) is not None:
+                lines.append(f"# {one_line(comment)}\n")
+            lines.append(f"{_escaped_key(key)} = {_escaped(value)}\n")
+        return lines
 
 
 def _name(key: str) -> str:
@@ -82,9 +86,19 @@ def _name(key: str) -> str:
 
 def _escaped(value: str) -> str:
     """`value` as `java.util.Properties` reads it back."""
-    value = value.replace("\\", "\\\\").replace("\n", "\\n")
-    value = "".join(letter if letter.isprintable() else _units(letter) for letter in value)
+    value = _printable(value)
     return f"\\{value}" if value.startswith(" ") else value
+
+
+def _escaped_key(key: str) -> str:
+    """`key` as `java.util.Properties` reads it back: no name can end its line, or itself."""
+    key = re.sub(r"[ =:]", r"\\\g<0>", _printable(key))
+    return f"\\{key}" if key.startswith(("#", "!")) else key
+
+
+def _printable(text: str) -> str:
+    text = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return "".join(letter if letter.isprintable() else _units(letter) for letter in text)
 
 
 def _units(letter: str) -> str:

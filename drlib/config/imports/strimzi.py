@@ -101,7 +101,7 @@ def import_strimzi(documents: Sequence[Node]) -> MirrorFile:
     targets: dict[str, Node] = {}
     for mirror in spec.required("mirrors").items():
         target = _mirror(file, fields, mirror)
-        targets[target] = fields.get("target") or clusters[target]
+        targets[target] = fields.get("target") or _of_alias(clusters, target, mirror)
     for alias, target_cluster in targets.items():
         _worker(file, alias, target_cluster, predecessor="clusters" in fields)
     for name, node in fields.items():
@@ -117,6 +117,16 @@ def _clusters(spec: dict[str, Node]) -> dict[str, Node]:
         nodes += [mirror.required("source") for mirror in spec["mirrors"].items()] if "mirrors" in spec else []
         nodes.append(spec["target"])
     return {node.required("alias").text(): node for node in nodes}
+
+
+def _of_alias(clusters: dict[str, Node], alias: str, mirror: Node) -> Node:
+    if alias not in clusters:
+        raise UsageError(
+            f"{mirror.place} cannot be used",
+            "its targetCluster is not one of the clusters",
+            f"Write one of {', '.join(clusters)}.",
+        )
+    return clusters[alias]
 
 
 def _cluster(file: MirrorFile, alias: str, cluster: Node) -> None:

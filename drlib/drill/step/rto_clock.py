@@ -52,7 +52,9 @@ def at(run_dir: Path, name: str) -> int | None:
 def _moment(path: Path) -> int:
     try:
         return decoding.integer(read_stored(path, _MOST_BYTES).strip())
-    except Undecodable as error:
+    except FileNotFoundError:
+        raise
+    except (OSError, Undecodable) as error:
         raise UsageError(f"{path} cannot be used", str(error), "Do not rely on this run.") from None
 
 

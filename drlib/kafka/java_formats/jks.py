@@ -106,9 +106,11 @@ def _certificate(cursor: _Cursor, version: int) -> str:
 
 def _key(info: bytes, secret: bytes) -> bytes:
     """The PKCS #8 bytes of an EncryptedPrivateKeyInfo: algorithm, then salt, cipher text and digest as one string."""
-    algorithm, protected = _sequence(_sequence(info)[0])
-    if _PROTECTED not in algorithm:
+    outer = _sequence(info)
+    inner = _sequence(outer[0]) if outer else []
+    if len(inner) != 2 or _PROTECTED not in inner[0]:
         raise NotJks("its private key is protected in another way than JKS does it")
+    protected = inner[1]
     salt, cipher, digest = protected[:_DIGEST], protected[_DIGEST:-_DIGEST], protected[-_DIGEST:]
     stream = bytearray()
     block = salt

@@ -9,7 +9,6 @@ Source: Kafka's `SaslClientAuthenticator`, `ScramSaslClient`, `OAuthBearerSaslCl
 
 import asyncio
 import base64
-import binascii
 import hashlib
 import hmac
 import secrets
@@ -18,6 +17,8 @@ from typing import Final
 
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from drlib import decoding
+from drlib.decoding import Undecodable
 from drlib.errors import DrlibError
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import raise_for
@@ -84,9 +85,11 @@ def scram(mechanism: ScramMechanism, username: str, password: str, nonce: str = 
     if not server_nonce.startswith(nonce) or server_nonce == nonce:
         raise BadServer("its nonce does not begin with ours")
     count = asked.get("i", "")
-    if not count.isdecimal() or not LEAST_ITERATIONS <= int(count) <= MOST_ITERATIONS:
-        raise BadServer(f"it asks for {count or 'no'} iterations")
-    salted = hashlib.pbkdf2_hmac(hashed, password.encode(), _decoded(asked.get("s", "")), int(count))
+    try:
+        iterations = decoding.integer(count, LEAST_ITERATIONS, MOST_ITERATIONS)
+    except Undecodable:
+        raise BadServer(f"it asks for {count[:20] or 'no'} iterations") from None
+    salted = hashlib.pbkdf2_hmac(hashed, password.encode(), _decoded(asked.get("s", "")), iterations)
     client_key = hmac.digest(salted, b"Client Key", hashed)
     final = f"c=biws,r={server_nonce}"
     signed = f"{first},{server_first},{final}".encode()
@@ -105,7 +108,7 @@ def _attributes(text: str) -> dict[str, str]:
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error, or letters that are not ASCII
         raise BadServer("its message is not base64") from error
 
 

@@ -28,7 +28,7 @@ def context(tls: Tls) -> ssl.SSLContext:
             made.load_verify_locations(cadata=tls.ca_pem)
         else:
             made.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    except (ssl.SSLError, ValueError) as error:
+    except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: letters that are not ASCII
         raise _unusable("the trusted certificates", "ssl.truststore", error) from error
     if tls.certificate_pem:
         try:

@@ -76,6 +76,8 @@ def _compact_string(data: bytes, at: int) -> tuple[str, int]:
         shift += 7
         if not byte & 0x80:
             return _text(data, at, length - 1)
+        if shift > 28:
+            raise MalformedRecord("the length of a string in a record of __consumer_offsets has no end")
 
 
 def _text(data: bytes, at: int, length: int) -> tuple[str, int]:

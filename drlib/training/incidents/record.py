@@ -48,6 +48,7 @@ class _Sealed:
     incident: IncidentPlan
 
 
+_AGAIN: Final = "Start another incident: drlib incident start --seed N"
 _SEALED_ADAPTER: Final = TypeAdapter(_Sealed)
 
 
@@ -164,7 +165,10 @@ class IncidentRecord:
                 f"no incident in {path.parent.name}", "it has no journal", "Start one: drlib incident start --seed N"
             )
         with self._locked():
-            return read(path)
+            lines = read(path)
+        if not lines:
+            raise UsageError(f"no incident in {path.parent.name}", "its journal is empty", _AGAIN)
+        return lines
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -173,11 +177,27 @@ class IncidentRecord:
 
 
 def _event(line: Line, at_s: float) -> IncidentEvent:
+    """The event of a journal's line. Raises `UsageError` for a line that no incident writes."""
     data = line.data
-    kind = EventKind(line.event)
     cause = move = None
+    try:
+        kind = EventKind(line.event)
+    except ValueError:
+        raise _foreign(line) from None
     if kind is EventKind.CAUSE_IN:
-        cause = InjectedCause(str(data["cause"]), str(data["where"]), str(data["how"]))
+        cause = InjectedCause(*(_named(line, name) for name in ("cause", "where", "how")))
     if kind is EventKind.ACTED:
-        move = parse_move([str(data["move"])])
+        move = parse_move([_named(line, "move")])
     return IncidentEvent(at_s, kind, cause, move, str(data.get("word", "")), bool(data.get("failed", False)))
+
+
+def _named(line: Line, name: str) -> str:
+    if name not in line.data:
+        raise _foreign(line)
+    return str(line.data[name])
+
+
+def _foreign(line: Line) -> UsageError:
+    return UsageError(
+        "the journal of the incident cannot be used", f"line {line.seq + 1} is none of an incident", _AGAIN
+    )

@@ -45,6 +45,7 @@ UNNAMED = re.compile(r"<img(?![^>]*\balt=)")  # a picture without a description 
 HEADING: Final = re.compile(r"<(/?)h([1-6])\b")
 ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 LONGEST: Final = 40_000  # characters of one text output
+FORMAT: Final = 4  # of notebooks, which drlib executes
 BELOW: Final = 2  # the page's h1 and h2 come before
 
 
@@ -79,11 +80,13 @@ def read_cells(path: Path) -> tuple[Cell, ...]:
     """The notebook's cells in order, empty ones left out. Raises `UnreadableNotebook`."""
     try:
         data = read_stored(path)
-        decoding.json_value(data)
-        return tuple(_cells(nbformat.reads(data.decode(), as_version=4)))
-    except (OSError, ValueError, nbformat.ValidationError, nbformat.reader.NotJSONError) as error:
+        content = decoding.json_value(data)
+        if not isinstance(content, dict) or content.get("nbformat") != FORMAT:
+            raise UnreadableNotebook(path, f"it is not of format {FORMAT}")
+        return tuple(_cells(nbformat.v4.reads(data.decode())))
+    except (OSError, ValueError) as error:
         raise UnreadableNotebook(path, str(error).splitlines()[0][:200] if str(error) else "it is not valid") from None
-    except (AttributeError, KeyError, TypeError):  # nbformat only logs what does not fit its schema
+    except (AttributeError, KeyError, TypeError):  # it was not compared with the schema, which would cost seconds
         raise UnreadableNotebook(path, "it is not valid") from None
 
 

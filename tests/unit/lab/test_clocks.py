@@ -58,6 +58,14 @@ def test_machine_clock_without_lab_is_system_clock() -> None:
     assert behind(clocks.MachineClock(None, "gates"), "LEFT") == 0
 
 
+@pytest.mark.parametrize("content", [b"", b"9" * 65, b"\xff", b"-5"])
+def test_clock_file_with_anything_but_a_number_is_refused(tmp_path: Path, content: bytes) -> None:
+    clocks.set_back(tmp_path, "LEFT", HOUR_MS)
+    next(tmp_path.iterdir()).write_bytes(content)
+    with pytest.raises(UsageError, match="the clock of LEFT"):
+        clocks.behind_ms(tmp_path, "LEFT")
+
+
 def test_clock_invalid_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".LEFT.clock").write_text("soon")
     with pytest.raises(UsageError, match="is not a number"):

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hostile_text import HOSTILE
 
 from drlib.config.imports import import_files
+from drlib.config.imports.properties_text import MirrorFile
 from drlib.errors import UsageError
 from drlib.files import MOST_BYTES
 from drlib.kafka.java_formats.properties import parse
@@ -137,6 +139,26 @@ def test_values_and_names_cannot_add_lines_to_the_file(tmp_path: Path) -> None:
     assert all(line.isprintable() for line in text.splitlines())
     with pytest.raises(UsageError):
         import_files(write(tmp_path, {**SOURCE, "source.cluster.alias": "east\nA->B.enabled = true"})).text()
+
+
+def test_alias_that_would_be_lines_of_a_file_is_refused(tmp_path: Path) -> None:
+    """Read as lines, these would be a whole mirror, with clusters that are valid."""
+    alias = "west.bootstrap.servers = w:1\nclusters = east, west\neast->west.enabled = true\nrest"
+    with pytest.raises(UsageError, match="alias"):
+        import_files(write(tmp_path, {**SOURCE, "target.cluster.alias": alias})).text()
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_keys_and_values_are_read_back_as_they_were(tmp_path: Path, text: str) -> None:
+    file = MirrorFile()
+    file.values |= {"clusters": "a, b", "a.bootstrap.servers": "a:1", "b.bootstrap.servers": "b:1"}
+    file.values[f"{text}x.ssl.truststore.location"] = text
+    file.values[f" {text}"] = f" {text}\t"
+    file.values[f"#{text}"] = f"!{text}"
+    written = "".join(file.lines())
+    assert {entry.key: entry.value for entry in parse(written, tmp_path).entries} == file.values
+    assert len(written.splitlines()) == len(file.values)
+    assert all(line.isprintable() for line in written.splitlines())
 
 
 ALIAS_BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 30))

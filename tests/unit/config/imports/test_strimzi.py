@@ -224,6 +224,7 @@ def test_strimzi_former_version_is_converted_and_the_rest_is_named(tmp_path: Pat
         (SCRAM.replace("  replicas: 1", "  replicas: 1\n  replicas: 2"), "set twice"),
         (SCRAM.replace("  version: 4.3.1", "  version: [[["), "cannot be read as YAML"),
         (SCRAM.replace("kind: KafkaMirrorMaker2", "kind: KafkaConnect"), "0 resources"),
+        (FORMER.replace("targetCluster: ", "targetCluster: no-"), "its targetCluster is not one of the clusters"),
         (SCRAM.replace("secretName: cluster-a-user", "name: cluster-a-user"), "passwordSecret.secretName is missing"),
     ],
 )  # fmt: skip

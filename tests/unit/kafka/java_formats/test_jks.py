@@ -101,3 +101,19 @@ def test_jks_read_truncated_or_other_bytes_are_refused(length: int) -> None:
 def test_jks_read_secret_keys_are_refused() -> None:
     with pytest.raises(jks.NotJks, match="kind 3"):
         jks.read(store("P-1", struct.pack(">I", 3) + written("s") + struct.pack(">Q", 0)), "P-1")
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        b"",
+        der(0x30, b""),
+        der(0x30, der(4, b"x")),
+        der(0x30, der(4, b"x") * 3),
+        der(0x30, der(0x30, b"") + der(4, b"x")),
+    ],
+)
+def test_jks_read_key_in_another_form_is_refused(info: bytes) -> None:
+    head = struct.pack(">I", 1) + written("mine") + struct.pack(">Q", 0) + struct.pack(">I", len(info)) + info
+    with pytest.raises(jks.NotJks, match="in another way"):
+        jks.read(store("P-1", head + struct.pack(">I", 0)), "P-1")

@@ -48,6 +48,10 @@ def test_scram_server_with_the_right_signature_is_accepted(mechanism: ScramMecha
     [
         (SERVER_FIRST.replace("4096", "4095"), b"", "4095 iterations"),
         (SERVER_FIRST.replace("4096", "9999999"), b"", "iterations"),
+        (SERVER_FIRST.replace("4096", "9" * 5000), b"", "iterations"),
+        (SERVER_FIRST.replace("4096", "\u0664\u0660\u0669\u0666"), b"", "iterations"),
+        (SERVER_FIRST.replace("s=W22Z", "s=\u00e9"), b"", "base64"),
+        (SERVER_FIRST, "v=\u00e9".encode(), "base64"),
         (SERVER_FIRST.replace(NONCE, "someoneelse"), b"", "nonce"),
         (f"r={NONCE},s=W22Z,i=4096", b"", "nonce"),
         (SERVER_FIRST.replace("s=W22Z", "s=*"), b"", "base64"),

@@ -1,6 +1,7 @@
 """Records of __consumer_offsets in every version of Apache Kafka's schemas."""
 
 import struct
+import time
 
 import pytest
 from hypothesis import given
@@ -91,3 +92,12 @@ def test_decode_any_bytes_are_a_commit_or_malformed(tail: bytes, written: bytes)
     except MalformedRecord:
         return
     assert isinstance(found, GroupCommit)
+
+
+def test_decode_length_without_an_end_is_malformed_at_once() -> None:
+    """A number grows with every byte: a record of a megabyte took minutes."""
+    endless = value(4)[:14] + b"\xff" * (1 << 20)
+    began = time.process_time()
+    with pytest.raises(MalformedRecord, match="no end"):
+        decode(key(), endless)
+    assert time.process_time() - began < 1

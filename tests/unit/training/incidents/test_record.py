@@ -47,3 +47,38 @@ def test_record_changed_line_or_plan_is_detected(record: IncidentRecord) -> None
     path.write_text(path.read_text().replace("RIGHT", "LEFT"))
     with pytest.raises(JournalTampered):
         record.events()
+
+
+def without(record: IncidentRecord, name: str) -> None:
+    path = record.folder / GAME / JOURNAL
+    first = journal.read(path)[0]
+    path.unlink()
+    book = journal.DrillJournal(path)
+    book.write(first.event, **{key: value for key, value in first.data.items() if key != name})
+    book.close()
+
+
+@pytest.mark.parametrize("name", ["cause", "where", "how"])
+def test_record_cause_without_its_parts_is_refused(record: IncidentRecord, name: str) -> None:
+    without(record, name)
+    with pytest.raises(UsageError, match="line 1 is none of an incident"):
+        record.events()
+
+
+@pytest.mark.parametrize(("event", "data"), [("danced", {}), ("acted", {}), ("acted", {"move": "fly"})])
+def test_record_event_that_no_incident_writes_is_refused(
+    record: IncidentRecord, event: str, data: dict[str, str]
+) -> None:
+    book = journal.DrillJournal(record.folder / JOURNAL)
+    book.write(event, **data)
+    book.close()
+    with pytest.raises(UsageError):
+        record.events()
+
+
+def test_record_without_a_line_is_no_incident(record: IncidentRecord) -> None:
+    (record.folder / JOURNAL).write_bytes(b"")
+    with pytest.raises(UsageError, match="no incident"):
+        record.events()
+    with pytest.raises(UsageError, match="no incident"):
+        record.started_ms()

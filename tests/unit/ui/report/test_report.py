@@ -17,7 +17,7 @@ import sample_scorecard as sample
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import GroupScore, LostExample, Mark
 from drlib.runs.table import Table
-from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, safe_html
+from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, read_cells, safe_html
 from drlib.ui.report.report import MOST_LINES, MOST_LOST, write_report
 
 HOSTILE = '</script><script>alert(1)</script><img src="https://evil.example/x" onerror=alert(1)>"\'&{{ 7*7 }}'
@@ -231,6 +231,25 @@ def test_read_cells_of_a_file_that_is_not_a_notebook_is_refused(tmp_path: Path) 
     with pytest.raises(UnreadableNotebook, match=r"executed\.ipynb cannot be shown"):
         write_report(sample.scorecard(), (), tmp_path, notebook=tmp_path / "executed.ipynb")
     assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"nbformat": 2, "worksheets": [{"cells": [{"cell_type": "x"}]}]},
+        {"nbformat": 3, "worksheets": []},
+        {"nbformat": "4", "cells": []},
+        {"nbformat": 4},
+        {"nbformat": 4, "cells": 5},
+        {"nbformat": 4, "cells": [{"cell_type": "code"}]},
+        {"nbformat": 4, "cells": [{"cell_type": "code", "source": "1", "outputs": [{"output_type": "stream"}]}]},
+        [],
+    ],
+)
+def test_read_cells_of_another_notebook_is_refused(tmp_path: Path, content: object) -> None:
+    (tmp_path / "executed.ipynb").write_text(json.dumps(content))
+    with pytest.raises(UnreadableNotebook, match=r"executed\.ipynb cannot be shown"):
+        read_cells(tmp_path / "executed.ipynb")
 
 
 @pytest.mark.parametrize(
