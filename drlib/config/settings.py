@@ -27,6 +27,9 @@ from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
+MOST_CLUSTERS = 100
+MOST_SERVERS = 100  # addresses in a cluster's bootstrap.servers
+MOST_ITEMS = 20_000  # of all lists of a file; a value that is no list is one
 NOT_SECURITY = "in this file only keys that begin with security., ssl. or sasl. have an effect"
 Recorder = Callable[[str, Sequence[Lookup]], None]  # (a cluster's alias or a flow, its look-ups)
 
@@ -67,6 +70,7 @@ def from_file(file: PropertiesFile, recorded: Recorder | None = None, *, lenient
     With `lenient`, a reference that cannot be resolved here counts as the default.
     """
     entries = file.effective()
+    _refuse_too_many_items(file, entries)
     aliases = _aliases(file, entries)
     notices = check_keys(file, aliases)
     clusters = {}
@@ -85,6 +89,18 @@ def from_file(file: PropertiesFile, recorded: Recorder | None = None, *, lenient
     return MirrorSettings(file.path, clusters, tuple(flows), notices)
 
 
+def _refuse_too_many_items(file: PropertiesFile, entries: Mapping[str, Entry]) -> None:
+    """Joined to one pattern, 20,000 names take 5 s and 200 MB; nothing else of a file takes more."""
+    items = sum(entry.value.count(",") + 1 for entry in entries.values())
+    if items > MOST_ITEMS:
+        longest = max(entries, key=lambda key: entries[key].value.count(","))
+        raise UsageError(
+            f"{file.path} has too many values",
+            f"its lists have {items:,} items together, most of them {longest}, and drlib reads up to {MOST_ITEMS:,}",
+            "Write a regular expression in place of single names.",
+        )
+
+
 def _aliases(file: PropertiesFile, entries: Mapping[str, Entry]) -> tuple[str, ...]:
     values = Values(file, entries, ("",))
     aliases = split_list(values.text("clusters", ""))
@@ -94,6 +110,12 @@ def _aliases(file: PropertiesFile, entries: Mapping[str, Entry]) -> tuple[str, .
     for alias in aliases:
         if not alias or not set(alias) <= ALIAS_LETTERS:
             values.refuse("clusters", "an alias cannot be part of a topic name", "Use letters, digits, `.`, `_`, `-`.")
+    if len(aliases) > MOST_CLUSTERS:
+        values.refuse(
+            "clusters",
+            f"it names {len(aliases)} clusters, and drlib reads up to {MOST_CLUSTERS}, as every pair of them is a flow",
+            "Write several files, each with the clusters of some flows.",
+        )
     if len(set(aliases)) < len(aliases):
         values.refuse("clusters", "an alias is listed twice", "List every cluster once.")
     return aliases
@@ -105,6 +127,12 @@ def _servers(values: Values, key: str) -> tuple[str, ...]:
     example = f"Write {key} = host:9092."
     if not servers:
         raise UsageError(f"{values.file.path}: {key} is not set", "drlib cannot connect to the cluster", example)
+    if len(servers) > MOST_SERVERS:
+        values.refuse(
+            "bootstrap.servers",
+            f"it has {len(servers)} addresses, and drlib reads up to {MOST_SERVERS}, as a client has a thread for each",
+            "List a few brokers: the others are learned from them.",
+        )
     for server in servers:
         host, _, port = server.rpartition(":")
         if not host or "@" in host or not port.isdigit() or not 0 < int(port) < 65536:

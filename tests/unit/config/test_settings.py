@@ -185,6 +185,23 @@ def test_flow_selects_topics_groups_and_configs(load: Load) -> None:
     assert not flow.mirrors_config("min.insync.replicas")
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f"clusters = {','.join(f'c{n}' for n in range(101))}", "names 101 clusters, and drlib reads up to 100"),
+        (f"LEFT.bootstrap.servers = {','.join(['h:1'] * 101)}", "has 101 addresses, and drlib reads up to 100"),
+        (
+            f"LEFT->RIGHT.topics = {','.join(map(str, range(20_000)))}",
+            "most of them LEFT->RIGHT.topics, and drlib reads up",
+        ),
+        (f"LEFT->RIGHT.topics = {','.join(['a'] * 10_000)}\ngroups = {','.join(['a'] * 10_000)}", "items together"),
+    ],
+)
+def test_more_than_drlib_can_handle_is_refused(load: Load, text: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        load(text)
+
+
 def test_blank_filters_select_nothing(load: Load) -> None:
     flow = load("topics =\ngroups =").flow("LEFT", "RIGHT")
     assert not flow.mirrors_topic("orders")
