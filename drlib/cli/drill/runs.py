@@ -17,11 +17,13 @@ from drlib.runbook import history
 from drlib.runbook.file import calendar, model, schedule
 from drlib.runbook.history import PastRun
 from drlib.runbook.history_rules import Direction, Standing, Trend, standing
+from drlib.runs.check import Verdict
 from drlib.ui.terminal.plain_console import plain_console
 
 UNVERIFIED = frozenset({Evidence.CONTRADICTORY, Evidence.INCOMPLETE})
 RunsDir = Annotated[Path, typer.Option(help="The folder of run folders.")]
 runs_app = typer.Typer(invoke_without_command=True)
+_NOT_PASSED = frozenset({Verdict.FAIL.value, Verdict.UNKNOWN.value})
 schedule_app = typer.Typer(help="Run a runbook regularly.", no_args_is_help=True)
 
 
@@ -35,7 +37,9 @@ def runs(
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Exit with code 3 when a runbook is overdue, or its last run failed or is not verified."
+            "--check",
+            help="Exit with code 3 when a runbook is overdue, its last run failed, is unknown or is not verified, or there is "
+            "nothing to check.",
         ),
     ] = False,
 ) -> None:
@@ -58,16 +62,18 @@ def runs(
         console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.")
         if standings:
             console.print(_stands(standings))
-    doubtful = {run.outcome.run for run in past if run.stored.evidence in UNVERIFIED}
-    missed = [
-        s.runbook
-        for s in standings
-        if s.overdue or (s.last is not None and (s.last.verdict == "fail" or s.last.run in doubtful))
-    ]
+    ended = {r.outcome.runbook: r.outcome.verdict for r in past if r.stored.evidence is not Evidence.PENDING}
+    missed = [s.runbook for s in standings if s.overdue or ended.get(s.runbook) in _NOT_PASSED]
+    if check and not standings:
+        raise ReadinessError(
+            "nothing was checked",
+            f"{runs_dir} has no run, and {runbooks} no runbook with a schedule",
+            "Name the folders: --runs-dir, --runbooks.",
+        )
     if check and missed:
         raise ReadinessError(
             f"{', '.join(missed)}: due to run",
-            "it is overdue, or its last run failed or is not verified",
+            "it is overdue, or its last run failed, is unknown or is not verified",
             f"Run it: drlib run {runbooks / f'{missed[0]}.yaml'}",
         )
 

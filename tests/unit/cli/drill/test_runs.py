@@ -20,6 +20,7 @@ from hostile_text import HOSTILE
 from drlib.cli import main
 from drlib.runbook.file.model import Runbook, Schedule
 from drlib.runbook.file.schedule import Scheduler, emit
+from drlib.runs.check import Verdict
 
 BOOK = """\
 name: {name}
@@ -120,6 +121,20 @@ def test_runs_unverified_run_has_no_verdict_says_why_and_fails_the_check(
     assert "unknown, " in capsys.readouterr().out
     assert drlib("runs", "--check") == 3
     assert "is not verified" in capsys.readouterr().err
+
+
+def test_runs_check_of_nothing_is_no_pass(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert drlib("runs", "--check", "--runs-dir", "nowhere", "--runbooks", "elsewhere") == 3
+    assert "nothing was checked" in capsys.readouterr().err
+
+
+def test_runs_check_fails_by_the_last_run_that_ended(place: Path) -> None:
+    ran(place, "20260101T000000Z", verdict=Verdict.UNKNOWN, checks=())
+    assert drlib("runs", "--check") == 3
+    (ran(place, "20260102T000000Z", card=False) / "plan.json").write_text("{}")  # one that still runs hides nothing
+    assert drlib("runs", "--check") == 3
+    ran(place, "20260103T000000Z")
+    assert drlib("runs", "--check") == 0
 
 
 def test_runs_folder_named_with_an_impossible_time_is_listed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
