@@ -87,8 +87,8 @@ def verify(
     """Compare each file of runs with the manifest, and scorecard, journal and plan with each other.
 
     Without RUN, all runs. Exit code 0: every run is verified; 3: one contradicts itself or is not complete, and each file
-    says why; 2: no such run. A run that has not ended fails only where it is named. A manifest has no key: who may
-    write to the folder can write a new one, so keep a copy elsewhere as evidence.
+    says why, or there is none; 2: no such run. A run that has not ended fails only where it is named. A manifest has no
+    key: who may write to the folder can write a new one, so keep a copy elsewhere as evidence.
     """
     stored = [history.find(runs_dir, name) for name in run or ()] or [
         past.stored for past in history.read_runs(runs_dir)
@@ -100,8 +100,8 @@ def verify(
             show(formats.one_line(f"{each.folder.name}: {each.evidence}"))
             for difference in each.differences:
                 show(formats.one_line(f"  {difference}"))
-        if not stored:
-            show(f"No run in {runs_dir}.")
+    if not stored:
+        raise ReadinessError("nothing was verified", f"{runs_dir} has no run", "Name the folder: --runs-dir.")
     failing = UNVERIFIED | {Evidence.PENDING} if run else UNVERIFIED
     failed = [each.folder.name for each in stored if each.evidence in failing]
     if failed:

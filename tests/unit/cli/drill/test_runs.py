@@ -151,8 +151,8 @@ def test_runs_run_that_has_not_ended_fails_no_check(place: Path) -> None:
 
 
 def test_runs_verify_says_for_each_file_what_differs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drlib("runs", "verify") == 0
-    assert capsys.readouterr().out == "No run in runs.\n"
+    assert drlib("runs", "verify") == 3
+    assert "nothing was verified: runs has no run" in capsys.readouterr().err
     good, bad = ran(place, "20260101T000000Z"), ran(place, "20260102T000000Z")
     assert drlib("runs", "verify") == 0
     (bad / "journal.jsonl").unlink()
