@@ -18,6 +18,9 @@ _WORDS: Final = frozenset(
     for word in line.split()
 )
 _LAST: Final = frozenset({"creds", "pass", "pin", "pw"})  # secret at the end of a name
+_PLACES: Final = frozenset(
+    {"dir", "directory", "file", "folder", "location", "path"}
+)  # where it is, as in `password_file`
 _KEY: Final = r"(?:access|account|api|encryption|integration|private|routing|service|shared|signing|storage)[_.-]?key"
 _INSIDE: Final = re.compile(rf"password|passwd|secret|credential|jaas|{_KEY}", re.IGNORECASE)
 # A reference, and the login scheme before it.
@@ -65,4 +68,6 @@ def form_of(text: str) -> str:
 def names_secret(name: str) -> bool:
     """Whether a value of this `name` is likely a secret: `pager_auth`, `apiKey`, `slackWebhookUrl`."""
     words = [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
+    if words[-1:] and words[-1] in _PLACES:
+        return False
     return bool(_INSIDE.search(name) or _WORDS.intersection(words) or (words[-1:] and words[-1] in _LAST))

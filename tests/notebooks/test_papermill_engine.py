@@ -300,6 +300,19 @@ def test_papermill_command_finds_the_engine(tmp_path: Path) -> None:
     assert (tmp_path / "out.ipynb").is_file()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("label", "Bearer c4n4ry"), ("auth", "c4n4ry"), ("label", "https://h/c4n4ry")]
+)
+def test_papermill_command_with_a_secret_as_parameter_writes_nothing(tmp_path: Path, name: str, value: str) -> None:
+    notebook = write_notebook(tmp_path / "n.ipynb", "print(label)")
+    argv = [sys.executable, "-m", "papermill", "--engine", "drlib", "-p", name, value, str(notebook), "out.ipynb"]
+    done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "looks like a secret" in done.stderr
+    assert "c4n4ry" not in done.stdout + done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["n.ipynb"]
+
+
 def test_run_keeps_the_output_of_the_kernel_process(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Write to the file descriptor, as librdkafka, a JVM or a dying ipykernel do, past Python's and the notebook's streams."""
     late = "import atexit, os\natexit.register(os.write, 2, b'said on the way out')"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 from repository_root import ROOT
@@ -11,14 +12,20 @@ from repository_root import ROOT
 Find = Callable[[ast.AST], list[str]]
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted((ROOT / "drlib").rglob("*.py")):
-        yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+@cache
+def sources() -> dict[str, ast.Module]:
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in sorted((ROOT / "drlib").rglob("*.py"))}
+
+
+@cache
+def nodes(path: str) -> tuple[ast.AST, ...]:
+    """Calls and attributes of a module: all that the functions below look at."""
+    return tuple(node for node in ast.walk(sources()[path]) if isinstance(node, ast.Call | ast.Attribute))
 
 
 def found(find: Find) -> dict[str, list[str]]:
     """What `find` finds, by module."""
-    by_module = {path: [text for node in ast.walk(tree) for text in find(node)] for path, tree in sources()}
+    by_module = {path: [text for node in nodes(path) for text in find(node)] for path in sources()}
     return {path: texts for path, texts in by_module.items() if texts}
 
 
@@ -75,8 +82,10 @@ PARAMETERS = ("run_parameters.given(", "run_parameters.known(", "run_parameters.
 
 def unchecked_requests(node: ast.AST) -> list[str]:
     """What a run was asked to be, with parameters from elsewhere than the module that checks them."""
+    if called(node) != "Request":
+        return []
     given = [word.value for word in getattr(node, "keywords", ()) if word.arg in ("parameters", None)]
-    if called(node) != "Request" or all(ast.unparse(value).startswith(PARAMETERS) for value in given):
+    if all(ast.unparse(value).startswith(PARAMETERS) for value in given):
         return []
     return [ast.unparse(node)]
 
@@ -95,10 +104,17 @@ def notebooks_executed(node: ast.AST) -> list[str]:
 
 
 def test_notebook_is_executed_with_checked_parameters() -> None:
-    """By one function; the engine's is called by papermill itself."""
-    execute, engine = "drlib/runbook/execution/execute.py", "drlib/runbook/execution/papermill_engine.py"
-    assert found(notebooks_executed).keys() == {execute, engine}
-    tree = dict(sources())[execute]
+    """By one function; the engine is called by papermill itself, whoever started that, and looks at them once more."""
+    folder = "drlib/runbook/execution"
+    execute, client = f"{folder}/execute.py", f"{folder}/notebook_client.py"
+    assert found(notebooks_executed).keys() == {execute, client, f"{folder}/papermill_engine.py"}
+    (engine,) = (
+        ast.unparse(node)
+        for node in ast.walk(sources()[client])
+        if isinstance(node, ast.FunctionDef) and node.name == "execute_notebook"
+    )
+    assert 0 < engine.find("parameters.refuse_secrets(given, ") < engine.find("return super().execute_notebook(")
+    tree = sources()[execute]
     functions = {node.name: ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     assert [name for name, text in functions.items() if "execute_notebook(" in text] == ["_execute"]
     assert [name for name, text in functions.items() if "= _execute(" in text] == ["execute"]

@@ -26,6 +26,7 @@ from drlib.files import open_stored, stored_descriptor
 from drlib.runbook.execution.execute import Listener
 from drlib.runbook.execution.interrupt import Stop, end_group
 from drlib.runbook.execution.outcome import error_class
+from drlib.runbook.file import parameters
 
 _log = logging.getLogger("drlib.runbook.kernel")
 _log.addHandler(logging.NullHandler())
@@ -95,7 +96,18 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
 
 class NotebookEngine(NBClientEngine):  # type: ignore[misc]
     """Runs a notebook with nbclient. `stop` (a `Stop`) ends it, `on_progress` (a `Listener`) is called for each step;
-    `kernel_log` is the file to which the output of the kernel's process is appended, None: the terminal."""
+    `kernel_log` is the file to which the output of the kernel's process is appended, None: the terminal.
+
+    A parameter that may be a secret ends it before papermill has written anything, also where drlib did not start papermill.
+    """
+
+    @classmethod
+    def execute_notebook(cls, nb, kernel_name, **options):  # type: ignore[no-untyped-def]
+        """papermill's call. Raises `UsageError` for such a parameter."""
+        content = parameters.NotebookFile.model_validate(nb)
+        given = nb.metadata.get("papermill", {}).get("parameters", {})
+        parameters.refuse_secrets(given, parameters.declared_in("the notebook", content) or {})
+        return super().execute_notebook(nb, kernel_name, **options)
 
     @classmethod
     def execute_managed_notebook(  # type: ignore[no-untyped-def]

@@ -71,10 +71,25 @@ def declared(notebook: Path) -> dict[str, Parameter]:
         content = decoding.json_as(NotebookFile, read_given_bytes(notebook, MOST_STORED_BYTES))
     except (OSError, Undecodable) as error:
         raise UsageError(f"{notebook.name} is not a notebook", str(error), "Give a .ipynb file.") from None
-    for cell in content.cells:
-        if "parameters" in cell.metadata.tags:
-            return dict(_parameters(notebook.name, cell.text))
+    found = declared_in(notebook.name, content)
+    if found is not None:
+        return found
     raise UsageError(f"{notebook.name} takes no parameters", "no cell is tagged 'parameters'", "Tag one.")
+
+
+def declared_in(name: str, content: NotebookFile) -> dict[str, Parameter] | None:
+    """The same of the notebook `content`, which is called `name`; None where it takes no parameters. Raises `UsageError`."""
+    cell = next((cell for cell in content.cells if "parameters" in cell.metadata.tags), None)
+    return None if cell is None else dict(_parameters(name, cell.text))
+
+
+def refuse_secrets(values: Mapping[str, object], known: Mapping[str, Parameter]) -> None:
+    """Raises `UsageError` for one of `values` that may not be written down. Does not look at their types."""
+    for name, value in values.items():
+        own = known[name].default if name in known else None
+        if value != own:
+            for part in value if isinstance(value, list) else [value]:
+                refuse_secret(name, part, own)
 
 
 def parse(pairs: Sequence[str], known: Mapping[str, Parameter]) -> dict[str, Value]:
@@ -96,10 +111,7 @@ def check(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[s
     """Values of a runbook against the notebook that takes them. Raises `UsageError`."""
     for name, value in values.items():
         check_name(name, known)
-        own = known[name].default
-        if value != own:
-            for part in value if isinstance(value, list) else [value]:
-                refuse_secret(name, part, own)
+        refuse_secrets({name: value}, known)
         if not _fits(value, known[name]):
             raise _mistyped(name, value, known[name])
     return dict(values)

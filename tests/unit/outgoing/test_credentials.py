@@ -13,6 +13,7 @@ from drlib.outgoing.credentials import form_of, names_secret
     "name",
     """
     password kafkaPassword KAFKA_PASSWORD db_pass pw pin creds auth pager_auth authorization token tokens api_key apiKey APIKey
+    spark.authenticate.secret spark.hadoop.fs.s3a.access.key spark.ssl.keyPassword
     x-api-key access_key routing_key webhook slackWebhookUrl jaas_config signature sas_url client_secret cookie jwt
     """.split(),  # noqa: SIM905
 )
@@ -24,6 +25,7 @@ def test_names_secret_of_a_credential(name: str) -> None:
     "name",
     """
     run_dir lab_dir properties flow topics topic key record_key group groups force_reason skip_gate master window objective
+    password_file spark.authenticate spark.kubernetes.authenticate.submission.oauthTokenFile
     records_per_second rto_seconds tail author authority design signal passes tokenizer bandwidth retention allow histories
     """.split(),  # noqa: SIM905
 )
