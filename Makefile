@@ -5,7 +5,7 @@ REPEATS ?= 3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test incidents test-all bench soak mutants lint unit integration pictures docs lock clean
+.PHONY: help setup demo lab test incidents test-all bench soak mutants lint unit integration pictures docs lock sbom clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
@@ -85,6 +85,12 @@ pictures: setup
 
 lock:
 	uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+	$(MAKE) setup
+	$(MAKE) sbom
+
+# Licences are read from the packages that are installed.
+sbom:
+	PYTHONPATH=. $(BIN)/python docs/make_sbom.py > sbom.cdx.json
 
 clean:
 	rm -rf .venv .lab runs build
