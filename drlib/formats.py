@@ -6,6 +6,7 @@ Not for: reading what people write (`config.quantities`).
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from datetime import UTC, datetime
 from typing import Final
@@ -148,6 +149,24 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " if c.isspace() else _escape(c) for c in text)
+
+
+_OUR_TAGS: Final = re.compile(r'</?(?:b|i|extra|sub|sup)>|<br/?>|<span style="color: ?[#a-z0-9]+">|</span>')
+
+
+def figure_texts(value: object) -> object:
+    """The JSON of a figure whose texts have the tags of drlib's own figures and no others: plotly makes links of some."""
+    if isinstance(value, str):
+        return value if "<" not in value else _only_our_tags(value)
+    if isinstance(value, dict):
+        return {name: figure_texts(inner) for name, inner in value.items()}
+    return [figure_texts(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _only_our_tags(text: str) -> str:
+    between = [piece.replace("<", "&lt;") for piece in _OUR_TAGS.split(text)]
+    tags = [*_OUR_TAGS.findall(text), ""]
+    return "".join(piece + tag for piece, tag in zip(between, tags, strict=True))
 
 
 def _escape(character: str) -> str:

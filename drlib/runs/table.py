@@ -111,7 +111,7 @@ def bundle(
     """What Jupyter shows, by MIME type: of text, HTML and a figure those in `include`, and without those in `exclude`."""
     forms: dict[str, object] = {"text/plain": plain, "text/html": page}
     if figure is not None:
-        forms[PLOTLY] = decoding.json_value(figure.to_json())
+        forms[PLOTLY] = formats.figure_texts(decoding.json_value(figure.to_json()))
     return {
         mime: value
         for mime, value in forms.items()

@@ -141,3 +141,102 @@ def test_standard_output_and_error_are_written_in_one_place() -> None:
     }
     assert writing == {terminal, log}
     assert calls_outside({"echo", "secho"}) == []
+
+
+# Values in HTML that are no call of `escape`: HTML that was made in the same way, numbers, and words of the sources.
+TAG = re.compile(r"<[a-zA-Z/!]")
+HTML = {
+    "drlib/runs/table.py": {
+        "NOWRAP", "_data(formats.cell(row.get(c)), side)", "body", "heads", "note", "side",
+        "title", "whole",
+    },
+    "drlib/ui/console/board.py": {"MARKS[s.stand]", "_STYLE", "note", "rows", "steps", "waits"},
+    "drlib/ui/console/picture.py": {
+        "_box(cluster.alias, cluster)", "_box(source, by_alias.get(source))", "_box(target, by_alias.get(target))",
+        "_chip('?', 'could not be read', ODD)", "_chip('?', formats.UNKNOWN, ODD)", "_chip('▲', 'open', BAD)",
+        "_chip('▲', cluster.clock, WARN)", "_chip('✓', 'resolved', GOOD)", "_chip(mark, cluster.word, look)",
+        "_chip(mark, drill.word, look)", "_chip(mark, view.state, look)", "_since(event)", "body", "detail", "done",
+        "formats.clock(state.at_ms)[:8]", "heads", "len(drill.steps)", "link", "look", "mark", "remedy", "rest", "where",
+    },
+    "drlib/ui/console/widget.py": {"parts"},
+}  # fmt: skip
+# What looks like HTML in these is none: patterns, and labels of figures, which `formats.figure_texts` goes through.
+NO_HTML = (
+    "drlib/config/patterns/", "drlib/outgoing/credentials.py", "drlib/ui/figures/", "drlib/ui/sizing/",
+    "drlib/training/academy/pictures.py", "drlib/training/incidents/pictures.py",
+)  # fmt: skip
+
+
+def unescaped(value: ast.expr) -> Iterator[str]:
+    """What of a value in HTML is neither escaped nor a constant."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "escape":
+        return
+    if isinstance(value, ast.IfExp):
+        yield from (*unescaped(value.body), *unescaped(value.orelse))
+    elif isinstance(value, ast.JoinedStr):
+        for part in value.values:
+            if isinstance(part, ast.FormattedValue):
+                yield from unescaped(part.value)
+    elif isinstance(value, ast.Call) and ast.unparse(value.func) == "''.join":
+        (joined,) = value.args
+        yield from unescaped(joined.elt if isinstance(joined, ast.GeneratorExp | ast.ListComp) else joined)
+    elif not isinstance(value, ast.Constant):
+        yield ast.unparse(value)
+
+
+def html_values(path: Path) -> set[str]:
+    return {
+        found
+        for node in nodes(path)
+        if isinstance(node, ast.JoinedStr)
+        and any(isinstance(part, ast.Constant) and TAG.search(str(part.value)) for part in node.values)
+        for found in unescaped(node)
+    }
+
+
+def test_values_in_html_are_escaped() -> None:
+    """Reports are made by templates that escape everything; a new value elsewhere is escaped, or named above."""
+    found = {path.relative_to(ROOT).as_posix(): html_values(path) for path in sources()}
+    assert {path: values for path, values in found.items() if values and not path.startswith(NO_HTML)} == HTML
+    concatenated = [
+        where(path, node)
+        for path in sources()
+        for node in nodes(path)
+        if isinstance(node, ast.BinOp | ast.Call)
+        and (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod))
+        for side in (node.left, node.right)
+        if isinstance(side, ast.Constant)
+        and isinstance(side.value, str)
+        and re.search(r"</?[a-z]+[ >]", side.value)
+        and side.value not in ("<tr>", "</tr>")
+    ]
+    assert concatenated == []
+
+
+def test_templates_escape_and_nothing_is_called_safe() -> None:
+    (environment,) = [call for path in sources() for call in calls(path, {"Environment"})]
+    assert {word.arg: ast.unparse(word.value) for word in environment.keywords}["autoescape"] == "True"
+    assert calls_outside({"Markup"}, "drlib/ui/report/report.py", "drlib/ui/report/notebook_cells.py") == []
+    texts = [path.read_text() for path in PACKAGE.rglob("*.j2")]
+    assert len(texts) == 1
+    assert not re.search(r"\|\s*safe|autoescape", texts[0])
+    assert calls_outside({"HTML"}, "drlib/ui/console/widget.py") == []
+
+
+def test_figures_are_shown_and_written_in_two_places() -> None:
+    """Both go through `formats.figure_texts`."""
+    assert calls_outside({"to_json"}, "drlib/runs/table.py", "drlib/ui/report/report.py") == []
+    assert calls_outside({"figure_texts"}, "drlib/runs/table.py", "drlib/ui/report/report.py", "drlib/formats.py") == []
+    assert calls_outside({"FigureWidget", "to_html", "write_html", "to_plotly_json"}) == []
+
+
+def test_metrics_are_written_by_prometheus_own_library_in_one_place() -> None:
+    importing = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources()
+        for node in nodes(path)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and "prometheus_client" in (getattr(node, "module", None) or ",".join(a.name for a in node.names))
+    }
+    assert importing == {"drlib/mirror/status/endpoint.py", "drlib/mirror/status/metrics.py"}
+    assert calls_outside({"generate_latest"}, "drlib/mirror/status/endpoint.py") == []

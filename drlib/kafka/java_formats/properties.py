@@ -55,6 +55,7 @@ def parse(text: str, path: Path) -> PropertiesFile:
     try:
         for element in javaproperties.parse(text):
             if isinstance(element, javaproperties.KeyValue):
+                (element.key + element.value).encode()
                 entries.append(Entry(line, element.key, element.value))
             line += len(_LINE_END.findall(element.source))
     except javaproperties.InvalidUEscapeError as error:
@@ -63,4 +64,10 @@ def parse(text: str, path: Path) -> PropertiesFile:
             "it has a \\u that is not a Unicode escape",
             r"Write \uXXXX with four hex digits.",
         ) from error
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{path}:{line} is not a properties line",
+            "it has half of a surrogate pair, which no text of Kafka can hold",
+            r"Write both halves, such as \ud83d\ude00.",
+        ) from None
     return PropertiesFile(path, tuple(entries))

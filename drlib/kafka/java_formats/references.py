@@ -51,7 +51,7 @@ def _resolve_one(match: re.Match[str], where: str) -> str:
     reference, provider, path, key = match.group(0), match.group(1), match.group(2), match.group(3)
     if provider == "env" and not path:
         if key in os.environ:
-            return os.environ[key]
+            return _utf8(os.environ[key], reference, where)
         raise UsageError(
             f"{where}: {reference} has no value",
             f"the environment variable {key} is not set",
@@ -67,3 +67,14 @@ def _resolve_one(match: re.Match[str], where: str) -> str:
         f"drlib has no provider {provider} of this form",
         "Use ${env:NAME} or ${file:/path:key}.",
     )
+
+
+def _utf8(value: str, reference: str, where: str) -> str:
+    """The value of an environment variable, which may hold any bytes."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"{where}: {reference} cannot be used", "its value is not UTF-8", "Export it again as UTF-8."
+        ) from None
+    return value

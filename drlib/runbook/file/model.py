@@ -100,8 +100,13 @@ def load(path: Path) -> Runbook:
         faults = error.errors()
         misspelt = [fault for fault in faults if fault["type"] == "extra_forbidden"]  # which is why another is missing
         raise _refused(path, (misspelt or faults)[0]) from None
-    notebook = (path.parent / book.notebook).resolve()
-    if not notebook.is_file():
+    try:
+        notebook = (path.parent / book.notebook).resolve()
+        found = notebook.is_file()
+    except (OSError, ValueError) as error:  # a name that is too long, or has a NUL
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"{path}: notebook", f"it is no path ({why})", "Correct it.") from None
+    if not found:
         raise UsageError(
             f"{path}: notebook", f"there is no {notebook}", "Correct the path; it is relative to the file."
         )

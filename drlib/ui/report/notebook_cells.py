@@ -133,7 +133,7 @@ def _pieces(output: nbformat.NotebookNode) -> Iterator[Output]:
         yield Output(html=picture)
     elif "text/plain" in data and PLOTLY not in data:
         yield Output(text=_text(data["text/plain"]))
-    if PLOTLY in data:
+    if isinstance(data.get(PLOTLY), dict):
         yield Output(figure=data[PLOTLY])
 
 

@@ -19,6 +19,7 @@ import plotly.graph_objects as go
 from markupsafe import Markup
 
 from drlib import formats
+from drlib.decoding import json_value
 from drlib.files import open_stored, write_whole
 from drlib.runs.journal import Line
 from drlib.runs.scorecard import Kind, Scorecard
@@ -41,8 +42,8 @@ class Drawings:
 
     def add(self, figure: go.Figure | Mapping[str, object]) -> str:
         name = f"figure-{len(self.found) + 1}"
-        text = figure.to_json() if isinstance(figure, go.Figure) else json.dumps(figure)
-        self.found[name] = text
+        drawn = json_value(figure.to_json()) if isinstance(figure, go.Figure) else dict(figure)
+        self.found[name] = json.dumps(formats.figure_texts(drawn))
         return name
 
     def as_json(self) -> Markup:

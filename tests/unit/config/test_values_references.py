@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from drlib.config import keys
 from drlib.config.explain import explain
 from drlib.config.settings import load_client_file, load_mirror_settings
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, UsageError
+from drlib.kafka.java_formats import references
 from drlib.kafka.security.java_keys import HONOURED
 
 HEAD = {
@@ -113,3 +115,12 @@ def test_error_about_a_pattern_by_reference_names_key_and_reference(
         load_mirror_settings(path)
     assert f"{path}:5: topics = ${{env:DRLIB_TEST_PATTERN}} cannot be used" in str(met.value)
     assert "canary" not in str(met.value)
+
+
+def test_environment_variable_that_is_not_utf8_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "DRLIB_TEST_BYTES", "canary\udcff")
+    with pytest.raises(
+        UsageError, match=r"\$\{env:DRLIB_TEST_BYTES\} cannot be used: its value is not UTF-8"
+    ) as refused:
+        references.resolve("${env:DRLIB_TEST_BYTES}", "x")
+    assert "canary" not in str(refused.value)

@@ -1,6 +1,12 @@
 """What a step shows: text in columns, HTML with every value escaped, and a figure."""
 
+import json
+import re
+
+import plotly.graph_objects as go
+import pytest
 import sample_scorecard as sample
+from hostile_text import HOSTILE, elements
 
 from drlib.runs.journal import Scalar
 from drlib.runs.table import PLOTLY, Table
@@ -84,3 +90,23 @@ def test_table_text_is_left_and_numbers_are_right_aligned() -> None:
 
 def test_table_without_rows_is_title_and_note() -> None:
     assert repr(Table("Nothing", [], note="because")) == "Nothing\nbecause"
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_table_of_any_text_has_the_elements_of_a_table(text: str) -> None:
+    def page(word: str) -> str:
+        return Table(f"t{word}", [{f"c{word}": f"x{word}" * 20, "n": 1}], f"n{word}")._html()
+
+    assert elements(page(text)) == elements(page("plain"))
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_figure_has_the_tags_of_our_own_figures_only(text: str) -> None:
+    """Plotly makes links of some tags, wherever a name stands: in a legend, a label, a hover text."""
+    text = text.encode(errors="replace").decode()
+    figure = go.Figure(go.Scatter(x=[text], y=[1], name=text, text=[text], customdata=[[text]]))
+    figure.update_traces(hovertemplate=f"<b>{text}</b><br>%{{y}}<extra></extra>")
+    figure.add_annotation(text=f'<span style="color:#ff0000">{text}</span>')
+    drawn = Table("t", [], figure=figure)._repr_mimebundle_()[PLOTLY]
+    tags = set(re.findall("<[^<>]*>?", json.dumps(drawn, ensure_ascii=False).replace("\\", "")))
+    assert tags <= {"<b>", "</b>", "<br>", "<extra>", "</extra>", '<span style="color:#ff0000">', "</span>"}

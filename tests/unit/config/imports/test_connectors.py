@@ -16,6 +16,7 @@ from drlib.errors import UsageError
 from drlib.files import MOST_BYTES
 from drlib.kafka.java_formats.properties import parse
 
+NAMES = {name: text for name, text in HOSTILE.items() if name != "lone surrogate"}
 PACKAGE = "org.apache.kafka.connect.mirror."
 CLUSTERS = {
     "source.cluster.alias": "east",
@@ -148,7 +149,14 @@ def test_alias_that_would_be_lines_of_a_file_is_refused(tmp_path: Path) -> None:
         import_files(write(tmp_path, {**SOURCE, "target.cluster.alias": alias})).text()
 
 
-@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
+    file = MirrorFile()
+    file.values |= {"clusters": "a, b", "a.bootstrap.servers": "a:1", "b.bootstrap.servers": "b:1", "x": "\ud800"}
+    with pytest.raises(UsageError, match="surrogate"):
+        file.text()
+
+
+@pytest.mark.parametrize("text", NAMES.values(), ids=NAMES)
 def test_hostile_keys_and_values_are_read_back_as_they_were(tmp_path: Path, text: str) -> None:
     file = MirrorFile()
     file.values |= {"clusters": "a, b", "a.bootstrap.servers": "a:1", "b.bootstrap.servers": "b:1"}

@@ -47,3 +47,10 @@ def test_read_unreadable_file_is_usage_error(tmp_path: Path) -> None:
         read(tmp_path / "latin")
     with pytest.raises(UsageError, match=r"x:2 is not a properties line"):
         parse("a=1\nb=\\u12", Path("x"))
+
+
+@pytest.mark.parametrize("text", ["a = x\\ud800", "a\\udfff = x", "a = \\udc00\\ud800"])
+def test_parse_half_of_a_surrogate_pair_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(UsageError, match=r"x:2 .*surrogate"):
+        parse(f"b = 1\n{text}", Path("x"))
+    assert parse("a = \\ud83d\\ude00", Path("x")).effective()["a"].value == "\U0001f600"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
+from hostile_text import HOSTILE, elements
 
 from drlib.drill.plan.plan import Call, Change, Drill, Mode, Plan, Step, StepPlan
 from drlib.drill.plan.progress import Noted
@@ -136,3 +137,15 @@ def test_board_on_a_closed_page_does_not_wait_for_its_front_end() -> None:
     board = LiveBoard(attended=lambda: True, answered=lambda: False, present=lambda: False)
     board.open(BoardState(DRILL, ()), cast(DrillSession, None))
     assert not board.answers()
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_board_of_any_text_has_the_same_elements(text: str) -> None:
+    def page(word: str) -> str:
+        steps = tuple(Step(name=n, title=f"{n}{word}", action=Call("x")) for n in ("one", "two"))
+        drill = Drill(name=f"d{word}", flow=Flow("A", "B"), mode=Mode.PLANNED, steps=steps)
+        survey = Survey("A->B", 0, 1, source_error=f"e{word}", groups=(GroupStatus(f"g{word}", 2, 1, 3, 1, 0, 5),))
+        state = BoardState(drill, steps_of(drill, (), START), survey, f"u{word}", f"n{word}")
+        return str(Picture(state)._repr_mimebundle_()["text/html"])
+
+    assert elements(page(text)) == elements(page("plain"))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
+from hostile_text import HOSTILE, elements
 
 from drlib.drill.session.board import Stand, StepStand
 from drlib.lab.link.link import LinkState
@@ -215,3 +219,17 @@ def test_console_long_list_says_how_many_are_left_out() -> None:
     many = view(*(partition(f"t{n}", 0, 0, n + 1, 1.0) for n in range(ROWS + 3)))
     assert "and 3 topics more" in text_of(ConsoleState(NOW, flows=(many,)))
     assert "and 3 rows more" in html_of(ConsoleState(NOW, flows=(many,)))
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_console_of_any_text_has_the_same_elements(text: str) -> None:
+    def page(word: str) -> str:
+        at = partition(f"t{word}", 0, 5, 9, 2.0)
+        event = Event(f"Parked{word}", f"t{word}", f"d{word}", NOW - 5000, remedy=f"r{word}", flow="A->B")
+        group = GroupStatus(f"g{word}", 1, None, 0, 0, 1, 0)
+        flow = view(at, events=(event, replace(event, resolved_ms=NOW)), groups=(group,), workers=(f"w{word}",))
+        seen = ClusterSeen("A", f"s{word}", link=f"l{word}", detail=f"d{word}", clock=f"c{word}")
+        now = ConsoleState(NOW, (seen,), (flow,), drill(f"x{word}", note=f"n{word}", name=f"d{word}"), (f"why{word}",))
+        return html_of(now)
+
+    assert elements(page(text)) == elements(page("plain"))

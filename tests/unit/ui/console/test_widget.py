@@ -10,11 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 from deadline import Deadline
+from hostile_text import HOSTILE, elements
 
 from drlib.errors import UsageError
 from drlib.ui.console import faults
 from drlib.ui.console.state import ClusterSeen, ConsoleState
-from drlib.ui.console.widget import ConsoleWidget
+from drlib.ui.console.widget import ConsoleWidget, _note, _wrong
 
 NOW = 1_700_000_000_000
 
@@ -221,3 +222,9 @@ def test_every_fault_has_a_plan_and_dangerous_ones_a_repair() -> None:
         assert not one.dangerous or one.undo.split(",")[0] in labels
     with pytest.raises(UsageError, match="no such fault"):
         faults.fault("explode")
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_notes_and_errors_of_any_text_have_the_same_elements(text: str) -> None:
+    for made in (_note, lambda word: _wrong(UsageError(word, word, word)), lambda word: _wrong(ValueError(word))):
+        assert elements(made(text)) == elements(made("plain"))
