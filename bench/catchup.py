@@ -43,7 +43,7 @@ def catch_up(engine: Engine, site: Site, workload: Workload, tag: str, topic: st
     """Run `engine` until `total` records are across or `workload.limit_s` is up. Raises `TimeoutError` for no record."""
     around = Surroundings(site.pids)
     began = time.perf_counter()
-    running = engine.start(site, workload, tag)
+    running = engine.start(site, workload, tag, 1)
     try:
         meter = Meter(running.pids)
         mirror = f"{alias(tag)}.{topic}"

@@ -26,6 +26,11 @@ class Running(Protocol):
     @property
     def pids(self) -> tuple[int, ...]: ...
 
+    @property
+    def file(self) -> Path | None:
+        """The properties file that drlib's commands can be asked about; None for an engine that they do not know."""
+        ...
+
     def log_tail(self) -> str: ...
 
     def stop(self) -> None: ...
@@ -33,12 +38,13 @@ class Running(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """`markers`: control records it leaves in each mirror partition. `start(site, workload, tag)`."""
+    """`markers`: control records it leaves in each mirror partition. `start(site, workload, tag, number)`: one more process
+    of the same run for each `number`."""
 
     name: str
     title: str
     markers: int
-    start: Callable[[Site, Workload, str], Running]
+    start: Callable[[Site, Workload, str, int], Running]
 
 
 def alias(tag: str) -> str:
@@ -61,6 +67,7 @@ def properties(site: Site, workload: Workload, tag: str, more: Mapping[str, str]
         f"{flow}.enabled": "true",
         f"{target}->{source}.enabled": "false",
         "topics": "bench.*",
+        **({"refresh.topics.interval.seconds": "5"} if workload.changing else {}),
         **ONE_BROKER,
         **{scope[key.partition(".")[0]] + key: value for key, value in more.items()},
     }
@@ -72,6 +79,7 @@ def properties(site: Site, workload: Workload, tag: str, more: Mapping[str, str]
 @dataclass
 class _Workers:
     site: Site
+    file: Path
     names: tuple[str, ...]
     pids: tuple[int, ...]
     logs: tuple[Path, ...]
@@ -84,12 +92,12 @@ class _Workers:
             self.site.lab.registry.stop(name, deadline_s=15.0)
 
 
-def _drlib(workers: int, profile: Path | None = None) -> Callable[[Site, Workload, str], Running]:
-    def start(site: Site, workload: Workload, tag: str) -> Running:
+def _drlib(workers: int, profile: Path | None = None) -> Callable[[Site, Workload, str, int], Running]:
+    def start(site: Site, workload: Workload, tag: str, first: int) -> Running:
         file = site.root / f"drlib{tag}.properties"
         _write(file, properties(site, workload, tag, {}))
         names, pids, logs = [], [], []
-        for number in range(1, workers + 1):
+        for number in range(first, first + workers):
             name = f"drlib{tag}-{number}"
             log = site.root / f"{name}.log"
             how = ["-m", "drlib.cli"]
@@ -100,7 +108,7 @@ def _drlib(workers: int, profile: Path | None = None) -> Callable[[Site, Workloa
             names.append(name)
             pids.append(record.pid)
             logs.append(log)
-        return _Workers(site, tuple(names), tuple(pids), tuple(logs))
+        return _Workers(site, file, tuple(names), tuple(pids), tuple(logs))
 
     return start
 
@@ -158,6 +166,7 @@ def tuned(workload: Workload, tasks: int) -> dict[str, str]:
 class _Mm2:
     process: MirrorMaker2
     pids: tuple[int, ...]
+    file: None = None
 
     def log_tail(self) -> str:
         return self.process.log_tail()
@@ -169,8 +178,8 @@ class _Mm2:
 def mm2(name: str, title: str, settings: Callable[[Workload], Mapping[str, str]]) -> Engine:
     """The real MirrorMaker 2, one process with a heap of `HEAP`."""
 
-    def start(site: Site, workload: Workload, tag: str) -> Running:
-        root = site.root / f"mm2{tag}"
+    def start(site: Site, workload: Workload, tag: str, number: int) -> Running:
+        root = site.root / f"mm2{tag}-{number}"
         root.mkdir(mode=0o700)
         more = dict(settings(workload))
         if workload.shape is Shape.TRANSACTIONAL:
@@ -194,6 +203,7 @@ ENGINES: Final[Mapping[str, Engine]] = {
     for engine in (
         drlib(),
         drlib(2),
+        drlib(4),
         mm2("mm2", "MM2, defaults", lambda _: {}),
         mm2("mm2-tuned", "MM2, tuned", lambda w: tuned(w, 2)),
         mm2("mm2-tuned-1", "MM2, tuned, 1 task", lambda w: tuned(w, 1)),

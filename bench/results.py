@@ -29,6 +29,8 @@ METRICS: Final[Mapping[str, tuple[str, bool]]] = {
     "latency p50": ("ms added", False),
     "latency p99": ("ms added", False),
     "idle cpu": ("% of a core", False),
+    "status": ("s until drlib status has answered", False),
+    "doctor": ("s until drlib doctor has answered", False),
     "fetch only": ("MB/s", True),
     "fetch only cpu": ("CPU-s/GB", False),
     "produce only": ("MB/s", True),

@@ -7,10 +7,14 @@ is taken while nothing is sent at all. Not for: catching up (`catchup`), arithme
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import subprocess
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import uvloop
@@ -19,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 from bench.engines import Engine, alias
 from bench.latency import Added, Sender, Watch, added, trickle
 from bench.meter import Meter, Surroundings
-from bench.site import Site
+from bench.site import Site, create_topics, python_path
 from bench.sources import TOPIC
 from bench.steady import percentile
 from bench.workloads import Workload
@@ -30,9 +34,12 @@ TICK_S: Final = 0.008  # 8 partitions, one record to each
 WARM_S: Final = 5.0
 MEASURED_S: Final = 20.0
 IDLE_S: Final = 10.0
-ACTIVE: Final = 0.01  # of the topics
 PROBED: Final = 40  # idle topics that get a record now and then
 MANY_TICK_S: Final = 0.1
+CHANGES: Final = 10  # topics created while latency is measured, one after the other
+JOINS: Final = 2  # with which of them a second worker joins, and with which it leaves
+LEAVES: Final = 7
+NOT_READY: Final = 3  # exit code of doctor and status
 _READY_S: Final = 150.0
 
 
@@ -50,10 +57,10 @@ def busy_topic(engine: Engine, site: Site, workload: Workload, tag: str) -> Tric
     """Added latency at `RATE` records per second."""
     partitions = [TopicPartition(TOPIC, p) for p in range(workload.partitions)]
     around = Surroundings(site.pids)
-    running = engine.start(site, workload, tag)
+    running = engine.start(site, workload, tag, 1)
     try:
         meter = Meter(running.pids)
-        found = uvloop.run(_busy(site, partitions, tag))
+        found = uvloop.run(_busy(site, partitions, tag, _changes(engine, site, workload, tag)))
         metrics = {**_latencies(found), "memory": meter.peak_rss() / 1e6}
         return Trickled(metrics, around.load_before, around.other_load(meter.cpu()), _problem(found))
     finally:
@@ -64,7 +71,7 @@ def many_topics(engine: Engine, site: Site, workload: Workload, tag: str, names:
     """Idle CPU with every topic there and nothing sent; then latency with a few of them busy and others woken."""
     rng = random.Random(3)
     shuffled = rng.sample(list(names), len(names))
-    busy = shuffled[: max(1, round(len(names) * ACTIVE))]
+    busy = shuffled[: max(1, round(len(names) * workload.active))]
     probed = [TopicPartition(n, rng.randrange(workload.partitions)) for n in shuffled[len(busy) : len(busy) + PROBED]]
     turns = [
         [*(TopicPartition(busy[n % len(busy)], p) for p in range(workload.partitions)), probe]
@@ -72,7 +79,7 @@ def many_topics(engine: Engine, site: Site, workload: Workload, tag: str, names:
     ]
     around = Surroundings(site.pids)
     began = time.perf_counter()
-    running = engine.start(site, workload, tag)
+    running = engine.start(site, workload, tag, 1)
     try:
         meter = Meter(running.pids)
         _wait_for_topics(site, {f"{alias(tag)}.{name}" for name in names})
@@ -83,17 +90,51 @@ def many_topics(engine: Engine, site: Site, workload: Workload, tag: str, names:
             "topics ready": ready,
             "idle cpu": idle * 100,
             "memory": meter.peak_rss() / 1e6,
+            **(_answers(running.file) if running.file is not None else {}),
         }
         return Trickled(metrics, around.load_before, around.other_load(meter.cpu()), _problem(found))
     finally:
         running.stop()
 
 
-async def _busy(site: Site, partitions: Sequence[TopicPartition], tag: str) -> Added:
+def _answers(file: Path) -> dict[str, float]:
+    """Seconds that `drlib status` and `drlib doctor` take while the engine runs; not ready is an answer as well."""
+    taken = {}
+    for command in ("status", "doctor"):
+        began = time.perf_counter()
+        argv = [sys.executable, "-m", "drlib.cli", command, str(file)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, env=python_path(), timeout=_READY_S)
+        if done.returncode not in (0, NOT_READY):
+            raise RuntimeError(f"drlib {command} ended with {done.returncode}: {done.stderr[-500:]}")
+        taken[command] = time.perf_counter() - began
+    return taken
+
+
+def _changes(engine: Engine, site: Site, workload: Workload, tag: str) -> Callable[[], None]:
+    """What happens in `MEASURED_S` while latency is measured."""
+
+    def change() -> None:
+        with contextlib.ExitStack() as joined:
+            for step in range(CHANGES):
+                due = time.perf_counter() + MEASURED_S / CHANGES
+                if step == JOINS:
+                    joined.callback(engine.start(site, workload, tag, 2).stop)
+                if step == LEAVES:
+                    joined.close()
+                create_topics(site.source_direct, [f"{TOPIC}.new.{step}"], 1)
+                time.sleep(max(0.0, due - time.perf_counter()))
+
+    return change if workload.changing else lambda: None
+
+
+async def _busy(site: Site, partitions: Sequence[TopicPartition], tag: str, changes: Callable[[], None]) -> Added:
     sender, source, target = await _watched(site, partitions, tag)
     try:
         await trickle(sender, [partitions], WARM_S, TICK_S)
-        return await _measured(sender, source, target, [partitions], TICK_S)
+        found, _ = await asyncio.gather(
+            _measured(sender, source, target, [partitions], TICK_S), asyncio.to_thread(changes)
+        )
+        return found
     finally:
         await _stopped(sender, source, target)
 

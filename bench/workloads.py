@@ -64,7 +64,9 @@ class Workload:
     shape: Shape = Shape.PLAIN
     link: Link = Link.NONE
     topics: int = 1
+    active: float = 0.01  # of many topics, the share that gets records all the time
     groups: int = 0
+    changing: bool = False  # while latency is measured: a second worker joins and leaves, and topics are created
     limit_s: float = 20.0
     engines: tuple[str, ...] = ("drlib", "mm2", "mm2-tuned", "floor")
 
@@ -98,13 +100,29 @@ WORKLOADS: Final = {
         ),
         Workload(
             "f",
-            "1,000 topics of 4 partitions, 1 % active",
+            "1,000 topics of 4 partitions, 10 % active",
             kind=Kind.MANY_TOPICS,
             partitions=4,
             topics=1000,
+            active=0.1,
             engines=("drlib", "mm2", "mm2-tuned"),
         ),
+        Workload(
+            "f-20000",
+            "5,000 topics of 4 partitions, 1 % active",
+            kind=Kind.MANY_TOPICS,
+            partitions=4,
+            topics=5000,
+            engines=("drlib",),
+        ),
         Workload("g", "latency at 1,000 records/s", kind=Kind.LATENCY, engines=("drlib", "mm2", "mm2-tuned")),
+        Workload(
+            "g-changing",
+            "latency at 1,000 records/s while a worker joins and leaves and topics are created",
+            kind=Kind.LATENCY,
+            changing=True,
+            engines=("drlib", "mm2", "mm2-tuned"),
+        ),
         Workload(
             "h-compacted",
             "a compacted topic",
@@ -121,9 +139,9 @@ WORKLOADS: Final = {
         ),
         Workload(
             "i",
-            "workload a with 1 and 2 workers",
+            "workload a with 1, 2 and 4 workers",
             records=1_000_000,
-            engines=("drlib", "drlib-2", "mm2-tuned-1", "mm2-tuned"),
+            engines=("drlib", "drlib-2", "drlib-4", "mm2-tuned-1", "mm2-tuned"),
         ),
         *(_drill("j", "unplanned failover", Kind.FAILOVER, groups) for groups in GROUPS),
         *(_drill("k", "failback", Kind.FAILBACK, groups) for groups in GROUPS),
