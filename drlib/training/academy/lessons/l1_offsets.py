@@ -15,6 +15,7 @@ from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import AdminClient
 
 from drlib.kafka.admin.descriptions import Record
+from drlib.kafka.admin.visible import wait_visible
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TopicPartition
 from drlib.runs.table import Table
@@ -186,6 +187,9 @@ class OffsetsDoNotMatch(Lesson):
         testbed.create_topic("LEFT", self.topic, PARTITIONS)
         bootstrap = testbed.lab.clusters["LEFT"].bootstrap
         _write_transactions(bootstrap, self.topic, self.group)
+        with testbed.cluster("LEFT") as left:
+            ends = left.log_ends(TopicPartition(self.topic, number) for number in range(PARTITIONS))
+            wait_visible(left, {partition: end - 1 for partition, end in ends.items()}, _WAIT_S)
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         expired = [ConfluentTopicPartition(self.topic, number, first) for number, first in enumerate(EXPIRED)]
         for future in admin.delete_records(expired, request_timeout=_WAIT_S).values():
