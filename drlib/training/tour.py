@@ -13,7 +13,7 @@ from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.lab.lab import Lab
-from drlib.lab.workload.mirrors import POLICY, LabMirrors
+from drlib.lab.workload.mirrors import POLICY, LabMirrors, refuse_other_workers
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
 from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
@@ -85,7 +85,10 @@ class Tour(Closing):
         return Table(f"In {self._lab.root.name}/", rows, "Shell: drlib lab status, drlib lab down, drlib --help")
 
     def mirror(self, records: int = 1000) -> Table:
-        """Write `records` to the topic on LEFT, mirror it, and compare both sides record by record."""
+        """Write `records` to the topic on LEFT, mirror it, and compare both sides record by record.
+
+        Raises `UsageError` while another worker mirrors LEFT, as a drill's may that was aborted: each has lanes of its own.
+        """
         if records < 1:
             raise UsageError(f"{records} records", "there is nothing to mirror", "Give a number from 1 on.")
         left = self._lab.clusters[FLOW.source]
@@ -94,6 +97,9 @@ class Tour(Closing):
             for number in range(records):
                 producer.produce(self._topic, key=f"key-{number % 50}", value=f"hello {number}")
                 producer.poll(0)
+        if not self._mirrors.runs:
+            with Cluster(self._lab.clusters[FLOW.target].settings()) as target:
+                refuse_other_workers(target, FLOW, "the tour")
         self._mirrors.start(self._abort)
         source_records = self._read(FLOW.source, self._topic)
         self._wait("everything is on RIGHT", lambda: len(self._read(FLOW.target, self._copy)) >= len(source_records))

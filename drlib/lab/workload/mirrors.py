@@ -16,9 +16,13 @@ import javaproperties
 
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.errors import UsageError
+from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
+from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.lab.processes import wait_until
+from drlib.mirror.offsets.map.flow_maps import worker_group
+from drlib.mirror.offsets.unreplicated.find import refuse_workers
 from drlib.mirror.status import worker_status
 from drlib.mirror.status.worker_status import PartitionStatus, WorkerStatus
 from drlib.model import Flow, TopicPartition
@@ -28,6 +32,7 @@ from drlib.runs.waiting import wait_on_lab
 POLICY = DefaultReplicationPolicy()
 _START_S = 60.0
 _STOP_S = 20.0
+_SESSION_S = 8.0  # a little longer than a worker's session timeout
 
 
 def flows_among(clusters: Sequence[str]) -> tuple[Flow, ...]:
@@ -66,6 +71,29 @@ def has_crossed(status: WorkerStatus | None, flow: Flow, ends: Mapping[TopicPart
     """Whether the worker reports that `flow` has mirrored every source partition in `ends` up to its offset."""
     rows = partition_statuses(status, flow)
     return all(partition in rows and rows[partition].mirrored >= end for partition, end in ends.items())
+
+
+def refuse_other_workers(target: Cluster, flow: Flow, who: str) -> None:
+    """Raises `UsageError` while a worker mirrors `flow`, other than one that was killed: its session times out meanwhile.
+
+    `who` needs the flow, as in "a lesson".
+    """
+
+    def is_empty() -> bool:
+        try:
+            return not target.group_members(worker_group(flow))
+        except Unreachable:
+            return False  # a broker has no group coordinator right after its start
+
+    wait_until(is_empty, _SESSION_S)
+    try:
+        refuse_workers(target, flow)
+    except UsageError as error:
+        raise UsageError(
+            error.what,
+            f"{who} needs the flow for itself: the workers of a flow share its lanes, and the other one has topics of its own",
+            "Stop that worker (close the notebook or drill that runs it, or take its lab down), or name another lab_dir.",
+        ) from error
 
 
 @dataclass(frozen=True)

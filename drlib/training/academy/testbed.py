@@ -17,17 +17,16 @@ from typing import Final
 import javaproperties
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.errors import Unreachable, UsageError
+from drlib.errors import Unreachable
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.lab import clocks
 from drlib.lab.lab import ONE_BROKER, Lab
 from drlib.lab.processes import wait_until
-from drlib.lab.workload.mirrors import POLICY, LabMirrors, partition_statuses
+from drlib.lab.workload.mirrors import POLICY, LabMirrors, partition_statuses, refuse_other_workers
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
 from drlib.mirror.offsets.map.flow_maps import worker_group
-from drlib.mirror.offsets.unreplicated.find import refuse_workers
 from drlib.mirror.status.worker_status import PartitionStatus
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
@@ -43,7 +42,7 @@ LANES: Final = 2
 CHECKED: Final = "log.retention.check.interval.ms"
 # Retention is checked every second instead of every five minutes.
 FAST_RETENTION: Final = {CHECKED: "1000", "log.initial.task.delay.ms": "1000"}
-SESSION_S: Final = 8.0  # a little longer than a worker's session timeout
+A_LESSON: Final = "a lesson"
 TIMEOUT_S: Final = 60.0
 _PACE_S: Final = 0.02
 
@@ -175,7 +174,7 @@ class LessonTestbed:
         mirror = self.mirror(flow)
         if not mirror.runs:
             with self.cluster(flow.target) as target:
-                refuse_others(target, flow)
+                refuse_other_workers(target, flow, A_LESSON)
                 journal = target.topics([name := POLICY.journal_topic(flow.source)])
             if name in journal:  # the first worker of this flow determined the number of lanes
                 mirror = replace(mirror, lanes=journal[name].partitions)
@@ -259,30 +258,10 @@ def _has_no_other_worker(lab: Lab, alias: str) -> bool:
     """True if no other worker writes to `alias`, False if it does not answer. Raises `UsageError` if one does."""
     with Cluster(lab.clusters[alias].settings()) as cluster:
         try:
-            refuse_others(cluster, FORWARD if alias == FORWARD.target else FORWARD.reverse)
+            refuse_other_workers(cluster, FORWARD if alias == FORWARD.target else FORWARD.reverse, A_LESSON)
         except Unreachable:
             return False
     return True
-
-
-def refuse_others(target: Cluster, flow: Flow) -> None:
-    """Raises `UsageError` while a worker mirrors `flow`, other than one that was killed: its session times out meanwhile."""
-
-    def is_empty() -> bool:
-        try:
-            return not target.group_members(worker_group(flow))
-        except Unreachable:
-            return False  # a broker has no group coordinator right after its start
-
-    wait_until(is_empty, SESSION_S)
-    try:
-        refuse_workers(target, flow)
-    except UsageError as error:
-        raise UsageError(
-            error.what,
-            "a lesson needs the flow for itself; another worker would copy its records",
-            "Stop that worker (close the notebook or drill that runs it), or name another lab_dir.",
-        ) from error
 
 
 def _delete_leftovers(cluster: Cluster) -> None:
