@@ -33,6 +33,8 @@ class SparkCluster:
     port: int
     page: int
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    secret: str = ""  # of spark.authenticate; "": connections are open
+    local: Path | None = None  # where executors put what does not fit into memory
 
     @property
     def master(self) -> str:
@@ -40,8 +42,10 @@ class SparkCluster:
 
     @property
     def environment(self) -> dict[str, str]:
+        kept = {} if self.local is None else {"SPARK_LOCAL_DIRS": str(self.local)}
         return {
             **os.environ,
+            **kept,
             "JAVA_HOME": str(_java_home()),
             "SPARK_LOCAL_IP": HOST,
             "SPARK_HOME": str(Path(pyspark.__file__).parent),
@@ -97,9 +101,13 @@ class SparkCluster:
 
     def _daemon(self, name: str, of: str, *arguments: str) -> None:
         argv = [f"{self.environment['SPARK_HOME']}/bin/spark-class", f"org.apache.spark.deploy.{of}", *arguments]
+        environment = self.environment
+        if self.secret:
+            environment["SPARK_DAEMON_JAVA_OPTS"] += " -Dspark.authenticate=true -Dspark.network.crypto.enabled=true"
+            environment["_SPARK_AUTH_SECRET"] = self.secret
         with (self.root / f"{name}.log").open("wb") as log:
             self.processes.append(
-                subprocess.Popen(argv, env=self.environment, cwd=self.root, stdout=log, stderr=subprocess.STDOUT)
+                subprocess.Popen(argv, env=environment, cwd=self.root, stdout=log, stderr=subprocess.STDOUT)
             )
 
     def _workers(self) -> int | None:

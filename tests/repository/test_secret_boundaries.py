@@ -120,3 +120,83 @@ def test_notebook_is_executed_with_checked_parameters() -> None:
     assert [name for name, text in functions.items() if "= _execute(" in text] == ["execute"]
     assert functions["execute"].count("values = ") == 1
     assert "values = run_parameters.resolved(runbook, arguments)" in functions["execute"]
+
+
+# -- Spark's executors -----------------------------------------------------------------------------------------------
+
+SOURCE = "drlib/analysis/spark/kafka_source.py"
+# Options of Spark's connector, and of its clients, whose values are made here and are no login.
+OPTIONS = {
+    "assign", "startingOffsets", "endingOffsets", "includeHeaders", "failOnDataLoss", "subscribe", "maxOffsetsPerTrigger",
+    "minPartitions", "checkpointLocation", "kafka.fetch.max.wait.ms", "kafka.isolation.level",
+}  # fmt: skip
+
+
+def kafka_sources(node: ast.AST) -> list[str]:
+    """Spark's connector to Kafka, and options that are not among those known to hold no secret."""
+    if not isinstance(node, ast.Call) or called(node) not in ("format", "option", "options", "load"):
+        return []
+    text, words = ast.unparse(node), [ast.unparse(word) for word in node.args]
+    many = [ast.unparse(word.value) for word in node.keywords if word.arg is None]
+    match called(node):
+        case "format":
+            bad = words == ["'kafka'"]
+        case "load":
+            bad = any("kafka" in ast.unparse(word) for word in (*node.args, *node.keywords))
+        case "option":
+            bad = words[0].strip("'") not in OPTIONS
+        case _:
+            bad = any(not word.startswith("_split_options(") for word in many)
+    return [text] if bad else []
+
+
+def test_kafka_is_read_by_spark_with_what_may_be_sent() -> None:
+    assert found(kafka_sources).keys() == {SOURCE}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "spark.read.format('kafka').option('kafka.sasl.jaas.config', text)",
+        "spark.read.options(**cluster.confluent())",
+        "spark.readStream.format('kafka')",
+        "kafka_source.read(spark, cluster).option(f'kafka.{key}', text)",
+        "spark.read.load(format='kafka', **settings)",
+    ],
+)
+def test_kafka_source_of_spark_is_found_however_it_is_written(line: str) -> None:
+    assert any(kafka_sources(node) for node in ast.walk(ast.parse(line)))
+
+
+# -- workers on Spark ------------------------------------------------------------------------------------------------
+
+
+def tokens_used(tree: ast.AST) -> list[str]:
+    """Uses of a token that are no proof, no assignment, and no handing on to a function that makes the proof."""
+    used = {
+        id(node): ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr == "token"
+    }
+    for node in ast.walk(tree):
+        if called(node) in ("_proof", "register", "Assignment") and isinstance(node, ast.Call):
+            for argument in node.args:
+                used.pop(id(argument), None)
+        if isinstance(node, ast.Assign) and called(node.value) == "token_hex":
+            for target in node.targets:
+                used.pop(id(target), None)
+    return list(used.values())
+
+
+def test_token_of_workers_is_used_for_proofs_only() -> None:
+    folder = "drlib/mirror/spark/"
+    assert {
+        path: texts for path, tree in sources().items() if path.startswith(folder) and (texts := tokens_used(tree))
+    } == {}
+
+
+@pytest.mark.parametrize(
+    "line", ["json.dumps({'token': a.token})", "log(self.token)", "connection.sendall(x.token.encode())"]
+)
+def test_token_that_is_sent_is_found(line: str) -> None:
+    assert tokens_used(ast.parse(line))

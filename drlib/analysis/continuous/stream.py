@@ -25,7 +25,8 @@ from pyspark.sql import functions as sf
 from drlib import clock
 from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.continuous.bucket_sums import SumsFolder, bucket_sums
-from drlib.analysis.spark.topics import FETCH_MAX_WAIT_MS, TIMEOUT_S, java_options
+from drlib.analysis.spark import kafka_source
+from drlib.analysis.spark.topics import FETCH_MAX_WAIT_MS, TIMEOUT_S
 from drlib.errors import DrlibError
 from drlib.files import read_json, write_whole
 from drlib.kafka.admin.cluster import Cluster
@@ -93,9 +94,7 @@ class BucketStream:
         starts = {topic.name: {str(p): at for p, at in topic.start.items()} for topic in self.topics}
         partitions = sum(len(topic.start) for topic in self.topics)
         stream = (
-            spark.readStream.format("kafka")
-            .options(**java_options(self.where))
-            .option("kafka.bootstrap.servers", ",".join(self.where.bootstrap_servers))
+            kafka_source.read_stream(spark, self.where)
             .option("subscribe", ",".join(starts))
             .option("startingOffsets", json.dumps(starts))
             .option("includeHeaders", "true")

@@ -8,6 +8,7 @@ Not for: streaming queries.
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 POLL_S: Final = 0.1
 _END_S: Final = 30.0
+_LOGIN: Final = re.compile(r"AuthenticationException|Failed to load SSL keystore|store password was incorrect")
 
 
 class SparkFailed(DrlibError):
@@ -33,7 +35,9 @@ class SparkFailed(DrlibError):
         super().__init__(
             f"Spark failed: {what}",
             " ".join(lines[:2])[:500] or "Spark gave no reason",
-            "Run it again, with fewer topics or more driver memory if it ran out of memory.",
+            "Check the login where Spark's executors run: each of them resolves ${env:NAME} and ${file:/path:key} itself."
+            if _LOGIN.search(why)
+            else "Run it again, with fewer topics or more driver memory if it ran out of memory.",
         )
 
 

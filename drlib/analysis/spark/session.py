@@ -25,6 +25,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
 from drlib.errors import MissingDependency
+from drlib.kafka.java_formats.references import refers, resolve
 from drlib.lab import jars
 from drlib.outgoing.environment import child_environment
 
@@ -50,8 +51,10 @@ def spark_session(
 ) -> SparkSession:
     """The session of this process, started if there is none. A context manager: leaving it stops the session.
 
-    `settings` are Spark's own keys and override those set here; without `connector` no topic can be read.
-    Raises MissingDependency when there is no Java 17..23, no connector jar, or the JVM does not start.
+    `settings` are Spark's own keys and override those set here; values with references are resolved, and are not on the
+    command line of the JVM, which the others are. Without `connector` no topic can be read.
+    Raises UsageError for a reference without a value, MissingDependency when there is no Java 17..23, no connector jar, or
+    the JVM does not start.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -63,7 +66,9 @@ def spark_session(
         conf = SparkConf(loadDefaults=False).setMaster(master).setAppName(app_name)
         java = JVM_OPTIONS if long_runs else QUICK_OPTIONS
         conf.setAll(_settings(master, driver_memory, java, jars.classpath("spark") if connector else ()))
-        conf.setAll(list((settings or {}).items()))
+        given = settings or {}
+        conf.setAll([(key, text) for key, text in given.items() if not refers(text)])
+        resolved = [(key, resolve(text, key)) for key, text in given.items() if refers(text)]
         gateway = SparkContext._gateway  # the JVM of a stopped session is used again
         if gateway is None:
             with tempfile.TemporaryFile() as log:
@@ -78,7 +83,7 @@ def spark_session(
                     ) from error
                 finally:
                     _restore_java_home(environment)
-        context = SparkContext(gateway=gateway, conf=conf)
+        context = SparkContext(gateway=gateway, conf=conf.setAll(resolved))
         context.setLogLevel("ERROR")
         return SparkSession(context)
 

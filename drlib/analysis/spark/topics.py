@@ -8,7 +8,7 @@ HOST:PORT addresses where it needs no login.
 Columns: partition int, offset long, timestamp (Kafka's, milliseconds), key and value binary, headers
 array<struct<key,value>>, record_type string (`record`, or `tombstone` without a value), id long (header `id`),
 event_time timestamp (header `event-time`), content_hash long. Control records are not rows.
-Not for: following a topic as it grows.
+Not for: following a topic as it grows; logins (`kafka_source`).
 """
 
 import json
@@ -21,13 +21,12 @@ from pydantic import TypeAdapter
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from drlib.analysis.spark import kafka_source
 from drlib.errors import UsageError
 from drlib.files import read_json, write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation
-from drlib.kafka.java_formats.references import resolve
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.kafka.security.java_keys import HONOURED
 from drlib.model import TopicPartition
 
 TIMEOUT_S = 15.0
@@ -147,9 +146,7 @@ def read_topic(
         )
     cluster = cluster_settings(where)
     raw = (
-        spark.read.format("kafka")
-        .options(**java_options(cluster))
-        .option("kafka.bootstrap.servers", ",".join(cluster.bootstrap_servers))
+        kafka_source.read(spark, cluster)
         .option("assign", json.dumps({topic: sorted(start)}))
         .option("startingOffsets", json.dumps({topic: {str(p): offset for p, offset in start.items()}}))
         .option("endingOffsets", json.dumps({topic: {str(p): offset for p, offset in end.items()}}))
@@ -186,15 +183,6 @@ def _split_options(spark: SparkSession, sizes: Sequence[int], split: bool) -> di
     if not split:
         return {}
     return {"maxRecordsPerPartition": str(max_offsets_per_task(sum(sizes), spark.sparkContext.defaultParallelism))}
-
-
-def java_options(cluster: ClusterSettings) -> dict[str, str]:
-    """Login options of the executors' Java client: the file's own keys. Raises `UsageError` for a bad reference."""
-    return {
-        f"kafka.{key}": resolve(text, f"{cluster.alias}.{key}")
-        for key, text in cluster.security.items()
-        if key in HONOURED
-    }
 
 
 def with_identity(records: DataFrame) -> DataFrame:

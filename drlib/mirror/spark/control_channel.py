@@ -1,25 +1,27 @@
 """Serve the driver's side of the connections from its tasks: registration, status messages, and one way to stop all workers.
 
-Rules: a task sends the token first, within `REGISTRATION_TIMEOUT_S` and `REGISTRATION_BYTES`, or its connection is closed. The
-driver stops workers by closing the sending half of their connections, so the death of this process stops them, too; a task that
-connects after `stop` is stopped at once. Everything received is put on a queue; nothing is decided here.
+Rules: a task proves first that it holds the token, within `REGISTRATION_TIMEOUT_S` and `REGISTRATION_BYTES`, or its connection
+is closed; then the driver proves it (`handshake`). The driver stops workers by closing the sending half of their connections,
+so the death of this process stops them, too; a task that connects after `stop` is stopped at once. Everything received is put
+on a queue; nothing is decided here.
 Not for: secrets; status messages contain none.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import queue
 import secrets
 import socket
 import threading
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from pydantic import TypeAdapter
 
 from drlib import decoding
 from drlib.decoding import Undecodable
+from drlib.mirror.spark import handshake
 from drlib.mirror.spark.child_worker import StatusMessage, decode_message
 
 REGISTRATION_TIMEOUT_S = 10.0
@@ -28,12 +30,34 @@ REGISTRATION_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class TaskRegistration:
-    """The first line of a task: an `attempt` at worker `number`."""
+    """What a task says of itself: an `attempt` at worker `number`."""
 
-    token: str
     number: int
     attempt: int
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """The driver's first line: the number that it drew."""
+
+    drawn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The first line of a task: what it is, the number that it drew, and its `handshake.proof`."""
+
+    task: TaskRegistration
+    drawn: str
+    proof: str
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The driver's second line: its own proof."""
+
+    proof: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +83,24 @@ class TaskDisconnected:
 
 
 ChannelEvent = TaskConnected | MessageReceived | TaskDisconnected
-_REGISTRATION = TypeAdapter(TaskRegistration)
+_CHALLENGE = TypeAdapter(Challenge)
+_REGISTRATION = TypeAdapter(Registration)
+_WELCOME = TypeAdapter(Welcome)
+
+
+def register(connection: socket.socket, token: str, task: TaskRegistration) -> bool:
+    """The task's side. False where the other side is not the driver. Raises `OSError`, `Undecodable`."""
+    with connection.makefile("rb", buffering=0) as lines:
+        drivers = decoding.json_as(_CHALLENGE, lines.readline(REGISTRATION_BYTES)).drawn
+        own = handshake.draw()
+        mine, others = (_proof(token, side, drivers, own, task) for side in (handshake.TASK, handshake.DRIVER))
+        connection.sendall(_REGISTRATION.dump_json(Registration(task, own, mine)) + b"\n")
+        welcome = decoding.json_as(_WELCOME, lines.readline(REGISTRATION_BYTES))
+    return handshake.proves(welcome.proof, others)
+
+
+def _proof(token: str, side: str, drivers: str, tasks: str, task: TaskRegistration) -> str:
+    return handshake.proof(token, side, drivers, tasks, task.number, task.attempt, task.name)
 
 
 class ControlChannel:
@@ -106,11 +147,8 @@ class ControlChannel:
     def _receive(self, connection: socket.socket) -> None:
         with connection, connection.makefile("rb") as lines, contextlib.suppress(OSError):
             connection.settimeout(REGISTRATION_TIMEOUT_S)
-            try:
-                task = decoding.json_as(_REGISTRATION, lines.readline(REGISTRATION_BYTES))
-            except Undecodable:
-                return
-            if not hmac.compare_digest(task.token.encode(), self.token.encode()):
+            task = self._registered(connection, lines)
+            if task is None:
                 return
             connection.settimeout(None)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -128,6 +166,20 @@ class ControlChannel:
                 with self._lock:
                     del self._connections[connection]
                 self._events.put(TaskDisconnected(task))
+
+    def _registered(self, connection: socket.socket, lines: BinaryIO) -> TaskRegistration | None:
+        """The task on the other side; None where it is none of this driver's."""
+        drawn = handshake.draw()
+        connection.sendall(_CHALLENGE.dump_json(Challenge(drawn)) + b"\n")
+        try:
+            said = decoding.json_as(_REGISTRATION, lines.readline(REGISTRATION_BYTES))
+        except Undecodable:
+            return None
+        if not handshake.proves(said.proof, _proof(self.token, handshake.TASK, drawn, said.drawn, said.task)):
+            return None
+        mine = _proof(self.token, handshake.DRIVER, drawn, said.drawn, said.task)
+        connection.sendall(_WELCOME.dump_json(Welcome(mine)) + b"\n")
+        return said.task
 
 
 def _half_close(connection: socket.socket) -> None:

@@ -117,6 +117,8 @@ def mirror_on_spark(
     sent_file = _shippable(file, tuple(settings.clusters), report)
     session = _session(start_session, f"drlib mirror {flows}", options, spark)
     try:
+        effective = dict(session.sparkContext.getConf().getAll())
+        rules.refuse_open_connections(options.master, options.settings, effective)
         WorkerPool(session.sparkContext, options, sent_file, flows, report, on_state).run()
     finally:
         with suppress(Py4JError, OSError):  # the JVM is gone already

@@ -4,7 +4,9 @@ Rules: a worker that has run once is restarted, however its task ended, because 
 ran would not run the next time either, so its cause ends the command. An error that only the operator can solve is not retried.
 Settings that the operator gives override those made here. A properties file is sent to executors with its entries as written,
 references unresolved, and only those of keys that drlib uses; comments and other keys stay here. One value that may be a
-secret and is not entirely a reference keeps the whole file here.
+secret and is not entirely a reference keeps the whole file here. The token of the control channel goes to executors over
+Spark's own connections, which have to keep it to themselves: on this machine, or authenticated and encrypted by Spark, or where
+the operator says that they need not. A setting of Spark that is a secret is a reference, which is on no command line.
 Source: `spark.task.maxFailures`, `spark.cores.max` and `spark.executor.memoryOverhead` of Spark's configuration;
 `PythonWorkerFactory` and `pyspark.worker` for the texts of failures. Not for: calling Spark (`drlib.mirror.spark.driver`).
 """
@@ -19,7 +21,10 @@ from drlib.config import keys
 from drlib.config.shown import PUBLIC, holds_secret, without_scope
 from drlib.errors import Aborted, DrlibError, MissingDependency, Unreachable, UsageError
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
+from drlib.kafka.java_formats.references import only_references, refers
 from drlib.kafka.security.java_keys import HONOURED
+from drlib.outgoing.credentials import form_of, names_secret
+from drlib.outgoing.http_request import is_loopback
 
 MIB: Final = 1 << 20
 EXECUTOR_MIB: Final = 512  # the JVM only starts the task's Python; Spark's minimum is 450
@@ -27,6 +32,7 @@ OVERHEAD_MIB: Final = 384  # spark.executor.minMemoryOverhead
 RESTART_S, RESTART_AT_MOST_S = 1.0, 30.0
 STANDALONE: Final = "spark://"
 _MASTER: Final = re.compile(r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|yarn|k8s://.+|spark://.+")
+_HIDDEN_BY_SPARK: Final = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)  # spark.redaction.regex
 _OURS: Final = re.compile(r"^drlib\.errors\.\w+: (.+)$", re.MULTILINE)
 _MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _JAVA: Final = re.compile(r"(?:^|\s)[\w.$]+(?:Exception|Error): (.+)")
@@ -48,7 +54,7 @@ def addresses(master: str) -> tuple[tuple[str, int], ...]:
 
 
 def parse_settings(pairs: Sequence[str]) -> Mapping[str, str]:
-    """Parse `spark.KEY=VALUE` pairs. Raises `UsageError`, which quotes no value."""
+    """Parse `spark.KEY=VALUE` pairs. Raises `UsageError`, which quotes no value, also for a secret that is written out."""
     settings: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -56,8 +62,45 @@ def parse_settings(pairs: Sequence[str]) -> Mapping[str, str]:
             raise UsageError(
                 f"--spark-conf {key} is no setting of Spark", "it is not spark.KEY=VALUE", "Write spark.task.cpus=1."
             )
+        if not only_references(value) and (names_secret(key) or form_of(value)):
+            raise UsageError(
+                f"--spark-conf {key.strip()} holds a secret",
+                "every user of this machine can list the arguments of a process",
+                f"Write --spark-conf '{key.strip()}=${{env:NAME}}', or ${{file:/path:key}}.",
+            )
+        if refers(value) and not _HIDDEN_BY_SPARK.search(key):
+            raise UsageError(
+                f"--spark-conf {key.strip()} refers to a value",
+                "Spark shows the values of this setting on its pages and sends them to executors",
+                "Set what is secret where the executors run; here, a reference is for keys such as spark.authenticate.secret.",
+            )
         settings[key.strip()] = value.strip()
     return settings
+
+
+def refuse_open_connections(master: str, given: Mapping[str, str], effective: Mapping[str, str]) -> None:
+    """Raises `UsageError` where others may read what Spark sends to executors of `master`, or send something themselves.
+
+    `given` are the operator's settings, `effective` those of the running application, with the defaults of its installation.
+    """
+    hosts = [host for host, _ in addresses(master)]
+    if master.startswith("local") or (hosts and all(map(is_loopback, hosts))):
+        return
+
+    def on(key: str) -> bool:
+        return effective.get(key, "").strip().lower() == "true"
+
+    if on("spark.authenticate") and (on("spark.network.crypto.enabled") or on("spark.ssl.rpc.enabled")):
+        return
+    if given.get("spark.authenticate", "").strip().lower() == "false":
+        return
+    raise UsageError(
+        f"--spark {master}: Spark's connections are open to others",
+        "they carry what lets a program report as a worker, and Spark neither authenticates nor encrypts them",
+        "Set spark.authenticate and spark.network.crypto.enabled to true for the cluster and by --spark-conf, with "
+        "spark.authenticate.secret=${env:NAME} on a standalone one; or say that the network keeps others out: "
+        "--spark-conf spark.authenticate=false.",
+    )
 
 
 def settings(

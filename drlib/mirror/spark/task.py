@@ -4,14 +4,14 @@ Rules: the worker is a process of its own, with its own event loop and signals, 
 process, and a worker needs a moment to hand its lanes over. A pipe ties the worker to this process: the death of this process,
 of its executor or of the host ends the worker. The control channel to the driver says when to stop, and carries the worker's
 status messages; when it breaks, the driver is gone, and the worker stops. A worker that dies without a last message fails the
-task, and Spark runs it again. What is sent here is an `Assignment`; its only secret is the channel's token.
+task, and Spark runs it again. What is sent here is an `Assignment`; its only secret is the channel's token, which a task proves
+to hold and does not send on.
 Not for: what a worker does (`drlib.mirror.worker`), which attempt may write (`drlib.mirror.engine.fencing.claim`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import subprocess
@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from drlib.decoding import Undecodable
 from drlib.errors import Unreachable
 from drlib.formats import one_line
 from drlib.kafka.java_formats.properties import PropertiesFile
@@ -32,6 +33,7 @@ from drlib.mirror.spark.child_worker import (
     encode_message,
     encode_spec,
 )
+from drlib.mirror.spark.control_channel import TaskRegistration, register
 from drlib.mirror.spark.rules import advertised_address
 from drlib.mirror.status.causes import subject
 from drlib.outgoing.environment import whole
@@ -83,10 +85,18 @@ def _connected(assignment: Assignment, context: TaskContext) -> Iterator[tuple[s
             "Set spark.driver.host to an address that executors reach.",
         ) from None
     with channel:
-        channel.settimeout(None)
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        registration = {"token": assignment.token, "number": assignment.number, "attempt": attempt, "name": name}
-        channel.sendall(json.dumps(registration).encode() + b"\n")
+        try:
+            known = register(channel, assignment.token, TaskRegistration(assignment.number, attempt, name))
+        except (OSError, Undecodable):
+            known = False
+        if not known:
+            raise Unreachable(
+                f"no driver of this mirror answers at {assignment.host}:{assignment.port}",
+                f"what answers to {socket.gethostname()} ended the connection, or did not prove that it is",
+                "Set spark.driver.host to an address that executors reach, and see whether the command still runs.",
+            )
+        channel.settimeout(None)
         yield channel, name
 
 

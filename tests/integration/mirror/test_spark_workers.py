@@ -16,10 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from canary_search import Canaries, Watch
 from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for
 from fix_spark_cluster import SparkCluster
 from own_processes import processes_of
+
+from drlib.lab.ports import free_ports
 
 PARTITIONS, LANES = 4, 2
 pytestmark = pytest.mark.spark
@@ -185,6 +188,36 @@ def test_executor_killed_under_traffic_ends_its_worker_and_another_continues(
     assert any(path.name == "stderr" for path in logs)
     assert secret not in shown + mirror.log
     assert not [path for path in logs if secret.encode() in path.read_bytes()]
+
+
+@pytest.mark.long
+def test_worker_on_a_cluster_that_authenticates_gets_its_token_by_a_secret_on_no_command_line(
+    engine: Engine, tmp_path: Path
+) -> None:
+    canaries = Canaries.of("spark")
+    port, page = free_ports(2)
+    cluster = SparkCluster(tmp_path / "spark", port, page, secret=canaries["spark"])
+    cluster.root.mkdir()
+    create_topic(engine.left, engine.topics, PARTITIONS)
+    produce(engine.left, engine.topics, 400, partitions=PARTITIONS)
+    given = (
+        "spark.authenticate=true",
+        "spark.network.crypto.enabled=true",
+        "spark.authenticate.secret=${env:OWN_SECRET}",
+    )
+    settings = [word for pair in given for word in ("--spark-conf", pair)]
+    environment = {**cluster.environment, "OWN_SECRET": canaries["spark"]}
+    try:
+        with Watch(canaries, lambda _: canaries.values) as watch:
+            cluster.start()
+            with on_spark(engine, cluster.master, *settings, environment=environment) as mirror:
+                mirror.wait("everything is copied", lambda: mirror.copied(engine.topics))
+                mirror.stop()
+            assert canaries.found_in(mirror.log.encode()) == []
+    finally:
+        cluster.stop()
+    assert watch.leaks == set()
+    assert canaries.found_below(cluster.root) == []
 
 
 @pytest.mark.long

@@ -63,6 +63,73 @@ def test_parse_settings_invalid_pair_is_refused_without_its_value() -> None:
         assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "spark.authenticate.secret=hunter2",
+        "spark.ssl.keyPassword=hunter2",
+        "spark.ssl.keyPassword=${env:P}hunter2",
+        "spark.hadoop.fs.s3a.access.key=hunter2",
+        "spark.executorEnv.KAFKA_PASSWORD=hunter2",
+        "spark.driver.extraJavaOptions=-Dpassword=hunter2",
+        "spark.jars=https://me:hunter2@h/x.jar",
+    ],
+)
+def test_parse_settings_secret_on_the_command_line_is_refused(pair: str) -> None:
+    with pytest.raises(UsageError, match=r"every user of this machine.*\$\{env:NAME\}") as refused:
+        rules.parse_settings([pair])
+    assert "hunter2" not in str(refused.value)
+
+
+def test_parse_settings_reference_is_for_what_spark_itself_hides() -> None:
+    given = {"spark.authenticate.secret": "${env:S}", "spark.ssl.keyStorePassword": "${file:/run/x:key}"}
+    assert rules.parse_settings([f"{key}={text}" for key, text in given.items()]) == given
+    assert rules.parse_settings(["spark.kubernetes.authenticate.submission.oauthTokenFile=/run/t"])
+    for key in ("spark.executorEnv.X", "spark.app.name", "spark.executorEnv.API_KEY"):
+        with pytest.raises(UsageError, match="Spark shows the values of this setting"):
+            rules.parse_settings([f"{key}=${{env:S}}"])
+
+
+AUTHENTICATED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+
+
+@pytest.mark.parametrize(
+    ("master", "given", "effective"),
+    [
+        ("local", {}, {}),
+        ("local[*]", {}, {}),
+        ("spark://127.0.0.1:7077", {}, {}),
+        ("spark://localhost:7077,[::1]:7078", {}, {}),
+        ("spark://h:7077", {}, AUTHENTICATED),
+        ("yarn", {}, {"spark.authenticate": "TRUE", "spark.ssl.rpc.enabled": " true "}),
+        ("k8s://https://h:443", {"spark.authenticate": "false"}, {}),
+    ],
+)
+def test_refuse_open_connections_takes_those_that_are_closed(
+    master: str, given: dict[str, str], effective: dict[str, str]
+) -> None:
+    rules.refuse_open_connections(master, given, effective)
+
+
+@pytest.mark.parametrize(
+    ("master", "given", "effective"),
+    [
+        ("spark://h:7077", {}, {}),
+        ("spark://127.0.0.1:7077,h:7077", {}, {}),
+        ("yarn", {}, {"spark.authenticate": "true"}),
+        ("yarn", {}, {"spark.network.crypto.enabled": "true"}),
+        ("yarn", AUTHENTICATED, {}),  # what was asked for is not what there is
+        ("k8s://https://127.0.0.1:443", {}, {"spark.authenticate": "false"}),  # the installation's, not the operator's
+        ("spark://h:7077", {"spark.authenticate": "no"}, {}),
+    ],
+)
+def test_refuse_open_connections_refuses_those_that_are_not(
+    master: str, given: dict[str, str], effective: dict[str, str]
+) -> None:
+    with pytest.raises(UsageError, match=r"are open to others.*--spark-conf spark\.authenticate=false\."):
+        rules.refuse_open_connections(master, given, effective)
+
+
 def test_advertised_address_replaces_a_wildcard_host() -> None:
     assert rules.advertised_address("0.0.0.0:0", "10.1.2.3") == "10.1.2.3:0"
     assert rules.advertised_address("[::]:9464", "fd00::1") == "[fd00::1]:9464"
