@@ -101,6 +101,7 @@ class Watch:
     def __post_init__(self) -> None:
         self._done = threading.Event()
         self._known: set[Process] = set()
+        self._looked: set[tuple[Process, bytes]] = set()
         self._thread = threading.Thread(target=self._watch, name="canaries", daemon=True)
 
     def __enter__(self) -> Watch:
@@ -122,17 +123,23 @@ class Watch:
             ids |= {pid for pid, _ in more}
             more = {process for process, parent in parents.items() if parent in ids} - ours
         self._known = ours
-        for pid, _ in ours:
-            self._look_at(pid)
+        self._looked &= {(process, line) for process, line in self._looked if process in ours}
+        for process in ours:
+            self._look_at(process)
         for folder in self.folders:
             for path in folder.rglob("*"):
                 with contextlib.suppress(FileNotFoundError):  # it is a process's own
                     if path.is_file() and path.stat().st_size <= LARGEST_SAMPLED:
                         self.leaks |= {f"{path}: {name}" for name in self.canaries.found_in(_content(path))}
 
-    def _look_at(self, pid: int) -> None:
-        line, environment = (_content(Path(f"/proc/{pid}/{name}")) for name in ("cmdline", "environ"))
-        shown = line.replace(b"\0", b" ").decode(errors="replace")[:500]
+    def _look_at(self, process: Process) -> None:
+        """Once for each program that it runs: a command line and an environment change when it becomes another."""
+        line, environment = (_content(Path(f"/proc/{process[0]}/{name}")) for name in ("cmdline", "environ"))
+        if (process, line) in self._looked:
+            return
+        if line and environment:  # it has not just begun or ended
+            self._looked.add((process, line))
+        shown = line.replace(b"\0", b" ").decode(errors="replace")
         self.lines.add(shown)
         self.leaks |= {f"command line {shown}: {name}" for name in self.canaries.found_in(line)}
         had = set(self.canaries.found_in(environment)) - set(self.may_have(line))
