@@ -28,6 +28,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from drlib.errors import Unreachable, UsageError
+from drlib.kafka import answers
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net import listener_probe as listener
 from drlib.kafka.net import sasl
@@ -108,7 +109,7 @@ class _Topics:
     def read(self, view: memoryview) -> ClusterMetadata:
         body = bytes(view)
         if self.metadata is None or body != self.answer:
-            self.metadata = _metadata(MetadataResponse.decode(body, version=self.version))
+            self.metadata = _metadata(answers.decode(MetadataResponse, self.version, body))
             self.answer = body
         return self.metadata
 

@@ -28,11 +28,13 @@ import termios
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from drlib.errors import Unreachable
+from drlib.kafka import answers
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.protocol import produce
 from drlib.kafka.protocol.batch import OutgoingBatch, sequence_after
@@ -158,7 +160,7 @@ class Connection(asyncio.BufferedProtocol):
                     server_hostname=host if tls else None,
                     ssl_shutdown_timeout=TLS_SHUTDOWN_S if tls else None,
                 )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:
             why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else of_os_error(error)
             raise Unreachable(
                 f"broker {peer} can't be reached", why, "Check that the broker runs and that the address is right."
@@ -244,7 +246,7 @@ class Connection(asyncio.BufferedProtocol):
             message.API_KEY,
             version,
             [message.encode()],
-            response.decode,
+            partial(answers.decode, response, version),
             flexible=message.flexible_version_q(version),
             timeout_s=timeout_s,
             broker_wait_s=broker_wait_s,
@@ -440,6 +442,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._frame, self._at = frame, have
             else:
                 self._answer(frame)
+        if self._lost is not None:  # by an answer: what else was received is not read
+            return
         unread = self._filled - at
         if at and unread:
             self._scratch[:unread] = bytes(self._scratch[at : self._filled])
@@ -552,8 +556,10 @@ def _throttle_ms(body: memoryview, at: int | None) -> int:
     return 0 if at is None else int(_INT32.unpack_from(body, at if at >= 0 else len(body) + at)[0])
 
 
-def of_os_error(error: OSError) -> str:
+def of_os_error(error: OSError | UnicodeError) -> str:
     """The error in words, such as "connection refused, nothing listens there"; else the system's own text."""
+    if isinstance(error, UnicodeError):
+        return "the name is none of a host"
     if isinstance(error, socket.gaierror):
         return f"the name is not known ({error.strerror or error})"
     if isinstance(error, ConnectionRefusedError):

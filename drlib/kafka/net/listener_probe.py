@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from kafka.protocol.sasl import SaslHandshakeRequest, SaslHandshakeResponse
 
+from drlib.kafka import answers
 from drlib.kafka.protocol.error_codes import ILLEGAL_SASL_STATE
 from drlib.kafka.security.credentials import Protocol, Security
 from drlib.kafka.security.errors import Fault, SecurityFault, fault, names, of_tls
@@ -84,14 +85,22 @@ async def _mechanisms(host: str, port: int, context: ssl.SSLContext | None) -> t
         size, correlation = struct.unpack(">ii", head)
         if correlation != 1 or not 4 < size < 1 << 16:
             return None
-        answer = SaslHandshakeResponse.decode(memoryview(await reader.readexactly(size - 4)), version=1)
-        return () if answer.error_code == ILLEGAL_SASL_STATE else tuple(answer.mechanisms)
-    except (EOFError, ValueError, struct.error, ConnectionError):
+        return mechanisms_in(await reader.readexactly(size - 4))
+    except (EOFError, ConnectionError):
         return None
     finally:
         writer.transport.abort()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
+
+
+def mechanisms_in(body: bytes) -> tuple[str, ...] | None:
+    """The SASL mechanisms that an answer names; empty for a listener without SASL, None for what is no answer."""
+    try:
+        answer = answers.decode(SaslHandshakeResponse, 1, body)
+    except ValueError:
+        return None
+    return () if answer.error_code == ILLEGAL_SASL_STATE else tuple(answer.mechanisms)
 
 
 def _handshake() -> bytes:

@@ -22,6 +22,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
+from drlib.kafka import answers
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import fetch as fetching
 from drlib.kafka.protocol.error_codes import (
@@ -311,7 +312,7 @@ def _describe(
     version = conn.version("Metadata")
 
     def read(view: memoryview) -> dict[str, tuple[int, TopicId]]:
-        answer = MetadataResponse.decode(bytes(view), version=version)
+        answer = answers.decode(MetadataResponse, version, bytes(view))
         return {t.name: (t.error_code, reported(t.name, t.topic_id)) for t in answer.topics}
 
     question = topics_question(version, sorted(topics))

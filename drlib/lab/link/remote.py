@@ -7,19 +7,42 @@ control socket on 127.0.0.1 alone. Not for: the proxy itself (`proxy`), deciding
 import json
 import socket
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.errors import Unreachable, UsageError
 from drlib.files import read_json
 from drlib.lab.link.link import HOST, Direction, LinkState
-from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import wait_until
 
 _PATIENCE_S: Final = 10.0
 _MOST_ANSWER: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What the proxy writes once it listens."""
+
+    control_port: int
+    token: str
+    links: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What the proxy answers: `ok` has the links where they were asked for."""
+
+    ok: tuple[LinkState, ...] | None = None
+    error: str | None = None
+
+
+_STATE: Final = TypeAdapter(_State)
+_ANSWER: Final = TypeAdapter(_Answer)
 
 
 class LinkProxy:
@@ -31,7 +54,7 @@ class LinkProxy:
     @property
     def ports(self) -> dict[str, int]:
         """Where the proxy listens, by link name."""
-        return {name: int(port) for name, port in self._state()["links"].items()}
+        return dict(self._state().links)
 
     def wait_ready(self, deadline_s: float = _PATIENCE_S) -> None:
         """Wait until the process answers. Raises `Unreachable` at the deadline."""
@@ -50,10 +73,7 @@ class LinkProxy:
 
     def links(self) -> tuple[LinkState, ...]:
         """The state of every link. Raises `Unreachable`."""
-        return tuple(
-            LinkState(**{**link, "requests": Toxics(**link["requests"]), "responses": Toxics(**link["responses"])})
-            for link in self._request({"op": "links"})
-        )
+        return self._request({"op": "links"}) or ()
 
     def target(self, link: str, port: int) -> None:
         """Send new connections of `link` to `port`."""
@@ -99,27 +119,25 @@ class LinkProxy:
         """Remove every toxic and the cut."""
         self.set(link, delay_ms=0, bandwidth=0, blackhole=False, cut=False)
 
-    def _state(self) -> Any:  # JSON written by the proxy; the callers give it a type
+    def _state(self) -> _State:
         try:
-            return read_json(self._state_file, remedy="Run `drlib lab down`, then `drlib lab up`.")
+            return read_json(self._state_file, _STATE, "Run `drlib lab down`, then `drlib lab up`.")
         except FileNotFoundError as problem:
             raise Unreachable(
                 "the link proxy does not run", f"{self._state_file} does not exist", "Run `drlib lab up`"
             ) from problem
 
-    def _request(self, request: Mapping[str, object]) -> Any:
+    def _request(self, request: Mapping[str, object]) -> tuple[LinkState, ...] | None:
         state = self._state()
-        line = json.dumps({**request, "token": state["token"]}).encode() + b"\n"
+        line = json.dumps({**request, "token": state.token}).encode() + b"\n"
         try:
-            with socket.create_connection((HOST, state["control_port"]), timeout=_PATIENCE_S) as connection:
+            with socket.create_connection((HOST, state.control_port), timeout=_PATIENCE_S) as connection:
                 connection.sendall(line)
                 with connection.makefile("rb") as answers:
                     line = answers.readline(_MOST_ANSWER) or b'{"error": "it closed the connection"}'
-                    answer: Any = decoding.json_value(line)
-        except (OSError, Undecodable) as problem:
+                    answer = decoding.json_as(_ANSWER, line)
+        except (OSError, OverflowError, Undecodable) as problem:
             raise Unreachable("The link proxy does not answer", str(problem), "Run `drlib lab status`") from problem
-        if "error" in answer:
-            raise UsageError(
-                "The link proxy refused", answer["error"], "Run `drlib lab status` for the links there are"
-            )
-        return answer["ok"]
+        if answer.error is not None:
+            raise UsageError("The link proxy refused", answer.error, "Run `drlib lab status` for the links there are")
+        return answer.ok

@@ -9,6 +9,7 @@ from functools import partial
 
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
+from kafka.protocol.sasl import SaslHandshakeRequest
 from testbed_peer import ECHO, Peer, answer, ask, connected, echo, listening, request, silent
 
 from drlib.errors import Unreachable, UsageError
@@ -347,3 +348,37 @@ async def test_answer_whose_decoder_fails_in_any_way_ends_the_connection_and_its
         async with asyncio.timeout(10):
             with pytest.raises(ConnectionLost, match="KeyError"):
                 await request
+
+
+async def test_bytes_behind_an_answer_that_cannot_be_read_are_dropped() -> None:
+    """The event loop reports whatever a protocol raises as a fault of the program."""
+    reported = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+
+    async def talks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        correlation_id, body = await request(reader)
+        writer.write(answer(correlation_id, body) + answer(correlation_id + 1, body))
+        await reader.read()
+
+    async with listening(talks) as port, connected(port) as connection:
+        with pytest.raises(ConnectionLost, match="can't be read"):
+            await connection.submit(ECHO, 0, [b"abc"], lambda view: struct.unpack(">q", view))
+        await asyncio.wait_for(connection.wait_closed(), 5)
+    assert reported == []
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example", "a..b"])
+async def test_host_that_no_name_can_be_is_unreachable(host: str) -> None:
+    with pytest.raises(Unreachable, match="none of a host"):
+        await Connection.open(host, 9092)
+
+
+async def test_null_where_kafka_allows_none_ends_the_connection() -> None:
+    async def talks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        correlation_id, _ = await request(reader)
+        writer.write(struct.pack(">iihi", 10, correlation_id, 0, -1))
+        await reader.read()
+
+    async with listening(talks) as port, connected(port) as connection:
+        with pytest.raises(ConnectionLost, match="mechanisms is null"):
+            await connection.request(SaslHandshakeRequest[1](mechanism="PLAIN"))
