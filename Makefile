@@ -5,7 +5,7 @@ REPEATS ?= 3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test incidents test-all bench soak mutants lint unit integration pictures docs lock sbom clean
+.PHONY: help setup demo lab test incidents test-all bench soak fuzz mutants lint unit integration pictures docs lock sbom clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-all  that, and what takes minutes: long faults, the real MirrorMaker 2 beside ours"
 	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n; then the analyses"
 	@echo "make soak   random faults against continuous traffic: MINUTES=10, and SEED=n to play one again"
+	@echo "make fuzz   changed inputs for every decoder of what others wrote: MINUTES=2, and SEED=n for the same ones again"
 	@echo "make mutants  small changes to the pure code that no unit test notices: a sample, or PACKAGE=drlib.mirror.journal"
 	@echo "make docs   these pages and the API reference as a static site in build/site"
 	@echo "make setup  only the set-up: .venv with locked dependencies, and the jars"
@@ -57,6 +58,9 @@ bench: setup
 
 soak: setup
 	PYTHONPATH=tests:. $(BIN)/python -m soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+
+fuzz: setup
+	PYTHONPATH=tests:. $(BIN)/python -m fuzz --minutes $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED))
 
 mutants: setup
 	PYTHONPATH=tests:. $(BIN)/python -m mutants $(PACKAGE) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))

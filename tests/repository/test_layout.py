@@ -16,7 +16,7 @@ MOST_MODULES = 10  # in one folder
 MOST_LINES = 400  # of one module; a longer one states its reason in its header
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 # Roots of modules that tests/unit/<root> tests beside drlib's own folders.
-OTHER_ROOTS = {"bench": ROOT / "bench", "soak": TESTS / "soak"}
+OTHER_ROOTS = {"bench": ROOT / "bench", "fuzz": TESTS / "fuzz", "soak": TESTS / "soak"}
 DOTTED = re.compile(r"`(drlib(?:\.[A-Za-z_][A-Za-z_0-9]*)+)[`(]")
 FORMER = {"academy", "clusters", "incident", "private_file", "rules", "spark", "views", "wire"}
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
