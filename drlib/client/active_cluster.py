@@ -21,6 +21,7 @@ from drlib.client.pointer_topic import EVERYONE, TOPIC, Published, publish, read
 from drlib.client.pointer_watch import PointerTopicWatcher
 from drlib.config.settings import load_client_settings, load_mirror_settings
 from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.java_formats import properties
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -61,7 +62,7 @@ class Active:
 
     def config(self) -> dict[str, object]:
         """librdkafka's configuration: `bootstrap.servers` and security, secrets resolved now. Raises `UsageError`."""
-        return self.cluster.confluent()
+        return librdkafka(self.cluster)
 
 
 class ActiveCluster:

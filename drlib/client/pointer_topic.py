@@ -26,6 +26,7 @@ from confluent_kafka import KafkaException, Producer
 from drlib.client.pointer import Pointer, PointerConflict, decode, encode, newest
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.admin.visible import wait_visible
@@ -164,7 +165,7 @@ class _Writer:
                 cluster.create_topic(self._topic, 1, self._factor, _CONFIG)
         producer: Any = Producer(
             {
-                **settings.confluent(),
+                **librdkafka(settings),
                 "transactional.id": self._topic,
                 "transaction.timeout.ms": 10_000,
                 "log_level": 0,

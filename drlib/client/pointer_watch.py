@@ -23,6 +23,7 @@ from drlib.client.pointer_hold import HoldClock
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Pointers, apply_record, pointers_for
 from drlib.errors import DrlibError, explain
 from drlib.kafka.admin import connect
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.errors import as_drlib_error, code_of
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -115,7 +116,7 @@ class PointerTopicWatcher:
         consumer: Any = Consumer(
             {
                 "reconnect.backoff.max.ms": 1000,
-                **settings.confluent(),
+                **librdkafka(settings),
                 "group.id": "drlib-active",  # never joined, nothing committed
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

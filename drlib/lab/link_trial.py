@@ -23,7 +23,7 @@ from javaproperties import join_key_value
 from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import librdkafka, wire_client
 from drlib.kafka.net import requests
 from drlib.kafka.protocol.batch import iter_batches
 from drlib.kafka.protocol.error_codes import raise_for
@@ -171,7 +171,7 @@ class LinkTrial:
             if not wait_until(lambda: self.topic in cluster.topics([self.topic]), _PATIENCE_S):
                 raise Unreachable(f"{self.topic} does not show", "it was created on LEFT", "Look at the lab's brokers.")
         batches = {"batch.size": BATCH_BYTES, "linger.ms": 20, "log_level": 0}
-        producer = Producer({**direct.settings().confluent(), **batches})
+        producer = Producer({**librdkafka(direct.settings()), **batches})
         values = [os.urandom(RECORD_BYTES) for _ in range(64)]
         for number in range(self._records):
             while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 
 from repository_root import ROOT
 
@@ -18,10 +18,10 @@ HTTP_SERVERS = (
 )  # fmt: skip
 
 
-def sources() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if not path.is_relative_to(OUTGOING):
-            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+@cache
+def sources() -> tuple[tuple[str, ast.Module], ...]:
+    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if not path.is_relative_to(OUTGOING)]
+    return tuple((str(path.relative_to(ROOT)), ast.parse(path.read_text())) for path in paths)
 
 
 def imported(node: ast.AST) -> list[str]:
@@ -176,3 +176,32 @@ def test_python_is_started_without_the_working_folder_among_its_modules() -> Non
         if words[words.index("sys.executable") + 1 :][:1] == ["'-m'"]
     }
     assert found == {"drlib/mirror/spark/task.py"}
+
+
+# Modules whose clients connect to the lab's own brokers, on this machine.
+LAB = ("drlib/lab/", "drlib/training/", "drlib/drill/scenarios/", "drlib/analysis/sessions/audit_practice.py")
+
+
+def test_configurations_of_librdkafka_are_made_in_one_place() -> None:
+    """It checks what librdkafka does not: see `drlib.kafka.admin.connect`."""
+    makers = {
+        path
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("java_keys.librdkafka")
+    }
+    assert makers == {"drlib/kafka/admin/connect.py"}
+    importing = {path for path, tree in sources() if any(n.endswith("java_keys.librdkafka") for n in names_in(tree))}
+    assert importing == {"drlib/lab/brokers/security.py"}
+    named = {
+        path
+        for path, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value in ("bootstrap.servers", "sasl.password", "sasl.mechanism")
+        if "confluent_kafka" in {name.split(".")[0] for name in names_in(tree)} and not path.startswith(LAB)
+    }
+    assert named == {"drlib/client/ordered_consumer.py"}  # which is given its configuration
+
+
+def names_in(tree: ast.Module) -> list[str]:
+    return [name for node in ast.walk(tree) for name in imported(node)]

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, Producer
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow, attach_lab, lab_flow
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
 from drlib.lab.lab import Lab
 from drlib.lab.workload.mirrors import LabMirrors
 from drlib.lab.workload.topics import TopicSpec, create_topics, log_ends
@@ -60,10 +61,10 @@ class LagPractice:
         source = self.lab.clusters[self.flow.source]
         abort = Abort(self.lab.root)
         create_topics(source.bootstrap, [TOPIC])
-        producer = Producer({**source.settings().confluent(), "linger.ms": 5, "log_level": 0})
+        producer = Producer({**librdkafka(source.settings()), "linger.ms": 5, "log_level": 0})
         consumer = Consumer(
             {
-                **source.settings().confluent(),
+                **librdkafka(source.settings()),
                 "group.id": GROUP,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",

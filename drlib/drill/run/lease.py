@@ -28,6 +28,7 @@ from drlib.drill.plan.lease_record import Holder, LeaseRecord
 from drlib.drill.plan.states import DrillState
 from drlib.errors import DrlibError, LeaseHeld, Unreachable
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import Isolation, Range
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -211,7 +212,7 @@ class Lease:
         try:
             consumer = Consumer(
                 {
-                    **self._target.confluent(),
+                    **librdkafka(self._target),
                     "group.id": drill_lease.group(self.flow),
                     "partition.assignment.strategy": "cooperative-sticky",
                     "session.timeout.ms": self._session_ms,
@@ -251,7 +252,7 @@ class Lease:
         """A new producer: the previous writer of this flow is fenced from now on."""
         self._producer = Producer(
             {
-                **self._target.confluent(),
+                **librdkafka(self._target),
                 "transactional.id": drill_lease.group(self.flow),
                 "transaction.timeout.ms": 10_000,
                 "log_level": 0,

@@ -88,12 +88,13 @@ class Cluster:
     def __init__(self, settings: ClusterSettings, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         self.settings = settings
         self._timeout_s = timeout_s
-        self._configuration = {**settings.confluent(), "log_level": 0, "error_cb": _ignore}
+        self._configuration: dict[str, object] = {}
         self._admin: Any = None
 
     def __enter__(self) -> Self:
         if self.settings.secured and (refusal := connect.explain_refusal(self.settings, self._timeout_s)) is not None:
             raise refusal
+        self._configuration = {**connect.librdkafka(self.settings), "log_level": 0, "error_cb": _ignore}
         self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
         return self
 

@@ -1,20 +1,31 @@
-"""Make a `ClusterClient` from settings, run coroutines from blocking code, and find out why a cluster cannot be used.
+"""Make clients from settings, run coroutines from blocking code, and find out why a cluster cannot be used.
 
 Rules: references are resolved and key stores opened when a client is made, so a new client sees renewed secrets. Which clusters
 answer is asked of all at the same time, with a short deadline. Nothing is changed on a cluster.
-Not for: librdkafka's clients, which use `ClusterSettings.confluent()`; rights on topics and groups, which each call reports.
+librdkafka logs in with SCRAM at a server that asks for one iteration, which lets that server's owner try passwords quickly. So
+before each of its clients drlib's own connection logs in, at most once in `CHECKED_S`, and refuses such a server. A server that
+treats the two differently, or that answers only later, is not found this way: TLS keeps those away.
+Not for: rights on topics and groups, which each call reports.
 """
 
 import asyncio
+import threading
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.security import java_keys
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.kafka.security.errors import SecurityFault
+from drlib.kafka.security.credentials import Password, Security
+from drlib.kafka.security.errors import Fault, SecurityFault
 
+CHECKED_S: Final = 60.0  # a login that went well, or was not answered, is not tried again for so long
+_CHECK_S: Final = 2.0  # for that login
+_checked: Final[dict[tuple[tuple[str, ...], Security], float]] = {}  # until when
+_checking: Final = threading.Lock()
 ANSWER_S: Final = 5.0  # until a cluster counts as one that does not answer; the work itself has longer deadlines
 
 Answer = TypeVar("Answer")
@@ -32,6 +43,33 @@ def wire_client(
         timeout_s=timeout_s,
         as_target=as_target,
     )
+
+
+def librdkafka(cluster: ClusterSettings) -> dict[str, object]:
+    """librdkafka's configuration for `cluster`, secrets included: for its clients only, never to be printed.
+
+    With SCRAM it blocks for a login. Raises `UsageError` for invalid security keys, and
+    `SecurityFault` where the server did not follow SCRAM.
+    """
+    connection = cluster.connection()
+    if isinstance(connection.sasl, Password) and connection.sasl.mechanism != "PLAIN":
+        _check_scram(cluster, connection)
+    return {"bootstrap.servers": ",".join(cluster.bootstrap_servers), **java_keys.librdkafka(connection)}
+
+
+def _check_scram(cluster: ClusterSettings, security: Security) -> None:
+    with _checking:
+        now = time.monotonic()
+        for key, until in tuple(_checked.items()):
+            if until < now:
+                del _checked[key]
+        key = cluster.bootstrap_servers, security
+        if key in _checked:
+            return
+        refusal = explain_refusal(cluster, _CHECK_S)
+        if refusal is not None and refusal.fault is Fault.WRONG_SERVER_SIGNATURE:
+            raise refusal
+        _checked[key] = now + CHECKED_S
 
 
 def blocking(work: Coroutine[object, object, Answer]) -> Answer:

@@ -1,7 +1,7 @@
 """How to connect to one cluster: its addresses, and its security keys with unresolved references.
 
 Rules: secrets are resolved when a client is made, and never printed.
-Not for: files (`drlib.config.settings`).
+Not for: files (`drlib.config.settings`), librdkafka's configuration (`drlib.kafka.admin.connect`).
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,3 @@ class ClusterSettings:
     def connection(self) -> Security:
         """`security` with references resolved and stores opened now. Raises `UsageError`."""
         return security.read(self.alias, self.security)
-
-    def confluent(self) -> dict[str, object]:
-        """librdkafka's configuration for this cluster, secrets included: for its clients only, never to be printed."""
-        return {"bootstrap.servers": ",".join(self.bootstrap_servers), **security.librdkafka(self.connection())}

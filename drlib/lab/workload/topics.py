@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from drlib import model
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.brokers.cluster import Cluster as LabCluster
 
@@ -96,7 +97,7 @@ def acknowledged(cluster: LabCluster, **config: str | int | bool) -> Iterator[Pr
     Raises `Unreachable` when one is not within a minute.
     """
     idempotent = {"enable.idempotence": True, "linger.ms": 5, "log_level": 0}
-    producer = Producer({**cluster.settings().confluent(), **idempotent, **config})
+    producer = Producer({**librdkafka(cluster.settings()), **idempotent, **config})
     yield producer
     if left := producer.flush(_FLUSH_S):
         raise Unreachable(

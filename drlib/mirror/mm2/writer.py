@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from drlib.mirror.status.worker_status import EventLog
@@ -187,7 +188,7 @@ class _RestartingProducer:
 def _producer(cluster: ClusterSettings) -> Producer:
     return Producer(
         {
-            **cluster.confluent(),
+            **librdkafka(cluster),
             "enable.idempotence": True,
             "linger.ms": 5,
             "queue.buffering.max.messages": 100_000,

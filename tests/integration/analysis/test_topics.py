@@ -21,6 +21,7 @@ from drlib.analysis.spark.session import spark_session, start_in_background
 from drlib.analysis.spark.topics import pin_range, read_topic
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
 from drlib.lab.brokers.security import LabSecurity
 from drlib.lab.lab import Lab
 from drlib.runs.check import Verdict
@@ -233,7 +234,7 @@ def test_read_topic_secured_cluster_uses_its_login(spark: SparkSession, tmp_path
         settings = lab.clusters["ONE"].settings()
         with Cluster(settings) as cluster:
             cluster.create_topic(topic, PARTITIONS, 1)
-        producer = Producer({**settings.confluent(), "log_level": 0})
+        producer = Producer({**librdkafka(settings), "log_level": 0})
         send(producer, topic, flights(20))
         assert read_topic(spark, settings, topic).count() == 20
         with pytest.raises(DrlibError, match="TLS"):

@@ -31,6 +31,7 @@ from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.admin.group_offsets import commit_all, committed
@@ -241,7 +242,7 @@ def test_switchover_busy_applications_are_released_at_the_source(both: Both) -> 
     home, away, topic = both.engine.source, both.engine.target, both.topic
     produce(both.engine.left, topic, 600, partitions=PARTITIONS)
     wait_for("the flow out runs", lambda: runs(both))
-    with drlib.OrderedConsumer(both.place.cluster(home).confluent(), f"{topic}.deaf", topic, max_batch=10) as deaf:
+    with drlib.OrderedConsumer(librdkafka(both.place.cluster(home)), f"{topic}.deaf", topic, max_batch=10) as deaf:
         assert deaf.poll(20) is not None
         with pytest.raises(Deviated, match=f"applications stay at {home}.*{topic}.deaf"):
             both.act("switchover.move", source=home, target=away, held_s=1.0)

@@ -11,6 +11,7 @@ from drlib.config.patterns.selection import PatternTooSlow
 from drlib.config.replication_policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
+from drlib.kafka.admin.connect import librdkafka
 from drlib.model import Flow
 
 HEAD = """clusters = LEFT, RIGHT
@@ -36,7 +37,7 @@ def test_settings_defaults_are_those_of_mirror_maker(load: Load) -> None:
     settings = load()
     assert list(settings.clusters) == ["LEFT", "RIGHT"]
     assert settings.clusters["RIGHT"].bootstrap_servers == ("127.0.0.1:19093", "127.0.0.1:19094")
-    assert settings.clusters["LEFT"].confluent() == {
+    assert librdkafka(settings.clusters["LEFT"]) == {
         "bootstrap.servers": "127.0.0.1:19092",
         "security.protocol": "PLAINTEXT",
     }

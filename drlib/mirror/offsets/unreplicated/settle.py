@@ -28,6 +28,7 @@ from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.admin.visible import wait_visible
@@ -175,7 +176,7 @@ class _Writing:
     def __enter__(self) -> _Writing:
         self._producer = Producer(
             {
-                **self._target.confluent(),
+                **librdkafka(self._target),
                 "transactional.id": f"drlib.tail.{self._tail.flow}",
                 "transaction.timeout.ms": 60_000,
                 "partitioner": "murmur2_random",  # Java's

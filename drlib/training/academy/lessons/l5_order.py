@@ -17,6 +17,7 @@ from confluent_kafka import Consumer, Producer
 from drlib.client.active_cluster import ActiveCluster
 from drlib.client.ordered_consumer import OrderedConsumer
 from drlib.errors import Unreachable
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import Record
 from drlib.model import TopicPartition
 from drlib.runs.table import Table
@@ -217,7 +218,7 @@ class OrderAndDuplicates(MoveLesson):
 
     @property
     def _client_settings(self) -> dict[str, object]:
-        return {**self.testbed.lab.clusters["RIGHT"].settings().confluent(), "log_level": 0}
+        return {**librdkafka(self.testbed.lab.clusters["RIGHT"].settings()), "log_level": 0}
 
     @cached_property
     def _producer(self) -> Producer:

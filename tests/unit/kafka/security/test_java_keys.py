@@ -76,7 +76,7 @@ def test_read_user_and_password_by_reference(mechanism: str, tmp_path: Path, mon
     }
     monkeypatch.delenv("DRLIB_TEST_USER")
     with pytest.raises(UsageError, match="DRLIB_TEST_USER is not set"):  # looked up at each use
-        ClusterSettings("LEFT", ("h:1",), keys).confluent()
+        ClusterSettings("LEFT", ("h:1",), keys).connection()
 
 
 def test_read_bearer_tokens_unsecured_and_from_endpoint() -> None:
