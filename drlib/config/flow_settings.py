@@ -5,6 +5,7 @@ which is the order of `drlib config explain`. Defaults are MirrorMaker 2's. A me
 Not for: keys of clusters and keys without effect (`drlib.config.keys`), whole files (`drlib.config.settings`).
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
@@ -297,6 +298,13 @@ class FlowSettings:
         return self._decide(
             "topics", lambda: should_mirror(policy, self.flow, topic, chosen, heartbeats_replication=heartbeats)
         )
+
+    @property
+    def mirrored_digest(self) -> bytes:
+        """16 bytes of what is mirrored under which names: equal for workers of a flow that may share its lanes."""
+        policy = (type(self.policy).__name__, self.policy.separator, self.policy.internal_separator_enabled)
+        chosen = (self.topics, self.topics_exclude, self.heartbeats_replication, policy)
+        return hashlib.blake2b(repr(chosen).encode(), digest_size=16).digest()
 
     @property
     def start(self) -> StartRule:

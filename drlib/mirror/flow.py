@@ -206,6 +206,8 @@ class RunningFlow:
             settings.session_timeout_ms,
             self._on_assignment,
             self._on_membership,
+            settings.mirrored_digest,
+            self._on_differing,
         )
         self._context = LaneContext(
             self._source,
@@ -366,6 +368,16 @@ class RunningFlow:
             return
         explained = Grants(self._settings, self._setup.source, self._setup.target).membership(refused)
         self._events.open("MembershipRefused", flow, f"{explained.what}: {explained.why}", remedy=explained.remedy)
+
+    def _on_differing(self, members: Sequence[str]) -> None:
+        """Report workers of the flow that mirror something else, or that there are none."""
+        flow = str(self._settings.flow)
+        if not members:
+            self._events.resolve("WorkersDiffer", flow)
+            return
+        self._events.open(
+            "WorkersDiffer", flow, f"they have other topics or names than this worker: {', '.join(members)}"
+        )
 
     def _on_assignment(self, lanes: Collection[int]) -> None:
         """Stop the lanes that are no longer assigned to this worker and start the new ones."""

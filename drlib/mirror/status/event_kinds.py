@@ -69,6 +69,14 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Nothing to do: mirroring continues under the newer claim, or here if the group assigns the lane to this worker again.",
         level=Level.INFO,
     ),
+    "WorkersDiffer": Kind(
+        "workers of one flow have other topics or names of mirrors in their files: a topic is mirrored only where its lane's "
+        "worker knows it",
+        "Give all workers of the flow the same file, and restart those that have another. Another set of topics needs aliases "
+        "of its own.",
+        per_flow=True,
+        level=Level.ERROR,
+    ),
     "LaneFailed": Kind(
         "an unexpected error ended a lane; its partitions are not mirrored",
         "Restart this worker; it resumes at the exact record. Send the error and the worker's output to its developers.",

@@ -2,18 +2,21 @@
 
 The workers of a flow are an ordinary consumer group on the journal topic, so `kafka-consumer-groups.sh --describe`
 shows which worker owns which lane. Every broker and tool reads version 0; only topics and partitions are needed.
+`userData`, which tools do not read, has of a subscription a digest of what the worker mirrors, and of an assignment the members
+that mirror something else (`differing`).
 Not with kafka-python's `ConsumerProtocolAssignment`: it decodes null names and negative counts without an error.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from drlib.errors import DrlibError
 
 PROTOCOL_TYPE = "consumer"
 PROTOCOL_NAME = "drlib-lanes"
+MOST_NAMED = 5
 
 
 def _string(text: str) -> bytes:
@@ -21,17 +24,61 @@ def _string(text: str) -> bytes:
     return struct.pack(">h", len(raw)) + raw
 
 
-def subscription(topic: str) -> bytes:
+def _bytes(data: bytes) -> bytes:
+    return struct.pack(">i", len(data) or -1) + data
+
+
+def subscription(topic: str, digest: bytes = b"") -> bytes:
     """Metadata of a member that subscribes to `topic`."""
-    return struct.pack(">hi", 0, 1) + _string(topic) + struct.pack(">i", -1)
+    return struct.pack(">hi", 0, 1) + _string(topic) + _bytes(digest)
 
 
-def encode(topic: str, partitions: Sequence[int]) -> bytes:
+def encode(topic: str, partitions: Sequence[int], differing: Sequence[str] = ()) -> bytes:
     """Assignment of `partitions` of `topic`."""
+    names = "\n".join(differing[:MOST_NAMED]).encode()
     if not partitions:
-        return struct.pack(">hi", 0, 0) + struct.pack(">i", -1)
+        return struct.pack(">hi", 0, 0) + _bytes(names)
     body = struct.pack(f">i{len(partitions)}i", len(partitions), *partitions)
-    return struct.pack(">hi", 0, 1) + _string(topic) + body + struct.pack(">i", -1)
+    return struct.pack(">hi", 0, 1) + _string(topic) + body + _bytes(names)
+
+
+def differing(members: Mapping[str, bytes]) -> Mapping[str, tuple[str, ...]]:
+    """For each member of a group, by its metadata: those that mirror something else. Without a digest, as workers of an earlier
+    version are, a member differs from none."""
+    digests = {member: found for member, data in members.items() if (found := _user_data(data, _skip_topic))}
+    return {
+        member: tuple(sorted(m for m, d in digests.items() if d != digests[member])) if member in digests else ()
+        for member in members
+    }
+
+
+def decode_differing(data: bytes) -> tuple[str, ...]:
+    """The members that mirror something else, of an assignment; none for bytes that are not one of ours."""
+    names = _user_data(data, _skip_assigned)
+    return tuple(names.decode(errors="replace").split("\n")[:MOST_NAMED]) if names else ()
+
+
+def _user_data(data: bytes, skip: Callable[[bytes, int], int]) -> bytes:
+    try:
+        _, topics = struct.unpack_from(">hi", data, 0)
+        at = 6
+        for _ in range(topics):
+            at = skip(data, at)
+        (length,) = struct.unpack_from(">i", data, at)
+    except struct.error:
+        return b""
+    return data[at + 4 : at + 4 + max(0, length)]
+
+
+def _skip_topic(data: bytes, at: int) -> int:
+    (length,) = struct.unpack_from(">h", data, at)
+    return at + 2 + max(0, int(length))
+
+
+def _skip_assigned(data: bytes, at: int) -> int:
+    at = _skip_topic(data, at)
+    (count,) = struct.unpack_from(">i", data, at)
+    return at + 4 + 4 * max(0, int(count))
 
 
 def decode(data: bytes) -> Mapping[str, tuple[int, ...]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from drlib.errors import DrlibError, Unreachable
@@ -44,7 +44,8 @@ DEADLINE_SHARE = 0.6  # of the session: what is left covers a send that was chec
 class Membership:
     """One worker's membership; `on_change` is called with the lanes owned after each change, and waits for nothing.
 
-    `on_refused` is called with an answer that only an operator can change, and with None once the worker is a member.
+    `on_refused` is called with an answer that only an operator can change, and with None once the worker is a member;
+    `on_differing` with the members that mirror something else (by `digest`), after each assignment.
     """
 
     target: ClusterClient
@@ -54,6 +55,8 @@ class Membership:
     session_timeout_ms: int
     on_change: Callable[[Collection[int]], None]
     on_refused: Callable[[BrokerError | UnsupportedRequest | None], None]
+    digest: bytes = b""  # of what this worker mirrors
+    on_differing: Callable[[Sequence[str]], None] = lambda members: None
     member_id: str = ""
     generation: int = -1
     owned: frozenset[int] = frozenset()
@@ -122,7 +125,10 @@ class Membership:
         assignments: dict[str, bytes] = {}
         if joined.leader == joined.member_id:
             shares = assign(self.lanes, sorted(joined.members))
-            assignments = {member: assignment.encode(self.journal_topic, lanes) for member, lanes in shares.items()}
+            others = assignment.differing(joined.members)
+            assignments = {
+                member: assignment.encode(self.journal_topic, lanes, others[member]) for member, lanes in shares.items()
+            }
         sent = time.monotonic()
         assigned = await group_requests.sync_group(
             connection,
@@ -137,6 +143,7 @@ class Membership:
         self._joined = True
         self._answered(sent)
         self._set_owned(frozenset(assignment.decode(assigned).get(self.journal_topic, ())))
+        self.on_differing(assignment.decode_differing(assigned))
 
     async def _join_request(self, connection: Connection) -> group_requests.JoinedGroup:
         try:
@@ -147,7 +154,7 @@ class Membership:
                 session_timeout_ms=self.session_timeout_ms,
                 rebalance_timeout_ms=self.session_timeout_ms,
                 protocol_type=assignment.PROTOCOL_TYPE,
-                protocols={assignment.PROTOCOL_NAME: assignment.subscription(self.journal_topic)},
+                protocols={assignment.PROTOCOL_NAME: assignment.subscription(self.journal_topic, self.digest)},
             )
         except group_requests.MemberIdRequired as required:
             self.member_id = required.member_id

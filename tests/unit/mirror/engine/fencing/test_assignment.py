@@ -27,6 +27,29 @@ def test_encode_bytes_are_those_of_kafka() -> None:
     assert assignment.subscription("ab") == bytes.fromhex("0000 00000001 0002 6162 ffffffff")
 
 
+def test_members_that_mirror_something_else_are_named_to_each() -> None:
+    members = {
+        "a-1": assignment.subscription("j", b"same"),
+        "b-2": assignment.subscription("j", b"other"),
+        "c-3": assignment.subscription("j", b"same"),
+        "old": assignment.subscription("j"),
+        "garbage": b"\x00\x00\x7f\xff\xff\xff\x00",
+    }
+    others = assignment.differing(members)
+    assert others == {"a-1": ("b-2",), "b-2": ("a-1", "c-3"), "c-3": ("b-2",), "old": (), "garbage": ()}
+    for partitions in ([], [3, 4]):
+        found = assignment.encode("j", partitions, others["b-2"])
+        assert assignment.decode_differing(found) == ("a-1", "c-3")
+        assert assignment.decode(found) == ({"j": (3, 4)} if partitions else {})
+    assert assignment.decode_differing(assignment.encode("j", [1])) == ()
+
+
+@given(st.binary(max_size=200))
+def test_members_of_any_bytes_give_no_exception(data: bytes) -> None:
+    assignment.differing({"a": data, "b": assignment.subscription("j", b"x")})
+    assignment.decode_differing(data)
+
+
 def test_decode_several_topics() -> None:
     one, two = assignment.encode("one", [3]), assignment.encode("two", [4, 5])
     both = struct.pack(">hi", 0, 2) + one[6:-4] + two[6:]
