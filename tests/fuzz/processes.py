@@ -12,7 +12,7 @@ from drlib.lab import clocks, jars, lab, processes
 from drlib.lab.apps import process, specs
 from drlib.lab.checker import history
 from drlib.lab.link import proxy, remote
-from drlib.mirror.spark import child_worker, control_channel
+from drlib.mirror.spark import child_worker, control_channel, handshake
 from drlib.mirror.status import worker_status
 from drlib.ui import jupyterlab
 from drlib.ui.console import presence
@@ -24,7 +24,12 @@ MESSAGES: Final[tuple[Case, ...]] = (
     (child_worker.encode_message(child_worker.StatusMessage(status=samples.STATUS)),),
     (b'{"ended":true,"error":{"what":"a","why":"b","remedy":"c","exit_code":2,"retriable":false}}',),
 )
-REGISTRATIONS: Final = samples.as_json({"token": "t", "number": 1, "attempt": 2, "name": "w"})
+DRAWN: Final = "0" * 32
+REGISTRATIONS: Final = samples.as_json(
+    {"task": {"number": 1, "attempt": 2, "name": "w"}, "drawn": DRAWN, "proof": DRAWN}
+)
+CHALLENGES: Final = samples.as_json({"drawn": DRAWN})
+WELCOMES: Final = samples.as_json({"proof": DRAWN})
 
 
 def status(data: bytes) -> worker_status.WorkerStatus:
@@ -36,7 +41,19 @@ def worker_message(line: bytes) -> object:
 
 
 def registration(line: bytes) -> object:
-    return json_as(control_channel._REGISTRATION, line)
+    """What a task says, and what the driver makes of it."""
+    said = json_as(control_channel._REGISTRATION, line)
+    handshake.proves(said.proof, control_channel._proof("token", handshake.TASK, DRAWN, said.drawn, said.task))
+    return said
+
+
+def challenge(line: bytes) -> object:
+    drawn = json_as(control_channel._CHALLENGE, line).drawn
+    return handshake.proof("token", handshake.TASK, drawn, DRAWN, 1, 1, "w")
+
+
+def welcome(line: bytes) -> object:
+    return handshake.proves(json_as(control_channel._WELCOME, line).proof, DRAWN)
 
 
 JUPYTER: Final = samples.as_json({"port": 8888, "base_url": "/", "token": "abc", "pid": 5})

@@ -170,6 +170,8 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.mirror.monitor.observer:fetch_status", clients.status_address, clients.ADDRESSES, ()),
     Target("drlib.mirror.spark.child_worker:decode_message", processes.worker_message, processes.MESSAGES, _BAD),
     Target("drlib.mirror.spark.control_channel:_REGISTRATION", processes.registration, processes.REGISTRATIONS, _BAD),
+    Target("drlib.mirror.spark.control_channel:_CHALLENGE", processes.challenge, processes.CHALLENGES, _BAD),
+    Target("drlib.mirror.spark.control_channel:_WELCOME", processes.welcome, processes.WELCOMES, _BAD),
     Target(
         "drlib.mirror.spark.rules:cause_of",
         text(clients.cause_of),

@@ -56,10 +56,12 @@ def test_secret_is_found_in_archives_and_names(tmp_path: Path) -> None:
 
 @contextmanager
 def child(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that waits, and one that it has left behind."""
+    """A process that waits, and one that it has left behind; both run when it yields."""
+    # A process that has just begun has an empty command line.
+    waiting = "import sys; print('runs', flush=True); sys.stdin.read()"
     code = (
-        "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import sys; sys.stdin.read()', *sys.argv[1:]])"
-        ".pid, flush=True); sys.stdin.read() if 'stay' in sys.argv else None"
+        f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {waiting!r}, *sys.argv[1:]]); "
+        "sys.stdin.read() if 'stay' in sys.argv else None"
     )
     argv = [sys.executable, "-c", code, *arguments]
     with subprocess.Popen(

@@ -29,6 +29,7 @@ EXEMPT = {
     "drlib.mirror.journal.fields": f"{_REACHED}drlib.mirror.journal.entries",
     "drlib.mirror.monitor.lag_monitor": "the fixed header of a batch that drlib.kafka.protocol.batch has found",
     "drlib.mirror.offsets.comparison.compare_logs": "digests that it computed itself",
+    "drlib.mirror.spark.task": f"{_REACHED}drlib.mirror.spark.control_channel",
     "drlib.runbook.execution.notebook_client": "it looks whether the log of its own kernel is empty",
     "drlib.runs.folder": f"{_REACHED}drlib.drill.run.stored_run",
     "drlib.runs.table": "figures that it made itself",

@@ -8,6 +8,7 @@ Not for: what is sent afterwards, which has no secrets and is not encrypted.
 
 import hashlib
 import hmac
+import json
 import secrets
 
 DRIVER, TASK = "driver", "task"
@@ -20,7 +21,7 @@ def draw() -> str:
 
 def proof(token: str, side: str, drivers: str, tasks: str, number: int, attempt: int, name: str) -> str:
     """That `side` holds `token`, for the connection with the numbers `drivers` and `tasks`."""
-    said = "\0".join((side, drivers, tasks, str(number), str(attempt), name))
+    said = json.dumps((side, drivers, tasks, number, attempt, name))  # fields cannot run into each other
     return hmac.new(token.encode(), said.encode(), hashlib.sha256).hexdigest()
 
 
