@@ -13,10 +13,14 @@ from itertools import accumulate, chain
 from operator import add
 from typing import Final, overload
 
+from drlib.decoding import MOST_INTEGER
 from drlib.model import Segment
 
 _CONTINUED: Final = bytes(range(0x80, 0x100))  # bytes of a number that others follow
 _TOO_LONG: Final = re.compile(rb"[\x80-\xff]{10}")
+# Fewer numbers than three times _MANY, each below 2^42, cannot add up to an offset that is too large.
+_LONG: Final = re.compile(rb"[\x80-\xff]{6}")
+_MANY: Final = 1 << 18
 _THREE: Final = re.compile(rb"(?:[\x80-\xff]*[\x00-\x7f]){3}")
 
 
@@ -37,6 +41,8 @@ class PackedSegments(Sequence[Segment]):
         self._count = count
         self._first = tuple(_unpack(raw[:end]))
         self._rest = raw[end:]
+        if (_LONG.search(raw) or count > _MANY) and max(self._ends()) > MOST_INTEGER:
+            raise ValueError("an offset of more than 63 bits")
 
     def columns(self) -> tuple[array[int], array[int], array[int]]:
         """Source offsets, target offsets and counts."""
@@ -48,6 +54,13 @@ class PackedSegments(Sequence[Segment]):
         # A stretch begins behind the one before it and the gap between them.
         sources = array("q", accumulate(map(add, numbers[::3], counts), initial=source))
         return sources, array("q", accumulate(map(add, numbers[1::3], counts), initial=target)), counts
+
+    def _ends(self) -> tuple[int, int]:
+        """Behind the last segment, on both sides."""
+        source, target, count = self._first
+        numbers = _unpack(self._rest)
+        counted = count + sum(numbers[2::3])
+        return source + sum(numbers[::3]) + counted, target + sum(numbers[1::3]) + counted
 
     def __len__(self) -> int:
         return self._count
@@ -63,10 +76,8 @@ class PackedSegments(Sequence[Segment]):
         if index == 0 and self._count:
             return Segment(*self._first)
         if index == -1 and self._count > 1:
-            source, target, count = self._first
-            numbers = _unpack(self._rest)
-            before = count + sum(numbers[2:-1:3])
-            return Segment(source + sum(numbers[::3]) + before, target + sum(numbers[1::3]) + before, numbers[-1])
+            (source_end, target_end), count = self._ends(), _unpack(self._rest)[-1]
+            return Segment(source_end - count, target_end - count, count)
         return tuple(self)[index]
 
     def __eq__(self, other: object) -> bool:

@@ -19,6 +19,9 @@ P = SourcePartition(UUID(int=1), 0)
 small, large = st.integers(0, 127), st.integers(0, 2**40)
 
 
+MOST, HALF = b"\xff" * 8 + b"\x7f", b"\x80" * 8 + b"\x40"  # 2^63 - 1 and 2^62
+
+
 def in_order(steps: list[tuple[int, int, int]]) -> list[Segment]:
     def follow(before: Segment, step: tuple[int, int, int]) -> Segment:
         return Segment(before.source_end + step[0], before.target_end + step[1], step[2])
@@ -41,6 +44,11 @@ def packed(segments: list[Segment]) -> PackedSegments:
     assert isinstance(found, Chunk)
     assert isinstance(found.segments, PackedSegments)
     return found.segments
+
+
+def test_packed_segments_with_the_last_offset_there_is_are_read() -> None:
+    found = PackedSegments(2, b"\0\0" + HALF + b"\0\0" + b"\xff" * 8 + b"\x3f")
+    assert (found[-1].source_end, [column[-1] for column in found.columns()]) == (2**63 - 1, [2**62, 2**62, 2**62 - 1])
 
 
 @given(steps)
@@ -79,6 +87,11 @@ def test_segment_list_is_extended_by_a_chunk_as_by_each_of_its_segments(
         (0, b"\1", "1 numbers in 1 bytes, where 0 segments have 0"),
         (1, b"\1\1\1\x81", "3 numbers in 4 bytes, where 1 segments have 3"),
         (1, b"\1\1" + b"\xff" * 10 + b"\1", "more than 64 bits"),
+        (1, MOST + b"\0\1", "an offset of more than 63 bits"),
+        (1, b"\0" + MOST + b"\1", "an offset of more than 63 bits"),
+        (1, b"\1\0" + MOST, "an offset of more than 63 bits"),
+        (2, b"\1\1\1" + MOST + b"\0\1", "an offset of more than 63 bits"),
+        (2, b"\0\0" + HALF + b"\0\0" + HALF, "an offset of more than 63 bits"),
     ],
 )
 def test_packed_segments_of_other_bytes_are_refused(count: int, raw: bytes, why: str) -> None:
