@@ -6,25 +6,48 @@ Not for: other providers; a value that needs one is refused. Which keys hold a s
 """
 
 import os
-import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 
 HIDDEN: Final = "[hidden]"
-_REFERENCE: Final = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """`text[start:end]` is `${provider:key}` or `${provider:path:key}`; `path` is empty in the first."""
+
+    start: int
+    end: int
+    provider: str
+    path: str
+    key: str
+
+
+def _references(text: str) -> Iterator[_Reference]:
+    """In one pass, whatever the text. Source: `ConfigTransformer.DEFAULT_PATTERN`, a pattern whose time is quadratic."""
+    begun = 0
+    while (end := text.find("}", begun)) >= 0:
+        start = text.find("${", begun, end)
+        provider, colon, rest = text[start + 2 : end].partition(":") if start >= 0 else ("", "", "")
+        if colon:
+            path, _, key = rest.rpartition(":")
+            yield _Reference(start, end + 1, provider, path, key)
+        begun = end + 1
 
 
 def hidden(text: str) -> str:
     """A secret `text` as it may be printed: references as written, the rest hidden."""
-    references = [match.group(0) for match in _REFERENCE.finditer(text)]
+    references = [text[found.start : found.end] for found in _references(text)]
     return " ".join([*([HIDDEN] if without_references(text).strip() else []), *references])
 
 
 def without_references(text: str) -> str:
     """What of `text` is written out."""
-    return _REFERENCE.sub("", text)
+    return _replaced(text, lambda _: "")
 
 
 def only_references(text: str) -> bool:
@@ -34,21 +57,29 @@ def only_references(text: str) -> bool:
 
 def resolve(text: str, where: str) -> str:
     """`text` with every reference replaced. `where` is the file and line that a `UsageError` names."""
-    return _REFERENCE.sub(lambda match: _resolve_one(match, where), text)
+    return _replaced(text, lambda found: _resolve_one(text, found, where))
 
 
 def values(text: str, where: str) -> tuple[str, ...]:
     """The values of the references in `text`, to be hidden wherever they appear. Raises `UsageError`."""
-    return tuple(_resolve_one(match, where) for match in _REFERENCE.finditer(text))
+    return tuple(_resolve_one(text, found, where) for found in _references(text))
 
 
 def refers(text: str) -> bool:
     """Whether `text` holds a reference."""
-    return _REFERENCE.search(text) is not None
+    return next(_references(text), None) is not None
 
 
-def _resolve_one(match: re.Match[str], where: str) -> str:
-    reference, provider, path, key = match.group(0), match.group(1), match.group(2), match.group(3)
+def _replaced(text: str, replacement: Callable[[_Reference], str]) -> str:
+    parts, end = [], 0
+    for found in _references(text):
+        parts += [text[end : found.start], replacement(found)]
+        end = found.end
+    return "".join([*parts, text[end:]])
+
+
+def _resolve_one(text: str, found: _Reference, where: str) -> str:
+    reference, provider, path, key = text[found.start : found.end], found.provider, found.path, found.key
     if provider == "env" and not path:
         if key in os.environ:
             return _utf8(os.environ[key], reference, where)
