@@ -26,6 +26,7 @@ MOST_YAML_VALUES: Final = 100_000  # aliases expanded
 MOST_DIGITS: Final = 64  # of one number
 LEAST_INTEGER: Final = -(1 << 63)
 MOST_INTEGER: Final = (1 << 63) - 1
+MOST_PORT: Final = 65_535
 
 _MANY_DIGITS: Final = re.compile(rb"[0-9]{19}")
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -80,6 +81,23 @@ def integer(text: bytes | str, least: int = 0, most: int = MOST_INTEGER) -> int:
     if number is None or not least <= number <= most:
         raise Undecodable(f"it is not a number from {least} to {most}")
     return number
+
+
+def integer_or(default: int, text: bytes | str, least: int = 0, most: int = MOST_INTEGER) -> int:
+    """`integer`, and `default` where `text` is no such number."""
+    try:
+        return integer(text, least, most)
+    except Undecodable:
+        return default
+
+
+def address(text: str, *, least_port: int = 1) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`; an IPv6 address may stand in brackets, which are removed. Raises `Undecodable`."""
+    host, _, port = text.strip().rpartition(":")
+    number = integer_or(-1, port, least_port, MOST_PORT)
+    if not host or number < 0:
+        raise Undecodable("it is not HOST:PORT")
+    return host.removeprefix("[").removesuffix("]"), number
 
 
 def yaml_documents(text: str) -> list[object]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
+from drlib import decoding
 from drlib.config.patterns.selection import PatternTooSlow, Selection, split_list
 from drlib.config.replication_policy import (
     ALIAS_LETTERS,
@@ -121,8 +122,9 @@ def _metrics_address(values: Values, key: str, default: str) -> str | None:
     address = values.text(key, default)
     if not address:
         return None
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    try:
+        decoding.address(address, least_port=0)
+    except decoding.Undecodable:
         values.refuse(key, "it is not host:port", "Write an address such as 127.0.0.1:9464.")
     return address
 

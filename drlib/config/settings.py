@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 
+from drlib import decoding
 from drlib.config import keys
 from drlib.config.flow_settings import FlowSettings, read_flow
 from drlib.config.notices import Notice, check_keys
@@ -134,8 +135,11 @@ def _servers(values: Values, key: str) -> tuple[str, ...]:
             "List a few brokers: the others are learned from them.",
         )
     for server in servers:
-        host, _, port = server.rpartition(":")
-        if not host or "@" in host or not port.isdigit() or not 0 < int(port) < 65536:
+        try:
+            host, _ = decoding.address(server)
+        except decoding.Undecodable:
+            host = ""
+        if not host or "@" in host:
             values.refuse("bootstrap.servers", "an address is not host:port", example)
     return servers
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from drlib import decoding
 from drlib.config.values import Values
 
 RESET: Final = "auto.offset.reset"
@@ -74,8 +75,9 @@ def read_start(values: Values, key: str, default: str) -> StartRule | None:
     text = values.text(key, default)
     if not text:
         return None
-    if text.isascii() and text.isdigit() and len(text) <= 15:
-        return StartRule(Start.AT, int(text), key, text)
+    since_ms = decoding.integer_or(-1, text, 0, 10**15 - 1)
+    if since_ms >= 0:
+        return StartRule(Start.AT, since_ms, key, text)
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -10,6 +10,8 @@ import os
 import signal
 from typing import Final, Literal
 
+from drlib import decoding
+
 Failpoint = Literal[
     "after-fetch",
     "after-journal-write",
@@ -24,7 +26,7 @@ Failpoint = Literal[
 
 VARIABLE: Final = "DRLIB_FAILPOINT"
 _name, _, _count = os.environ.get(VARIABLE, "").partition(":")
-_left = int(_count) if _count.isdigit() else 1
+_left = decoding.integer_or(1, _count)
 
 
 def hit(name: Failpoint) -> None:

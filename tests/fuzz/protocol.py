@@ -35,9 +35,11 @@ from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from drlib.client import pointer_topic
 from drlib.client.pointer import decode as decode_pointer
+from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.decoding import json_value
 from drlib.drill.plan import lease_record
 from drlib.kafka import answers
+from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.net import cluster_client, listener_probe, sasl
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import batch as batches
@@ -49,10 +51,12 @@ from drlib.kafka.security.credentials import ClientCredentials
 from drlib.mirror.journal import entries
 from drlib.mirror.journal.renamed import identified, renamed
 from drlib.mirror.mm2 import connect_offsets
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.offsets.translation.translate_groups import last_known
 from drlib.mirror.offsets.unreplicated import ledger
-from drlib.model import Flow
+from drlib.model import Flow, TopicPartition
 from drlib.outgoing import http_request
 from fuzz import samples
 from fuzz.mutate import Case
@@ -266,6 +270,12 @@ def offset_map(journal: bytes) -> object:
 HEARTBEATS, CHECKPOINTS, OFFSET_SYNCS = (
     cast("tuple[Case, ...]", ((record.key(), record.value()),)) for record in samples.MM2_RECORDS
 )
+POSITIONS: Final[tuple[Case, ...]] = tuple((*case, b"17") for case in CHECKPOINTS)
+
+
+def positions(key: bytes, value: bytes, header: bytes) -> object:
+    headers = ((POSITION_HEADER, header), (AS_OF_HEADER, header))
+    return last_known([Record(TopicPartition("c", 0), 0, 0, key, value, headers)], DefaultReplicationPolicy())
 
 
 def copied(key: bytes, value: bytes) -> object:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from drlib.config.settings import load_client_file
-from drlib.decoding import Undecodable, integer, json_value, yaml_documents
+from drlib.decoding import Undecodable, address, integer, json_value, yaml_documents
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.java_formats import jaas, jks, properties
 from drlib.kafka.protocol import recode
@@ -50,6 +50,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.decoding:json_value", json_value, samples.as_json({"a": [1, -2.5e3, None, "x"]}, [[]]), _BAD),
     Target("drlib.decoding:yaml_documents", text(yaml_documents), ((samples.YAML_TEXT,),), _BAD),
     Target("drlib.decoding:integer", integer, ((b"123",), (b"-7",)), _BAD),
+    Target("drlib.decoding:address", text(address), ((b"host:9092",), (b"[::1]:1",)), _BAD),
     # -- Kafka's protocol
     Target("drlib.kafka.protocol.recode:records", recode.records, samples.BATCHES, (CorruptBatch,)),
     Target("drlib.kafka.protocol.batch:control_type", protocol.control_type, samples.CONTROL_BATCHES, (CorruptBatch,)),
@@ -81,6 +82,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     ),
     Target("drlib.mirror.mm2.records:Heartbeat", Heartbeat.decode, protocol.HEARTBEATS, (MalformedRecord,)),
     Target("drlib.mirror.mm2.records:Checkpoint", Checkpoint.decode, protocol.CHECKPOINTS, (MalformedRecord,)),
+    Target("drlib.mirror.offsets.translation.translate_groups:last_known", protocol.positions, protocol.POSITIONS, ()),
     Target("drlib.mirror.mm2.records:OffsetSync", OffsetSync.decode, protocol.OFFSET_SYNCS, (MalformedRecord,)),
     Target(
         "drlib.mirror.mm2.consumer_offsets:decode",

@@ -117,6 +117,17 @@ def test_encoders_are_no_decoders() -> None:
     assert whole_reads(ast.parse("(a / 'b').read_text()\nPath(x).read_bytes()")) == ["a / 'b'", "Path(x)"]
 
 
+def test_numbers_of_foreign_text_are_decoded_by_one_module_only() -> None:
+    """`"²".isdigit()` is true, and `int` refuses it, as it does 5,000 digits: asking before converting is no check."""
+    asking = {
+        str(path.relative_to(ROOT))
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in {"isdigit", "isdecimal", "isnumeric"}
+    }
+    assert asking == set()
+
+
 def test_compressed_data_is_decompressed_by_one_module_only() -> None:
     """It bounds what comes out, which none of these does by itself. The flights are data of a package that is installed."""
     decompressors = {"cramjam", "aiokafka", "gzip", "lzma", "bz2", "zipfile", "tarfile", "lz4", "zstandard", "snappy"}

@@ -15,6 +15,9 @@ IMPORTS = {"drlib.decoding", "drlib.kafka.answers", "nbformat", "regex"}
 READERS = {"read_given", "read_given_bytes", "read_stored", "read_json", "open_stored"}  # of drlib.files
 CALLS = {"from_bytes", "unpack", "unpack_from", "iter_unpack", "b64decode", "urlsafe_b64decode"}
 
+# What of drlib.decoding takes one word of a text; it is fuzzed itself.
+OF_WORDS = {"address", "integer", "integer_or", "Undecodable"}
+
 # Modules that do so and are in no row, and why.
 _REACHED = "its reading is what rows above call: "
 EXEMPT = {
@@ -28,6 +31,7 @@ EXEMPT = {
     "drlib.kafka.protocol.flexible": f"{_REACHED}drlib.kafka.protocol.fetch",
     "drlib.mirror.journal.fields": f"{_REACHED}drlib.mirror.journal.entries",
     "drlib.mirror.monitor.lag_monitor": "the fixed header of a batch that drlib.kafka.protocol.batch has found",
+    "drlib.mirror.journal.packed_segments": f"{_REACHED}drlib.mirror.journal.entries",
     "drlib.mirror.offsets.comparison.compare_logs": "digests that it computed itself",
     "drlib.mirror.spark.task": f"{_REACHED}drlib.mirror.spark.control_channel",
     "drlib.runbook.execution.notebook_client": "it looks whether the log of its own kernel is empty",
@@ -40,6 +44,12 @@ EXEMPT = {
 }
 
 
+def of_words_only(tree: ast.Module) -> bool:
+    used = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    named = {text.removeprefix("decoding.") for text in used if text.startswith("decoding.")}
+    return bool(named) and named <= OF_WORDS
+
+
 def decoders(tree: ast.Module) -> list[str]:
     """What in a module takes bytes, text or files from outside."""
     found = []
@@ -48,7 +58,8 @@ def decoders(tree: ast.Module) -> list[str]:
             found += [alias.name for alias in node.names if alias.name in IMPORTS]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names = {alias.name for alias in node.names}
-            found += [f"{node.module}.{name}" for name in names if f"{node.module}.{name}" in IMPORTS]
+            imported = {f"{node.module}.{name}" for name in names} & IMPORTS
+            found += sorted(imported - ({"drlib.decoding"} if of_words_only(tree) else set()))
             found += [node.module] if node.module in IMPORTS else []
             found += sorted(names & READERS) if node.module == "drlib.files" else []
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS:
@@ -81,6 +92,7 @@ def test_targets_are_named_after_what_they_call() -> None:
     "line",
     [
         "from drlib import decoding",
+        "from drlib import decoding\ndecoding.address(text)\ndecoding.json_value(text)",
         "from drlib.decoding import Undecodable",
         "import drlib.decoding",
         "from drlib.files import read_json",
@@ -92,3 +104,7 @@ def test_targets_are_named_after_what_they_call() -> None:
 )
 def test_decoder_is_found_however_it_is_written(line: str) -> None:
     assert decoders(ast.parse(line)) != []
+
+
+def test_decoding_of_single_words_needs_no_row() -> None:
+    assert decoders(ast.parse("from drlib import decoding\ndecoding.address(text)")) == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from drlib import decoding
-from drlib.decoding import Undecodable, integer, json_as, json_value, yaml_documents
+from drlib.decoding import Undecodable, address, integer, integer_or, json_as, json_value, yaml_documents
 
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -129,6 +129,26 @@ def test_json_as_kind_names_the_place_and_no_value() -> None:
 def test_integer_that_is_not_plain_or_not_in_range_is_refused(text: str | bytes) -> None:
     with pytest.raises(Undecodable, match="not a number from 0 to 10"):
         integer(text, most=10)
+
+
+def test_integer_or_default_where_it_is_none() -> None:
+    assert [integer_or(7, text, 1, 10) for text in ("5", b"5", "", "0", "11", "²", "9" * 5000)] == [5, 5, 7, 7, 7, 7, 7]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "h", "h:", ":1", "h:0", "h:-1", "h:65536", "h:1_0", "h:²", "h:٣", f"h:{'9' * 5000}"]
+)
+def test_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(Undecodable, match="not HOST:PORT"):
+        address(text)
+
+
+def test_address_host_and_port_are_split() -> None:
+    assert [address(" h:1"), address("[::1]:65535"), address("h:0", least_port=0)] == [
+        ("h", 1),
+        ("::1", 65535),
+        ("h", 0),
+    ]
 
 
 def test_integer_in_range_is_decoded() -> None:

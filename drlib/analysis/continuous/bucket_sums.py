@@ -21,7 +21,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from drlib import clock
+from drlib import clock, decoding
 from drlib.analysis.continuous.rules import BucketSums
 from drlib.analysis.spark.topics import field_hashes, salted_hash
 
@@ -130,8 +130,8 @@ class SumsFolder:
         return [n for n in self._batches("upto", upto) if (self.path / f"upto-{n}" / "_SUCCESS").exists()]
 
     def _batches(self, kind: str, upto: int) -> list[int]:
-        numbers = (path.name.removeprefix(f"{kind}-") for path in self.path.glob(f"{kind}-*"))
-        return sorted(int(number) for number in numbers if number.isdecimal() and int(number) <= upto)
+        names = (path.name.removeprefix(f"{kind}-") for path in self.path.glob(f"{kind}-*"))
+        return sorted(number for name in names if 0 <= (number := decoding.integer_or(-1, name)) <= upto)
 
 
 def _totals(rows: DataFrame) -> DataFrame:

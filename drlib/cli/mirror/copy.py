@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from drlib import decoding
 from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
 from drlib.config.patterns import selection
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
@@ -112,10 +113,12 @@ def parse_cluster(text: str, option: str, settings: MirrorSettings | None) -> Cl
         return settings.clusters[text]
     addresses = selection.split_list(text)
     for address in addresses:
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        try:
+            decoding.address(address)
+        except decoding.Undecodable:
             known = f"an alias ({', '.join(settings.clusters)}) or " if settings is not None else ""
-            raise UsageError(f"{option} {text} names no cluster", f"it is not {known}host:port", "Correct it.")
+            why = f"it is not {known}host:port"
+            raise UsageError(f"{option} {text} names no cluster", why, "Correct it.") from None
     if not addresses:
         raise UsageError(f"{option} is empty", "there is no cluster to reach", "Give HOST:PORT.")
     return ClusterSettings(text, addresses)

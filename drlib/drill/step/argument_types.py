@@ -18,6 +18,7 @@ from typing import Annotated, Final, get_args
 from pydantic import PlainValidator
 from pydantic.fields import FieldInfo
 
+from drlib import decoding
 from drlib.config.patterns.selection import validate
 from drlib.drill.step import secret_arguments
 
@@ -74,7 +75,7 @@ def _flag(value: object) -> bool:
 
 def _codes(value: object) -> tuple[int, ...]:
     several = value if isinstance(value, tuple | list) else (value,)
-    codes = tuple(int(code) for code in several if not isinstance(code, bool) and str(code).isdecimal())
+    codes = tuple(decoding.integer(str(code)) for code in several if not isinstance(code, bool))
     if len(codes) != len(several) or not codes:
         raise ValueError
     return codes

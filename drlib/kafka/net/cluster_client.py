@@ -27,6 +27,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
+from drlib import decoding
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka import answers
 from drlib.kafka.net import api_versions as versions
@@ -425,10 +426,11 @@ async def _close(connections: Sequence[Connection], *, abort: bool) -> None:
 
 
 def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.strip().rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise UsageError(f"{text!r} is not a broker address", "it is not host:port", "Correct bootstrap.servers.")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    try:
+        return decoding.address(text)
+    except decoding.Undecodable:
+        why, remedy = "it is not host:port", "Correct bootstrap.servers."
+        raise UsageError(f"{text!r} is not a broker address", why, remedy) from None
 
 
 def _metadata(answer: Any) -> ClusterMetadata:

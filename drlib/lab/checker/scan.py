@@ -20,6 +20,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from drlib import decoding
 from drlib.errors import Unreachable
 from drlib.lab.checker.history import Mirrored, digest
 
@@ -107,7 +108,7 @@ def text(content: bytes | None) -> str:
 
 def number(content: bytes | None) -> int:
     """The per-key number of a header, -1 when it is none."""
-    return int(content) if content is not None and content.isdigit() else -1
+    return -1 if content is None else decoding.integer_or(-1, content)
 
 
 def _start(consumer: Consumer, topic: str, since_ms: int | None, until: float) -> dict[int, int]:

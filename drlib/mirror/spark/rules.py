@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
+from drlib import decoding
 from drlib.config import keys
 from drlib.config.shown import PUBLIC, holds_secret, without_scope
 from drlib.errors import Aborted, DrlibError, MissingDependency, Unreachable, UsageError
@@ -44,13 +45,10 @@ def addresses(master: str) -> tuple[tuple[str, int], ...]:
         raise _no_master(master)
     if not master.startswith(STANDALONE):
         return ()
-    parsed = []
-    for address in master.removeprefix(STANDALONE).split(","):
-        host, colon, port = address.strip().rpartition(":")
-        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise _no_master(master)
-        parsed.append((host.strip("[]"), int(port)))
-    return tuple(parsed)
+    try:
+        return tuple(decoding.address(address) for address in master.removeprefix(STANDALONE).split(","))
+    except decoding.Undecodable:
+        raise _no_master(master) from None
 
 
 def parse_settings(pairs: Sequence[str]) -> Mapping[str, str]:
@@ -107,8 +105,7 @@ def settings(
     master: str, workers: int, memory_bytes: int, conf: Mapping[str, str], python_path: str
 ) -> Mapping[str, str]:
     """Spark's settings for `workers` of `memory_bytes` each. `python_path`: PYTHONPATH of this process, "" for none."""
-    cores = conf.get("spark.executor.cores", "1")
-    tasks = int(cores) if cores.isdigit() else 1
+    tasks = decoding.integer_or(1, conf.get("spark.executor.cores", ""), 1)  # Spark refuses what is no number
     made = {
         "spark.ui.enabled": "true",
         "spark.ui.killEnabled": "false",  # the UI has no login; Ctrl-C here stops the workers orderly

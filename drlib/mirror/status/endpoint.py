@@ -23,6 +23,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 
+from drlib import decoding
 from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.metrics import WorkerCollector
@@ -178,12 +179,11 @@ class Endpoint:
 
 def parse_address(address: str) -> tuple[str, int]:
     """Host and port. Raises `UsageError` for anything but HOST:PORT; a port alone is refused."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise UsageError(
-            f"{address!r} is not an address to listen at", "it is not HOST:PORT", "Write 127.0.0.1:9464, for example."
-        )
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    try:
+        return decoding.address(address, least_port=0)
+    except decoding.Undecodable as error:
+        example = "Write 127.0.0.1:9464, for example."
+        raise UsageError(f"{address!r} is not an address to listen at", str(error), example) from None
 
 
 def _text(start: StartResponse, code: str, text: str) -> list[bytes]:

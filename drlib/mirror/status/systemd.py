@@ -14,6 +14,8 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from drlib import decoding
+
 
 @dataclass(slots=True)
 class ServiceManager:
@@ -33,8 +35,8 @@ class ServiceManager:
         address = variables.get("NOTIFY_SOCKET", "")
         microseconds = variables.get("WATCHDOG_USEC", "")
         meant = variables.get("WATCHDOG_PID", "") in ("", str(os.getpid()))
-        watched = address and meant and microseconds.isdigit()
-        return cls(address if address[:1] in ("/", "@") else "", int(microseconds) / 1e6 if watched else 0.0)
+        watched = decoding.integer_or(0, microseconds) if address and meant else 0
+        return cls(address if address[:1] in ("/", "@") else "", watched / 1e6)
 
     def ready(self, text: str) -> None:
         self._send(f"READY=1\nSTATUS={text}")

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drlib import decoding
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS
 
 NO_SEQUENCE = -1
@@ -43,8 +44,7 @@ class Expiry:
         default = cls()
 
         def number(name: str, default_ms: int) -> int:
-            value = config.get(name)
-            return int(value) if value is not None and value.isdecimal() else default_ms
+            return decoding.integer_or(default_ms, config.get(name) or "")
 
         return cls(
             number(PRODUCER_EXPIRATION, default.producer_ms),

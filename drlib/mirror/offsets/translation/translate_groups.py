@@ -8,17 +8,18 @@ Not for: failback and planned switchover (`two_way`), positions outside Kafka (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drlib import clock
+from drlib import clock, decoding
+from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, refuse_silence, who_answers, wire_client
-from drlib.kafka.admin.descriptions import Range
+from drlib.kafka.admin.descriptions import Range, Record
 from drlib.kafka.admin.group_offsets import committed
-from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
@@ -59,18 +60,26 @@ def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     policy = settings.flow(flow.source, flow.target).policy
     topic = policy.checkpoints_topic(flow.source)
     partition = TopicPartition(topic, 0)
-    known: dict[tuple[str, TopicPartition], KnownPosition] = {}
     with Cluster(settings.clusters[flow.target]) as cluster:
         start, end = cluster.log_starts([partition])[partition], cluster.log_ends([partition])[partition]
-        for record in cluster.read({partition: Range(start, end)}):
+        return last_known(cluster.read({partition: Range(start, end)}), policy)
+
+
+def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Positions:
+    """The newest position of each group and partition in a log of checkpoints; records that are none are skipped. Pure."""
+    known: dict[tuple[str, TopicPartition], KnownPosition] = {}
+    for record in records:
+        try:
             checkpoint = Checkpoint.decode(record.key, record.value)
-            headers = {name: value for name, value in record.headers if value is not None}
-            source_topic = policy.upstream_topic(checkpoint.partition.topic) or checkpoint.partition.topic
-            known[checkpoint.group, TopicPartition(source_topic, checkpoint.partition.partition)] = KnownPosition(
-                int(headers.get(POSITION_HEADER, str(checkpoint.upstream_offset).encode())),
-                int(headers.get(AS_OF_HEADER, str(record.timestamp_ms).encode())),
-                checkpoint.metadata,
-            )
+        except MalformedRecord:
+            continue
+        headers = {name: value for name, value in record.headers if value is not None}
+        source_topic = policy.upstream_topic(checkpoint.partition.topic) or checkpoint.partition.topic
+        known[checkpoint.group, TopicPartition(source_topic, checkpoint.partition.partition)] = KnownPosition(
+            decoding.integer_or(checkpoint.upstream_offset, headers.get(POSITION_HEADER, b"")),
+            decoding.integer_or(record.timestamp_ms, headers.get(AS_OF_HEADER, b"")),
+            checkpoint.metadata,
+        )
     return known
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import plotly.graph_objects as go
 from confluent_kafka import Consumer, Producer
 
+from drlib import decoding
 from drlib.client.active_cluster import ActiveCluster
 from drlib.client.ordered_consumer import OrderedConsumer
 from drlib.errors import Unreachable
@@ -249,7 +250,7 @@ class OrderAndDuplicates(MoveLesson):
 def _number(value: bytes) -> int:
     """An order's number; -1 for any other value."""
     kind, _, number = value.partition(b" ")
-    return int(number) if kind == b"order" and number.isdigit() else -1
+    return decoding.integer_or(-1, number) if kind == b"order" else -1
 
 
 def _keys_out_of_order(handled: list[int]) -> set[int]:

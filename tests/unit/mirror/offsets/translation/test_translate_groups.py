@@ -1,0 +1,40 @@
+"""Last known positions, from a log of checkpoints that anyone with the right may have written to."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.config.replication_policy import DefaultReplicationPolicy
+from drlib.kafka.admin.descriptions import Record
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
+from drlib.mirror.offsets.translation.translate_groups import KnownPosition, last_known
+from drlib.model import TopicPartition
+
+POLICY = DefaultReplicationPolicy()
+LOG = TopicPartition("A.checkpoints.internal", 0)
+GROUP, ORDERS = "billing", TopicPartition("orders", 3)
+
+
+def record(upstream: int, *headers: tuple[str, bytes | None]) -> Record:
+    checkpoint = Checkpoint(GROUP, TopicPartition("A.orders", 3), upstream, 7, "m")
+    return Record(LOG, 0, 1000, checkpoint.key(), checkpoint.value(), headers)
+
+
+def test_last_known_position_newest_checkpoint_counts() -> None:
+    known = last_known([record(5), record(6, (POSITION_HEADER, b"9"), (AS_OF_HEADER, b"999"))], POLICY)
+    assert known == {(GROUP, ORDERS): KnownPosition(9, 999, "m")}
+
+
+@pytest.mark.parametrize("header", [None, b"", b"x", b"-1", b"9" * 5000, "²".encode()])
+def test_last_known_position_header_that_is_no_number_counts_as_missing(header: bytes | None) -> None:
+    known = last_known([record(5, (POSITION_HEADER, header), (AS_OF_HEADER, header))], POLICY)
+    assert known == {(GROUP, ORDERS): KnownPosition(5, 1000, "m")}
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\0", b"text that is no checkpoint"])
+def test_last_known_position_record_that_is_no_checkpoint_is_skipped(value: bytes | None) -> None:
+    foreign = Record(LOG, 1, 1000, record(5).key, value)
+    assert last_known([record(5), foreign, Record(LOG, 2, 1000, None, value)], POLICY) == {
+        (GROUP, ORDERS): KnownPosition(5, 1000, "m")
+    }
