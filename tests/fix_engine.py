@@ -76,6 +76,18 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
         return found is not None and len(found.partitions) == partitions
 
     wait_for(f"{topic} is visible", visible)
+    wait_for(f"the leaders of {topic} answer", lambda: latest_offsets(admin, topic, partitions) is not None)
+
+
+def latest_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int] | None:
+    """The log ends by partition; None while not all leaders answer: a new one learns of it later than who listed the topic."""
+    wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
+    try:
+        return {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
+    except KafkaException as error:
+        if error.args[0].code() not in YOUNG_TOPIC:
+            raise
+        return None
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
@@ -173,18 +185,11 @@ def traffic(
 def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Record]]:
     """Every committed record of a topic, by partition, in log order."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
     ends: dict[int, int] = {}
 
     def leaders_answer() -> bool:
-        """Not at once for a new topic: its leader learns of it later than the broker that listed it."""
-        try:
-            ends.update({tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()})
-        except KafkaException as error:
-            if error.args[0].code() not in YOUNG_TOPIC:
-                raise
-            return False
-        return True
+        ends.update(latest_offsets(admin, topic, partitions) or {})
+        return len(ends) == partitions
 
     wait_for(f"the leaders of {topic} answer", leaders_answer, 30)
     found: dict[int, list[Record]] = {p: [] for p in range(partitions)}
