@@ -18,6 +18,9 @@ EXPLAIN_S: Final = 1.0  # the most time to find out why a call failed
 _NO_ANSWER: Final = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._DESTROY_BROKER,  # the connection was replaced by another one while the request waited
+        KafkaError._FAIL,
+        KafkaError._MSG_TIMED_OUT,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
@@ -55,6 +58,11 @@ class ClusterRefused(DrlibError):
     def __init__(self, what: str, why: str, remedy: str, *, code: str) -> None:
         super().__init__(what, why, remedy)
         self.code = code
+
+    @property
+    def unauthorized(self) -> bool:
+        """Whether a right is missing."""
+        return self.code.endswith("_AUTHORIZATION_FAILED")
 
 
 class GroupNotEmpty(DrlibError):

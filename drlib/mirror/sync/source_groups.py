@@ -70,7 +70,7 @@ class Polled:
     """One full poll. `complete`: False where no group was listed and a right is missing, None where that is unknown."""
 
     positions: Sequence[tuple[str, TopicPartition, Position]]
-    refused: Mapping[str, DrlibError]
+    refused: Mapping[str, ClusterRefused]
     complete: bool | None
 
 
@@ -193,7 +193,8 @@ class GroupPositions:
         try:
             polled = await in_daemon(self._poll)
         except ClusterRefused as error:
-            self._events.open(UNLISTED, entity, f"{error} {not_authorized(MAY_LIST, self._cluster)}")
+            needed = not_authorized(MAY_LIST, self._cluster) if error.unauthorized else ""
+            self._events.open(UNLISTED, entity, f"{error} {needed}".rstrip())
             return
         if polled.complete:
             self._events.resolve(UNLISTED, entity)
@@ -207,15 +208,16 @@ class GroupPositions:
         for group, partition, position in polled.positions:
             self._learn(group, partition, position)
         for group, refusal in polled.refused.items():
-            needed = not_authorized(Right("group", group, ("DESCRIBE",)), self._cluster)
-            self._events.open(UNREADABLE, group, f"{refusal.why}. {needed}")
+            right = Right("group", group, ("DESCRIBE",))
+            needed = f" {not_authorized(right, self._cluster)}" if refusal.unauthorized else ""
+            self._events.open(UNREADABLE, group, f"{refusal.why}.{needed}")
         for group in self._refused - set(polled.refused):
             self._events.resolve(UNREADABLE, group)
         self._refused = set(polled.refused)
 
     def _poll(self) -> Polled:
         positions = []
-        refused: dict[str, DrlibError] = {}
+        refused: dict[str, ClusterRefused] = {}
         with Cluster(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
             groups = [g.group for g in cluster.groups() if self._settings.mirrors_group(g.group)]
             for group in groups:

@@ -28,6 +28,9 @@ def test_code_of_other_errors_is_none(error: Exception) -> None:
     "code",
     [
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._DESTROY_BROKER,
+        KafkaError._FAIL,
+        KafkaError._MSG_TIMED_OUT,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,
@@ -69,6 +72,7 @@ def test_as_drlib_error_of_another_code_is_refused_with_its_name(code: int) -> N
     assert not isinstance(found, Unreachable)
     assert (found.what, found.code) == ("creating topic t on LEFT was refused", error.name())
     assert found.why == f"{error.name()}: no"
+    assert found.unauthorized == (code == KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def test_as_drlib_error_of_a_wrong_call_says_that_nothing_was_sent() -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.connection import ConnectionLost
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.journal.entries import Placement, Run
 from drlib.mirror.journal.fields import ClaimId, SourcePartition
@@ -66,6 +68,27 @@ async def test_poll_without_a_word_on_the_right_to_list_groups_changes_no_event(
     events.open(UNLISTED, "A->B", "a right is missing")
     await groups._poll_once()
     assert events.is_open(UNLISTED, "A->B")
+
+
+@pytest.mark.parametrize(
+    ("code", "asks_for_a_right"), [("CLUSTER_AUTHORIZATION_FAILED", True), ("INVALID_REQUEST", False)]
+)
+async def test_poll_that_is_refused_names_a_right_only_where_one_is_missing(
+    monkeypatch: pytest.MonkeyPatch, code: str, asks_for_a_right: bool
+) -> None:
+    def refuse() -> Polled:
+        raise ClusterRefused("listing groups was refused", code, "Read the log.", code=code)
+
+    settings: Any = SimpleNamespace(flow="A->B")
+    unused: Any = None
+    events = EventLog()
+    groups = GroupPositions(settings, ClusterSettings("A", ("h:1",)), unused, unused, events, unused)
+    monkeypatch.setattr(groups, "_poll", refuse)
+    await groups._poll_once()
+    (event,) = events.snapshot()
+    assert event.name == UNLISTED
+    assert ("--operation Describe --cluster" in event.detail) == asks_for_a_right
+    assert code in event.detail
 
 
 async def test_end_that_meets_an_error_of_the_source_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
