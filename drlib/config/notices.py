@@ -60,8 +60,13 @@ def _unsafe(key: str, entry: Entry) -> str | None:
 
 def _split(file: PropertiesFile, entry: Entry, aliases: Sequence[str]) -> tuple[str, str]:
     """(`A->B`, `A` or the empty string; the rest of the key)."""
-    flows = [f"{source}->{target}" for source in aliases for target in aliases if source != target]
-    for scope in (*flows, *sorted(aliases, key=len, reverse=True)):
+    for source in aliases:
+        if entry.key.startswith(f"{source}->"):
+            for target in aliases:
+                scope = f"{source}->{target}"
+                if source != target and entry.key.startswith(f"{scope}."):
+                    return scope, entry.key[len(scope) + 1 :]
+    for scope in sorted(aliases, key=len, reverse=True):
         if entry.key.startswith(f"{scope}."):
             return scope, entry.key[len(scope) + 1 :]
     if "->" in entry.key:

@@ -1,11 +1,13 @@
 """Parse a `.properties` file with Java's grammar, and keep the line of every key.
 
 Rules: continuation lines, escapes and separators are those of `java.util.Properties`; the text is UTF-8, as Kafka's
-start scripts read it. Where a key is set twice the later line wins, as in Java.
+start scripts read it. Where a key is set twice the later line wins, as in Java. Lines that continue are joined here, in a time
+that grows with the size of the file; javaproperties looks through all of a line again for each line that continues it.
 Not for: what a key means (`drlib.config.settings`).
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,6 +18,7 @@ from drlib.errors import UsageError
 from drlib.files import read_given
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_BLANKS: Final = " \t\f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +56,11 @@ def parse(text: str, path: Path) -> PropertiesFile:
     entries: list[Entry] = []
     line = 1
     try:
-        for element in javaproperties.parse(text):
-            if isinstance(element, javaproperties.KeyValue):
-                (element.key + element.value).encode()
-                entries.append(Entry(line, element.key, element.value))
-            line += len(_LINE_END.findall(element.source))
+        for line, joined in _joined(text):
+            for element in javaproperties.parse(joined):
+                if isinstance(element, javaproperties.KeyValue):
+                    (element.key + element.value).encode()
+                    entries.append(Entry(line, element.key, element.value))
     except javaproperties.InvalidUEscapeError as error:
         raise UsageError(
             f"{path}:{line} is not a properties line",
@@ -71,3 +74,23 @@ def parse(text: str, path: Path) -> PropertiesFile:
             r"Write both halves, such as \ud83d\ude00.",
         ) from None
     return PropertiesFile(path, tuple(entries))
+
+
+def _joined(text: str) -> Iterator[tuple[int, str]]:
+    """Each line of `text` with the lines that continue it, and the number of its first line; without comments.
+
+    As `LineReader` of `java.util.Properties`: an odd number of backslashes at the end continues a line, blanks before what
+    follows do not count, comments are not continued, and the first line alone decides whether it is one.
+    """
+    lines = enumerate(_LINE_END.split(text), 1)
+    for number, line in lines:
+        part = line.lstrip(_BLANKS)
+        if part.startswith(("#", "!")):
+            continue
+        parts = []
+        while (len(part) - len(part.rstrip("\\"))) % 2:
+            parts.append(part[:-1])
+            part = next(lines, (0, ""))[1].lstrip(_BLANKS)
+        joined = "".join([*parts, part])
+        # A backslash keeps what was no comment from becoming one.
+        yield number, f"\\{joined}" if joined.startswith(("#", "!")) else joined

@@ -1,8 +1,12 @@
 """Java's .properties grammar with line numbers."""
 
+import re
 from pathlib import Path
 
+import javaproperties
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from drlib.errors import UsageError
 from drlib.kafka.java_formats.properties import Entry, parse, read
@@ -27,6 +31,16 @@ def test_parse_grammar_and_line_numbers() -> None:
         Entry(8, "topics.exclude", r"a\.b"),
         Entry(9, "name", "ü"),
     )
+
+
+@given(st.text(alphabet="ab#! \\\n\r\t\f=:", max_size=60))
+def test_parse_any_text_agrees_with_javaproperties_line_by_line(text: str) -> None:
+    wanted, line = [], 1
+    for element in javaproperties.parse(text):
+        if isinstance(element, javaproperties.KeyValue):
+            wanted.append(Entry(line, element.key, element.value))
+        line += len(re.findall(r"\r\n|\r|\n", element.source))
+    assert list(parse(text, Path("x")).entries) == wanted
 
 
 def test_parse_windows_line_ends_count_once() -> None:
