@@ -84,10 +84,8 @@ class Banner:
 
 def banner_of(facts: Mapping[str, str]) -> Banner | None:
     """The banner of a scorecard's environment; None for a run of before there was one."""
-    word = facts.get(_KEY, "")
-    if word not in tuple(Environment):
-        return None
-    return Banner(Environment(word), facts.get("flow", ""), facts.get(_CHANGES, AS_PLANNED))
+    known = [each for each in Environment if each.value == facts.get(_KEY)]
+    return Banner(known[0], facts.get("flow", ""), facts.get(_CHANGES, AS_PLANNED)) if known else None
 
 
 def environment_of(settings: MirrorSettings) -> Environment:

@@ -55,6 +55,6 @@ def test_plan_steps_show_their_changes_and_dangers() -> None:
 
 def test_plan_states_when_it_rolls_back() -> None:
     assert "Nothing your applications rely on is touched" in shown(Mode.PRACTICE)[0]
-    assert "always: a practice cleans up" in shown(Mode.PRACTICE)[0]
+    assert "always: it cleans up" in shown(Mode.PRACTICE)[0]
     assert "EMERGENCY" in shown(Mode.EMERGENCY)[0]
     assert "not when it is aborted" in shown(Mode.EMERGENCY, Rollback.DEVIATED)[0]
