@@ -6,7 +6,7 @@ steps changes nothing or works with shadow groups. On a lab nothing outside of i
 
 from typing import Final
 
-from drlib.drill.plan.plan import Danger, Drill, Mode
+from drlib.drill.plan.plan import MEANING, Danger, Drill, Mode
 from drlib.lab.environment import AS_PLANNED, LAB_ONLY, MOVES, REHEARSES, Banner, Environment
 
 SHADOWS: Final = frozenset({"groups.shadow"})  # actions that change groups of their own alone
@@ -30,3 +30,12 @@ def changes(drill: Drill, environment: Environment) -> str:
 def mode_word(mode: Mode, environment: Environment | None) -> str:
     """The mode's name, for people."""
     return "rehearsal" if mode is Mode.PRACTICE and environment is Environment.PRODUCTION else mode.value
+
+
+def meaning(drill: Drill, environment: Environment | None) -> str:
+    """What the drill's mode means where it is run: one sentence, without a capital."""
+    if environment is Environment.LAB:
+        return MEANING[drill.mode].replace("real applications", "the lab's applications")
+    if environment is Environment.PRODUCTION and changes(drill, environment) == AS_PLANNED:
+        return f"{AS_PLANNED}."
+    return MEANING[drill.mode]

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from drlib.closing import Closing
 from drlib.drill.plan import shown
-from drlib.drill.plan.plan import MEANING, Plan, Step
+from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Noted
 from drlib.drill.run import approvals
 from drlib.drill.run import outcome as endings
@@ -121,9 +121,8 @@ class DrillSession(Closing):
                 )
             if not planned.changes:
                 rows.append({"step": step.name, "changes": "nothing", "from": "", "to": ""})
-        mode = self.drill.mode
-        word = shown.mode_word(mode, self.environment).upper()
-        title = f"{word}: {MEANING[mode]} Plan of {self.drill.name}"
+        word = shown.mode_word(self.drill.mode, self.environment).upper()
+        title = f"{word}: {shown.meaning(self.drill, self.environment)} Plan of {self.drill.name}"
         return Table(title, rows, f"plan {self._plan.hash}", above=self._banner)
 
     def board(self) -> None:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from drlib import formats
 from drlib.drill.plan import shown
-from drlib.drill.plan.plan import MEANING, Danger, Mode, Plan, Rollback, Step, Value
+from drlib.drill.plan.plan import Danger, Mode, Plan, Rollback, Step, Value
 from drlib.lab.environment import Environment
 from drlib.runs.scorecard import Objectives
 from drlib.ui.terminal.banner import banner_line
@@ -39,7 +39,7 @@ def plan_of(plan: Plan, environment: Environment | None = None) -> RenderableTyp
     `environment`: of the clusters it was made for; None, without a banner, where that is not known.
     """
     drill = plan.drill
-    colour, meaning = COLOURS[drill.mode], MEANING[drill.mode]
+    colour, meaning = COLOURS[drill.mode], shown.meaning(drill, environment)
     head = Text.assemble(
         (f" {shown.mode_word(drill.mode, environment).upper()} ", f"bold reverse {colour}"),
         (f"  {formats.one_line(drill.name)}", "bold"),

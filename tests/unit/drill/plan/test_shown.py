@@ -36,3 +36,11 @@ def test_mode_practice_on_production_is_a_rehearsal() -> None:
     assert shown.mode_word(Mode.PRACTICE, Environment.PRODUCTION) == "rehearsal"
     assert shown.mode_word(Mode.PRACTICE, Environment.LAB) == shown.mode_word(Mode.PRACTICE, None) == "practice"
     assert shown.mode_word(Mode.EMERGENCY, Environment.PRODUCTION) == "emergency"
+
+
+def test_meaning_never_says_more_than_the_steps_keep() -> None:
+    moves, wrong = drill(Mode.EMERGENCY, "pointer.move"), drill(Mode.PRACTICE, "groups.translate")
+    assert shown.meaning(moves, Environment.PRODUCTION).startswith("real applications move")
+    assert shown.meaning(moves, Environment.LAB).startswith("the lab's applications move")
+    assert shown.meaning(wrong, Environment.PRODUCTION) == "the plan lists what is changed."
+    assert shown.meaning(wrong, None) == "nothing your applications rely on is touched."
