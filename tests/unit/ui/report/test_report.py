@@ -281,9 +281,7 @@ def test_report_banner_says_production_and_what_changes_before_the_verdict(tmp_p
     banner = Banner(Environment.PRODUCTION, "paris->lyon", MOVES)
     card = sample.scorecard(environment={**banner.facts(), "flow": "paris->lyon"})
     page, read = written(tmp_path, card)
-    assert "PRODUCTION flow paris->lyon, clusters paris and lyon: real applications move." in " ".join(
-        read.text().split()
-    )
+    assert "PRODUCTION flow paris->lyon, clusters paris and lyon: real applications move." in read.text
     assert page.index('class="where production"') < page.index('class="verdict"')
     assert "<title>PRODUCTION " in page
     old = written(tmp_path, sample.scorecard(environment={"flow": "paris->lyon"}))[0]
