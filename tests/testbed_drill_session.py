@@ -76,6 +76,7 @@ class Stage:
     holds: bool = True
     done: list[str] = field(default_factory=list)
     board: LiveBoard | None = None
+    properties: Path | None = None
 
     def open(self, **permissions: Any) -> DrillSession:
         names = ("one", "two", "three")
@@ -93,7 +94,7 @@ class Stage:
             else planning.make_plan(drill, actions)
         )
         planning.write(plan, self.run_dir)
-        place = DrillContext(clusters={}, flow=FLOW, run_dir=self.run_dir)
+        place = DrillContext(clusters={}, flow=FLOW, run_dir=self.run_dir, properties=self.properties)
         probes = {"all is well": lambda _: Answer(self.holds, "looked")}
         granted = Permissions(lab=True, **permissions)
         return DrillSession(plan, place, actions, probes, permissions=granted, board=self.board)

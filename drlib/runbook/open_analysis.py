@@ -3,9 +3,10 @@
 Rules: nothing is changed on the clusters of a properties file; a lab without the analysis's topics gets a little traffic.
 Spark starts at once, in the background. A refused analysis closes what was opened for it.
 Every opener takes the clusters in the same three parameters: `properties`, a mirror's file, or `lab_dir`, a lab's folder, and
-`flow`, as "SOURCE->TARGET". `run_dir` is the folder of evidence, "" for a new one under ../runs. `topics` are names on the
-source, none for all that the flow mirrors. `master` is Spark's. Each raises `UsageError` for an argument that is wrong,
-`Unreachable`, and `MissingDependency` when the lab cannot be started.
+`flow`, as "SOURCE->TARGET"; "" is the only enabled flow of a file, and on a lab that from its first cluster to its second.
+`run_dir` is the folder of evidence, "" for a new one under ../runs. `topics` are names on the source, none for all that the
+flow mirrors. `master` is Spark's. Each raises `UsageError` for an argument that is wrong, `Unreachable`, and
+`MissingDependency` when the lab cannot be started.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +33,7 @@ def open_duplicates_audit(
     *,
     properties: str = "",
     lab_dir: str = "",
-    flow: str = "LEFT->RIGHT",
+    flow: str = "",
     topics: Sequence[str] = (),
     allow: Sequence[str] = (),
     histories: Sequence[str] = (),
@@ -56,7 +57,7 @@ def open_nightly_audit(
     *,
     properties: str = "",
     lab_dir: str = "",
-    flow: str = "LEFT->RIGHT",
+    flow: str = "",
     topics: Sequence[str] = (),
     lag_seconds: float = 300.0,
     reread_allowed: int = 0,
@@ -81,7 +82,7 @@ def open_continuous_audit(
     state: str | Path = "",
     properties: str = "",
     lab_dir: str = "",
-    flow: str = "LEFT->RIGHT",
+    flow: str = "",
     topics: Sequence[str] = (),
     bucket_seconds: float = 60.0,
     lag_seconds: float = 300.0,
@@ -112,7 +113,7 @@ def open_lag_analysis(
     *,
     properties: str = "",
     lab_dir: str = "",
-    flow: str = "LEFT->RIGHT",
+    flow: str = "",
     topics: Sequence[str] = (),
     window: str = "24h",
     objective: str = "",

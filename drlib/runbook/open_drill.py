@@ -2,10 +2,12 @@
 
 Rules: a folder that has a plan is run by that plan and by no other; making one touches no cluster. A lab that is not up is
 started, and taken down again when the drill is closed. Parameters a step names with `${...}` are those given here, else
-the runbook's own; objectives may be given like parameters.
+the runbook's own; objectives may be given like parameters, and None is not given. The flow of a runbook that leaves it open is
+that of the plan in the folder, so that a run is resumed whatever became of the file; else it is chosen (`choose_flow`).
 """
 
 import contextlib
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -28,7 +30,9 @@ from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab import choose_flow
 from drlib.lab.lab import Lab
+from drlib.model import Flow
 from drlib.runbook import run_parameters
 from drlib.runbook.file import drill_section, model
 from drlib.runbook.file.drill_section import Value
@@ -120,13 +124,15 @@ def prepare(
     """
     if book.drill is None:
         raise UsageError(f"runbook {book.name}", "it has no drill", "Add a `drill:` to it.")
-    objectives = {name: parameters[name] for name in Objectives.model_fields if name in parameters}
+    objectives = {name: parameters[name] for name in Objectives.model_fields if parameters.get(name) is not None}
     try:
         aims = Objectives.model_validate({**book.objectives.model_dump(), **objectives})
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"objective {first['loc'][0]}", first["msg"].lower(), "Give a number, or None.") from None
-    wanted = drill_section.drill(book.drill, book.name, aims, {**book.parameters, **parameters})
+    merged = {**book.parameters, **parameters}
+    flow = chosen_flow(book, target, merged, place=place, start_lab=start_lab)
+    wanted = drill_section.drill(book.drill, book.name, aims, merged, flow)
     parsed = registry.parse_drill(wanted)
     workplace, end_lab = _workplace(wanted, place, target, book.lab, start_lab)
     try:
@@ -136,6 +142,48 @@ def prepare(
     except BaseException:
         end_lab()
         raise
+
+
+def chosen_flow(
+    book: Runbook,
+    target: ClusterTarget,
+    parameters: Mapping[str, Value],
+    *,
+    place: Path | None = None,
+    start_lab: bool = True,
+) -> Flow | None:
+    """The flow of `book`'s drill at `target`; None where the runbook names it. Touches no cluster, and starts no lab.
+
+    `place`: the run's folder, whose plan has the flow of a run that was planned. Raises `UsageError` for a flow that is not
+    there, is disabled, or is one of several.
+    """
+    asked = None if book.drill is None else drill_section.asked_flow(book.drill, parameters)
+    if asked is None:
+        return None
+    if place is not None and (place / planning.PLAN_FILE).exists():
+        planned = planning.read(place).drill.flow
+        return (
+            planned if asked in ("", str(planned)) else Flow.parse(asked)
+        )  # another one is refused: it is another drill
+    if target.properties is not None:
+        settings = load_mirror_settings(target.properties.absolute())
+        return choose_flow.of_file(settings, asked, command_of(book, target.properties))
+    if target.lab_dir is None:
+        raise _no_clusters(book.name)
+    if start_lab:
+        return choose_flow.of_lab(choose_flow.lab_aliases(target.lab_dir, book.lab.to_start), asked)
+    return choose_flow.of_lab(tuple(Lab.attach(target.lab_dir).clusters), asked)
+
+
+def command_of(book: Runbook, properties: Path) -> str:
+    """The command that runs `book` on the clusters of a file, as it would be typed here."""
+    here = Path.cwd()
+    file = book.file.relative_to(here) if book.file.is_relative_to(here) else book.file
+    return shlex.join(["drlib", "run", str(file), str(properties)])
+
+
+def _no_clusters(name: str) -> UsageError:
+    return UsageError(f"drill {name}", "no clusters were given", "Give lab_dir, or properties with your clusters.")
 
 
 def find(runbook: str | Path) -> Path:
@@ -203,9 +251,7 @@ def _workplace(
             context.cluster(alias)
         return context, lambda: None
     if not target.lab_dir:
-        raise UsageError(
-            f"drill {wanted.name}", "no clusters were given", "Give lab_dir, or properties with your clusters."
-        )
+        raise _no_clusters(wanted.name)
     lab, own = _lab(target.lab_dir, wants, start_lab)
     file = lab.root / "connect-mirror-maker.properties"
     clusters = {a: ClusterSettings(a, tuple(c.bootstrap.split(","))) for a, c in lab.clusters.items()}

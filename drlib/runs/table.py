@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from drlib import decoding, formats
 from drlib.runs.check import Check, Verdict
@@ -24,8 +24,16 @@ SHORT: Final = 16  # characters of a cell that is not to be broken, such as "not
 NOWRAP: Final = ";white-space:nowrap"
 
 
+class Block(Protocol):
+    """What may stand above a table: a line of text, and a block of safe HTML."""
+
+    def __str__(self) -> str: ...
+
+    def html(self) -> str: ...
+
+
 class Table:
-    """A title, rows, a note, a figure. A row maps columns to values; columns stand as they first appear."""
+    """A title, rows, a note, a figure. A row maps columns to values; columns stand as they first appear. `above`: a banner."""
 
     def __init__(
         self,
@@ -34,8 +42,10 @@ class Table:
         note: str = "",
         *,
         figure: go.Figure | None = None,
+        above: Block | None = None,
     ) -> None:
         self.title = title
+        self.above = above
         self.rows = tuple(rows)
         self.note = note
         self.figure = figure
@@ -58,7 +68,7 @@ class Table:
             ]
             return "  ".join(padded).rstrip()
 
-        lines = [self.title]
+        lines = [self.title] if self.above is None else [str(self.above), self.title]
         if self.columns:
             lines += [aligned(self.columns), "  ".join("─" * width for width in widths), *map(aligned, cells)]
         return "\n".join([*lines, self.note] if self.note else lines)
@@ -88,7 +98,8 @@ class Table:
     def _repr_mimebundle_(
         self, include: Sequence[str] | None = None, exclude: Sequence[str] | None = None
     ) -> dict[str, object]:
-        return bundle(repr(self), self._html(), self.figure, include, exclude)
+        page = self._html() if self.above is None else f"{self.above.html()}{self._html()}"
+        return bundle(repr(self), page, self.figure, include, exclude)
 
 
 def check_rows(checks: Iterable[Check]) -> list[dict[str, Scalar]]:

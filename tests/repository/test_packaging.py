@@ -5,6 +5,7 @@ import re
 import subprocess
 import tomllib
 from importlib import import_module
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -159,6 +160,14 @@ def notebook(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
 
 def code_of(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in NOTEBOOKS if path.name[:2] in {"05", "06", "08", "09", "10"}], ids=str
+)
+def test_notebook_for_own_clusters_speaks_of_no_lab_of_ours(path: Path) -> None:
+    text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
+    assert re.findall(r"\b(?:LEFT|RIGHT)\b|(?i:\b(?:practice|kill(?:ed|s)?)\b)", text) == []
 
 
 def test_notebook_is_stored_without_outputs(notebook: nbformat.NotebookNode) -> None:

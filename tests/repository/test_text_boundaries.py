@@ -146,11 +146,14 @@ def test_standard_output_and_error_are_written_in_one_place() -> None:
 # Values in HTML that are no call of `escape`: HTML that was made in the same way, numbers, and words of the sources.
 TAG = re.compile(r"<[a-zA-Z/!]")
 HTML = {
+    "drlib/lab/environment.py": {"self.word", "self.word.capitalize()", "style"},
     "drlib/runs/table.py": {
         "NOWRAP", "_data(formats.cell(row.get(c)), side)", "body", "heads", "note", "side",
         "title", "whole",
     },
-    "drlib/ui/console/board.py": {"MARKS[s.stand]", "_STYLE", "note", "rows", "steps", "waits"},
+    "drlib/ui/console/board.py": {
+        "MARKS[s.stand]", "_STYLE", "note", "rows", "self.state.banner.html()", "steps", "waits",
+    },
     "drlib/ui/console/picture.py": {
         "_box(cluster.alias, cluster)", "_box(source, by_alias.get(source))", "_box(target, by_alias.get(target))",
         "_chip('?', 'could not be read', ODD)", "_chip('?', formats.UNKNOWN, ODD)", "_chip('▲', 'open', BAD)",

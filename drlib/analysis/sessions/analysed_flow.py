@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from drlib.analysis.sessions.audit_practice import AuditPractice
 from drlib.config.flow_settings import FlowSettings
@@ -16,8 +17,12 @@ from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab import choose_flow
+from drlib.lab.environment import LAB_ONLY, READS, Banner, Environment, environment_of
 from drlib.lab.lab import Lab
 from drlib.model import Flow
+
+LAB_ALIASES: Final = ("LEFT", "RIGHT")  # of a lab that is started for an analysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,13 @@ class AnalysedFlow:
     flow: Flow
     close: Callable[[], None]
     practice: AuditPractice | None = None
+    environment: Environment = Environment.PRODUCTION
+
+    @property
+    def banner(self) -> Banner:
+        """What the analysis reads and changes, for people."""
+        does = LAB_ONLY if self.environment is Environment.LAB else READS
+        return Banner(self.environment, str(self.flow), does)
 
     @property
     def source(self) -> ClusterSettings:
@@ -85,16 +97,18 @@ class AnalysedFlow:
 
 
 def open_flow(properties: str, lab_dir: str, flow: str, *, plant: bool = False) -> AnalysedFlow:
-    """The flow to analyse. Raises `UsageError` for no clusters, for two, and for a flow the file does not have."""
-    parsed = Flow.parse(flow)
+    """The flow to analyse, "" for the only enabled one of a file and the usual one of a lab; one that is disabled may be named.
+
+    Raises `UsageError` for no clusters, for two, for a flow the file does not have, and for one of several.
+    """
     if properties and lab_dir:
         raise UsageError(
             "both lab_dir and properties were given", "an analysis reads one or the other", "Give only one of them."
         )
     if properties:
         settings = load_mirror_settings(Path(properties))
-        settings.flow(parsed.source, parsed.target)
-        return AnalysedFlow(settings, parsed, lambda: None)
+        chosen = choose_flow.of_file(settings, flow, f"{choose_flow.COMMAND} {properties}", enabled=False)
+        return AnalysedFlow(settings, chosen, lambda: None, environment=environment_of(settings))
     if not lab_dir:
         raise UsageError(
             "no clusters were given",
@@ -102,18 +116,22 @@ def open_flow(properties: str, lab_dir: str, flow: str, *, plant: bool = False) 
             "Give properties=FILE or lab_dir=FOLDER.",
         )
     with ExitStack() as undo:
-        lab = attach_lab(Path(lab_dir), parsed, undo)
+        lab, parsed = attach_lab(Path(lab_dir), flow, undo)
         practice = AuditPractice(lab, parsed)
         practice.prepare(plant)
         return lab_flow(lab, parsed, practice.properties, undo, practice)
 
 
-def attach_lab(root: Path, flow: Flow, undo: ExitStack) -> Lab:
-    """The lab in `root`; one that had to be started goes down with `undo`. Raises what `Lab.attach_or_up` raises."""
-    lab, own = Lab.attach_or_up(root, needed=(flow.source, flow.target))
+def attach_lab(root: Path, asked: str, undo: ExitStack) -> tuple[Lab, Flow]:
+    """The lab in `root` and its flow `asked`, "" for the usual one; a lab that had to be started goes down with `undo`.
+
+    Raises what `Lab.attach_or_up` raises, and `UsageError` for a flow that it lacks.
+    """
+    flow = choose_flow.of_lab(choose_flow.lab_aliases(root, LAB_ALIASES), asked)
+    lab, own = Lab.attach_or_up(root, LAB_ALIASES, needed=(flow.source, flow.target))
     if own:
         undo.callback(lab.down)
-    return lab
+    return lab, flow
 
 
 def lab_flow(
@@ -122,4 +140,5 @@ def lab_flow(
     """A flow of `lab` at the brokers' own addresses; `close` runs what `undo` holds."""
     settings = load_mirror_settings(properties)
     direct = {alias: lab.clusters[alias].settings() for alias in settings.clusters}
-    return AnalysedFlow(replace(settings, clusters=direct), flow, undo.pop_all().close, practice)
+    own = replace(settings, clusters=direct)
+    return AnalysedFlow(own, flow, undo.pop_all().close, practice, Environment.LAB)

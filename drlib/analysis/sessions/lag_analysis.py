@@ -78,7 +78,7 @@ class LagAnalysis(AnalysisSession):
             )
         notes = [BOUNDED] * self.report.bounded + list(self.report.notes)
         notes += [self.report.transactions] * bool(self.report.transactions)
-        return Table(f"Behind {self.analysed.flow}, now", rows, "; ".join(notes))
+        return Table(f"Behind {self.analysed.flow}, now", rows, "; ".join(notes), above=self.analysed.banner)
 
     def partitions(self, limit: int = SHOWN) -> Table:
         """The trend partition by partition: the slope with its interval, and when retention would be reached."""

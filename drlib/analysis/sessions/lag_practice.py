@@ -130,9 +130,8 @@ def prepare_lag_practice(lab_dir: str, flow: str, *, slow: bool = True) -> Analy
             "an analysis needs a properties file or a lab",
             "Give properties=FILE or lab_dir=FOLDER.",
         )
-    wanted = Flow.parse(flow)
     with ExitStack() as undo:
-        lab = attach_lab(Path(lab_dir), wanted, undo)
+        lab, wanted = attach_lab(Path(lab_dir), flow, undo)
         practice = LagPractice(lab, wanted, slow)
         practice.run()
         return lab_flow(lab, wanted, practice.properties, undo)

@@ -89,7 +89,7 @@ class AnalysisSession(Closing):
                         "in open transactions": sum(pinned.undecided.values()) if pinned else None,
                     }
                 )
-        return Table("Read committed, between pinned offsets", rows)
+        return Table("Read committed, between pinned offsets", rows, above=self.analysed.banner)
 
     def close(self) -> None:
         """Stop Spark and the lab, if they were started for this."""
@@ -146,6 +146,7 @@ class AnalysisSession(Closing):
             started_ms=self._began_ms,
             finished_ms=clock.now_ms(),
             environment={
+                **self.analysed.banner.facts(),
                 "flow": str(self.analysed.flow),
                 "Spark": f"{self._session.result().version} on {self._master}",
                 "python": platform.python_version(),

@@ -18,6 +18,7 @@ from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
     from drlib.drill.run.request import ClusterTarget
+    from drlib.lab.environment import Environment
 
 ABORT_WAIT_S = 60.0
 RunsDir = Annotated[Path, typer.Option(help="Where run folders are made.")]
@@ -45,12 +46,11 @@ def plan(
 
     book = model.load(runbook)
     arguments = parameters.parse(parameter or [], parameters.declared(book.notebook))
-    kept = drills.keep(
-        book, arguments, _somewhere(drills.targeted(ClusterTarget(file, lab_dir), arguments)), runs_dir=runs_dir
-    )
+    target = _somewhere(drills.targeted(ClusterTarget(file, lab_dir), arguments))
+    kept = drills.keep(book, arguments, target, runs_dir=runs_dir)
     made = planning.read(kept)
     out = plain_console()
-    out.print(plan_of(made))
+    out.print(plan_of(made, _environment(target)))
     elsewhere = "" if runs_dir == RUNS else f" --runs-dir {runs_dir}"
     out.print(f"\nRun it: drlib run --plan {made.hash[: drills.DIGITS]}{elsewhere}", soft_wrap=True)
 
@@ -134,9 +134,10 @@ def run(
             )
         book = model.load(runbook)
         arguments = parameters.parse(parameter or [], parameters.declared(book.notebook))
-        made = drills.look(book, arguments, _somewhere(drills.targeted(target, arguments)))
+        target = _somewhere(drills.targeted(target, arguments))
+        made = drills.look(book, arguments, target)
         drills.refuse_unknown(made.drill.name, made.drill.steps, granted.approved)
-        plain_console().print(plan_of(made))
+        plain_console().print(plan_of(made, _environment(target)))
         return
     wanted = running.Wanted(runs_dir, lab, target, granted)
     raise typer.Exit(running.run_runbook(runbook, parameter or [], wanted))
@@ -174,6 +175,12 @@ def _refuse_mixture(kept: list[str], runbook: Path | None, more: bool) -> None:
         raise UsageError(
             kept[0], "runbook, parameters and clusters are those of the plan", "Leave them out, or make a new plan."
         )
+
+
+def _environment(target: ClusterTarget) -> Environment | None:
+    from drlib.lab.environment import environment_at
+
+    return environment_at(target.properties, lab=target.lab_dir is not None)
 
 
 def _somewhere(target: ClusterTarget) -> ClusterTarget:

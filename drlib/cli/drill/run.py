@@ -30,6 +30,7 @@ from drlib.runbook.execution import alert
 from drlib.runbook.execution.execute import Listener, RunResult, execute
 from drlib.runbook.file import parameters
 from drlib.runbook.file.model import Runbook, Value, load
+from drlib.runbook.introduce import Introduction, introduce
 from drlib.runbook.plans import Granted
 from drlib.runs.folder import RunFolder
 from drlib.runs.signals import handled
@@ -62,7 +63,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
     if runbook.drill is None:
         arguments = _of_analysis(runbook.name, arguments, wanted, takes=frozenset(known))
     run_parameters.resolved(runbook, arguments)
-    show(f"{one_line(runbook.title)}\n")
+    _introduce(introduce(runbook, arguments, wanted.target, lab=wanted.lab))
     with terminal_progress() as progress:
         tell = _teller(progress)
 
@@ -113,7 +114,7 @@ def resume(folder: Path, asked: Request, granted: Granted) -> int:
 
 
 def _again(folder: Path, runbook: Runbook, asked: Request) -> int:
-    show(f"{one_line(runbook.title)}\n")
+    _introduce(introduce(runbook, asked.parameters, asked.target, place=folder))
     run = RunFolder(folder, folder.name)
     with terminal_progress() as progress:
         result = execute(
@@ -135,6 +136,16 @@ def _prepared(
         return None
     kept = drills.keep(runbook, arguments, target, runs_dir=wanted.runs_dir, granted=wanted.granted, through_gate=True)
     return RunFolder(kept, kept.name)
+
+
+def _introduce(run: Introduction) -> None:
+    from drlib.ui.terminal.banner import banner_line
+    from drlib.ui.terminal.plain_console import plain_console
+
+    show(one_line(run.title))
+    if run.banner is not None:
+        plain_console().print(banner_line(run.banner), soft_wrap=True)
+    show("")
 
 
 def _alert(runbook: Runbook, refused: DrlibError) -> None:

@@ -16,6 +16,7 @@ from drlib.drill.plan.progress import Noted, missing_approvals
 from drlib.drill.run.approvals import Approvals
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError
+from drlib.lab.environment import Banner
 from drlib.lab.workload import mirrors
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.polling_thread import PollingThread
@@ -72,6 +73,7 @@ class BoardState:
     unseen: str = ""
     note: str = ""
     waits: Waits | None = None
+    banner: Banner | None = None
 
 
 def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepStand, ...]:

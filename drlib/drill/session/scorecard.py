@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from drlib import clock
+from drlib.drill.plan import shown
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, Outcome
 from drlib.drill.readiness import gate
 from drlib.drill.run import outcome as endings
+from drlib.drill.run import request
 from drlib.drill.step import step_output as details
 from drlib.drill.testbed import sampler
-from drlib.errors import ObjectiveMissed
+from drlib.errors import ObjectiveMissed, UsageError
+from drlib.lab.environment import environment_at
 from drlib.runs import folder as folders
 from drlib.runs import journal
 from drlib.runs import verdict as verdicts
@@ -60,8 +63,19 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
         samples=whole.samples or sampler.read(run_dir),  # of a drill that did not come to where they are kept
         partitions=whole.partitions,
         lost_examples=whole.lost_examples,
-        environment={**whole.environment, "plan": plan.hash, "mode": drill.mode.value, "flow": str(drill.flow)},
+        environment={**whole.environment, "plan": plan.hash, **_shown(drill, run_dir), "flow": str(drill.flow)},
     )
+
+
+def _shown(drill: Drill, run_dir: Path) -> dict[str, str]:
+    """The drill's mode and, where it is known which clusters it is on, what its banner says."""
+    try:
+        asked = request.find(run_dir)
+    except UsageError:
+        asked = None
+    known = None if asked is None else environment_at(asked.properties, lab=asked.lab_dir is not None)
+    facts = {} if known is None else shown.banner(drill, known).facts()
+    return {"mode": shown.mode_word(drill.mode, known), **facts}
 
 
 def write(plan: Plan, run_dir: Path, error: BaseException | None) -> None:

@@ -19,7 +19,8 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from drlib.closing import Closing
-from drlib.drill.plan.plan import MEANING, Plan, Step
+from drlib.drill.plan import shown
+from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Noted
 from drlib.drill.run import approvals
 from drlib.drill.run import outcome as endings
@@ -33,6 +34,7 @@ from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed import sampler
 from drlib.errors import Aborted, ApprovalMissing, DrlibError, UsageError
+from drlib.lab.environment import environment_at
 from drlib.runs import journal
 from drlib.runs.abort import Abort
 from drlib.runs.folder import MANIFEST
@@ -80,6 +82,8 @@ class DrillSession(Closing):
     ) -> None:
         self.workplace = workplace
         self.drill = plan.drill
+        self.environment = environment_at(workplace.properties, lab=workplace.lab is not None)
+        self._banner = None if self.environment is None else shown.banner(plan.drill, self.environment)
         self._plan = plan
         self._lease = lease
         self._on_close = on_close
@@ -117,8 +121,9 @@ class DrillSession(Closing):
                 )
             if not planned.changes:
                 rows.append({"step": step.name, "changes": "nothing", "from": "", "to": ""})
-        mode = self.drill.mode
-        return Table(f"{mode.upper()}: {MEANING[mode]} Plan of {self.drill.name}", rows, f"plan {self._plan.hash}")
+        word = shown.mode_word(self.drill.mode, self.environment).upper()
+        title = f"{word}: {shown.meaning(self.drill, self.environment)} Plan of {self.drill.name}"
+        return Table(title, rows, f"plan {self._plan.hash}", above=self._banner)
 
     def board(self) -> None:
         """Show here, from now on and while cells run, where the steps are and how flow and groups stand."""
@@ -284,8 +289,8 @@ class DrillSession(Closing):
         note = "" if self._error is None else str(self._error)
         waits = self._waits()
         if self._watch is None:
-            return BoardState(self.drill, steps, note=note, waits=waits)
-        return BoardState(self.drill, steps, self._watch.survey, self._watch.unseen, note, waits)
+            return BoardState(self.drill, steps, note=note, waits=waits, banner=self._banner)
+        return BoardState(self.drill, steps, self._watch.survey, self._watch.unseen, note, waits, self._banner)
 
     def _waits(self) -> Waits | None:
         """The step that the run is paused before; None while it runs, and once it ended otherwise."""

@@ -34,7 +34,7 @@ class DrillContext:
             raise UsageError(
                 f"cluster {alias}",
                 f"no cluster has this name; the clusters are: {known}",
-                f"This runbook is written for {self.flow}. Set `flow` and `clusters` in a copy of it.",
+                "Name one of them; in a runbook `${source}` and `${target}` are those of the flow.",
             )
         return self.clusters[alias]
 

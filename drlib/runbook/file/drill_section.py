@@ -1,7 +1,10 @@
 """The `drill` of a runbook: flow, mode, hypothesis, steps; checked key by key before anything is asked of a cluster.
 
 Rules: an unknown key or value is refused with its place. A value written `${name}` is the notebook's parameter of
-that name, whole. Objectives are the runbook's own. What a step or an expectation may name is in `drlib.drill.run.registry`.
+that name, whole; so may be `flow`, which is chosen then (`asked_flow`). Once the flow is known, `${flow}`, `${source}` and
+`${target}` are values too: in an argument or in an item of a list, whole, and anywhere in a title. A notebook's own parameter
+`source` or `target` comes first, unless it is empty. Objectives are the runbook's own. What a step or an expectation may name
+is in `drlib.drill.run.registry`.
 """
 
 import re
@@ -18,6 +21,7 @@ from drlib.runs.scorecard import Objectives
 
 Scalar = bool | int | float | str
 Value = Scalar | list[Scalar]
+OF_FLOW: Final = ("flow", "source", "target")
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -53,9 +57,33 @@ class DrillSection(_Strict):
     lease: bool = True
 
 
-def drill(section: DrillSection, name: str, objectives: Objectives, parameters: Mapping[str, Value]) -> Drill:
-    """The drill it says, with `parameters` put in. Raises `UsageError`."""
-    flow = Flow.parse(str(_filled(section.flow, parameters, "flow")))
+def asked_flow(section: DrillSection, parameters: Mapping[str, Value]) -> str | None:
+    """What the parameter that stands for the flow has, "" where the flow is to be chosen; None where the runbook names one.
+
+    Raises `UsageError` where the runbook names one and `flow` asks for another.
+    """
+    if parameter_of(section.flow):
+        return str(_filled(section.flow, {"flow": "", **parameters}, "flow")).strip()
+    asked = parameters.get("flow")
+    if isinstance(asked, str) and asked.strip() and Flow.parse(asked) != Flow.parse(section.flow):
+        raise UsageError(
+            f"flow {asked}",
+            f"this runbook is written for {section.flow}",
+            'Write `flow: "${flow}"` into its drill, or leave the parameter out.',
+        )
+    return None
+
+
+def drill(
+    section: DrillSection,
+    name: str,
+    objectives: Objectives,
+    parameters: Mapping[str, Value],
+    flow: Flow | None = None,
+) -> Drill:
+    """The drill it says, with `parameters` put in, of `flow`; None for the one that it names. Raises `UsageError`."""
+    flow = flow or Flow.parse(str(_filled(section.flow, parameters, "flow")))
+    values = with_flow(parameters, flow)
     try:
         return Drill(
             name=name,
@@ -66,16 +94,16 @@ def drill(section: DrillSection, name: str, objectives: Objectives, parameters: 
             objectives=objectives,
             hypothesis=tuple(
                 Expectation(
-                    probe.title,
-                    _call(probe.probe, probe.arguments, parameters, f"hypothesis '{probe.title}'"),
+                    title(probe.title, flow),
+                    _call(probe.probe, probe.arguments, values, f"hypothesis '{probe.title}'"),
                 )
                 for probe in section.hypothesis
             ),
             steps=tuple(
                 Step(
                     name=step.name,
-                    title=step.title,
-                    action=_call(step.action, step.arguments, parameters, f"step {step.name}"),
+                    title=title(step.title, flow),
+                    action=_call(step.action, step.arguments, values, f"step {step.name}"),
                     undoable=step.undoable,
                     danger=step.danger,
                     approval=step.approval,
@@ -87,10 +115,35 @@ def drill(section: DrillSection, name: str, objectives: Objectives, parameters: 
         raise UsageError(f"{name}: drill", str(error), "Correct the runbook.") from None
 
 
+def with_flow(parameters: Mapping[str, Value], flow: Flow) -> dict[str, Value]:
+    """`parameters`, and the values that are known with `flow`."""
+    known: dict[str, Value] = {"source": flow.source, "target": flow.target}
+    own = {name: value for name, value in parameters.items() if name not in known or value != ""}
+    return {**known, **own, "flow": str(flow)}
+
+
+def title(text: str, flow: Flow | None) -> str:
+    """A title with `${flow}`, `${source}` and `${target}` put in, in general words where the flow is not known yet.
+
+    Raises `UsageError` for any other reference.
+    """
+    source, target = ("the source", "the target") if flow is None else (flow.source, flow.target)
+    known = {"flow": "the flow" if flow is None else str(flow), "source": source, "target": target}
+    if unknown := [name for name in _REFERENCE.findall(text) if name not in known]:
+        raise UsageError(
+            f"title '{text}'",
+            f"there is no value {unknown[0]} for titles",
+            f"Use {', '.join(f'${{{name}}}' for name in OF_FLOW)}.",
+        )
+    return _REFERENCE.sub(lambda match: known[match[1]], text)
+
+
 def _call(name: str, arguments: Mapping[str, Value], parameters: Mapping[str, Value], where: str) -> Call:
     parsed = []
     for key, value in arguments.items():
         filled = _filled(value, parameters, f"{where}: {key}")
+        if isinstance(value, list):
+            filled = [str(parameters[of]) if (of := parameter_of(part)) in OF_FLOW else part for part in value]
         parsed.append(Argument(key, tuple(str(part) for part in filled) if isinstance(filled, list) else filled))
     return Call(name, tuple(parsed))
 

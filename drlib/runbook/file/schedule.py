@@ -20,6 +20,7 @@ from drlib.outgoing import service_files
 from drlib.outgoing.service_files import Escaped, airflow_template, comment, fill, python_text
 from drlib.runbook.file import calendar
 from drlib.runbook.file.calendar import Cron
+from drlib.runbook.file.drill_section import title
 from drlib.runbook.file.model import Runbook
 
 CRONTAB: Final = """\
@@ -168,7 +169,7 @@ def times(book: Runbook) -> Cron:
 def _cron(book: Runbook, argv: Sequence[str], user: Escaped) -> str:
     return fill(
         CRONTAB,
-        title=comment(book.title),
+        title=comment(title(book.title, None)),
         user=user,
         times=service_files.unit_text(str(times(book))),
         command=service_files.cron_command(_home(book), argv),
@@ -182,9 +183,9 @@ def _systemd(book: Runbook, argv: Sequence[str], user: Escaped) -> str:
         raise UsageError(f"runbook {book.name}: its schedule", str(error), "Restrict one of the two days.") from None
     return fill(
         SYSTEMD,
-        title=comment(book.title),
+        title=comment(title(book.title, None)),
         unit=service_files.unit_name(f"drlib-{book.name}"),
-        description=service_files.unit_text(book.title),
+        description=service_files.unit_text(title(book.title, None)),
         user=user,
         folder=service_files.unit_path(_home(book)),
         command=service_files.unit_command(argv),
@@ -196,7 +197,7 @@ def _airflow(book: Runbook, argv: Sequence[str]) -> str:
     return fill(
         AIRFLOW,
         name=python_text(f"drlib_{book.name}".replace("-", "_").replace(".", "_")),
-        description=python_text(book.title),
+        description=python_text(title(book.title, None)),
         times=python_text(str(times(book))),
         command=airflow_template(shlex.join(argv)),
         folder=airflow_template(str(_home(book))),

@@ -170,7 +170,8 @@ class Picture:
     def __repr__(self) -> str:
         steps = [f"{MARKS[s.stand]} {s.name}: {_stand(s)}" for s in self.state.steps]
         lines = (": ".join(pair) for pair in _seen(self.state))
-        return "\n".join([self._title(), *steps, *lines, *_waits(self.state.waits), *self._note()])
+        banner = [] if self.state.banner is None else [str(self.state.banner)]
+        return "\n".join([*banner, self._title(), *steps, *lines, *_waits(self.state.waits), *self._note()])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         steps = "".join(
@@ -182,7 +183,7 @@ class Picture:
         note = "".join(f"<p>{escape(text)}</p>" for text in self._note())
         page = (
             f'<div style="{_STYLE}" role="region" aria-label="Board of the drill">'
-            f"<b>{escape(self._title())}</b>"
+            f"{'' if self.state.banner is None else self.state.banner.html()}<b>{escape(self._title())}</b>"
             '<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start">'
             f"<table><caption>Steps</caption>{steps}</table>"
             f"<table><caption>Flow and groups</caption>{rows}</table></div>{waits}{note}</div>"

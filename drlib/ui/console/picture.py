@@ -88,7 +88,8 @@ class ConsolePicture:
 
 def text_of(state: ConsoleState) -> str:
     """The whole state in lines."""
-    lines = [f"Console, {formats.clock(state.at_ms)[:8]} UTC"]
+    lines = [] if state.banner is None else [str(state.banner)]
+    lines += [f"Console, {formats.clock(state.at_ms)[:8]} UTC"]
     lines += [f"cluster {c.alias}: {_cluster_words(c)}" for c in state.clusters]
     lines += [f"flow {view.flow}: {view.state}, {_behind(view)}" for view in state.flows]
     lines += [f"topic {t.topic} ({t.flow}): {_lag(t)}" for t in state.topics[:ROWS]]
@@ -119,6 +120,7 @@ def html_of(state: ConsoleState) -> str:
     parts = [
         STYLE,
         '<div class="drlib-console" role="region" aria-label="Console">',
+        "" if state.banner is None else state.banner.html(),
         f'<div class="row"><b>{escape(_headline(state))}</b>'
         f'<span class="dim">{formats.clock(state.at_ms)[:8]} UTC</span></div>',
         *_topology(state),

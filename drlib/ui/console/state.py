@@ -5,15 +5,17 @@ is unknown; each state is a word, not only a colour.
 Not for: observing (`drlib.ui.console.watcher`), drawing (`drlib.ui.console.picture`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
 from drlib import formats
+from drlib.drill.plan import shown
 from drlib.drill.session.board import Stand, StepStand, Waits, steps_of
 from drlib.drill.session.find_running import Run
+from drlib.lab.environment import NO_RUN, Banner, Environment
 from drlib.lab.link.link import LinkState
 from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import ProcessStatus
@@ -93,6 +95,7 @@ class ConsoleState:
     flows: tuple[FlowView, ...] = ()
     drill: DrillSeen | None = None
     unseen: tuple[str, ...] = ()
+    banner: Banner | None = None
 
     @property
     def topics(self) -> tuple[TopicLag, ...]:
@@ -183,7 +186,14 @@ def link_words(link: LinkState) -> str:
     return ", ".join(said)
 
 
-def drill_of(run: Run | None, now: datetime | None = None) -> DrillSeen | None:
+def banner_of(environment: Environment, run: Run | None, flows: Sequence[str]) -> Banner:
+    """The banner of a console: what the run on these clusters changes, of `flows` while there is none that has not ended."""
+    if run is not None and run.over is None:
+        return shown.banner(run.plan.drill, environment)
+    return Banner(environment, flows[0] if len(flows) == 1 else "", NO_RUN)
+
+
+def drill_of(run: Run | None, now: datetime | None = None, environment: Environment | None = None) -> DrillSeen | None:
     """A run's state for display; None where there is none."""
     if run is None:
         return None
@@ -203,7 +213,17 @@ def drill_of(run: Run | None, now: datetime | None = None) -> DrillSeen | None:
     else:
         word, note = "not running", f"resume it: drlib run --resume {run.folder}"
     drill = run.plan.drill
-    return DrillSeen(drill.name, run.folder, str(drill.flow), str(drill.mode), word, steps, run.alive, note, run.waits)
+    return DrillSeen(
+        drill.name,
+        run.folder,
+        str(drill.flow),
+        shown.mode_word(drill.mode, environment),
+        word,
+        steps,
+        run.alive,
+        note,
+        run.waits,
+    )
 
 
 def _word(process: ProcessStatus | None) -> str:

@@ -20,6 +20,7 @@ from drlib.drill.session import find_running as running
 from drlib.drill.session.find_running import Run
 from drlib.errors import DrlibError, UsageError
 from drlib.lab import clocks
+from drlib.lab.environment import Environment, environment_at
 from drlib.lab.lab import Lab
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.monitor.observer import FlowObserver
@@ -56,6 +57,7 @@ class Watching:
     def __init__(self, subject: Subject, attention: Attention | None = None) -> None:
         self.subject = subject
         self._attention = attention or Attention(connections_here)
+        self._environment = environment_at(subject.properties, lab=subject.lab is not None) or Environment.PRODUCTION
         self.resting = False
         self._observer = FlowObserver(groups=True)
         self._views: tuple[FlowView, ...] = ()
@@ -117,13 +119,16 @@ class Watching:
         unseen = list(self._unseen)
         if not self._looked.is_set():
             unseen.append("waiting for the first answer of the clusters")
+        environment, run = self._environment, None
         try:
-            drill = console_state.drill_of(self.run())
+            run = self.run()
+            drill = console_state.drill_of(run, environment=environment)
         except _FAULTS as error:
             drill = None
             unseen.append(str(error))
         clusters = self._clusters(unseen)
-        return ConsoleState(clock.now_ms(), clusters, self._views, drill, tuple(dict.fromkeys(unseen)))
+        banner = console_state.banner_of(environment, run, [view.flow for view in self._views])
+        return ConsoleState(clock.now_ms(), clusters, self._views, drill, tuple(dict.fromkeys(unseen)), banner)
 
     def lab(self) -> Lab | None:
         """The lab as its folder says now; None where the subject is a file. Raises `UsageError` when the lab was stopped."""

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from drlib import formats
 from drlib.decoding import json_value
 from drlib.files import open_stored, write_whole
+from drlib.lab.environment import banner_of
 from drlib.runs.journal import Line
 from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui import words
@@ -77,6 +78,7 @@ def render(
             card=card,
             words=words,
             formats=formats,
+            banner=banner_of(card.environment),
             drill=card.kind is Kind.DRILL,
             sections=_sections(card),
             counts=_counts(card),

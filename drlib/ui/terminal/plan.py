@@ -1,7 +1,7 @@
 """A plan on a terminal: what each step changes, as before -> after, what is dangerous, objectives, rollback and hash.
 
-Rules: the mode comes first; a step that changes nothing says so; steps that destroy, wait for approval or cannot be undone
-are marked; an entity that does not exist is shown so. Text from outside never becomes markup.
+Rules: the banner comes first, then the mode; a step that changes nothing says so; steps that destroy, wait for approval or
+cannot be undone are marked; an entity that does not exist is shown so. Text from outside never becomes markup.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
-from drlib.drill.plan.plan import MEANING, Danger, Mode, Plan, Rollback, Step, Value
+from drlib.drill.plan import shown
+from drlib.drill.plan.plan import Danger, Mode, Plan, Rollback, Step, Value
+from drlib.lab.environment import Environment
 from drlib.runs.scorecard import Objectives
+from drlib.ui.terminal.banner import banner_line
 
 COLOURS: Final[Mapping[Mode, str]] = {Mode.PRACTICE: "green", Mode.PLANNED: "yellow", Mode.EMERGENCY: "red"}
 _BY_MODE: Final[Mapping[Mode, str]] = {
-    Mode.PRACTICE: "always: a practice cleans up",
+    Mode.PRACTICE: "always: it cleans up",
     Mode.PLANNED: "when it deviates or is aborted",
     Mode.EMERGENCY: "never",
 }
@@ -30,17 +33,21 @@ _BY_STRATEGY: Final[Mapping[Rollback, str]] = {
 }
 
 
-def plan_of(plan: Plan) -> RenderableType:
-    """The whole plan: head, steps with their changes, hypothesis, objectives, rollback, hash."""
+def plan_of(plan: Plan, environment: Environment | None = None) -> RenderableType:
+    """The whole plan: banner, head, steps with their changes, hypothesis, objectives, rollback, hash.
+
+    `environment`: of the clusters it was made for; None, without a banner, where that is not known.
+    """
     drill = plan.drill
-    colour, meaning = COLOURS[drill.mode], MEANING[drill.mode]
+    colour, meaning = COLOURS[drill.mode], shown.meaning(drill, environment)
     head = Text.assemble(
-        (f" {drill.mode.upper()} ", f"bold reverse {colour}"),
+        (f" {shown.mode_word(drill.mode, environment).upper()} ", f"bold reverse {colour}"),
         (f"  {formats.one_line(drill.name)}", "bold"),
         f"  {formats.one_line(str(drill.flow))}\n",
         (f"{meaning[0].upper()}{meaning[1:]}", "dim"),
     )
-    return Group(head, Padding(_steps(plan), (1, 0)), _rest(plan))
+    body = (head, Padding(_steps(plan), (1, 0)), _rest(plan))
+    return Group(*body) if environment is None else Group(banner_line(shown.banner(drill, environment)), *body)
 
 
 def rolls_back(plan: Plan) -> str:

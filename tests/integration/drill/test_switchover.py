@@ -490,18 +490,19 @@ class Following:
 def test_emergency_runbook_moves_applications_of_the_pointer_topic(both: Both, tmp_path: Path) -> None:
     """On clusters of a file, as an operator runs it; the group reads every record once, each key in order."""
     home, away = both.engine.source, both.engine.target
-    text = (ROOT / "runbooks" / "planned-switchover.yaml").read_text()
-    book = tmp_path / "planned-switchover.yaml"
-    book.write_text(text.replace("LEFT", home).replace("RIGHT", away))
-    (tmp_path.parent / "notebooks").mkdir(exist_ok=True)
-    (tmp_path.parent / "notebooks" / "03_fail_back.ipynb").write_text("{}")
+    book = ROOT / "runbooks" / "planned-switchover.yaml"
     wait_for("the flow out runs", lambda: runs(both))
     drlib.publish_pointer(both.engine.properties, home)
     group = f"{both.topic}.reader"
     with Following(both, group) as application:
         wait_for("it works", lambda: len(application.read) > 50)
         with drlib.open_drill(
-            book, tmp_path / "planned", properties=both.engine.properties, groups=[group], stopped_seconds=30.0
+            book,
+            tmp_path / "planned",
+            properties=both.engine.properties,
+            flow=f"{home}->{away}",
+            groups=[group],
+            stopped_seconds=30.0,
         ) as drill:
             assert "active cluster, as topic drlib.active.internal says" in repr(drill.plan())
             drill.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from repository_root import ROOT
 
-from drlib.drill.plan.plan import Argument, Call, Drill, Expectation, Mode, Plan, Step, StepPlan
+from drlib.drill.plan.plan import Argument, Call, Drill, Expectation, Mode, Plan, Step, StepPlan, canonical
 from drlib.drill.run.registry import ACTIONS, PROBES, find, parse_drill
 from drlib.drill.step.action import DrillAction, DrillCall, DrillProbe
 from drlib.drill.step.argument_types import Value, wanted
@@ -40,15 +41,15 @@ RIGHT: dict[str, Value] = {
     "a list of patterns": ("a",),
     "a whole number from 0 on": 1,
 }
-# made with the code of before the classes, of each runbook's drill with its defaults and no step observed
+# of each runbook's drill from LEFT to RIGHT with its defaults and no step observed
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
-    "emergency-failover": "4043f0887351f71704d3cc4511c49d3055a34caad9f3913c11cf750a3a2a3b35",
+    "emergency-failover": "dad05f06170507943bf2cb000e3cb3e39544b54153020b43225eb7a729fc32c6",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
     "failover-drill": "8dc6501043ba745e1e8de245c55af9d24a7c991be32ad90ad885ae511d8b3cad",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
-    "planned-switchover": "1d4053a8739b70625efa52bdbb63c22a09040027f5635893a98346de0595e05d",
-    "rehearse-failover": "8a899b3c1c5495778894193864e05146e8c50f4dab9d9f3a36a1fcce9085b346",
+    "planned-switchover": "3675dff5603ae10d75278a49100af1b2546898319052516be0bb79f00c6fe657",
+    "rehearse-failover": "89583582603fd7b0c066603f379c7b3aae901aee925a7ee46a0517ecc0331856",
 }
 
 
@@ -179,9 +180,25 @@ def test_unknown_names_are_refused_with_the_nearest_or_all_of_them() -> None:
 def test_runbook_shipped_parses_and_its_plan_hash_is_unchanged(name: str) -> None:
     book = model.load(ROOT / "runbooks" / f"{name}.yaml")
     assert book.drill is not None
-    drill = drill_section.drill(book.drill, book.name, book.objectives, values(book, {}))
+    drill = drill_section.drill(book.drill, book.name, book.objectives, values(book, {}), Flow("LEFT", "RIGHT"))
     parse_drill(drill)
     assert Plan(drill, tuple(StepPlan(step.name) for step in drill.steps)).hash == HASHES[name]
+
+
+@pytest.mark.parametrize("name", ["emergency-failover", "planned-switchover", "rehearse-failover"])
+def test_runbook_for_own_clusters_names_those_of_its_flow_alone(name: str) -> None:
+    book = model.load(ROOT / "runbooks" / f"{name}.yaml")
+    assert book.drill is not None
+    assert drill_section.asked_flow(book.drill, values(book, {})) == ""
+    drill = drill_section.drill(book.drill, book.name, book.objectives, values(book, {}), Flow("paris", "lyon"))
+    parse_drill(drill)
+    shown = canonical(Plan(drill, tuple(StepPlan(step.name) for step in drill.steps)))
+    text = f"{shown} {drill_section.title(book.title, drill.flow)} {book.file.read_text()}"
+    assert not re.search(r"\b(LEFT|RIGHT|kill\w*)\b", text)
+    assert "paris" in shown
+    assert "lyon" in shown
+    assert "${" not in shown
+    assert drill.objectives == book.objectives  # none leaks from the notebook
 
 
 def test_actions_page_is_current() -> None:

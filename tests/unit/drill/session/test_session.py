@@ -15,6 +15,7 @@ from testbed_drill_session import Stage
 
 from drlib.drill.plan.plan import Rollback
 from drlib.drill.run import approvals, planning
+from drlib.drill.run.request import Request
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step import step_output as details
 from drlib.drill.step.step_output import ScorecardPart
@@ -54,6 +55,20 @@ def test_session_until_stops_after_the_step(stage: Stage) -> None:
     assert card(stage).verdict is Verdict.PASS
     assert card(stage).environment.items() >= {"one": "done", "two": "done", "three": "done"}.items()
     assert not card(stage).rpo.measured  # no step looks for it
+
+
+def test_session_on_a_file_of_no_lab_says_production_in_plan_and_scorecard(stage: Stage, tmp_path: Path) -> None:
+    stage.properties = tmp_path / "mm2.properties"
+    stage.properties.write_text("clusters = A, B\nA.bootstrap.servers = h:1\nB.bootstrap.servers = h:2\n")
+    Request(runbook=tmp_path / "d.yaml", properties=stage.properties).write(stage.run_dir)
+    with stage.open() as drill:
+        shown = drill.plan()
+        assert repr(shown).startswith("PRODUCTION  flow A->B, clusters A and B: real applications move.")
+        html = str(shown._repr_mimebundle_()["text/html"])
+        assert html.index("<strong>PRODUCTION</strong>") < html.index("<table>")
+        drill.finish()
+    kept = card(stage).environment
+    assert (kept["environment"], kept["changes"], kept["mode"]) == ("production", "real applications move", "planned")
 
 
 def test_session_cell_run_twice_repeats_nothing(stage: Stage) -> None:

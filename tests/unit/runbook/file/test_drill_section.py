@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from drlib.drill.plan.plan import Argument, Danger, Mode, Rollback
+from drlib.config.replication_policy import ALIAS_LETTERS
+from drlib.drill.plan.plan import Argument, Danger, Mode, Plan, Rollback, StepPlan
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.runbook.file import drill_section, model
@@ -94,3 +97,73 @@ def test_runbook_file_is_no_key(tmp_path: Path) -> None:
     path.write_text("name: x\ntitle: X\nnotebook: n.ipynb\nfile: y\n")
     with pytest.raises(UsageError, match="file: there is no such key"):
         model.load(path)
+
+
+OPEN: dict[str, Any] = {
+    "flow": "${flow}",
+    "hypothesis": [
+        {"title": "${source} answers", "probe": "cluster.answers", "arguments": {"cluster": "${source}"}},
+    ],
+    "steps": [
+        {
+            "name": "move",
+            "title": "${flow}: from ${source} to ${target}",
+            "action": "hook.command",
+            "arguments": {"argv": ["notify", "${target}", "to ${source}"], "at": "${target}", "topic": "${topic}"},
+        }
+    ],
+}
+ALIASES = st.text(st.sampled_from(sorted(ALIAS_LETTERS)), min_size=1, max_size=12)
+
+
+@given(source=ALIASES, target=ALIASES)
+def test_drill_section_open_flow_fills_titles_and_arguments(
+    source: str, target: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    section = load(tmp_path_factory.mktemp("book"), **OPEN).drill
+    assert section is not None
+    parameters = {"flow": "", "topic": "t", "source": ""}
+    assert drill_section.asked_flow(section, parameters) == ""
+    made = drill_section.drill(section, "x", Objectives(), parameters, Flow(source, target))
+    assert made.flow == Flow(source, target)
+    assert made.hypothesis[0].title == f"{source} answers"
+    assert made.hypothesis[0].probe.arguments == (Argument("cluster", source),)
+    (step,) = made.steps
+    assert step.title == f"{source}->{target}: from {source} to {target}"
+    assert step.action.arguments == (
+        Argument("argv", ("notify", target, "to ${source}")),  # of an argument only a whole item is a reference
+        Argument("at", target),
+        Argument("topic", "t"),
+    )
+
+
+def test_drill_section_plan_hash_binds_the_chosen_flow(tmp_path: Path) -> None:
+    section = load(tmp_path, **OPEN).drill
+    assert section is not None
+    hashes = set()
+    for flow in (Flow("paris", "lyon"), Flow("lyon", "paris"), Flow("paris", "nice")):
+        made = drill_section.drill(section, "x", Objectives(), {"topic": "t"}, flow)
+        hashes.add(Plan(made, (StepPlan("move"),)).hash)
+    assert len(hashes) == 3
+
+
+def test_drill_section_written_flow_has_its_values_and_refuses_another(tmp_path: Path) -> None:
+    section = load(tmp_path, **{**OPEN, "flow": "paris->lyon"}).drill
+    assert section is not None
+    assert drill_section.asked_flow(section, {}) is None
+    assert drill_section.asked_flow(section, {"flow": "paris -> lyon"}) is None
+    assert (
+        drill_section.drill(section, "x", Objectives(), {"topic": "t", "flow": ""})
+        .steps[0]
+        .title.startswith("paris->lyon")
+    )
+    with pytest.raises(UsageError, match="flow lyon->paris: this runbook is written for paris->lyon"):
+        drill_section.asked_flow(section, {"flow": "lyon->paris"})
+
+
+def test_drill_section_title_with_another_reference_is_refused() -> None:
+    assert drill_section.title("${source} answers", None) == "the source answers"
+    with pytest.raises(
+        UsageError, match=r"there is no value sorce for titles. Use \$\{flow\}, \$\{source\}, \$\{target\}"
+    ):
+        drill_section.title("${sorce} answers", Flow("a", "b"))

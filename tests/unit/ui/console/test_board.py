@@ -14,6 +14,7 @@ from drlib.drill.plan.progress import Noted
 from drlib.drill.run.approvals import Approvals
 from drlib.drill.session.board import BoardState, Stand, Waits, steps_of, waits_of
 from drlib.drill.session.session import DrillSession
+from drlib.lab.environment import MOVES, Banner, Environment
 from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.model import Flow
 from drlib.runs.journal import Line, Scalar
@@ -149,3 +150,10 @@ def test_board_of_any_text_has_the_same_elements(text: str) -> None:
         return str(Picture(state)._repr_mimebundle_()["text/html"])
 
     assert elements(page(text)) == elements(page("plain"))
+
+
+def test_board_banner_comes_first_in_words() -> None:
+    banner = Banner(Environment.PRODUCTION, "A->B", MOVES)
+    shown = Picture(BoardState(DRILL, steps_of(DRILL, (), START), banner=banner))._repr_mimebundle_()
+    assert shown["text/plain"].startswith("PRODUCTION  flow A->B, clusters A and B: real applications move.")
+    assert shown["text/html"].index(banner.html()) < shown["text/html"].index("0 of 3 steps")

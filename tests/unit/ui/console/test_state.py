@@ -10,6 +10,7 @@ import pytest
 from hostile_text import HOSTILE, elements
 
 from drlib.drill.session.board import Stand, StepStand
+from drlib.lab.environment import Environment
 from drlib.lab.link.link import LinkState
 from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import ProcessStatus
@@ -23,6 +24,7 @@ from drlib.ui.console.state import (
     ClusterSeen,
     ConsoleState,
     DrillSeen,
+    banner_of,
     clusters_of_lab,
     clusters_of_surveys,
     drill_of,
@@ -233,3 +235,12 @@ def test_console_of_any_text_has_the_same_elements(text: str) -> None:
         return html_of(now)
 
     assert elements(page(text)) == elements(page("plain"))
+
+
+def test_console_banner_is_of_the_run_that_has_not_ended() -> None:
+    idle = banner_of(Environment.PRODUCTION, None, ["paris->lyon"])
+    assert str(idle) == "PRODUCTION  flow paris->lyon, clusters paris and lyon: no run changes anything now."
+    assert str(banner_of(Environment.LAB, None, ["a->b", "b->a"])) == "LAB  no run changes anything now."
+    now = ConsoleState(NOW, banner=idle)
+    assert text_of(now).startswith(str(idle))
+    assert idle.html() in html_of(now)

@@ -14,6 +14,7 @@ import nbformat
 import pytest
 import sample_scorecard as sample
 
+from drlib.lab.environment import MOVES, Banner, Environment
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import GroupScore, LostExample, Mark
 from drlib.runs.table import Table
@@ -274,3 +275,14 @@ def test_safe_html_runs_and_fetches_nothing(html: str) -> None:
 def test_prose_keeps_tables() -> None:
     tags = [tag for tag, _ in Page(prose("|a|b|\n|-|-|\n|1|2|")).elements]
     assert tags.count("td") == 2
+
+
+def test_report_banner_says_production_and_what_changes_before_the_verdict(tmp_path: Path) -> None:
+    banner = Banner(Environment.PRODUCTION, "paris->lyon", MOVES)
+    card = sample.scorecard(environment={**banner.facts(), "flow": "paris->lyon"})
+    page, read = written(tmp_path, card)
+    assert "PRODUCTION flow paris->lyon, clusters paris and lyon: real applications move." in read.text
+    assert page.index('class="where production"') < page.index('class="verdict"')
+    assert "<title>PRODUCTION " in page
+    old = written(tmp_path, sample.scorecard(environment={"flow": "paris->lyon"}))[0]
+    assert 'class="where' not in old

@@ -7,12 +7,15 @@ from io import StringIO
 from rich.console import Console
 
 from drlib.drill.plan.plan import Call, Change, Danger, Drill, Expectation, Fact, Mode, Plan, Rollback, Step, StepPlan
+from drlib.lab.environment import Environment
 from drlib.model import Flow
 from drlib.runs.scorecard import Objectives
 from drlib.ui.terminal.plan import plan_of
 
 
-def shown(mode: Mode = Mode.PLANNED, rollback: Rollback = Rollback.DEFAULT) -> tuple[str, Plan]:
+def shown(
+    mode: Mode = Mode.PLANNED, rollback: Rollback = Rollback.DEFAULT, environment: Environment | None = None
+) -> tuple[str, Plan]:
     steps = (
         Step(name="look", title="Look [bold]around[/bold]", action=Call("look"), danger=Danger.NONE),
         Step(name="create", title="Create it", action=Call("create"), undoable=False, approval=True),
@@ -33,7 +36,7 @@ def shown(mode: Mode = Mode.PLANNED, rollback: Rollback = Rollback.DEFAULT) -> t
         drill, (StepPlan("look"), create, StepPlan("burn", (Fact("x\x1b[2J", 6),), (Change("x\x1b[2J", 6, None),)))
     )
     out = StringIO()
-    Console(file=out, width=120, color_system=None).print(plan_of(plan))
+    Console(file=out, width=120, color_system=None).print(plan_of(plan, environment))
     return out.getvalue(), plan
 
 
@@ -55,6 +58,17 @@ def test_plan_steps_show_their_changes_and_dangers() -> None:
 
 def test_plan_states_when_it_rolls_back() -> None:
     assert "Nothing your applications rely on is touched" in shown(Mode.PRACTICE)[0]
-    assert "always: a practice cleans up" in shown(Mode.PRACTICE)[0]
+    assert "always: it cleans up" in shown(Mode.PRACTICE)[0]
     assert "EMERGENCY" in shown(Mode.EMERGENCY)[0]
     assert "not when it is aborted" in shown(Mode.EMERGENCY, Rollback.DEVIATED)[0]
+
+
+def test_plan_banner_comes_first_and_production_has_no_practice() -> None:
+    text = shown(Mode.PRACTICE, environment=Environment.PRODUCTION)[0]
+    assert text.startswith(" PRODUCTION  flow A->B, clusters A and B: the plan lists what is changed.")
+    assert "REHEARSAL" in text
+    assert "PRACTICE" not in text.upper()
+    on_lab = shown(Mode.EMERGENCY, environment=Environment.LAB)[0]
+    assert on_lab.startswith(" LAB  flow A->B, clusters A and B: only the lab is changed.")
+    assert "The lab's applications move" in on_lab
+    assert "PRODUCTION" not in on_lab
