@@ -27,7 +27,6 @@ from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
-from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.runbook import run_parameters
 from drlib.runbook.file import drill_section, model
@@ -208,7 +207,7 @@ def _workplace(
         )
     lab, own = _lab(target.lab_dir, wants, start_lab)
     file = lab.root / "connect-mirror-maker.properties"
-    clusters = {a: ClusterSettings(a, tuple(c.bootstrap.split(","))) for a, c in lab.clusters.items()}
+    clusters = {a: c.settings(user=lab.operator) for a, c in lab.clusters.items()}
     context = DrillContext(
         clusters=clusters,
         flow=wanted.flow,
