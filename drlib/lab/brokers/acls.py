@@ -35,7 +35,8 @@ def grant(cluster: Cluster, user: str, rights: Iterable[Right]) -> None:
     """Allow `user` of a secured lab the `rights`. Granting one again changes nothing. Raises `KafkaException`."""
     bindings = [binding for right in rights for binding in _bindings(user, right)]
     if bindings:
-        for created in _admin(cluster).create_acls(bindings, request_timeout=_S).values():
+        admin = _admin(cluster)  # held: its requests end with it
+        for created in admin.create_acls(bindings, request_timeout=_S).values():
             created.result(_S)
 
 
@@ -48,7 +49,8 @@ def revoke(cluster: Cluster, user: str, rights: Iterable[Right]) -> int:
     ]
     if not filters:
         return 0
-    deleted = _admin(cluster).delete_acls(filters, request_timeout=_S)
+    admin = _admin(cluster)
+    deleted = admin.delete_acls(filters, request_timeout=_S)
     return sum(len(done.result(_S)) for done in deleted.values())
 
 
