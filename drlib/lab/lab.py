@@ -29,7 +29,6 @@ from drlib.lab.link.remote import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus
 
 
-
 def replication_factors(brokers: int) -> dict[str, str]:
     """MirrorMaker 2's replication factors for clusters of `brokers` brokers: 3 at most."""
     topics = ("checkpoints.topic", "heartbeats.topic", "offset-syncs.topic")

@@ -132,7 +132,9 @@ class _Reach:
         before = self.policy.remote_topic(self.source, marked).partition(marked)[0]
         heartbeats = self.policy.heartbeats_topic
         return tuple(
-            Names(self.policy.remote_topic(self.source, heartbeats)) if each.name == heartbeats else each.renamed(before)
+            Names(self.policy.remote_topic(self.source, heartbeats))
+            if each.name == heartbeats
+            else each.renamed(before)
             for each in self.mirrored
         )
 
@@ -166,7 +168,10 @@ def _mirror(reach: _Reach) -> list[Grant]:
     if flow.sync_group_offsets_back:
         wanted += reach.on(source, "group", reach.groups, "READ")
     if flow.sync_topic_acls:
-        wanted += [*reach.on(source, "cluster", [""], "DESCRIBE"), *reach.on(target, "cluster", [""], "DESCRIBE", "ALTER")]
+        wanted += [
+            *reach.on(source, "cluster", [""], "DESCRIBE"),
+            *reach.on(target, "cluster", [""], "DESCRIBE", "ALTER"),
+        ]
     return wanted
 
 

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from drlib.lab.brokers.cluster import Cluster
+from drlib.lab.brokers.security import APPLICATION
 from drlib.mirror.preflight.required_acls import Kind, Right
 
 _KINDS: Final[dict[Kind, ResourceType]] = {
@@ -40,10 +41,28 @@ def grant(cluster: Cluster, user: str, rights: Iterable[Right]) -> None:
             created.result(_S)
 
 
+def grant_application(cluster: Cluster) -> None:
+    """Let the user of applications read and write topics, and keep it from writing to drlib's own. Raises `KafkaException`."""
+    every = "*"
+    rights = (
+        Right("topic", every, ("READ", "WRITE")),
+        Right("group", every, ("READ",)),
+        Right("transactional-id", every, ("WRITE",)),
+    )
+    grant(cluster, APPLICATION, rights)
+    denied = [Right("topic", name, ("WRITE",), prefixed=True) for name in ("drlib.", "__drlib-journal.")]
+    bindings = [binding for right in denied for binding in _bindings(APPLICATION, right, AclPermissionType.DENY)]
+    admin = _admin(cluster)
+    for created in admin.create_acls(bindings, request_timeout=_S).values():
+        created.result(_S)
+
+
 def revoke(cluster: Cluster, user: str, rights: Iterable[Right]) -> int:
     """Delete the ACLs that allow `user` the `rights`; how many there were. Raises `KafkaException`."""
     filters = [
-        AclBindingFilter(b.restype, b.name, b.resource_pattern_type, b.principal, b.host, b.operation, b.permission_type)
+        AclBindingFilter(
+            b.restype, b.name, b.resource_pattern_type, b.principal, b.host, b.operation, b.permission_type
+        )
         for right in rights
         for b in _bindings(user, right)
     ]
@@ -54,13 +73,11 @@ def revoke(cluster: Cluster, user: str, rights: Iterable[Right]) -> int:
     return sum(len(done.result(_S)) for done in deleted.values())
 
 
-def _bindings(user: str, right: Right) -> list[AclBinding]:
+def _bindings(user: str, right: Right, permission: AclPermissionType = AclPermissionType.ALLOW) -> list[AclBinding]:
     pattern = ResourcePatternType.PREFIXED if right.prefixed else ResourcePatternType.LITERAL
     name = _CLUSTER if right.kind == "cluster" else right.name
     return [
-        AclBinding(
-            _KINDS[right.kind], name, pattern, f"User:{user}", "*", AclOperation[operation], AclPermissionType.ALLOW
-        )
+        AclBinding(_KINDS[right.kind], name, pattern, f"User:{user}", "*", AclOperation[operation], permission)
         for operation in right.operations
     ]
 

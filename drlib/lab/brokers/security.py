@@ -153,7 +153,10 @@ class Vault:
         if protocol.encrypted:
             made |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.authority.certificate)}
             if self.security.client_certificates:
-                made |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.authority.issue(self._certificate(user)))}
+                made |= {
+                    "ssl.keystore.type": "PEM",
+                    "ssl.keystore.location": str(self.authority.issue(self._certificate(user))),
+                }
         if protocol.authenticated:
             made["sasl.mechanism"] = mechanism = mechanism or self.security.mechanism
             made["sasl.jaas.config"] = {

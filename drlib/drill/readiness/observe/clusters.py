@@ -27,8 +27,8 @@ from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, Wrong
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
 from drlib.mirror.mm2.records import Heartbeat, MalformedRecord
-from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.offsets.map.flow_maps import worker_group
+from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.preflight.checks import NotAuthorized, NotReady, Preflight
 from drlib.model import TopicPartition
 
