@@ -1,7 +1,7 @@
 """`drlib lab`: real Kafka clusters on this machine, secured if asked for.
 
-Rules: with `--secured` every role gets exactly the rights that `drlib doctor --rights` prints, for both directions. What is printed
-holds names of files and addresses, no secret.
+Rules: with `--secured` every role gets exactly the rights that `drlib doctor --rights` prints, for both directions. What is
+printed holds names of files and addresses, no secret.
 """
 
 from collections.abc import Iterator

@@ -3,8 +3,8 @@
 Rules: a right is on the topics, groups and IDs that the file names, never on everything, unless the file says `.*`. Patterns
 become resources where a resource stands for them (`pattern_resources`); for any other one a note says what to do. A right that
 only some steps need says which (`only`). DESCRIBE is not listed where READ or WRITE is. No cluster is asked.
-Roles: `mirror` runs `drlib mirror`; `doctor` runs `drlib doctor` and `drlib status` beside a mirror that runs; `drill` rehearses
-and moves, and passes the readiness gate, so it may do what `doctor` may; `audit` compares topics and checkpoints.
+Roles: `mirror` runs `drlib mirror`; `doctor` runs `drlib doctor` beside a mirror that runs; `drill` rehearses and moves, and
+passes the readiness gate, so it may do what `doctor` may; `audit` compares topics and checkpoints.
 Not for: asking a cluster what is granted (`drlib.mirror.preflight.checks`), what applications need.
 """
 

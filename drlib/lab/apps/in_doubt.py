@@ -38,17 +38,22 @@ def find_on_mirror(
 def still_to_send(
     doubts: Sequence[Sent],
     pointer: Pointer,
-    where: Where,
     topic: str,
     history: HistoryWriter,
     stopping: Callable[[], bool],
+    where: Where | None = None,
 ) -> list[Flight]:
-    """The records in doubt that the mirror of `topic` on the new cluster, reached at `where`, does not hold."""
+    """The records in doubt that the mirror of `topic` on the new cluster does not hold.
+
+    `where`: how to reach it, by default at the pointer's address without security.
+    """
     remote = pointer.remote_topic(topic)
     if not doubts or remote is None:
         return [sent.flight for sent in doubts]
     oldest_ms = min(sent.stamp_ms for sent in doubts)  # the log is searched by the producer's timestamps
-    mirrored = find_on_mirror(where, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping)
+    mirrored = find_on_mirror(
+        where or pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping
+    )
     if mirrored is None:
         return []
     for sent in doubts:

@@ -51,7 +51,7 @@ class Replay:
         backlog = self._spec.backlog
         while not self._stop():
             where = specs.where(self._spec, pointer)
-            unresolved = still_to_send(doubts, pointer, where, self._spec.topic, self._history, self._stop)
+            unresolved = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop, where)
             upcoming = _chain(unresolved, upcoming)
             fleet = Fleet(where, pointer.active, self._spec.topic, self._history.append, self._clock)
             pointer, sent, held_back = self._send(pointer, fleet, upcoming, backlog)

@@ -59,7 +59,7 @@ class Transactions:
         doubts: list[Sent] = []
         while not self._stop():
             where = specs.where(self._spec, pointer)
-            again = still_to_send(doubts, pointer, where, self._spec.topic, self._history, self._stop)
+            again = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop, where)
             producer = Producer(
                 {
                     **connection(where),

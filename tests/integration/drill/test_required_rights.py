@@ -10,7 +10,7 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -64,6 +64,7 @@ class Site:
     lab: Lab
     folder: Path
     tag: int
+    admins: dict[str, AdminClient] = field(default_factory=dict)
 
     @property
     def flow(self) -> Flow:
@@ -149,7 +150,10 @@ class Site:
         return len(self.admin(name).describe_acls(any_rule).result(10))
 
     def admin(self, name: str) -> AdminClient:
-        return AdminClient({**librdkafka(self.lab.clusters[name].settings()), "log_level": 0})
+        """Held, as its requests end with it."""
+        if name not in self.admins:
+            self.admins[name] = AdminClient({**librdkafka(self.lab.clusters[name].settings()), "log_level": 0})
+        return self.admins[name]
 
     def handle(self, name: str) -> Handle:
         return Handle(self.lab.clusters[name].settings())
