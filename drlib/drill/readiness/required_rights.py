@@ -2,7 +2,7 @@
 
 Rules: a right is on the topics, groups and IDs that the file names, never on everything, unless the file says `.*`. Patterns
 become resources where a resource stands for them (`pattern_resources`); for any other one a note says what to do. A right that
-only some steps need says which (`only`). DESCRIBE is not listed where READ or WRITE is. No cluster is asked.
+only some steps need says which (`only`). What another right implies is not listed. No cluster is asked.
 Roles: `mirror` runs `drlib mirror`; `doctor` runs `drlib doctor` beside a mirror that runs; `drill` rehearses and moves, and
 passes the readiness gate, so it may do what `doctor` may; `audit` compares topics and checkpoints.
 Not for: asking a cluster what is granted (`drlib.mirror.preflight.checks`), what applications need.
@@ -239,6 +239,8 @@ def _merged(grants: Iterable[Grant]) -> Iterator[Grant]:
             operations = tuple(each for each in operations if each not in always.right.operations)
         if {"READ", "WRITE", "ALTER", "DELETE"} & {*operations}:
             operations = tuple(each for each in operations if each != "DESCRIBE")
+        if "ALTER_CONFIGS" in operations:
+            operations = tuple(each for each in operations if each != "DESCRIBE_CONFIGS")
         if operations:
             found[key] = replace(grant, right=replace(right, operations=operations))
     yield from found.values()
