@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -32,16 +32,21 @@ from confluent_kafka.admin import (
 from fix_engine import wait_for
 
 from drlib import open_drill
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.required_rights import Grant, Role, required_rights
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.admin.connect import librdkafka
-from drlib.lab.brokers.acls import grant, revoke
+from drlib.kafka.java_formats.properties import read as read_properties
+from drlib.lab.apps import specs
+from drlib.lab.brokers.acls import grant, grant_application, revoke
 from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
 from drlib.lab.processes import wait_until
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, place_group
 from drlib.mirror.status import worker_status
 from drlib.model import Flow, TopicPartition
@@ -322,6 +327,40 @@ def test_roles_with_exactly_the_printed_rights_work(site: Site) -> None:
         with site.granted(Role.DOCTOR), site.granted(Role.DRILL), worker(site):
             wait_for("the doctor finds nothing wrong", lambda: not unwell(site))
             assert drills_fail(site) == ""
+
+
+def test_application_with_exactly_its_rights_follows_the_pointer_and_writes_to_no_topic_of_drlib(
+    secured: Lab, tmp_path: Path
+) -> None:
+    lyon = secured.clusters["lyon"]
+    grant_application(lyon)
+    create_topics(lyon.settings(), [TopicSpec("flights", 2), TopicSpec("drlib.test", 1)])
+    pointer = tmp_path / "pointer.json"
+    pointer_file.write_atomic(pointer, Pointer(1, "lyon", lyon.bootstrap))
+    running = LabApplications(secured, tmp_path / "history")
+    paths = {
+        name: {"history": str(running.history_path(name)), "status": str(running.status_path(name))}
+        for name in ("flights", "arrivals")
+    }
+    running.start("flights", specs.ProducerSpec(str(pointer), records_per_second=200.0, **paths["flights"]))
+    running.start("arrivals", specs.ConsumerSpec(str(pointer), group="arrivals", **paths["arrivals"]))
+    try:
+        for name in paths:
+            wait_for(f"{name} works", lambda name=name: running.done(name) > 50)
+        words = [entry.value for entry in read_properties(secured.root / "passwords.properties").effective().values()]
+        shown = [
+            path.read_bytes().decode(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()
+        ]
+        shown += [running.spec_path(name).read_text() for name in paths]
+        shown += [path.read_text() for path in (secured.root / "clients").iterdir()]
+        assert not [word for word in words for text in shown if word in text]
+    finally:
+        running.stop(*paths)
+    refused: list[KafkaError | None] = []
+    producer = Producer({**librdkafka(lyon.settings(user="application")), "log_level": 0})
+    producer.produce("drlib.test", b"x", on_delivery=lambda error, _: refused.append(error))
+    producer.flush(30)
+    assert [error.code() for error in refused if error is not None] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
 
 def unwell(site: Site) -> set[tuple[str, str, str]]:
