@@ -338,12 +338,10 @@ def test_application_with_exactly_its_rights_follows_the_pointer_and_writes_to_n
     pointer = tmp_path / "pointer.json"
     pointer_file.write_atomic(pointer, Pointer(1, "lyon", lyon.bootstrap))
     running = LabApplications(secured, tmp_path / "history")
-    paths = {
-        name: {"history": str(running.history_path(name)), "status": str(running.status_path(name))}
-        for name in ("flights", "arrivals")
-    }
-    running.start("flights", specs.ProducerSpec(str(pointer), records_per_second=200.0, **paths["flights"]))
-    running.start("arrivals", specs.ConsumerSpec(str(pointer), group="arrivals", **paths["arrivals"]))
+    paths = ("flights", "arrivals")
+    history, status = ([str(path(name)) for name in paths] for path in (running.history_path, running.status_path))
+    running.start("flights", specs.ProducerSpec(str(pointer), history[0], records_per_second=200.0, status=status[0]))
+    running.start("arrivals", specs.ConsumerSpec(str(pointer), history[1], "arrivals", status=status[1]))
     try:
         for name in paths:
             wait_for(f"{name} works", lambda name=name: running.done(name) > 50)
