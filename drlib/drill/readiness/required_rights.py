@@ -28,7 +28,7 @@ from drlib.mirror.preflight.pattern_resources import Names, resources
 from drlib.mirror.preflight.required_acls import ANONYMOUS, UNKNOWN_PRINCIPAL, Right, command, principal_of
 from drlib.model import Flow
 
-COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of whoever may alter ACLs
+COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
 DENY_WRITES: Final = "source.fence with deny_write"
 TAIL: Final = "tail.recover and tail.quarantine"
 SHADOWS: Final = "drill."  # the groups of rehearsals
@@ -82,7 +82,7 @@ def lines(required: RequiredRights, clusters: Mapping[str, ClusterSettings], pri
     flow = required.flow
     yield f"# {required.role} of {flow}"
     for alias in (flow.source, flow.target):
-        known = principal_of(clusters[alias])  # of whoever the file is for: the mirror
+        known = principal_of(clusters[alias])  # of the user whom the file is for: the mirror
         who = principal or (known if required.role is Role.MIRROR or known == ANONYMOUS else UNKNOWN_PRINCIPAL)
         grants = [grant for grant in required.grants if grant.alias == alias]
         if not grants:
