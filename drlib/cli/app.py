@@ -1,4 +1,4 @@
-"""The command tree, and the commands mirror, status and lab.
+"""The command tree, and the commands mirror and status.
 
 Rules: a command parses, calls one function below and prints; decisions are made in other packages.
 """
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from drlib.cli.academy import academy_app
 from drlib.cli.drill.drills import abort, plan, run
 from drlib.cli.drill.runs import runs_app, schedule_app
 from drlib.cli.incident import incident_app
+from drlib.cli.lab import lab_app
 from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
 from drlib.cli.mirror.config import config_app
 from drlib.cli.mirror.copy import Memory, copy
@@ -25,9 +25,7 @@ from drlib.cli.mirror.translate import translate
 from drlib.cli.notebook import notebook
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.errors import UsageError
-from drlib.formats import one_line
 from drlib.outgoing.terminal import show
-from drlib.ui.terminal.plain_console import plain_console
 
 app = typer.Typer(
     name="drlib",
@@ -35,7 +33,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-lab_app = typer.Typer(help="Start and stop real Kafka clusters on this machine.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
 app.add_typer(academy_app, name="academy")
 app.add_typer(config_app, name="config")
@@ -54,9 +51,7 @@ app.command("abort")(abort)
 app.command("size")(size)
 app.command("translate")(translate)
 
-LAB_DIR = Path(".lab")
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
-LabDirectory = Annotated[Path, typer.Option("--dir", help="The lab's folder.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -161,37 +156,3 @@ def status(
     observer = StatusObserver(load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups)
     code = watch_status(observer, rows=rows) if watch else print_once(observer, as_json_text=as_json, rows=rows)
     raise typer.Exit(code)
-
-
-@lab_app.command("up")
-def lab_up(directory: LabDirectory = LAB_DIR) -> None:
-    """Start clusters LEFT and RIGHT and the link between them."""
-    from drlib.lab.lab import Lab
-
-    console = plain_console(stderr=True)
-    lab = Lab(directory, detach=True, on_event=lambda text: console.print(one_line(text)))
-    lab.up()
-    show(f"LEFT  {lab.clusters['LEFT'].bootstrap}\nRIGHT {lab.clusters['RIGHT'].bootstrap}")
-    show(f"Properties: {lab.write_properties()}\nStop it with: drlib lab down --dir {directory}")
-
-
-@lab_app.command("status")
-def lab_status(directory: LabDirectory = LAB_DIR) -> None:
-    """List the lab's processes with their pids."""
-    from drlib.lab.lab import Lab
-
-    table = Table()
-    for name in ("process", "pid", "state"):
-        table.add_column(name)
-    for process in Lab.attach(directory).status():
-        table.add_row(process.name, str(process.pid), "running" if process.alive else "stopped")
-    plain_console().print(table)
-
-
-@lab_app.command("down")
-def lab_down(directory: LabDirectory = LAB_DIR) -> None:
-    """Stop everything the lab started and remove its data."""
-    from drlib.lab.lab import Lab
-
-    Lab.attach(directory).down()
-    show("The lab is down.")

@@ -24,22 +24,20 @@ from drlib.files import read_json, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers.broker import BrokerSpec, bootstrap_checkpoint
 from drlib.lab.brokers.cluster import Cluster, new_specs
-from drlib.lab.brokers.security import LabSecurity, Vault, as_state
+from drlib.lab.brokers.security import DRILL, LabSecurity, Vault, as_state
 from drlib.lab.link.remote import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus
 
-# MirrorMaker 2's replication factors for clusters of one broker.
-ONE_BROKER: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
-        "heartbeats.topic.replication.factor": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "offset.storage.replication.factor": "1",
-        "status.storage.replication.factor": "1",
-        "config.storage.replication.factor": "1",
-    }
-)
+
+def replication_factors(brokers: int) -> dict[str, str]:
+    """MirrorMaker 2's replication factors for clusters of `brokers` brokers: 3 at most."""
+    topics = ("checkpoints.topic", "heartbeats.topic", "offset-syncs.topic")
+    storage = ("offset.storage", "status.storage", "config.storage")
+    named = ("replication.factor", *(f"{name}.replication.factor" for name in (*topics, *storage)))
+    return dict.fromkeys(named, str(min(3, brokers)))
+
+
+ONE_BROKER: Final[Mapping[str, str]] = MappingProxyType(replication_factors(1))
 _STATE_NAME: Final = "state.json"
 _PROXY: Final = "proxy"
 _PROXY_STATE: Final = "proxy.json"
@@ -198,22 +196,20 @@ class Lab:
         argv = [sys.executable, "-P", "-m", module, *arguments]
         self.registry.start(name, argv, log=self.root / f"{name}.log", die_with_parent=self._die_with_parent)
 
-    def write_properties(self, path: Path | None = None, *, topics: str = "flights.*", **overrides: str) -> Path:
+    def write_properties(
+        self, path: Path | None = None, *, topics: str = "flights.*", user: str = "", **overrides: str
+    ) -> Path:
         """Write a connect-mirror-maker.properties for first alias -> second over the link, and return where.
 
         `overrides` are whole keys (`**{"LEFT->RIGHT.topics": "orders"}`); an empty value removes a key. The default
-        path is `connect-mirror-maker.properties` in the lab's folder.
+        path is `connect-mirror-maker.properties` in the lab's folder. With `user` it is that user's of a secured lab, without
+        the link: an operator's.
         """
         source, target = self.aliases[:2]
+        listener = "CLIENT" if user else "LINK"
         wanted = {
-            **mirror_properties(
-                source, target, {a: c.link_bootstrap for a, c in self._clusters.items()}, topics=topics
-            ),
-            **{
-                f"{alias}.{key}": value
-                for alias in (source, target)
-                for key, value in self._clusters[alias].settings("LINK").security.items()
-            },
+            **mirror_properties(source, target, {a: c.at(listener) for a, c in self._clusters.items()}, topics=topics),
+            **self.mirror_keys((source, target), listener, user),
             **overrides,
         }
         if wanted.get(f"{target}->{source}.enabled") != "true":  # nothing in a lab reads the source's heartbeats
@@ -221,6 +217,39 @@ class Lab:
         path = path or self.root / "connect-mirror-maker.properties"
         write_whole(path, javaproperties.dumps({key: value for key, value in wanted.items() if value}, timestamp=None))
         return path
+
+    def mirror_keys(self, aliases: Iterable[str], listener: str = "LINK", user: str = "") -> dict[str, str]:
+        """The keys of a mirror's file that depend on how the clusters were started: security and replication factors."""
+        chosen = [self._clusters[alias] for alias in aliases]
+        secured = {
+            f"{cluster.alias}.{key}": value
+            for cluster in chosen
+            for key, value in cluster.settings(listener, user=user).security.items()
+        }
+        return {**secured, **replication_factors(min(len(cluster.brokers) for cluster in chosen))}
+
+    @property
+    def secured(self) -> bool:
+        """Whether clients need TLS or a login."""
+        return self._security is not None
+
+    @property
+    def users(self) -> tuple[str, ...]:
+        """The users of clients; none where nothing is secured."""
+        return () if self._security is None else self._security.users
+
+    @property
+    def operator(self) -> str:
+        """The user of drills; "" where all users are one."""
+        return "" if self._security is None or not self._security.acls else DRILL
+
+    def client_file(self, user: str = "") -> Path | None:
+        """The properties file of clients that log in as `user`, by default as an application; None where nothing is secured.
+
+        It holds no address and no secret: passwords are references.
+        """
+        vault = self._vault()
+        return None if vault is None else vault.client_file(user or vault.application)
 
     def status(self) -> tuple[ProcessStatus, ...]:
         """Every registered process of the lab, including dead ones."""

@@ -29,7 +29,6 @@ from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
-from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import choose_flow
 from drlib.lab.lab import Lab
 from drlib.model import Flow
@@ -254,7 +253,7 @@ def _workplace(
         raise _no_clusters(wanted.name)
     lab, own = _lab(target.lab_dir, wants, start_lab)
     file = lab.root / "connect-mirror-maker.properties"
-    clusters = {a: ClusterSettings(a, tuple(c.bootstrap.split(","))) for a, c in lab.clusters.items()}
+    clusters = {a: c.settings(user=lab.operator) for a, c in lab.clusters.items()}
     context = DrillContext(
         clusters=clusters,
         flow=wanted.flow,

@@ -17,6 +17,7 @@ from drlib import clock
 from drlib.analysis.audit.checkpoints import read_checkpoints
 from drlib.analysis.duplicates.result import Cause
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import Range, Record
 from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.lab import Lab
@@ -61,11 +62,11 @@ class AuditPractice:
             if source.topics([ORDERS.name]):
                 return
         left = self.lab.clusters[self.flow.source]
-        create_topics(left.bootstrap, TOPICS)
+        create_topics(left.settings(), TOPICS)
         began_ms = clock.now_ms() - _SPAN_MS
         for topic in (ORDERS, PRICES):
             _write(left, topic, _records(topic, began_ms))
-        _write_transactions(left.bootstrap, PAYMENTS, _records(PAYMENTS, began_ms))
+        _write_transactions(left, PAYMENTS, _records(PAYMENTS, began_ms))
         if plant:  # as a producer without idempotence does when an acknowledgement is lost
             records = list(_records(ORDERS, began_ms))[2000 : 2000 + PLANTED[Cause.PRODUCER]]
             _write(left, ORDERS, records)
@@ -141,10 +142,10 @@ def _write(cluster: LabCluster, topic: TopicSpec, records: Iterable[Record]) -> 
         _send(producer, topic, records)
 
 
-def _write_transactions(bootstrap: str, topic: TopicSpec, records: Iterable[Record]) -> None:
+def _write_transactions(cluster: LabCluster, topic: TopicSpec, records: Iterable[Record]) -> None:
     """A hundred records each; every fifth transaction aborts."""
     producer = Producer(
-        {"bootstrap.servers": bootstrap, "transactional.id": f"audit-practice-{topic.name}", "log_level": 0}
+        {**librdkafka(cluster.settings()), "transactional.id": f"audit-practice-{topic.name}", "log_level": 0}
     )
     producer.init_transactions(_PATIENCE_S)
     every = list(records)

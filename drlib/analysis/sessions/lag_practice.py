@@ -60,7 +60,7 @@ class LagPractice:
         """About half a minute. Raises `Unreachable` when the lab does not keep up."""
         source = self.lab.clusters[self.flow.source]
         abort = Abort(self.lab.root)
-        create_topics(source.bootstrap, [TOPIC])
+        create_topics(source.settings(), [TOPIC])
         producer = Producer({**librdkafka(source.settings()), "linger.ms": 5, "log_level": 0})
         consumer = Consumer(
             {

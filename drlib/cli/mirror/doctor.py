@@ -9,7 +9,9 @@ from typing import Annotated
 
 import typer
 
+from drlib.cli.mirror.rights import print_rights
 from drlib.drill.readiness.checks.objectives import Objectives
+from drlib.drill.readiness.required_rights import Role
 from drlib.drill.readiness.score import MINIMUM, gate
 from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
@@ -35,11 +37,28 @@ def doctor(
     at: Annotated[
         list[str] | None, typer.Option(metavar="HOST:PORT", help="A worker's --metrics address; repeat for more.")
     ] = None,
+    rights: Annotated[
+        bool, typer.Option("--rights", help="Print the minimal rights of each role as kafka-acls.sh commands instead.")
+    ] = False,
+    role: Annotated[Role | None, typer.Option(help="With --rights: one role.")] = None,
+    mirror_principal: Annotated[str | None, typer.Option("--principal-mirror", metavar="User:NAME")] = None,
+    drill_principal: Annotated[str | None, typer.Option("--principal-drill", metavar="User:NAME")] = None,
+    doctor_principal: Annotated[str | None, typer.Option("--principal-doctor", metavar="User:NAME")] = None,
+    audit_principal: Annotated[str | None, typer.Option("--principal-audit", metavar="User:NAME")] = None,
 ) -> None:
     """Show how ready the flows of FILE are for a failover: a score from 0 to 100, findings, and how to fix them.
 
     Read-only. Exit code 0: ready; 3: below --min-score, or a finding is critical.
     """
+    if rights:
+        principals = {
+            Role.MIRROR: mirror_principal,
+            Role.DRILL: drill_principal,
+            Role.DOCTOR: doctor_principal,
+            Role.AUDIT: audit_principal,
+        }
+        print_rights(file, flow, role, principals)
+        return
     from drlib.config.settings import load_mirror_settings
     from drlib.drill.readiness.doctor import doctor as check_readiness
     from drlib.model import Flow

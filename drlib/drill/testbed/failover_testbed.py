@@ -130,8 +130,8 @@ class FailoverTestbed:
         """
         self.refuse_other_drill()
         source = self.lab.clusters[self.flow.source]
-        create_topics(source.bootstrap, SOURCE_TOPICS)
-        create_topics(self.lab.clusters[self.flow.target].bootstrap, STANDBY_TOPICS)
+        create_topics(source.settings(), SOURCE_TOPICS)
+        create_topics(self.lab.clusters[self.flow.target].settings(), STANDBY_TOPICS)
         if not self.pointer_path.exists():
             pointer_file.write_atomic(self.pointer_path, pointers.Pointer(1, self.flow.source, source.bootstrap))
         mode, traffic = specs.ProducerMode, self.traffic

@@ -34,6 +34,7 @@ from drlib.lab.apps.process import StatusFile, Stop, run_app
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.lab.checker.scan import number, text
+from drlib.lab.connection import connection
 from drlib.model import TopicPartition
 from drlib.outgoing.terminal import show
 
@@ -127,8 +128,8 @@ class ConsumerRun:
         max_batch = self._spec.max_batch
         if self._rate > 0:  # about four batches a second
             max_batch = max(1, min(max_batch, int(self._rate * _BATCH_S)))
-        connection = {
-            "bootstrap.servers": pointer.bootstrap,
+        configuration = {
+            **connection(specs.where(self._spec, pointer)),
             "session.timeout.ms": self._spec.session_timeout_ms,
             "heartbeat.interval.ms": min(
                 3000, self._spec.session_timeout_ms // 4
@@ -136,7 +137,7 @@ class ConsumerRun:
             "topic.metadata.refresh.interval.ms": int(self._spec.refresh_topics_s * 1000),
         }
         plan = read_plan(self._spec, pointer)
-        consumer = OrderedMember(connection, self._spec.group, plan, max_batch=max_batch, poll_s=_BATCH_S)
+        consumer = OrderedMember(configuration, self._spec.group, plan, max_batch=max_batch, poll_s=_BATCH_S)
         try:
             if self._doubt is not None and self._doubt.cluster != pointer.active:
                 self._settle(consumer, pointer, self._doubt, remote)
@@ -193,7 +194,7 @@ class ConsumerRun:
         if remote is not None and doubt.records:
             oldest_ms = min(record.timestamp_ms for record in doubt.records)
             ids = {record_id(record) for record in doubt.records}
-            mirrored = find_on_mirror(pointer.bootstrap, remote, ids, oldest_ms, self._stop)
+            mirrored = find_on_mirror(specs.where(self._spec, pointer), remote, ids, oldest_ms, self._stop)
             if mirrored is None:
                 return
             partitions = {TopicPartition(remote, copy.partition) for copy in mirrored.values()}

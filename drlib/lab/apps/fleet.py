@@ -20,6 +20,7 @@ from drlib.lab.apps.flights import Flight
 from drlib.lab.apps.process import abandon
 from drlib.lab.checker.history import NO_OFFSET, Produced, ProducedStatus, digest
 from drlib.lab.clocks import MachineClock
+from drlib.lab.connection import Where, connection
 
 # Small and large, compressed and not: a mirror has to move every kind of batch.
 KINDS: Final[tuple[dict[str, str | int], ...]] = (
@@ -66,7 +67,7 @@ class Fleet:
 
     def __init__(
         self,
-        bootstrap: str,
+        where: Where,
         cluster: str,
         topic: str,
         on_row: Callable[[Produced], None],
@@ -81,7 +82,7 @@ class Fleet:
         self._last_report = time.monotonic()
         self.acked = 0
         shared = {
-            "bootstrap.servers": bootstrap,
+            **connection(where),
             "enable.idempotence": True,
             "acks": "all",
             "partitioner": "murmur2_random",  # Java's; librdkafka's own would place keys elsewhere

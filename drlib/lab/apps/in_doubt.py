@@ -13,12 +13,13 @@ from drlib.lab.apps.flights import Flight
 from drlib.lab.checker import scan
 from drlib.lab.checker.history import Mirrored, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter
+from drlib.lab.connection import Where
 
 _TAIL_MARGIN_MS = 2000  # timestamps are taken before records are queued
 
 
 def find_on_mirror(
-    bootstrap: str, remote_topic: str | None, ids: Collection[str], oldest_ms: int, stopping: Callable[[], bool]
+    where: Where, remote_topic: str | None, ids: Collection[str], oldest_ms: int, stopping: Callable[[], bool]
 ) -> dict[str, Mirrored] | None:
     """Those of `ids` that are in `remote_topic`, by id; none has a timestamp before `oldest_ms`.
 
@@ -28,21 +29,31 @@ def find_on_mirror(
         return {}
     while not stopping():
         try:
-            return scan.find_in_tail(bootstrap, remote_topic, ids, oldest_ms - _TAIL_MARGIN_MS, deadline_s=5.0)
+            return scan.find_in_tail(where, remote_topic, ids, oldest_ms - _TAIL_MARGIN_MS, deadline_s=5.0)
         except Unreachable:
             continue
     return None
 
 
 def still_to_send(
-    doubts: Sequence[Sent], pointer: Pointer, topic: str, history: HistoryWriter, stopping: Callable[[], bool]
+    doubts: Sequence[Sent],
+    pointer: Pointer,
+    topic: str,
+    history: HistoryWriter,
+    stopping: Callable[[], bool],
+    where: Where | None = None,
 ) -> list[Flight]:
-    """The records in doubt that the mirror of `topic` on the new cluster does not hold."""
+    """The records in doubt that the mirror of `topic` on the new cluster does not hold.
+
+    `where`: how to reach it, by default at the pointer's address without security.
+    """
     remote = pointer.remote_topic(topic)
     if not doubts or remote is None:
         return [sent.flight for sent in doubts]
     oldest_ms = min(sent.stamp_ms for sent in doubts)  # the log is searched by the producer's timestamps
-    mirrored = find_on_mirror(pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping)
+    mirrored = find_on_mirror(
+        where or pointer.bootstrap, remote, {sent.flight.id for sent in doubts}, oldest_ms, stopping
+    )
     if mirrored is None:
         return []
     for sent in doubts:

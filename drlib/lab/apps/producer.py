@@ -50,9 +50,10 @@ class Replay:
         doubts: list[Sent] = []
         backlog = self._spec.backlog
         while not self._stop():
-            unresolved = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop)
+            where = specs.where(self._spec, pointer)
+            unresolved = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop, where)
             upcoming = _chain(unresolved, upcoming)
-            fleet = Fleet(pointer.bootstrap, pointer.active, self._spec.topic, self._history.append, self._clock)
+            fleet = Fleet(where, pointer.active, self._spec.topic, self._history.append, self._clock)
             pointer, sent, held_back = self._send(pointer, fleet, upcoming, backlog)
             backlog = max(0, backlog - sent)
             upcoming = _chain(held_back, upcoming)
@@ -111,7 +112,7 @@ def produce_2013(spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -
     pointer = PointerWatcher(Path(spec.pointer)).wait(spec.pointer_deadline_s, stop)
     if pointer is None:
         return
-    fleet = Fleet(pointer.bootstrap, pointer.active, spec.topic, history.append)
+    fleet = Fleet(specs.where(spec, pointer), pointer.active, spec.topic, history.append)
     sent = 0
     for flight in islice(flights.stream(spec.start_at), spec.records):
         while not fleet.send(flight, flight.event_ms):

@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from drlib import decoding
+from drlib.client.pointer import Pointer
 from drlib.client.read_plan import Scope
+from drlib.config.settings import load_client_settings
 from drlib.errors import UsageError
 from drlib.files import read_stored, write_whole
+from drlib.lab.connection import Where
 
 
 class ProducerMode(StrEnum):
@@ -31,7 +34,8 @@ class ProducerSpec:
     The first `backlog` records are not paced, the others at `records_per_second`; `start_at` skips that many flights;
     `max_in_flight` bounds the records in doubt. `records` applies to `flights-2013`, `tx_*` to `flights-tx`.
     `status`, if set, is a file rewritten every 200 ms with the application's state. `clocks`, if set, is the folder of the lab
-    whose clocks give record timestamps (`drlib.lab.clocks`).
+    whose clocks give record timestamps (`drlib.lab.clocks`). `client`, if set, is a properties file with the security keys of
+    Java's clients, secrets as references; the address is the pointer's.
     """
 
     pointer: str
@@ -49,6 +53,7 @@ class ProducerSpec:
     transactional_id: str = "flights-tx"
     status: str | None = None
     clocks: str | None = None
+    client: str | None = None
     pointer_deadline_s: float = 30.0
 
 
@@ -59,7 +64,7 @@ class ConsumerSpec:
     `records_per_second` 0 means unlimited; `after_move_records_per_second` applies after the first move of the pointer
     (None: unchanged). A batch has at most `max_batch` records. With a `pattern` it is an ordinary consumer: it reads every
     topic whose whole name matches, later ones too, concurrently and in no order between topics; `refresh_topics_s` is the
-    interval of metadata refreshes.
+    interval of metadata refreshes. `client` as for producers.
     """
 
     pointer: str
@@ -74,10 +79,18 @@ class ConsumerSpec:
     refresh_topics_s: float = 300.0
     session_timeout_ms: int = 10_000
     status: str | None = None
+    client: str | None = None
     pointer_deadline_s: float = 30.0
 
 
 Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
+
+
+def where(spec: ProducerSpec | ConsumerSpec, pointer: Pointer) -> Where:
+    """How the application reaches the cluster that `pointer` names. Raises `UsageError` for an invalid client file."""
+    if spec.client is None:
+        return pointer.bootstrap
+    return load_client_settings(spec.client, pointer.active, pointer.bootstrap.split(","))[0]
 
 
 def write(path: Path, spec: ProducerSpec | ConsumerSpec) -> None:

@@ -27,6 +27,7 @@ from drlib.lab.apps.process import StatusFile, Stop, abandon
 from drlib.lab.checker.history import NO_OFFSET, ProducedStatus, digest
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.lab.clocks import MachineClock
+from drlib.lab.connection import connection
 
 _CALL_S = 0.3
 _STOP_WITHIN_S = 1.5
@@ -57,10 +58,11 @@ class Transactions:
         numbers = count()
         doubts: list[Sent] = []
         while not self._stop():
-            again = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop)
+            where = specs.where(self._spec, pointer)
+            again = still_to_send(doubts, pointer, self._spec.topic, self._history, self._stop, where)
             producer = Producer(
                 {
-                    "bootstrap.servers": pointer.bootstrap,
+                    **connection(where),
                     "transactional.id": self._spec.transactional_id,
                     "transaction.timeout.ms": 10_000,
                     "partitioner": "murmur2_random",

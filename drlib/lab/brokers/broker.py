@@ -30,7 +30,9 @@ from drlib.outgoing.environment import child_environment
 
 HOST: Final = "127.0.0.1"
 _FOREVER_MS: Final = str(2**31 - 1)
-_JVM: Final = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_JVM: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_ONE: Final = ("-Xms256m", "-Xmx512m")
+_OF_SEVERAL: Final = ("-Xms128m", "-Xmx384m")  # two clusters of three brokers share a machine with applications
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,8 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
         "inter.broker.listener.name": "CLIENT",
         "log.dirs": str(Path(spec.directory) / "data"),
         "auto.create.topics.enable": "false",
+        "default.replication.factor": factor,
+        "min.insync.replicas": minimum,
         "offsets.topic.num.partitions": "4",
         "offsets.topic.replication.factor": factor,
         "transaction.state.log.num.partitions": "4",
@@ -173,6 +177,7 @@ class Broker:
         directory = Path(self.spec.directory)
         argv = [
             str(jars.java().path),
+            *(_ONE if self.spec.cluster_size == 1 else _OF_SEVERAL),
             *_JVM,
             f"-Dlog4j2.configurationFile={directory / 'log4j2.properties'}",
             "-cp",

@@ -52,15 +52,25 @@ class Cluster:
         """bootstrap.servers through the link proxy."""
         return ",".join(broker.link_bootstrap for broker in self.brokers)
 
+    @property
+    def internal_bootstrap(self) -> str:
+        """bootstrap.servers of the lab's own access."""
+        return ",".join(broker.internal_bootstrap for broker in self.brokers)
+
+    def broker_client(self) -> dict[str, object]:
+        """librdkafka's configuration for `internal_bootstrap`, without the address."""
+        return {} if self._vault is None else self._vault.broker_client()
+
     def at(self, listener: str) -> str:
         """The bootstrap.servers of one listener: CLIENT, LINK (through the proxy) or a further one."""
         if listener in ("CLIENT", "LINK"):
             return self.bootstrap if listener == "CLIENT" else self.link_bootstrap
         return ",".join(f"{HOST}:{broker.spec.more[listener]}" for broker in self.brokers)
 
-    def settings(self, listener: str = "CLIENT", mechanism: str = "") -> ClusterSettings:
-        """Client settings for this cluster; `mechanism` instead of the lab's SASL mechanism."""
-        keys = {} if self._vault is None else self._vault.client_properties(listener, mechanism)
+    def settings(self, listener: str = "CLIENT", mechanism: str = "", user: str = "") -> ClusterSettings:
+        """Client settings for this cluster; `mechanism` instead of the lab's SASL mechanism, `user` instead of the lab's own
+        (the mirror's at LINK)."""
+        keys = {} if self._vault is None else self._vault.client_properties(listener, mechanism, user)
         return ClusterSettings(self.alias, tuple(self.at(listener).split(",")), keys)
 
     @property
@@ -88,7 +98,7 @@ class Cluster:
                 for broker in self.brokers:
                     broker.wait_ready(max(1.0, end - time.monotonic()))
                 if self._vault is not None:
-                    self._vault.make_users(self.brokers[0].internal_bootstrap)
+                    self._vault.make_users(self.internal_bootstrap)
                 return
             except BrokerFailed as problem:
                 if not problem.bind_failed or attempt == _ATTEMPTS:

@@ -23,10 +23,11 @@ from confluent_kafka import (
 from drlib import decoding
 from drlib.errors import Unreachable
 from drlib.lab.checker.history import Mirrored, digest
+from drlib.lab.connection import Where, connection
 
 
 def scan(
-    bootstrap: str,
+    where: Where,
     topic: str,
     *,
     since_ms: int | None = None,
@@ -41,7 +42,7 @@ def scan(
     until = time.monotonic() + deadline_s
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **connection(where),
             "group.id": f"drlib-scan-{uuid.uuid4()}",  # librdkafka wants one; it is never joined
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
@@ -74,13 +75,13 @@ def scan(
 
 
 def find_in_tail(
-    bootstrap: str, topic: str, ids: Collection[str], since_ms: int, deadline_s: float = 30.0
+    where: Where, topic: str, ids: Collection[str], since_ms: int, deadline_s: float = 30.0
 ) -> dict[str, Mirrored]:
     """Those of `ids` that are in `topic` among the records from `since_ms` on, by id. Raises `Unreachable`."""
     wanted = set(ids)
     if not wanted:
         return {}
-    rows = scan(bootstrap, topic, since_ms=since_ms, deadline_s=deadline_s)
+    rows = scan(where, topic, since_ms=since_ms, deadline_s=deadline_s)
     return {row.id: row for row in rows if row.id in wanted}
 
 

@@ -91,6 +91,8 @@ class LabApplications:
         self.status_path(name).unlink(missing_ok=True)
         if isinstance(spec, specs.ProducerSpec):
             spec = replace(spec, clocks=str(self.lab.root))
+        if (client := self.lab.client_file()) is not None:
+            spec = replace(spec, client=str(client))
         specs.write(self.spec_path(name), spec)
         module = "producer" if isinstance(spec, specs.ProducerSpec) else "consumer"
         self.lab.start_module(name, f"drlib.lab.apps.{module}", str(self.spec_path(name)))

@@ -19,7 +19,7 @@ from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable, UsageError
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
-from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.lab.lab import Lab
 from drlib.lab.processes import wait_until
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.find import refuse_workers
@@ -163,7 +163,7 @@ class LabMirrors(MirrorWorker):
             **{f"{alias}.bootstrap.servers": self.lab.clusters[alias].link_bootstrap for alias in aliases},
             **{f"{flow}.enabled": "true" for flow in self.flows},
             "topics": self.topic,
-            **ONE_BROKER,
+            **self.lab.mirror_keys(aliases),
             "refresh.topics.interval.seconds": "1",
             "emit.checkpoints.enabled": str(self.positions).lower(),
             "emit.checkpoints.interval.seconds": "1",

@@ -20,6 +20,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.lab.brokers.cluster import Cluster as LabCluster
+from drlib.lab.connection import Where, connection
 
 _FLUSH_S = 60.0
 
@@ -40,14 +41,14 @@ STANDBY_TOPICS = (FLIGHTS, FLIGHTS_TX)  # local topics that wait on the other cl
 
 
 def create_topics(
-    bootstrap: str, topics: Sequence[TopicSpec], replication_factor: int = 1, deadline_s: float = 30.0
+    where: Where, topics: Sequence[TopicSpec], replication_factor: int = -1, deadline_s: float = 30.0
 ) -> None:
-    """Create the topics that do not exist yet and wait for their leaders.
+    """Create the topics that do not exist yet, with the cluster's default replication factor, and wait for their leaders.
 
     Raises `Unreachable` after `deadline_s` seconds, `KafkaException` for a topic that the broker refuses.
     """
     until = time.monotonic() + deadline_s
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = AdminClient({**connection(where), "log_level": 0})
     wanted = [NewTopic(t.name, t.partitions, replication_factor, config=dict(t.config)) for t in topics]
     for created in admin.create_topics(wanted, request_timeout=deadline_s).values():
         try:

@@ -98,7 +98,7 @@ class LessonTestbed:
 
     def create_topic(self, alias: str, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> None:
         """Create the topic unless it exists."""
-        create_topics(self.lab.clusters[alias].bootstrap, [TopicSpec(topic, partitions, dict(config or {}))])
+        create_topics(self.lab.clusters[alias].settings(), [TopicSpec(topic, partitions, dict(config or {}))])
 
     def write(
         self,

@@ -27,8 +27,9 @@ from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, Wrong
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
 from drlib.mirror.mm2.records import Heartbeat, MalformedRecord
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.journal_log import read_journal
-from drlib.mirror.preflight.checks import NotReady, Preflight
+from drlib.mirror.preflight.checks import NotAuthorized, NotReady, Preflight
 from drlib.model import TopicPartition
 
 METADATA_S: Final = 5.0  # one request for metadata
@@ -132,11 +133,27 @@ async def obstacles(flow: FlowSettings, source: AskedCluster, target: AskedClust
         raise
     except DrlibError as error:
         errors.append(error)
+    notices = tuple(checks.notices)
+    if (notices or any(isinstance(error, NotAuthorized) for error in errors)) and await _mirror_runs(flow, target):
+        errors = [error for error in errors if not isinstance(error, NotAuthorized)]
+        notices = ()
     refused = [refusal(error) for error in errors if not isinstance(error, WrongCluster)]
     return (
         *(Obstacle("", reason.why, reason.fix) for reason in refused),
-        *(Obstacle(notice.entity, notice.detail, notice.remedy) for notice in checks.notices),
+        *(Obstacle(notice.entity, notice.detail, notice.remedy) for notice in notices),
     )
+
+
+async def _mirror_runs(flow: FlowSettings, target: AskedCluster) -> bool:
+    """Whether a worker is in the flow's group. It has the rights it needs, or reports each one it lacks as an event; what this
+    command's own user may not do, who may be another one, says nothing of it."""
+
+    def members() -> bool:
+        with Cluster(target.settings, timeout_s=METADATA_S) as cluster:
+            return bool(cluster.group_members(worker_group(flow.flow)))
+
+    answer = await questions.ask_blocking(members, METADATA_S)
+    return answer is True
 
 
 def last_heartbeat(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> LastHeartbeat:

@@ -202,7 +202,7 @@ class Kill(ActiveStep):
         sent = self.testbed.applications.history(self.testbed.producer(self.cluster)).produced
         acked = {row.id: row.acked_ms for row in sent if row.status is ProducedStatus.ACKED}
         for other in self.others:
-            for name in active_proof.ids(self.lab.clusters[other].bootstrap, self.testbed.copy_of(self.cluster)):
+            for name in active_proof.ids(self.lab.clusters[other].settings(), self.testbed.copy_of(self.cluster)):
                 acked.pop(name, None)
         span_ms = max(acked.values()) - min(acked.values()) if acked else 0
         return {"rpo_records": len(acked), "rpo_seconds": span_ms / 1000}

@@ -17,6 +17,7 @@ from drlib.lab.checker.key_order import key_order
 from drlib.lab.checker.lost_and_duplicated import check
 from drlib.lab.checker.report import CheckInput, CheckReport
 from drlib.lab.checker.scan import scan
+from drlib.lab.connection import Where
 from drlib.lab.workload.mirrors import flows_among
 from drlib.model import Flow
 from drlib.runs.check import Check, Verdict
@@ -38,9 +39,9 @@ class Proof:
         return tuple(f"{c.name}: {c.evidence}" for c in self.checks if c.verdict is not Verdict.PASS)
 
 
-def ids(bootstrap: str, topic: str) -> set[str]:
+def ids(where: Where, topic: str) -> set[str]:
     """The records in `topic` now. Raises `Unreachable`."""
-    return {row.id for row in scan(bootstrap, topic)}
+    return {row.id for row in scan(where, topic)}
 
 
 def due(testbed: ActiveTestbed, clusters: Sequence[str]) -> int:
@@ -118,7 +119,7 @@ def _of_readers(cluster: str, completeness: Completeness, out_of_order: int, gap
 
 def _flow(testbed: ActiveTestbed, flow: Flow, sent: History) -> CheckReport:
     copy = testbed.copy_of(flow.source)
-    copied = tuple(scan(testbed.lab.clusters[flow.target].bootstrap, copy))
+    copied = tuple(scan(testbed.lab.clusters[flow.target].settings(), copy))
     return check(
         CheckInput(
             source=flow.source,

@@ -72,7 +72,7 @@ class ActiveTestbed:
     # -- applications ----------------------------------------------------------------------------------------------
 
     def make_topic(self, cluster: str) -> None:
-        create_topics(self.lab.clusters[cluster].bootstrap, [TopicSpec(self.topic, PARTITIONS)])
+        create_topics(self.lab.clusters[cluster].settings(), [TopicSpec(self.topic, PARTITIONS)])
 
     def start_producer(self, cluster: str, records_per_second: float) -> None:
         spec = specs.ProducerSpec(

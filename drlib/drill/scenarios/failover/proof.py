@@ -82,7 +82,7 @@ class Proof:
     def check(self, rpo_records: int | None) -> list[dict[str, Scalar]]:
         """Judge histories and a scan of the target; `rpo_records`: how many records the drill's objective allows to be lost."""
         history = self._testbed.applications.history("flights", *GROUPS)
-        right = self._bootstrap(self._flow.target)
+        right = self._where(self._flow.target)
         remote = f"{self._remote}flights"
         self._report = check(
             CheckInput(
@@ -111,7 +111,7 @@ class Proof:
         self.warm_up()
         assert self._session is not None
         session = self._session.result()
-        left, right = self._bootstrap(self._flow.source), self._bootstrap(self._flow.target)
+        left, right = self._where(self._flow.source), self._where(self._flow.target)
         for topic in AUDITED:
             self._audits[topic] = audit_topics(session, left, right, topic, f"{self._remote}{topic}")
         self._source_ends = self._ends(self._flow.source, "flights")
@@ -206,12 +206,11 @@ class Proof:
             )
         return tuple(rows)
 
-    def _bootstrap(self, alias: str) -> str:
-        return self._testbed.lab.clusters[alias].bootstrap
+    def _where(self, alias: str) -> ClusterSettings:
+        return self._testbed.lab.clusters[alias].settings()
 
     def _ends(self, alias: str, topic: str) -> dict[int, int]:
-        settings = ClusterSettings(alias, tuple(self._bootstrap(alias).split(",")))
-        with Cluster(settings) as cluster:
+        with Cluster(self._where(alias)) as cluster:
             ends = cluster.log_ends([TopicPartition(topic, n) for n in range(PARTITIONS)])
         return {partition.partition: end for partition, end in ends.items()}
 

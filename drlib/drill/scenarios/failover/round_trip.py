@@ -82,7 +82,7 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
 
     def _judged(self) -> TripReport:
         flow, testbed = self.flow, self.testbed
-        home, away = (",".join(self.context.cluster(a).bootstrap_servers) for a in (flow.source, flow.target))
+        home, away = (testbed.lab.clusters[alias].settings() for alias in (flow.source, flow.target))
         return check_round_trip(
             Trip(
                 flow.source,

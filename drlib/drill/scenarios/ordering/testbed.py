@@ -96,7 +96,7 @@ class OrderingTestbed:
 
     def make_topics(self, clusters: Iterable[str]) -> None:
         for cluster in clusters:
-            create_topics(self.lab.clusters[cluster].bootstrap, [TopicSpec(self.topic, PARTITIONS)])
+            create_topics(self.lab.clusters[cluster].settings(), [TopicSpec(self.topic, PARTITIONS)])
 
     def start_producer(self, records_per_second: float, backlog: int) -> None:
         spec = specs.ProducerSpec(

@@ -1,0 +1,246 @@
+"""The minimal rights of each role on the clusters of a flow, from its properties file alone, and the commands that grant them.
+
+Rules: a right is on the topics, groups and IDs that the file names, never on everything, unless the file says `.*`. Patterns
+become resources where a resource stands for them (`pattern_resources`); for any other one a note says what to do. A right that
+only some steps need says which (`only`). What another right implies is not listed. No cluster is asked.
+Roles: `mirror` runs `drlib mirror`; `doctor` runs `drlib doctor` beside a mirror that runs; `drill` rehearses and moves, and
+passes the readiness gate, so it may do what `doctor` may; `audit` compares topics and checkpoints.
+Not for: asking a cluster what is granted (`drlib.mirror.preflight.checks`), what applications need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from drlib.client.pointer_topic import TOPIC as POINTER
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
+from drlib.drill.plan import lease_record
+from drlib.errors import UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.offsets.map.flow_maps import worker_group
+from drlib.mirror.offsets.unreplicated.ledger import TOPIC as TAILS
+from drlib.mirror.preflight.checks import OWN_JOURNAL, READ_SOURCE, WRITE_MIRROR
+from drlib.mirror.preflight.pattern_resources import Names, resources
+from drlib.mirror.preflight.required_acls import ANONYMOUS, UNKNOWN_PRINCIPAL, Right, command, principal_of
+from drlib.model import Flow
+
+COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
+DENY_WRITES: Final = "source.fence with deny_write"
+TAIL: Final = "tail.recover and tail.quarantine"
+SHADOWS: Final = "drill."  # the groups of rehearsals
+
+
+class Role(StrEnum):
+    MIRROR = "mirror"
+    DRILL = "drill"
+    DOCTOR = "doctor"
+    AUDIT = "audit"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """`right` on the cluster `alias`; `only`: the steps that need it, "" where every use does."""
+
+    alias: str
+    right: Right
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredRights:
+    """What one role needs for one flow, without repetition, and what no resource can express."""
+
+    role: Role
+    flow: Flow
+    grants: tuple[Grant, ...]
+    notes: tuple[str, ...]
+
+
+def required_rights(settings: MirrorSettings, flow: FlowSettings, role: Role) -> RequiredRights:
+    """What `role` needs for `flow`, an enabled flow of `settings`."""
+    reach = _Reach(settings, flow)
+    wanted = {Role.MIRROR: _mirror, Role.DRILL: _drill, Role.DOCTOR: _doctor, Role.AUDIT: _audit}[role](reach)
+    return RequiredRights(role, flow.flow, tuple(_merged(wanted)), reach.notes)
+
+
+def flows_of(settings: MirrorSettings, wanted: Flow | None) -> tuple[FlowSettings, ...]:
+    """The enabled flows, or the one that is wanted. Raises `UsageError` where there is none."""
+    chosen = settings.enabled_flows if wanted is None else (settings.flow(wanted.source, wanted.target),)
+    if not chosen:
+        raise UsageError(
+            "there are no rights to print", "the file enables no flow", "Set A->B.enabled = true, or give --flow."
+        )
+    return tuple(chosen)
+
+
+def lines(required: RequiredRights, clusters: Mapping[str, ClusterSettings], principal: str = "") -> Iterator[str]:
+    """A shell script: comments, and one `kafka-acls.sh` command for each right. `principal`: such as `User:dr`."""
+    flow = required.flow
+    yield f"# {required.role} of {flow}"
+    for alias in (flow.source, flow.target):
+        known = principal_of(clusters[alias])  # of the user whom the file is for: the mirror
+        who = principal or (known if required.role is Role.MIRROR or known == ANONYMOUS else UNKNOWN_PRINCIPAL)
+        grants = [grant for grant in required.grants if grant.alias == alias]
+        if not grants:
+            yield f"# on {alias}: nothing"
+            continue
+        yield f"# on {alias}" + (f": replace {who} by the principal that its brokers see" * (who == UNKNOWN_PRINCIPAL))
+        for only in dict.fromkeys(grant.only for grant in sorted(grants, key=lambda grant: grant.only)):
+            if only:
+                yield f"# on {alias}, for {only} alone"
+            for grant in (each for each in grants if each.only == only):
+                yield command(grant.right, who, clusters[alias].bootstrap_servers, config=COMMAND_CONFIG)
+    for note in required.notes:
+        yield f"# not expressed: {note}"
+
+
+class _Reach:
+    """What a flow's file names, as resources."""
+
+    def __init__(self, settings: MirrorSettings, flow: FlowSettings) -> None:
+        self.settings, self.flow, self.policy = flow, flow.flow, flow.policy
+        self.source, self.target = flow.flow.source, flow.flow.target
+        topics, unnamed_topics = resources(flow.topics)
+        self.groups, unnamed_groups = resources(flow.groups)
+        self.topics = topics
+        self.notes = (
+            *(f"topics = {each}; grant it on each topic that matches" for each in unnamed_topics),
+            *(f"groups = {each}; grant it on each group that matches" for each in unnamed_groups),
+        )
+        back = settings.flow(self.target, self.source)
+        self.back = back if back.emit_heartbeats else None
+        self.mirrored = topics
+        if self.back is not None and flow.heartbeats_replication:
+            self.mirrored = (*topics, Names(self.policy.heartbeats_topic))
+
+    def on(self, alias: str, kind: str, names: Iterable[Names | str], *operations: str, only: str = "") -> list[Grant]:
+        made = []
+        for each in names:
+            name = Names(each) if isinstance(each, str) else each
+            right = Right(kind, name.name, operations, name.prefixed)  # type: ignore[arg-type]
+            made.append(Grant(alias, right, only))
+        return made
+
+    @property
+    def copies(self) -> tuple[Names, ...]:
+        """The mirror topics on the target."""
+        marked = "\0"  # where the source topic's name goes
+        before = self.policy.remote_topic(self.source, marked).partition(marked)[0]
+        heartbeats = self.policy.heartbeats_topic
+        return tuple(
+            Names(self.policy.remote_topic(self.source, heartbeats))
+            if each.name == heartbeats
+            else each.renamed(before)
+            for each in self.mirrored
+        )
+
+
+def _mirror(reach: _Reach) -> list[Grant]:
+    flow, policy, source, target = reach.settings, reach.policy, reach.source, reach.target
+    configs = ("DESCRIBE_CONFIGS",) if flow.sync_topic_configs else ()
+    changes = (*configs, "ALTER_CONFIGS") if flow.sync_topic_configs else ()
+    grows = ("ALTER",) if flow.refresh_topics else ()
+    own = [Names(policy.journal_topic(source))]
+    wanted = [
+        *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, *configs),
+        *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *grows, *changes),
+        *reach.on(target, "topic", own, "CREATE", *OWN_JOURNAL),
+        *reach.on(target, "group", [worker_group(reach.flow)], "READ"),
+        *reach.on(target, "transactional-id", [Names(f"drlib.{source}.{target}.", True)], "WRITE"),
+    ]
+    if flow.emit_checkpoints or flow.sync_group_offsets:
+        wanted += reach.on(source, "group", reach.groups, "DESCRIBE")
+    # preflight asks for it whether or not checkpoints are emitted
+    wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "CREATE", "WRITE")
+    if flow.emit_heartbeats:
+        wanted += reach.on(target, "topic", [policy.heartbeats_topic], "CREATE", "WRITE")
+    if reach.back is not None:
+        wanted += reach.on(source, "topic", [policy.heartbeats_topic], "CREATE", "WRITE")
+    if flow.emit_offset_syncs:
+        where = source if flow.offset_syncs_location == "source" else target
+        wanted += reach.on(where, "topic", [flow.offset_syncs_topic], "CREATE", "WRITE")
+    if flow.sync_group_offsets:
+        wanted += reach.on(target, "group", reach.groups, "READ")
+    if flow.sync_group_offsets_back:
+        wanted += reach.on(source, "group", reach.groups, "READ")
+    if flow.sync_topic_acls:
+        wanted += [
+            *reach.on(source, "cluster", [""], "DESCRIBE"),
+            *reach.on(target, "cluster", [""], "DESCRIBE", "ALTER"),
+        ]
+    return wanted
+
+
+def _doctor(reach: _Reach) -> list[Grant]:
+    flow, policy, source, target = reach.settings, reach.policy, reach.source, reach.target
+    wanted = [
+        *reach.on(source, "topic", reach.topics, "DESCRIBE", "DESCRIBE_CONFIGS"),
+        *reach.on(source, "group", reach.groups, "DESCRIBE"),
+        *reach.on(source, "cluster", [""], "DESCRIBE"),  # or a list of groups may be incomplete
+        *reach.on(target, "topic", reach.copies, "DESCRIBE", "DESCRIBE_CONFIGS"),
+        *reach.on(target, "topic", [policy.journal_topic(source)], "READ"),
+        *reach.on(target, "group", reach.groups, "DESCRIBE"),
+        *reach.on(target, "group", [worker_group(reach.flow)], "DESCRIBE"),
+    ]
+    if flow.emit_checkpoints:  # the positions while the source does not answer
+        wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "READ")
+    if flow.emit_heartbeats:
+        wanted += reach.on(target, "topic", [policy.heartbeats_topic], "READ")
+    return wanted
+
+
+def _drill(reach: _Reach) -> list[Grant]:
+    source, target = reach.source, reach.target
+    lease = f"drlib.drill.{reach.flow}"
+    wanted = [
+        *_doctor(reach),
+        *reach.on(source, "topic", reach.topics, "READ"),  # a canary compares records with their source
+        *reach.on(target, "topic", reach.copies, "READ"),
+        *reach.on(target, "topic", reach.topics, "DESCRIBE"),  # where applications continue
+        *reach.on(target, "group", reach.groups, "READ"),
+        *reach.on(target, "group", [Names(SHADOWS, True)], "READ", "DELETE"),
+        *reach.on(target, "topic", [lease_record.TOPIC], "CREATE", "READ", "WRITE"),
+        *reach.on(target, "group", [lease], "READ"),
+        *reach.on(target, "transactional-id", [lease], "WRITE"),
+    ]
+    for alias in (source, target):
+        wanted += reach.on(alias, "topic", [POINTER], "CREATE", "READ", "WRITE")
+        wanted += reach.on(alias, "transactional-id", [POINTER], "WRITE")
+    wanted += reach.on(source, "cluster", [""], "ALTER", only=DENY_WRITES)
+    wanted += reach.on(target, "topic", [TAILS], "CREATE", "READ", "WRITE", only=TAIL)
+    wanted += reach.on(target, "topic", reach.topics, "WRITE", only=TAIL)
+    wanted += reach.on(target, "topic", [Names(f"drlib.tail.{source}.", True)], "CREATE", "WRITE", only=TAIL)
+    wanted += reach.on(target, "transactional-id", [f"drlib.tail.{reach.flow}"], "WRITE", only=TAIL)
+    return wanted
+
+
+def _audit(reach: _Reach) -> list[Grant]:
+    wanted = reach.on(reach.source, "topic", reach.topics, "READ", "DESCRIBE_CONFIGS")
+    wanted += reach.on(reach.target, "topic", reach.copies, "READ", "DESCRIBE_CONFIGS")
+    if reach.settings.emit_checkpoints:
+        wanted += reach.on(reach.target, "topic", [reach.policy.checkpoints_topic(reach.source)], "READ")
+    return wanted
+
+
+def _merged(grants: Iterable[Grant]) -> Iterator[Grant]:
+    """One grant for each resource and `only`; what is implied, or granted for every use, is left out."""
+    found: dict[tuple[str, str, str, bool, str], Grant] = {}
+    for grant in grants:
+        right = grant.right
+        always = found.get((grant.alias, right.kind, right.name, right.prefixed, ""))
+        key = (grant.alias, right.kind, right.name, right.prefixed, grant.only)
+        have = found[key].right.operations if key in found else ()
+        operations = tuple(dict.fromkeys((*have, *right.operations)))
+        if grant.only and always is not None:
+            operations = tuple(each for each in operations if each not in always.right.operations)
+        if {"READ", "WRITE", "ALTER", "DELETE"} & {*operations}:
+            operations = tuple(each for each in operations if each != "DESCRIBE")
+        if "ALTER_CONFIGS" in operations:
+            operations = tuple(each for each in operations if each != "DESCRIBE_CONFIGS")
+        if operations:
+            found[key] = replace(grant, right=replace(right, operations=operations))
+    yield from found.values()

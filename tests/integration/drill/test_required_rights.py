@@ -1,0 +1,401 @@
+"""On secured clusters each role works with exactly the rights that `drlib doctor --rights` prints, and needs every one of them.
+
+One lab; a user of its own for each role. Each case has aliases, topics and groups of its own, so that journals and IDs are new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+import yaml
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourcePatternType,
+    ResourceType,
+)
+from fix_engine import wait_for
+
+from drlib import open_drill
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer
+from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.readiness.doctor import doctor
+from drlib.drill.readiness.required_rights import Grant, Role, required_rights
+from drlib.errors import DrlibError
+from drlib.kafka.admin.cluster import Cluster as Handle
+from drlib.kafka.admin.connect import librdkafka
+from drlib.kafka.java_formats.properties import read as read_properties
+from drlib.lab.apps import specs
+from drlib.lab.brokers.acls import grant, grant_application, revoke
+from drlib.lab.brokers.security import MODES
+from drlib.lab.lab import Lab
+from drlib.lab.processes import wait_until
+from drlib.lab.workload.applications import LabApplications
+from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, place_group
+from drlib.mirror.status import worker_status
+from drlib.model import Flow, TopicPartition
+
+SHARED = ("heartbeats", "drlib.active.internal", "drlib.drills.internal")  # topics whose names no alias is part of
+WORKS_S = 12.0
+_tags = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("rights") / "lab", ("paris", "lyon"), security=MODES["scram"]) as lab:
+        yield lab
+
+
+@dataclass
+class Site:
+    """A flow between the lab's clusters under aliases of its own."""
+
+    lab: Lab
+    folder: Path
+    tag: int
+    admins: dict[str, AdminClient] = field(default_factory=dict)
+
+    @property
+    def flow(self) -> Flow:
+        return Flow(f"p{self.tag}", f"l{self.tag}")
+
+    @property
+    def topic(self) -> str:
+        return f"orders{self.tag}"
+
+    @property
+    def copy(self) -> str:
+        return f"{self.flow.source}.{self.topic}"
+
+    @property
+    def group(self) -> str:
+        return f"billing{self.tag}"
+
+    def file(self, role: Role) -> Path:
+        """The flow's file with the login of `role`."""
+        keys = {
+            "clusters": f"{self.flow.source}, {self.flow.target}",
+            f"{self.flow}.enabled": "true",
+            "topics": f"{self.topic}.*",
+            "groups": self.group,
+            "refresh.topics.interval.seconds": "1",
+            "refresh.groups.interval.seconds": "1",
+            "sync.topic.configs.interval.seconds": "1",
+            "emit.checkpoints.interval.seconds": "1",
+            "drlib.lanes": "1",
+            "drlib.session.timeout.ms": "3000",
+            **{k: v for k, v in self.lab.mirror_keys(self.lab.aliases).items() if k.endswith("factor")},
+        }
+        for alias, name in zip((self.flow.source, self.flow.target), ("paris", "lyon"), strict=True):
+            settings = self.lab.clusters[name].settings(user=role)
+            keys[f"{alias}.bootstrap.servers"] = ",".join(settings.bootstrap_servers)
+            keys |= {f"{alias}.{key}": value for key, value in settings.security.items()}
+        path = self.folder / f"{role}-{self.tag}.properties"
+        path.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
+        return path
+
+    @cached_property
+    def settings(self) -> MirrorSettings:
+        return load_mirror_settings(self.file(Role.MIRROR))
+
+    def required(self, role: Role) -> tuple[Grant, ...]:
+        """What every use needs, one operation each."""
+        flow = self.settings.flow(self.flow.source, self.flow.target)
+        return tuple(
+            replace(each, right=replace(each.right, operations=(operation,)))
+            for each in required_rights(self.settings, flow, role).grants
+            if not each.only
+            for operation in each.right.operations
+        )
+
+    def name_of(self, alias: str) -> str:
+        return "paris" if alias == self.flow.source else "lyon"
+
+    @contextlib.contextmanager
+    def granted(self, role: Role, without: Grant | None = None) -> Iterator[None]:
+        """The required rights but one."""
+        wanted = [each for each in self.required(role) if each != without]
+        for each in wanted:
+            grant(self.lab.clusters[self.name_of(each.alias)], role, [each.right])
+        for name in ("paris", "lyon"):
+            count = sum(self.name_of(each.alias) == name for each in wanted)
+            wait_for("the ACLs are in effect", lambda name=name, count=count: self._rules(name, role) == count)
+        try:
+            yield
+        finally:
+            for each in wanted:
+                revoke(self.lab.clusters[self.name_of(each.alias)], role, [each.right])
+
+    def _rules(self, name: str, role: Role) -> int:
+        any_rule = AclBindingFilter(
+            ResourceType.ANY,
+            None,
+            ResourcePatternType.ANY,
+            f"User:{role}",
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        return len(self.admin(name).describe_acls(any_rule).result(10))
+
+    def admin(self, name: str) -> AdminClient:
+        """Held, as its requests end with it."""
+        if name not in self.admins:
+            self.admins[name] = AdminClient({**librdkafka(self.lab.clusters[name].settings()), "log_level": 0})
+        return self.admins[name]
+
+    def handle(self, name: str) -> Handle:
+        return Handle(self.lab.clusters[name].settings())
+
+    def prepare(self) -> None:
+        """A topic with records and a group in it; topics of shared names are new."""
+        self.forget(*SHARED)
+        create_topics(self.lab.clusters["paris"].settings(), [TopicSpec(self.topic, 1)])
+        create_topics(self.lab.clusters["lyon"].settings(), [TopicSpec(self.topic, 1)])
+        with acknowledged(self.lab.clusters["paris"]) as producer:
+            for number in range(10):
+                producer.produce(self.topic, b"%d" % number)
+        place_group(self.lab.clusters["paris"], self.group, {TopicPartition(self.topic, 0): 4})
+
+    def forget(self, *topics: str) -> None:
+        for name in ("paris", "lyon"):
+            admin = self.admin(name)
+            there = [topic for topic in topics if topic in admin.list_topics(timeout=10).topics]
+            for done in admin.delete_topics(there).values() if there else ():
+                done.result(10)
+            wait_for("they are gone", lambda admin=admin: not {*topics} & {*admin.list_topics(timeout=10).topics})
+
+    def end(self, name: str, topic: str) -> int:
+        """Records and markers in all partitions of `topic`, 0 where there is none."""
+        with self.handle(name) as cluster:
+            found = cluster.topics([topic])
+            if topic not in found:
+                return 0
+            partitions = [TopicPartition(topic, number) for number in range(found[topic].partitions)]
+            return sum(cluster.log_ends(partitions).values())
+
+
+@contextlib.contextmanager
+def worker(site: Site) -> Iterator[subprocess.Popen[str]]:
+    arguments = [str(site.file(Role.MIRROR)), "--status", str(site.folder / f"{site.tag}.json")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "drlib.cli", "mirror", *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def mirror_fails(site: Site) -> str:
+    """What does not work while the mirror runs, or is reported; "" where everything does."""
+    status = site.folder / f"{site.tag}.json"
+    changed = False
+
+    def done() -> list[str]:
+        nonlocal changed
+        flow, left = site.flow, []
+        if site.end("lyon", site.copy) < 10:
+            return ["records"]
+        if not changed:
+            changed = True
+            _grow(site)
+            _set(site, "retention.ms", "86400000")
+        with site.handle("lyon") as target:
+            left += ["partitions"] * (target.topics([site.copy])[site.copy].partitions != 2)
+            left += ["settings"] * (target.topic_config([site.copy])[site.copy].get("retention.ms") != "86400000")
+        wanted = {
+            "lyon": ("heartbeats", f"{flow.source}.heartbeats", f"{flow.source}.checkpoints.internal"),
+            "paris": ("heartbeats", f"mm2-offset-syncs.{flow.target}.internal"),
+        }
+        return left + [
+            f"{topic} on {name}" for name, topics in wanted.items() for topic in topics if not site.end(name, topic)
+        ]
+
+    def reported() -> str:
+        with contextlib.suppress(DrlibError):
+            for event in worker_status.read(status).events:
+                if event.resolved_ms is None and ("authoriz" in event.detail.lower() or " may not " in event.detail):
+                    return f"{event.name}: {event.detail}"
+        return ""
+
+    with worker(site) as process:
+        wait_until(lambda: process.poll() is not None or bool(reported()) or not done(), WORKS_S)
+        if process.poll() is not None:
+            return process.stderr.read() if process.stderr else "it ended"
+        return reported() or ", ".join(done())
+
+
+def _grow(site: Site) -> None:
+    for asked in site.admin("paris").create_partitions([NewPartitions(site.topic, 2)]).values():
+        asked.result(10)
+
+
+def _set(site: Site, key: str, value: str) -> None:
+    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, site.topic, incremental_configs=[entry])
+    for asked in site.admin("paris").incremental_alter_configs([wanted]).values():
+        asked.result(10)
+
+
+def findings(site: Site) -> frozenset[tuple[str, str, str]]:
+    (readiness,) = doctor(load_mirror_settings(site.file(Role.DOCTOR)), runs=site.folder)
+    return frozenset((each.check, each.entity, each.severity.name) for each in readiness.findings)
+
+
+def runbook(site: Site, name: str, mode: str, steps: Sequence[dict[str, object]]) -> Path:
+    document = {"name": name, "title": name, "notebook": "n.ipynb"}
+    drill = {"flow": str(site.flow), "mode": mode, "steps": list(steps)}
+    (site.folder / "n.ipynb").write_text("{}")
+    path = site.folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump({**document, "drill": drill}))
+    return path
+
+
+def drills_fail(site: Site) -> str:
+    """Why a rehearsal or an emergency as far as the pointer's move does not succeed; "" where both do."""
+    site.forget(*SHARED[1:])
+    with contextlib.suppress(KafkaException):
+        site.admin("lyon").delete_consumer_groups([site.group])[site.group].result(10)
+    groups = [site.group]
+    rehearsal: list[dict[str, object]] = [
+        {
+            "name": "decide",
+            "title": "d",
+            "action": "failover.triage",
+            "arguments": {"expect": "serving"},
+            "danger": "none",
+        },
+        {"name": "shadow", "title": "s", "action": "groups.shadow", "arguments": {"groups": groups}},
+        {"name": "read", "title": "r", "action": "canary.read", "arguments": {"records": 3}, "danger": "none"},
+    ]
+    emergency: list[dict[str, object]] = [
+        {
+            "name": "decide",
+            "title": "d",
+            "action": "failover.triage",
+            "arguments": {"force_reason": "t"},
+            "danger": "none",
+        },
+        {"name": "fence", "title": "f", "action": "source.fence"},
+        {"name": "translate", "title": "t", "action": "groups.translate", "arguments": {"groups": groups}},
+        {"name": "move", "title": "m", "action": "pointer.move"},
+    ]
+    serial = next(_tags)
+    for name, mode, steps in (("rehearse", "practice", rehearsal), ("emergency", "emergency", emergency)):
+        place = site.folder / f"{name}-{serial}"
+        try:
+            with open_drill(runbook(site, name, mode, steps), place, properties=site.file(Role.DRILL)) as drill:
+                drill.finish()
+        except DrlibError as error:
+            if "not measured" in str(error):  # an objective of what no application did here
+                continue
+            return f"{name}: {error}"
+    return ""
+
+
+@pytest.fixture
+def site(secured: Lab, tmp_path: Path) -> Site:
+    made = Site(secured, tmp_path, next(_tags))
+    made.prepare()
+    return made
+
+
+def test_roles_with_exactly_the_printed_rights_work(site: Site) -> None:
+    with site.granted(Role.MIRROR):
+        assert mirror_fails(site) == ""
+        with site.granted(Role.DOCTOR), site.granted(Role.DRILL), worker(site):
+            wait_for("the doctor finds nothing wrong", lambda: not unwell(site))
+            assert drills_fail(site) == ""
+
+
+def test_application_with_exactly_its_rights_follows_the_pointer_and_writes_to_no_topic_of_drlib(
+    secured: Lab, tmp_path: Path
+) -> None:
+    lyon = secured.clusters["lyon"]
+    grant_application(lyon)
+    create_topics(lyon.settings(), [TopicSpec("flights", 2), TopicSpec("drlib.test", 1)])
+    pointer = tmp_path / "pointer.json"
+    pointer_file.write_atomic(pointer, Pointer(1, "lyon", lyon.bootstrap))
+    running = LabApplications(secured, tmp_path / "history")
+    paths = ("flights", "arrivals")
+    history, status = ([str(path(name)) for name in paths] for path in (running.history_path, running.status_path))
+    running.start("flights", specs.ProducerSpec(str(pointer), history[0], records_per_second=200.0, status=status[0]))
+    running.start("arrivals", specs.ConsumerSpec(str(pointer), history[1], "arrivals", status=status[1]))
+    try:
+        for name in paths:
+            wait_for(f"{name} works", lambda name=name: running.done(name) > 50)
+        words = [entry.value for entry in read_properties(secured.root / "passwords.properties").effective().values()]
+        shown = [
+            path.read_bytes().decode(errors="replace") for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()
+        ]
+        shown += [running.spec_path(name).read_text() for name in paths]
+        shown += [path.read_text() for path in (secured.root / "clients").iterdir()]
+        assert not [word for word in words for text in shown if word in text]
+    finally:
+        running.stop(*paths)
+    refused: list[KafkaError | None] = []
+    producer = Producer({**librdkafka(lyon.settings(user="application")), "log_level": 0})
+    producer.produce("drlib.test", b"x", on_delivery=lambda error, _: refused.append(error))
+    producer.flush(30)
+    assert [error.code() for error in refused if error is not None] == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+
+
+def unwell(site: Site) -> set[tuple[str, str, str]]:
+    """Findings other than those of a worker without a metrics address and of drills that never ran."""
+    return {each for each in findings(site) if each[2] != "OK" and each[0] not in ("events", "drill-age")}
+
+
+@pytest.mark.long
+def test_mirror_without_any_single_right_fails_or_reports_it(secured: Lab, tmp_path: Path) -> None:
+    count = len(Site(secured, tmp_path, 0).required(Role.MIRROR))
+    needless = []
+    for number in range(count):
+        site = Site(secured, tmp_path, next(_tags))
+        site.prepare()
+        without = site.required(Role.MIRROR)[number]
+        with site.granted(Role.MIRROR, without):
+            if not mirror_fails(site):
+                needless.append(str(without))
+    assert count > 15
+    assert not needless
+
+
+@pytest.mark.long
+def test_doctor_and_drill_without_any_single_right_fail_or_report_it(site: Site) -> None:
+    needless = []
+    with site.granted(Role.MIRROR):
+        assert mirror_fails(site) == ""
+        with worker(site):
+            with site.granted(Role.DOCTOR):
+                wait_for("the doctor finds nothing wrong", lambda: not unwell(site))
+                well = findings(site)
+            for without in site.required(Role.DOCTOR):
+                with site.granted(Role.DOCTOR, without):
+                    if findings(site) == well:
+                        needless.append(f"doctor: {without}")
+            for without in site.required(Role.DRILL):
+                with site.granted(Role.DRILL, without):
+                    if not drills_fail(site):
+                        needless.append(f"drill: {without}")
+    assert not needless

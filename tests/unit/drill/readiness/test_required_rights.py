@@ -1,0 +1,114 @@
+"""The rights of each role, from a file alone."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.actions.groups import rehearsal
+from drlib.drill.readiness.required_rights import DENY_WRITES, SHADOWS, Role, flows_of, lines, required_rights
+from drlib.errors import UsageError
+from drlib.model import Flow
+
+FILE = """\
+clusters = paris, lyon
+paris.bootstrap.servers = p:1
+lyon.bootstrap.servers = l:1
+paris->lyon.enabled = true
+topics = orders.*
+groups = billing
+"""
+
+
+def settings(folder: Path, *more: str, file: str = FILE) -> MirrorSettings:
+    path = folder / "mm2.properties"
+    path.write_text(file + "\n".join(more))
+    return load_mirror_settings(path)
+
+
+def rights(settings: MirrorSettings, role: Role) -> dict[tuple[str, str], set[str]]:
+    """Operations by cluster and resource, those for some steps alone left out."""
+    required = required_rights(settings, settings.flow("paris", "lyon"), role)
+    found: dict[tuple[str, str], set[str]] = {}
+    for grant in required.grants:
+        if not grant.only:
+            right = grant.right
+            key = (grant.alias, f"{right.kind} {right.name}{'*' * right.prefixed}")
+            assert key not in found, "one command for each resource"
+            found[key] = {*right.operations}
+    return found
+
+
+def test_mirror_writes_nothing_but_syncs_and_heartbeats_to_the_source(tmp_path: Path) -> None:
+    found = rights(settings(tmp_path), Role.MIRROR)
+    writes = {resource for (alias, resource), operations in found.items() if alias == "paris" and "WRITE" in operations}
+    assert writes == {"topic heartbeats", "topic mm2-offset-syncs.lyon.internal"}
+    assert found["paris", "topic orders*"] == {"READ", "DESCRIBE_CONFIGS"}
+    assert found["lyon", "transactional-id drlib.paris.lyon.*"] == {"WRITE"}
+
+
+def test_mirror_keys_of_the_file_add_and_remove_rights(tmp_path: Path) -> None:
+    found = rights(settings(tmp_path, "sync.topic.configs.enabled = false"), Role.MIRROR)
+    assert found["paris", "topic orders*"] == {"READ"}
+    assert "ALTER_CONFIGS" not in found["lyon", "topic paris.orders*"]
+    found = rights(
+        settings(tmp_path, "sync.group.offsets.enabled = true", "sync.topic.acls.enabled = true"), Role.MIRROR
+    )
+    assert found["lyon", "group billing"] == {"READ"}
+    assert found["lyon", "cluster "] == {"ALTER"}  # which implies Describe
+
+
+def test_identity_policy_keeps_names(tmp_path: Path) -> None:
+    policy = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    assert "CREATE" in rights(settings(tmp_path, policy), Role.MIRROR)["lyon", "topic orders*"]
+
+
+@pytest.mark.parametrize("role", [Role.DOCTOR, Role.AUDIT])
+def test_reading_roles_change_nothing(tmp_path: Path, role: Role) -> None:
+    allowed = {"READ", "DESCRIBE", "DESCRIBE_CONFIGS"}
+    assert all(operations <= allowed for operations in rights(settings(tmp_path), role).values())
+
+
+def test_drill_may_do_what_the_doctor_may(tmp_path: Path) -> None:
+    drill, doctor = (rights(settings(tmp_path), role) for role in (Role.DRILL, Role.DOCTOR))
+    for resource, operations in doctor.items():
+        implied = {"DESCRIBE"} if drill[resource] & {"READ", "WRITE"} else set()
+        assert operations <= drill[resource] | implied, resource
+    assert rehearsal.PREFIX == SHADOWS
+
+
+def test_rights_of_some_steps_are_listed_apart(tmp_path: Path) -> None:
+    made = settings(tmp_path)
+    required = required_rights(made, made.flow("paris", "lyon"), Role.DRILL)
+    (alters,) = [grant for grant in required.grants if "ALTER" in grant.right.operations]
+    assert (alters.alias, alters.only) == ("paris", DENY_WRITES)
+    printed = list(lines(required, made.clusters, "User:dr"))
+    assert f"# on paris, for {DENY_WRITES} alone" in printed
+
+
+def test_lines_are_comments_and_commands_for_the_principal(tmp_path: Path) -> None:
+    made = settings(tmp_path, "paris.security.protocol = SASL_SSL", "paris.sasl.mechanism = PLAIN")
+    required = required_rights(made, made.flow("paris", "lyon"), Role.AUDIT)
+    commands = [shlex.split(line) for line in lines(required, made.clusters, "User:dr") if not line.startswith("#")]
+    assert commands
+    assert all(words[0] == "kafka-acls.sh" and "User:dr" in words and "--command-config" in words for words in commands)
+    unknown = "\n".join(lines(required, made.clusters))
+    assert "replace User:PRINCIPAL" in unknown
+    assert "User:ANONYMOUS" in unknown  # lyon's listener has no login
+
+
+def test_pattern_without_a_resource_is_a_note(tmp_path: Path) -> None:
+    made = settings(tmp_path, file=FILE.replace("orders.*", "orders[12]"))
+    required = required_rights(made, made.flow("paris", "lyon"), Role.MIRROR)
+    assert required.notes == ("topics = orders[12]; grant it on each topic that matches",)
+    assert list(lines(required, made.clusters))[-1].startswith("# not expressed: topics = orders[12]")
+
+
+def test_flows_without_an_enabled_one_are_refused(tmp_path: Path) -> None:
+    made = settings(tmp_path, file=FILE.replace("true", "false"))
+    with pytest.raises(UsageError, match="enables no flow"):
+        flows_of(made, None)
+    assert [str(each.flow) for each in flows_of(made, Flow("lyon", "paris"))] == ["lyon->paris"]
