@@ -216,6 +216,8 @@ class FlowSettings:
         "whether mirror topics get the ACLs of their source topics; off by default, unlike MirrorMaker 2")
     sync_topic_acls_s: int = _every("sync.topic.acls.interval.seconds", 600,
         "seconds between two comparisons of ACLs")
+    sync_local_topics: bool = _flag("drlib.sync.local.topics.enabled", False,
+        "whether topics that applications write to are created on the target too, under their own names", Scope.ANY)
     sync_group_offsets: bool = _flag("sync.group.offsets.enabled", False,
         "whether translated positions are committed on the target")
     sync_group_offsets_s: int = _every("sync.group.offsets.interval.seconds", 60, "seconds between two such commits")
