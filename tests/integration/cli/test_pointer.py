@@ -20,6 +20,7 @@ from repository_root import ROOT
 
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
+from drlib.client.pointer_copies import read_copies
 from drlib.client.pointer_topic import publish, read_pointer
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
@@ -54,7 +55,14 @@ class Lines:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.seen: list[str] = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def close(self) -> None:
+        """After the process has ended."""
+        self._reader.join(10)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
     def _read(self) -> None:
         assert self.process.stdout is not None
@@ -71,12 +79,18 @@ class Lines:
 @contextmanager
 def started(command: Sequence[str], cwd: Path = ROOT) -> Iterator[Lines]:
     process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    lines = Lines(process)
     try:
-        yield Lines(process)
+        yield lines
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)
+        lines.close()
+
+
+def next_version(lab: Lab) -> int:
+    return read_copies(clusters(lab)).next_version
 
 
 def shown(file: Path, *more: str) -> tuple[int, dict[str, object]]:
@@ -141,7 +155,7 @@ def error_line_last(result: subprocess.CompletedProcess[str], code: int) -> str:
 
 def test_pointer_two_of_one_version_are_settled_by_a_move_only(own: Lab, file: Path) -> None:
     paris, lyon = clusters(own)
-    version = int(shown(file)[1]["copies"][0]["version"] or 0) + 10  # type: ignore[index]
+    version = next_version(own)
     publish([paris], Pointer(version, "paris", "p:1"))
     publish([lyon], Pointer(version, "lyon", "l:1"))
     code, now = shown(file)
@@ -155,7 +169,7 @@ def test_pointer_two_of_one_version_are_settled_by_a_move_only(own: Lab, file: P
 
 def test_pointer_move_to_a_dead_cluster_needs_a_reason(own: Lab, file: Path) -> None:
     file.write_text(file.read_text().replace(f"paris.bootstrap.servers = {own.clusters['paris'].bootstrap}", DEAD))
-    moved(file, "lyon", "--application", "dead")
+    publish(clusters(own)[1:], Pointer(next_version(own), "lyon", own.clusters["lyon"].bootstrap), "dead")
     command = ("pointer", "move", str(file), "paris", "--application", "dead", "--yes", "paris")
     assert "does not answer" in error_line(drlib(*command), 11)
     assert shown(file, "--application", "dead")[0] == 3, "a cluster that did not answer may have a newer pointer"
@@ -172,16 +186,15 @@ DEAD = "paris.bootstrap.servers = 127.0.0.1:1"
 
 @pytest.mark.parametrize("language", ["java", "go"])
 def test_follower_of_the_topic_sees_a_move_and_a_hold(own: Lab, file: Path, language: str, tmp_path: Path) -> None:
-    moved(file, "paris", "--application", language)
+    publish(clusters(own), Pointer(next_version(own), "paris", own.clusters["paris"].bootstrap), language)
     addresses = [cluster.bootstrap for cluster in own.clusters.values()]
     with started([*program(language, tmp_path), language, *addresses]) as follower:
         use = {alias: f"use {alias} {cluster.bootstrap}" for alias, cluster in own.clusters.items()}
         follower.wait("paris is used", lambda line: line == use["paris"], START_S)
         moved(file, "lyon", "--application", language)
         follower.wait("lyon is used", lambda line: line == use["lyon"])
-        version = int(shown(file, "--application", language)[1]["pointer"]["version"])  # type: ignore[index]
         lyon = own.clusters["lyon"].bootstrap
-        publish(clusters(own), Pointer(version + 1, "lyon", lyon, hold=True, hold_limit_s=4), language)
+        publish(clusters(own), Pointer(next_version(own), "lyon", lyon, hold=True, hold_limit_s=4), language)
         follower.wait("the hold is seen, and its end", lambda line: line == use["lyon"] and len(follower.seen) > 2)
         assert follower.seen == [use["paris"], use["lyon"], f"stop at lyon {lyon}", use["lyon"]]
 
