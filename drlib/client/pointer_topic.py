@@ -1,8 +1,8 @@
 """The active-cluster pointer in Kafka: one compacted topic of one partition on every cluster.
 
 A record's key is an application, or `*` for all of them. Versions are one sequence over all keys, so the newest pointer counts
-for every key: `orders` can be moved alone, and a later pointer for `*` moves it with the others. The topic's name ends in
-`.internal`, which no mirror copies.
+for every key: `orders` can be moved alone, and a later pointer for `*` moves it with the others. The topic is never mirrored
+(`FlowSettings.mirrors_topic`).
 Rules:
 - On one cluster a version is compared and set: every writer claims the same transactional ID, which fences the previous
   writer, reads the topic to its end, and only then commits. A pointer never replaces a newer one or another of its version.
@@ -24,6 +24,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaException, Producer
 
 from drlib.client.pointer import Pointer, PointerConflict, decode, encode, newest
+from drlib.config.replication_policy import POINTER_TOPIC
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import librdkafka
@@ -33,7 +34,7 @@ from drlib.kafka.admin.visible import wait_visible
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
-TOPIC: Final = "drlib.active.internal"
+TOPIC: Final = POINTER_TOPIC
 EVERYONE: Final = "*"
 _CONFIG: Final = {"cleanup.policy": "compact"}
 _CLAIMS: Final = 6  # claims; one attempt fewer, as the last claim only reads the outcome

@@ -15,6 +15,7 @@ from drlib import decoding
 from drlib.config.patterns.selection import PatternTooSlow, Selection, split_list
 from drlib.config.replication_policy import (
     ALIAS_LETTERS,
+    POINTER_TOPIC,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
@@ -296,7 +297,9 @@ class FlowSettings:
     on_slow_pattern: Callable[[str, PatternTooSlow], None] | None = field(default=None, compare=False, repr=False)
 
     def mirrors_topic(self, topic: str) -> bool:
-        """Whether the source topic is mirrored: heartbeats topics are, internal topics and cycles are not."""
+        """Whether the source topic is mirrored: heartbeats topics are, internal topics, the pointer and cycles are not."""
+        if topic.endswith(POINTER_TOPIC):
+            return False
         chosen = Selection(self.topics, self.topics_exclude)
         policy, heartbeats = self.policy, self.heartbeats_replication
         return self._decide(

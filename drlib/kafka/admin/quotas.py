@@ -1,15 +1,14 @@
-"""Read and set the quotas of producers, by user and client ID. Blocks.
+"""Read and compare the quotas of producers, by user and client ID. Blocks.
 
-Rules: only `producer_byte_rate` of users and client IDs; quotas of IP addresses and of consumers are left out. Setting a quota
-changes no other one.
-Source: `DescribeClientQuotasRequest.json`, `AlterClientQuotasRequest.json` of Kafka.
+Rules: only `producer_byte_rate` of users and client IDs; quotas of IP addresses and of consumers are left out.
+Source: `DescribeClientQuotasRequest.json` of Kafka.
 Not for: deciding which quotas a cluster should have.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
-from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
+from kafka.protocol.admin import DescribeClientQuotasRequest
 
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import Quota
@@ -26,12 +25,6 @@ OWNERS: Final = frozenset({"user", "client-id"})
 def producer_quotas(cluster: ClusterSettings) -> tuple[Quota, ...]:
     """Those of all users and client IDs, in order. Raises `BrokerError`, `Unreachable`, `SecurityFault`."""
     return _asked(cluster, _read)
-
-
-def set_producer_quotas(cluster: ClusterSettings, quotas: Sequence[Quota]) -> None:
-    """Raises as `producer_quotas` does, at the first that is refused."""
-    if quotas:
-        _asked(cluster, lambda connection: _write(connection, quotas))
 
 
 def lacking(source: Sequence[Quota], target: Sequence[Quota]) -> tuple[tuple[Quota, float | None], ...]:
@@ -56,25 +49,6 @@ async def _read(connection: Connection) -> tuple[Quota, ...]:
         if value.key == RATE and {part.entity_type for part in entry.entity} <= OWNERS
     ]
     return tuple(sorted(quotas))
-
-
-async def _write(connection: Connection, quotas: Sequence[Quota]) -> None:
-    request = AlterClientQuotasRequest
-    entry, part, op = request.EntryData, request.EntryData.EntityData, request.EntryData.OpData
-    answer = await connection.request(
-        request[connection.version("AlterClientQuotas")](
-            entries=[
-                entry(
-                    entity=[part(entity_type=kind, entity_name=name or None) for kind, name in quota.entity],
-                    ops=[op(key=RATE, value=quota.bytes_per_s, remove=False)],
-                )
-                for quota in quotas
-            ],
-            validate_only=False,
-        )
-    )
-    for result in answer.entries:
-        raise_for(result.error_code, "setting a quota", result.error_message)
 
 
 def _asked(cluster: ClusterSettings, question: Callable[[Connection], Awaitable[Answer]]) -> Answer:
