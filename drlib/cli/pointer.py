@@ -164,7 +164,7 @@ def _looked(source: "PointerSource") -> "tuple[Pointer | None, str]":
 
 
 def _confirm(cluster: str, yes: str) -> None:
-    """Raises `UsageError` for another name, `ApprovalMissing` where nobody can be asked."""
+    """Raises `UsageError` for another name, `ApprovalMissing` without a terminal to ask at."""
     if not yes:
         if not sys.stdin.isatty():
             raise ApprovalMissing(
