@@ -94,6 +94,6 @@ def create_local_topics(
     answers = {name: spec if isinstance(spec, DrlibError) else created[name] for name, spec in specs.items()}
     if with_acls and origin.alias != target.alias:
         made = [name for name, answer in answers.items() if answer is True]
-        with suppress(NoAuthorizer):  # then everybody may write
+        with suppress(NoAuthorizer):  # then every principal may write
             create_rules(target, rules.acls(topic_rules(origin), made))
     return answers

@@ -1,7 +1,7 @@
 """The topics that producers write to after a failover: which they are, and who may write to them on either side.
 
 Rules: which topics is decided as the mirror decides it (`drlib.mirror.sync.rules.local_topics`). Without an authorizer
-everybody may write. ACLs and quotas are read in one question each, and one that is refused does not hide the other.
+every principal may write. ACLs and quotas are read in one question each, and one that is refused does not hide the other.
 """
 
 from collections.abc import Mapping, Sequence
