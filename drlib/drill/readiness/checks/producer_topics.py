@@ -1,8 +1,8 @@
 """Findings about the topics that producers write to after a failover: do they exist on the target, as on the source?
 
 Rules: a missing topic or right is a warning and not critical, because the step `topics.create` of a failover creates it before
-the pointer moves, if it may; producers wait meanwhile. Settings are compared as they apply, wherever they are set. What cannot be
-read is unknown, in a finding of its own. Where mirrors keep their names there is nothing to check, and the evidence says so.
+the pointer moves, if it may; producers wait meanwhile. Settings are compared as they apply, wherever they are set. What cannot
+be read is unknown, in a finding of its own. Where mirrors keep their names there is nothing to check, and the evidence says so.
 """
 
 from collections.abc import Iterator
