@@ -43,11 +43,11 @@ RIGHT: dict[str, Value] = {
 # made with the code of before the classes, of each runbook's drill with its defaults and no step observed
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
-    "emergency-failover": "4043f0887351f71704d3cc4511c49d3055a34caad9f3913c11cf750a3a2a3b35",
+    "emergency-failover": "eaf12272c99a0f09f28a57bda8dea41db87fef8db5d847b490eb1facc6a249bf",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
     "failover-drill": "8dc6501043ba745e1e8de245c55af9d24a7c991be32ad90ad885ae511d8b3cad",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
-    "planned-switchover": "1d4053a8739b70625efa52bdbb63c22a09040027f5635893a98346de0595e05d",
+    "planned-switchover": "545c6ff5942bf2ba7fa64e5a740abeadf8a4d7aee89a22ac5b63996f14b9c7b0",
     "rehearse-failover": "8a899b3c1c5495778894193864e05146e8c50f4dab9d9f3a36a1fcce9085b346",
 }
 
