@@ -80,12 +80,15 @@ def create_local_topics(
     target: ClusterSettings,
     *,
     with_acls: bool,
+    timeout_s: float | None = None,
 ) -> dict[str, bool | DrlibError]:
     """Create `names` on the target; `origin` is the cluster that has the topics of `after`. Blocks. Raises `Unreachable`.
 
-    Returns by name: True when it was created, False when it existed, or why not. A topic whose ACLs were refused exists.
+    `timeout_s` is that of each request, by default the file's `admin.timeout.ms`. Returns by name: True when it was created, False when it existed, or why not. A topic whose ACLs were refused exists.
     """
-    timeout_s = flow.admin_timeout_ms / 1000
+    if not names:
+        return {}
+    timeout_s = flow.admin_timeout_ms / 1000 if timeout_s is None else timeout_s
     with Cluster(origin, timeout_s=timeout_s) as cluster:
         settings = cluster.topic_settings(after[name].name for name in names)
     specs = rules.new_topics(flow, after, names, settings, brokers)

@@ -8,7 +8,8 @@ ever written to, and leaves the others.
 Not for: keeping such topics there in advance (`drlib.sync.local.topics.enabled`), quotas, which `drlib doctor` compares.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from drlib.config.flow_settings import FlowSettings
@@ -25,10 +26,11 @@ from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import who_answers
+from drlib.kafka.admin.connect import ANSWER_S, blocking, wire_client
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, delete_rules, topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.kafka.protocol.acls import TopicAcl
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.sync.local_topics import create_local_topics
 from drlib.mirror.sync.rules import local_topics
 from drlib.model import TopicPartition
@@ -36,6 +38,8 @@ from drlib.runs.abort import Abort
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
 
+SOURCE_S: Final = 2.0  # a source that takes longer counts as gone: its mirror topics say the same
+REQUEST_S: Final = 10.0
 MISSING: Final = "missing"
 EXISTED: Final = "existed"  # another client created it first
 
@@ -63,14 +67,14 @@ class CreateTopics(FlowArguments, DrillAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         source, target = self._answers()
-        after = self._wanted(source, target)
         planned = {self._name(change.entity) for change in changes}
-        names = [name for name in local_topics.missing(after, target) if name in planned]
-        origin = self.source_cluster if source is not None else self.target_cluster
-        self._keep({**self._kept(), **dict.fromkeys(names, "")})
-        answers = create_local_topics(
-            self._settings, after, names, len(target.brokers), origin, self.target_cluster, with_acls=False
-        )
+        try:
+            after, answers = self._create(source, target, planned)
+        except Unreachable:
+            if source is None:
+                raise
+            source = None  # it has stopped answering since
+            after, answers = self._create(None, target, planned)
         ids = self._ids(name for name, answer in answers.items() if answer is True)
         self._keep(
             {
@@ -131,9 +135,19 @@ class CreateTopics(FlowArguments, DrillAction):
         return self._mirror.flow(self.flow.source, self.flow.target)
 
     def _answers(self) -> tuple[ClusterMetadata | None, ClusterMetadata]:
-        """The source, None where it does not answer, and the target. Raises `Unreachable` when that does not."""
-        answers = who_answers([self.source_cluster, self.target_cluster])
-        source, target = answers[self.flow.source], answers[self.flow.target]
+        """The source, None where it does not answer soon, and the target. Raises `Unreachable` when that does not."""
+
+        async def one(cluster: ClusterSettings, seconds: float) -> ClusterMetadata | Unreachable:
+            async with wire_client(cluster, client_id="drlib-topics", timeout_s=seconds) as client:
+                try:
+                    return await client.metadata(None)
+                except Unreachable as error:
+                    return error
+
+        async def both() -> list[ClusterMetadata | Unreachable]:
+            return await asyncio.gather(one(self.source_cluster, SOURCE_S), one(self.target_cluster, ANSWER_S))
+
+        source, target = blocking(both())
         if isinstance(target, Unreachable):
             raise target
         return source if isinstance(source, ClusterMetadata) else None, target
@@ -165,6 +179,19 @@ class CreateTopics(FlowArguments, DrillAction):
     def _ids(self, names: Iterable[str]) -> dict[str, str]:
         with Cluster(self.target_cluster) as cluster:
             return {name: str(topic.topic_id) for name, topic in cluster.topics(names).items()}
+
+    def _create(
+        self, source: ClusterMetadata | None, target: ClusterMetadata, planned: Collection[str]
+    ) -> tuple[dict[str, TopicMetadata], dict[str, bool | DrlibError]]:
+        """What is wanted, and what came of creating what is planned and missing. Raises `Unreachable`."""
+        after = self._wanted(source, target)
+        names = [name for name in local_topics.missing(after, target) if name in planned]
+        origin = self.source_cluster if source is not None else self.target_cluster
+        self._keep({**self._kept(), **dict.fromkeys(names, "")})
+        to, brokers = self.target_cluster, len(target.brokers)
+        return after, create_local_topics(
+            self._settings, after, names, brokers, origin, to, with_acls=False, timeout_s=REQUEST_S
+        )
 
     def _copy_acls(self, made: Sequence[str]) -> str:
         """What came of it, in words: a right that is missing is reported, and is no reason not to move."""
