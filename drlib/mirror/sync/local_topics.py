@@ -84,7 +84,8 @@ def create_local_topics(
 ) -> dict[str, bool | DrlibError]:
     """Create `names` on the target; `origin` is the cluster that has the topics of `after`. Blocks. Raises `Unreachable`.
 
-    `timeout_s` is that of each request, by default the file's `admin.timeout.ms`. Returns by name: True when it was created, False when it existed, or why not. A topic whose ACLs were refused exists.
+    `timeout_s` is that of each request, by default the file's `admin.timeout.ms`. Returns by name: True when it was created,
+    False when it existed, or why not. A topic whose ACLs were refused exists.
     """
     if not names:
         return {}

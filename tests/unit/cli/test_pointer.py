@@ -14,14 +14,14 @@ from drlib.client.pointer import Pointer
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """Clusters at a port of this machine without a listener, held so that no other process takes it."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{held.getsockname()[1]}"
+    """Clusters at ports of this machine without a listener, held so that no other process takes them."""
+    with socket.socket() as one, socket.socket() as two:
+        for held in (one, two):
+            held.bind(("127.0.0.1", 0))
         path = tmp_path / "mm2.properties"
         path.write_text(
-            f"clusters = paris, lyon\nparis.bootstrap.servers = {address}\nlyon.bootstrap.servers = {address}\n"
-            "paris->lyon.enabled = true\n"
+            f"clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{one.getsockname()[1]}\n"
+            f"lyon.bootstrap.servers = 127.0.0.1:{two.getsockname()[1]}\nparis->lyon.enabled = true\n"
         )
         yield path
 

@@ -144,7 +144,7 @@ class CreateTopics(FlowArguments, DrillAction):
                 except Unreachable as error:
                     return error
 
-        async def both() -> list[ClusterMetadata | Unreachable]:
+        async def both() -> tuple[ClusterMetadata | Unreachable, ClusterMetadata | Unreachable]:
             return await asyncio.gather(one(self.source_cluster, SOURCE_S), one(self.target_cluster, ANSWER_S))
 
         source, target = blocking(both())
