@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 
 from drlib.drill.readiness.checks.objectives import CheckContext
@@ -16,6 +17,7 @@ from drlib.drill.readiness.checks.observations import (
     MirrorTopics,
     PastDrill,
     PastDrills,
+    ProducerTopics,
     Readers,
     SettingsDrift,
     TargetPosition,
@@ -55,6 +57,7 @@ def observation(**changes: object) -> FlowObservation:
         topics=topics(1, 1),
         settings=(SettingsDrift("orders", "LEFT.orders"),),
         durability=durability(),
+        producer_topics=producer_topics(),
         drills=PastDrills("runs", (PastDrill("r1", "failover-drill", "pass", NOW - 3 * DAY_S * 1000),)),
     )
     return replace(faultless, **changes)  # type: ignore[arg-type]
@@ -114,6 +117,26 @@ def durability(
     value = None if minimum is None else str(minimum)
     settings = {"LEFT.orders": (ConfigValue("min.insync.replicas", value, ConfigSource.DEFAULT),)}
     return Durability(brokers, brokers, (topic("LEFT.orders", 1, replicas, in_sync, leaderless),), settings)
+
+
+def producer_topics(
+    target: int | None = 1, *, here: Mapping[str, str] | None = None, there: Mapping[str, str] | None = None
+) -> ProducerTopics:
+    """Orders with one partition on the source and as many as `target` on the target; None: it does not exist there."""
+
+    def values(settings: Mapping[str, str] | None) -> tuple[ConfigValue, ...]:
+        return tuple(ConfigValue(name, value, ConfigSource.TOPIC) for name, value in (settings or {}).items())
+
+    existing = {} if target is None else {"orders": topic("orders", target)}
+    return ProducerTopics(
+        ("orders",),
+        {"orders": topic("orders", 1)},
+        existing,
+        {"orders": values(here)},
+        {"orders": values(there)},
+        {},
+        (),
+    )
 
 
 def drill(verdict: str, days: float) -> PastDrill:

@@ -23,6 +23,7 @@ from drlib.cli.mirror.service import service_app
 from drlib.cli.mirror.size import size
 from drlib.cli.mirror.translate import translate
 from drlib.cli.notebook import notebook
+from drlib.cli.pointer import pointer_app
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
 from drlib.errors import UsageError
 from drlib.outgoing.terminal import show
@@ -37,6 +38,7 @@ app.add_typer(lab_app, name="lab")
 app.add_typer(academy_app, name="academy")
 app.add_typer(config_app, name="config")
 app.add_typer(incident_app, name="incident")
+app.add_typer(pointer_app, name="pointer")
 app.add_typer(service_app, name="service")
 
 app.command("copy")(copy)

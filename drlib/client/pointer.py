@@ -28,7 +28,7 @@ class PointerConflict(DrlibError):
 class Pointer:
     """`bootstrap` is of the active cluster; `remote_prefix` (`LEFT.`) names the topics mirrored to it, None if none are
     to be read; `cutover[remote topic][partition]` is the position at which reading the remote topic is finished.
-    A `hold` lasts `hold_limit_s` seconds and no longer; 0: without a limit."""
+    A `hold` lasts `hold_limit_s` seconds and no longer; 0: without a limit. `by` is the run or the command that wrote it."""
 
     version: int
     active: str
@@ -37,6 +37,7 @@ class Pointer:
     cutover: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     hold: bool = False
     hold_limit_s: float = 0.0
+    by: str = field(default="", compare=False)
 
     def elsewhere(self, was: "Pointer") -> bool:
         """Whether it names another cluster than `was`."""
@@ -78,7 +79,7 @@ def newest(pointers: Iterable[Pointer]) -> Pointer | None:
         raise PointerConflict(
             f"there are two pointers with version {best.version}",
             f"one names {best.active}, the other {rival.active}: two writers could not see each other",
-            f"Decide which is right, then publish it again; it becomes version {best.version + 1}.",
+            f"Decide which is right: drlib pointer move FILE CLUSTER; it becomes version {best.version + 1}.",
         )
     return best
 
@@ -92,6 +93,7 @@ def encode(pointer: Pointer) -> bytes:
         "cutover": {topic: list(offsets) for topic, offsets in pointer.cutover.items()},
         "hold": pointer.hold,
         **({"hold_limit_s": pointer.hold_limit_s} if pointer.hold_limit_s else {}),
+        **({"by": pointer.by} if pointer.by else {}),
     }
     return json.dumps(document, indent=1).encode() + b"\n"
 
@@ -102,6 +104,7 @@ def decode(content: bytes, name: str = POINTER_NAME) -> Pointer:
         match decoding.json_value(content, most_bytes=MOST_BYTES):
             case {"version": int(version), "active": str(active), "bootstrap": str(bootstrap), **rest}:
                 prefix, hold, limit = rest.get("remote_prefix"), rest.get("hold", False), rest.get("hold_limit_s", 0.0)
+                by = rest.get("by", "")
                 if (
                     not isinstance(version, bool)
                     and version >= 0
@@ -110,16 +113,17 @@ def decode(content: bytes, name: str = POINTER_NAME) -> Pointer:
                     and isinstance(limit, int | float)
                     and not isinstance(limit, bool)
                     and limit >= 0
+                    and isinstance(by, str)
                 ):
                     ends = _ends(rest.get("cutover"))
-                    return Pointer(version, active, bootstrap, prefix, ends, hold, float(limit))
+                    return Pointer(version, active, bootstrap, prefix, ends, hold, float(limit), by)
         why = "it needs version, active and bootstrap, and cutover as lists of offsets"
     except Undecodable as error:
         why = str(error)
     raise UsageError(
         f"{name} is not a pointer",
         why,
-        "Write it with drlib.client.pointer_file.write_atomic, or publish it with drlib.client.pointer_topic.publish.",
+        "Write a new one: drlib pointer move FILE CLUSTER.",
     )
 
 

@@ -1,8 +1,8 @@
 """The active-cluster pointer in Kafka: one compacted topic of one partition on every cluster.
 
 A record's key is an application, or `*` for all of them. Versions are one sequence over all keys, so the newest pointer counts
-for every key: `orders` can be moved alone, and a later pointer for `*` moves it with the others. The topic's name ends in
-`.internal`, which no mirror copies.
+for every key: `orders` can be moved alone, and a later pointer for `*` moves it with the others. The topic is never mirrored
+(`FlowSettings.mirrors_topic`).
 Rules:
 - On one cluster a version is compared and set: every writer claims the same transactional ID, which fences the previous
   writer, reads the topic to its end, and only then commits. A pointer never replaces a newer one or another of its version.
@@ -24,6 +24,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import KafkaException, Producer
 
 from drlib.client.pointer import Pointer, PointerConflict, decode, encode, newest
+from drlib.config.replication_policy import POINTER_TOPIC
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import librdkafka
@@ -33,7 +34,7 @@ from drlib.kafka.admin.visible import wait_visible
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
-TOPIC: Final = "drlib.active.internal"
+TOPIC: Final = POINTER_TOPIC
 EVERYONE: Final = "*"
 _CONFIG: Final = {"cleanup.policy": "compact"}
 _CLAIMS: Final = 6  # claims; one attempt fewer, as the last claim only reads the outcome
@@ -98,7 +99,7 @@ def read_pointer(
     Raises `Unreachable` when no cluster answers within about `timeout_s` seconds, `PointerConflict`, and `UsageError` when
     the topic holds something else.
     """
-    answers, silent = _ask(clusters, lambda cluster: _read_pointers(cluster, topic, timeout_s))
+    answers, silent = ask_each(clusters, lambda cluster: _read_pointers(cluster, topic, timeout_s))
     if not answers:
         raise _no_answer("reading", topic, silent)
     return Reading(newest(p for pointers in answers.values() for p in pointers_for(pointers, application)), silent)
@@ -112,15 +113,17 @@ def publish(
     topic: str = TOPIC,
     replication_factor: int = -1,
     timeout_s: float = 10.0,
+    repair: bool = False,
 ) -> Published:
     """Write `pointer` to every cluster that answers, and create the topic where it is missing.
 
     `pointer.version` is the version read, plus one. Publishing the same pointer again writes it to clusters that missed it.
     Who reads after the return finds it. Raises `PointerConflict` when a cluster holds another pointer of that version or a
     newer one (the error lists where it was written), `Unreachable` or `ClusterRefused` when it was written nowhere.
+    With `repair` the pointer is one that exists elsewhere: newer ones of other applications do not stand in its way.
     """
-    writer = _Writer(application, pointer, topic, replication_factor, timeout_s)
-    claims, missing = _ask(clusters, writer.claim)
+    writer = _Writer(application, pointer, topic, replication_factor, timeout_s, repair)
+    claims, missing = ask_each(clusters, writer.claim)
     if not claims:
         raise _no_answer("publishing to", topic, missing)
     refused = {alias: why for alias, claim in claims.items() if (why := writer.conflict(claim.pointers)) is not None}
@@ -151,12 +154,15 @@ class _Claim:
 
 
 class _Writer:
-    def __init__(self, application: str, pointer: Pointer, topic: str, factor: int, timeout_s: float) -> None:
+    def __init__(
+        self, application: str, pointer: Pointer, topic: str, factor: int, timeout_s: float, repair: bool
+    ) -> None:
         self._application = application
         self._pointer = pointer
         self._topic = topic
         self._factor = factor
         self._timeout_s = timeout_s
+        self._repair = repair
 
     def claim(self, settings: ClusterSettings) -> _Claim:
         """First the fence, then the look: what another writer committed is seen, what it has not is never committed."""
@@ -185,6 +191,7 @@ class _Writer:
                 isinstance(stored, Pointer)
                 and stored.version >= self._pointer.version
                 and not self._is_ours(key, stored)
+                and (key == self._application or not self._repair or stored.version == self._pointer.version)
             ):
                 return f"it holds version {stored.version} for {key}, which names {stored.active}"
         return None
@@ -235,16 +242,21 @@ class _Writer:
 
 
 def _read_pointers(settings: ClusterSettings, topic: str, timeout_s: float) -> Pointers:
+    return fold_records(read_records(settings, topic, timeout_s), f"{topic} on {settings.alias}")
+
+
+def read_records(settings: ClusterSettings, topic: str, timeout_s: float) -> list[Record]:
+    """Every committed record of the topic on one cluster; none where it does not exist. Raises `Unreachable`."""
     partition = TopicPartition(topic, 0)
     with Cluster(settings, timeout_s=timeout_s) as cluster:
         if topic not in cluster.topics([topic]):
-            return {}
+            return []
         start = cluster.log_starts([partition])[partition]
         end = cluster.log_ends([partition], Isolation.READ_COMMITTED)[partition]
-        return fold_records(cluster.read({partition: Range(start, end)}), f"{topic} on {settings.alias}")
+        return list(cluster.read({partition: Range(start, end)}))
 
 
-def _ask(
+def ask_each(
     clusters: Sequence[ClusterSettings], ask: Callable[[ClusterSettings], Answer]
 ) -> tuple[dict[str, Answer], dict[str, DrlibError]]:
     """Each cluster's answer, and why the others gave none. All are asked at once: an unreachable one delays no other."""

@@ -15,6 +15,7 @@ from drlib import decoding
 from drlib.config.patterns.selection import PatternTooSlow, Selection, split_list
 from drlib.config.replication_policy import (
     ALIAS_LETTERS,
+    POINTER_TOPIC,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
@@ -216,6 +217,8 @@ class FlowSettings:
         "whether mirror topics get the ACLs of their source topics; off by default, unlike MirrorMaker 2")
     sync_topic_acls_s: int = _every("sync.topic.acls.interval.seconds", 600,
         "seconds between two comparisons of ACLs")
+    sync_local_topics: bool = _flag("drlib.sync.local.topics.enabled", False,
+        "whether topics that applications write to are created on the target too, under their own names", Scope.ANY)
     sync_group_offsets: bool = _flag("sync.group.offsets.enabled", False,
         "whether translated positions are committed on the target")
     sync_group_offsets_s: int = _every("sync.group.offsets.interval.seconds", 60, "seconds between two such commits")
@@ -294,7 +297,9 @@ class FlowSettings:
     on_slow_pattern: Callable[[str, PatternTooSlow], None] | None = field(default=None, compare=False, repr=False)
 
     def mirrors_topic(self, topic: str) -> bool:
-        """Whether the source topic is mirrored: heartbeats topics are, internal topics and cycles are not."""
+        """Whether the source topic is mirrored: heartbeats topics are, internal topics, the pointer and cycles are not."""
+        if topic.endswith(POINTER_TOPIC):
+            return False
         chosen = Selection(self.topics, self.topics_exclude)
         policy, heartbeats = self.policy, self.heartbeats_replication
         return self._decide(

@@ -18,6 +18,7 @@ from drlib.model import Flow
 DEFAULT_SEPARATOR: Final = "."
 HEARTBEATS: Final = "heartbeats"
 ALIAS_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "._-")  # of aliases and separators
+POINTER_TOPIC: Final = "drlib.active.internal"  # each cluster has its own, and applications read it on all of them
 # Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
 JOURNAL_PREFIX: Final = "__drlib-journal"
 

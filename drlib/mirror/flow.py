@@ -70,7 +70,7 @@ SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSetup:
     """What a flow runs with. `keeping`: the worker's flows that keep topic names; `worker`: as named in claims; `reverse`: the
-    flow back in the file, enabled or not."""
+    flow back in the file, enabled or not; `aliases`: of all its clusters."""
 
     settings: FlowSettings
     source: ClusterSettings
@@ -80,6 +80,7 @@ class FlowSetup:
     memory: Memory = field(default_factory=Memory)
     keeping: Sequence[FlowSettings] = ()
     reverse: FlowSettings | None = None
+    aliases: frozenset[str] = frozenset()
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
 
     @property
@@ -325,6 +326,7 @@ class RunningFlow:
             lambda: self._lanes.get(0),
             lambda: self.owns_first_lane and self.membership.may_send(),
             self._setup.reverse,
+            self._setup.aliases,
         )
 
     # -- lanes ---------------------------------------------------------------------------------------------------

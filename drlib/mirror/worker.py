@@ -156,6 +156,7 @@ class Worker:
             events=self._logs[flow.flow],
             memory=self._memory,
             keeping=[f for f in self._flows if isinstance(f.policy, IdentityReplicationPolicy)],
+            aliases=frozenset(clusters),
             reverse=None if reverse is None else replace(reverse, on_slow_pattern=self._slow_pattern(flow.flow)),
         )
         return FlowRunner(setup)

@@ -125,6 +125,14 @@ class ConfigChange:
         return f"{self.name}: {old} -> {new}"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Quota:
+    """A limit of bytes written per second. `entity`: pairs of `user` or `client-id` and a name, "" for the default."""
+
+    entity: tuple[tuple[str, str], ...]
+    bytes_per_s: float
+
+
 class GroupState(Enum):
     """Kafka's group states, reduced to what matters for committing offsets from outside."""
 

@@ -439,6 +439,15 @@ KINDS: Final[Mapping[str, Kind]] = {
         "the target refuses an ACL; the others are copied",
         "Grant Alter on the target cluster to the worker's principal.",
     ),
+    "LocalTopicRefused": Kind(
+        "the target refuses to create a topic that applications write to; the others are created",
+        "Grant what the event names, or create the topic by hand; it is tried again at the next interval.",
+        about=TOPIC,
+    ),
+    "LocalTopicSyncFailed": Kind(
+        "topics that applications write to could not be compared this time",
+        "See the error; it is tried again at the next interval.",
+    ),
     "AclSyncFailed": Kind(
         "ACLs could not be compared this time", "See the error; it is tried again at the next interval."
     ),

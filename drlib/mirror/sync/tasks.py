@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -27,6 +27,7 @@ from drlib.mirror.sync.acls import AclSync
 from drlib.mirror.sync.configs import ConfigSync
 from drlib.mirror.sync.group_offsets import GroupSync, SourceState
 from drlib.mirror.sync.group_offsets_back import GroupSyncBack, interval_s
+from drlib.mirror.sync.local_topics import LocalTopicSync
 from drlib.mirror.sync.source_groups import Position
 from drlib.model import TopicPartition
 
@@ -61,6 +62,7 @@ class SyncTasks:
     ownership: Callable[[], object | None]
     may_write: Callable[[], bool]
     reverse: FlowSettings | None = None  # the flow back, where the file has one
+    aliases: Collection[str] = ()  # of all clusters of the file
 
     def services(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
         """What repeats each task that the file enables, by name."""
@@ -77,6 +79,10 @@ class SyncTasks:
             events = self.events.reporter(AclSync.name)
             acls = AclSync(settings, self.source, self.target, events)
             services["ACLs"] = partial(self._repeat, acls, settings.sync_topic_acls_s, events)
+        if settings.sync_local_topics:
+            events = self.events.reporter(LocalTopicSync.name)
+            local = LocalTopicSync(settings, self.source, self.target, events, self.aliases)
+            services["local topics"] = partial(self._repeat, local, settings.refresh_topics_s, events)
         if settings.sync_group_offsets:
             events = self.events.reporter(GroupSync.name)
             groups = GroupSync(

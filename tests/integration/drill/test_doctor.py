@@ -102,6 +102,7 @@ def flow(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doctore
     run = found.runs / "20261119T100000Z-failover-drill-9f31c2"
     finished_run(run, scorecard(finished_ms=int(time.time() * 1000) - 2 * DAY_MS))
     create_topic(left, found.topic, 2)
+    create_topic(right, found.topic, 3)  # what producers write to after a failover
     produce(left, found.topic, 1000, partitions=2)
     found.commit("LEFT", found.group, found.topic, 120, 130)
     engine.start()
@@ -224,7 +225,8 @@ def test_doctor_topic_differences_are_fixed_by_printed_commands(flow: DoctoredFl
     assert "--add-config retention.ms=7200000" in kept.fix
     grown = named(found, "partitions", Severity.WARN, flow.topic)
     assert "2 partitions, 3 of" in grown.evidence
-    others_are_ok(found, "topic-settings", "retention", "partitions")
+    named(found, "producer-topics", Severity.WARN, flow.topic)
+    others_are_ok(found, "topic-settings", "retention", "partitions", "producer-topics")
     assert found.score < 95
     run_with_kafkas_own_tool(grown.fix)
     alter(flow.engine.left, flow.topic, "retention.ms", "604800000")

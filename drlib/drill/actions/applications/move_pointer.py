@@ -8,6 +8,7 @@ Not for: what the pointer is and where it is kept (`drlib.drill.actions.applicat
 from collections.abc import Mapping, Sequence
 
 from drlib.client.pointer import Pointer
+from drlib.client.pointer_copies import moved_pointer
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
@@ -16,8 +17,6 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag
 from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments
-from drlib.kafka.admin.cluster import Cluster
-from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
@@ -81,21 +80,6 @@ class MovePointer(PointerArgument, FlowArguments, DrillAction):
         self.pointer.put_back()
 
     def _after(self, version: int) -> Pointer:
-        flow = self.flow
-        policy = self.context.mirror_settings().flow(flow.source, flow.target).policy
-        bootstrap = ",".join(self.target_cluster.bootstrap_servers)
-        prefix = policy.remote_topic(flow.source, "x")[:-1]
-        if not prefix or not self.cutover:
-            return Pointer(version, flow.target, bootstrap, prefix or None)
-        with Cluster(self.target_cluster) as cluster:
-            remote = {
-                name: topic.partitions
-                for name, topic in cluster.topics().items()
-                if policy.source_of(name) == flow.source
-                and name.startswith(prefix)
-                and not policy.is_internal(name)
-                and not policy.is_heartbeats(name)
-            }
-            ends = cluster.log_ends(TopicPartition(name, n) for name, count in remote.items() for n in range(count))
-        cutover = {name: tuple(ends[TopicPartition(name, n)] for n in range(remote[name])) for name in sorted(remote)}
-        return Pointer(version, flow.target, bootstrap, prefix, cutover)
+        return moved_pointer(
+            self.context.mirror_settings(), self.flow, self.target_cluster, version, cutover=self.cutover
+        )

@@ -66,10 +66,10 @@ class PointerPlace:
         return Read(newest.pointer, silent | {alias: error.why for alias, error in newest.silent.items()})
 
     def write(self, before: Pointer | None, after: Pointer) -> Mapping[str, str]:
-        """Record both, and make `after` the newest; returns the clusters that did not get it, and why.
-
-        Raises `PointerConflict` where another writer was first.
+        """Record both, and make `after` the newest, as written by this run; returns the clusters that did not get it, and
+        why. Raises `PointerConflict` where another writer was first.
         """
+        after = replace(after, by=self._by)
         rows: list[Mapping[str, Scalar]] = [
             {"which": "before", "pointer": None if before is None else pointers.encode(before).decode()},
             {"which": "after", "pointer": pointers.encode(after).decode()},
@@ -111,11 +111,15 @@ class PointerPlace:
             if self._place.pointer is not None:
                 self._place.pointer.unlink(missing_ok=True)
             return
-        back = replace(kept.before, version=now.version + 1)
+        back = replace(kept.before, version=now.version + 1, by=self._by)
         if self._place.pointer is not None:
             pointer_file.write_atomic(self._place.pointer, back)
         else:
             publish(self._who()[0], back, self._application)
+
+    @property
+    def _by(self) -> str:
+        return f"run {self._place.run_dir.name}"
 
     def _who(self) -> tuple[list[ClusterSettings], dict[str, str]]:
         clusters = list(self._place.clusters.values())

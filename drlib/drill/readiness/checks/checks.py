@@ -10,7 +10,7 @@ Not for: weights, score and gate (`drlib.drill.readiness.score`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from drlib.drill.readiness.checks import groups, mirror, topics
+from drlib.drill.readiness.checks import groups, mirror, producer_topics, topics
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
@@ -52,6 +52,9 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "positions-ahead": _judge(observed.target_positions, lambda positions: groups.ahead(positions, context)),
         "partitions": _judge(observed.topics, lambda both: topics.partitions(both, context)),
         "topic-settings": _judge(observed.settings, lambda drifts: topics.settings(drifts, context)),
+        "producer-topics": _judge(
+            observed.producer_topics, lambda both: producer_topics.producer_topics(both, observed.flow, context)
+        ),
         "durability": _judge(observed.durability, lambda durability: topics.durability(durability, context)),
         "drill-age": _judge(observed.drills, lambda drills: _drills(drills, observed.at_ms, context)),
     }

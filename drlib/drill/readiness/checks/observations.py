@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from drlib.errors import DrlibError
-from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue, Quota
 from drlib.kafka.net.cluster_client import TopicMetadata
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.status.event_log import Event
@@ -126,6 +126,23 @@ class SettingsDrift:
 
 
 @dataclass(frozen=True, slots=True)
+class ProducerTopics:
+    """Topics that applications write to, by name, on both sides. `names` is None where mirrors keep their names.
+
+    `locked_out`: by topic, principals that may write on the source and, by its ACLs, not on the target. `quotas`: those of
+    the source's producers that the target lacks (None) or has lower, with its value there.
+    """
+
+    names: tuple[str, ...] | None
+    source: Mapping[str, TopicMetadata]
+    target: Mapping[str, TopicMetadata]
+    source_settings: TopicSettings
+    target_settings: TopicSettings
+    locked_out: Mapping[str, tuple[str, ...]] | Unanswered
+    quotas: tuple[tuple[Quota, float | None], ...] | Unanswered
+
+
+@dataclass(frozen=True, slots=True)
 class Durability:
     """Existing mirror topics with their settings. `factor` is the configured replication factor, -1 for the default."""
 
@@ -171,6 +188,7 @@ class FlowObservation:
     topics: MirrorTopics | Unanswered
     settings: tuple[SettingsDrift, ...] | Unanswered
     durability: Durability | Unanswered
+    producer_topics: ProducerTopics | Unanswered
     drills: PastDrills | Unanswered
 
 

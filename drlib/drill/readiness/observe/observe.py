@@ -5,7 +5,7 @@ answers.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from drlib import clock
@@ -17,6 +17,7 @@ from drlib.drill.readiness.checks.observations import (
     MirrorStatus,
     MirrorTopics,
     PastDrills,
+    ProducerTopics,
     Readers,
     SettingsDrift,
     TargetPosition,
@@ -24,15 +25,17 @@ from drlib.drill.readiness.checks.observations import (
     Unanswered,
     available,
 )
-from drlib.drill.readiness.observe import clusters, groups, topics
+from drlib.drill.readiness.observe import clusters, groups, producer_topics, topics
 from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import AskedCluster
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Quota
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.event_log import Event
+from drlib.mirror.sync.rules import local_topics
 from drlib.model import GroupTranslation, TopicPartition
 
 SURVEY_S = 3 * ASK_S  # a survey has deadlines of its own for each cluster, and reads the whole journal
@@ -98,6 +101,7 @@ class _Observer:
             topics=self._topics(names),
             settings=self._compared(names, source_settings, target_settings),
             durability=self._durability(names, target_settings),
+            producer_topics=await self._producer_topics(source_settings),
             drills=drills,
         )
 
@@ -174,6 +178,36 @@ class _Observer:
         if isinstance(target, Unanswered):
             return target
         return topics.compare_settings(self.flow, names, source, target)
+
+    async def _producer_topics(self, source_settings: TopicSettings | Unanswered) -> ProducerTopics | Unanswered:
+        source, target = self.source.metadata, self.target.metadata
+        if local_topics.keeps_names(self.flow):
+            return ProducerTopics(None, {}, {}, {}, {}, {}, ())
+        if target is None:
+            return self.target.unanswered
+        after = local_topics.wanted(self.flow, self.settings.clusters, source, target)
+        existing = [name for name in after if available(target.topics, name)]
+        if source is None:  # what the source's topics were is known from their mirrors
+            source_settings = await self._settings(self.target, [topic.name for topic in after.values()])
+        target_settings = await self._settings(self.target, existing)
+        for settings in (source_settings, target_settings):
+            if isinstance(settings, Unanswered):
+                return settings
+        assert not isinstance(source_settings, Unanswered)
+        assert not isinstance(target_settings, Unanswered)
+        locked_out: Mapping[str, tuple[str, ...]] | Unanswered = self.source.unanswered
+        quotas: tuple[tuple[Quota, float | None], ...] | Unanswered = self.source.unanswered
+        if source is not None:
+            locked_out, quotas = await asyncio.gather(
+                producer_topics.locked_out(self.source.settings, self.target.settings, existing),
+                producer_topics.quotas(self.source.settings, self.target.settings),
+            )
+        of_source = {
+            name: source_settings[topic.name] for name, topic in after.items() if topic.name in source_settings
+        }
+        return ProducerTopics(
+            tuple(after), after, target.topics, of_source, target_settings, locked_out, quotas if after else ()
+        )
 
     def _durability(self, names: dict[str, str], settings: TopicSettings | Unanswered) -> Durability | Unanswered:
         metadata = self.target.metadata

@@ -44,11 +44,11 @@ RIGHT: dict[str, Value] = {
 # of each runbook's drill from LEFT to RIGHT with its defaults and no step observed
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
-    "emergency-failover": "dad05f06170507943bf2cb000e3cb3e39544b54153020b43225eb7a729fc32c6",
+    "emergency-failover": "de21124238f8bec6a4a76d4dea23263fa9ee54801e55c6a3257053871acc80f1",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
     "failover-drill": "8dc6501043ba745e1e8de245c55af9d24a7c991be32ad90ad885ae511d8b3cad",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
-    "planned-switchover": "3675dff5603ae10d75278a49100af1b2546898319052516be0bb79f00c6fe657",
+    "planned-switchover": "e58269da323de92ff6d46d88cce221514a456bff49bce1e76d4b3507d897016d",
     "rehearse-failover": "89583582603fd7b0c066603f379c7b3aae901aee925a7ee46a0517ecc0331856",
 }
 

@@ -15,6 +15,7 @@ from sample_observation import (
     mirror,
     observation,
     on_target,
+    producer_topics,
     topic,
     topics,
     translation,
@@ -35,7 +36,7 @@ from drlib.drill.readiness.checks.observations import (
     UnmirroredReader,
 )
 from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity
-from drlib.kafka.admin.descriptions import ConfigChange
+from drlib.kafka.admin.descriptions import ConfigChange, Quota
 from drlib.mirror.status.event_log import Event
 from drlib.model import GroupTranslation, TranslationKind
 
@@ -58,6 +59,8 @@ def lagging(left_s: float, warning: str = "") -> MirrorStatus:
     return mirror(partitions=(behind(1, 1.0, left_s=left_s, rule="retention.ms", warning=warning),))
 
 
+SHOP = Quota((("user", "shop"),), 9.0)
+ANYONE = Quota((("client-id", ""),), 7.0)
 CASES = [
     ("source-answers", {"source": ClusterAnswer("LEFT", "l", 0, "LEFT cannot be reached: refused", "Start it.")}, "critical",
      "LEFT cannot be reached: refused, so nothing can be mirrored", "Start it."),
@@ -138,6 +141,25 @@ CASES = [
      "cleanup.policy: delete -> compact,delete",
      "--add-config 'cleanup.policy=[compact,delete]' --delete-config segment.bytes"),
     ("topic-settings", {"settings": (SettingsDrift("orders", "LEFT.orders", error="refused"),)}, "unknown", "refused", "Grant"),
+    ("producer-topics", {"producer_topics": producer_topics(None)}, "warn", "does not exist on the target",
+     "kafka-topics.sh --bootstrap-server right:9092 --create --topic orders --partitions 1"),
+    ("producer-topics", {"producer_topics": producer_topics(here={"retention.ms": "9", "segment.ms": "1"}, there={
+        "retention.ms": "8", "segment.ms": "2"})}, "warn", "retention.ms: 8 -> 9", "--add-config retention.ms=9"),
+    ("producer-topics", {"producer_topics": replace(producer_topics(), source={"orders": topic("orders", 2)})}, "warn",
+     "1 partition on the target, 2 on the source", "--alter --topic orders --partitions 2"),
+    ("producer-topics", {"producer_topics": replace(producer_topics(), locked_out={"orders": ("User:shop",)})}, "warn",
+     "lets User:shop write", "--allow-principal User:shop --operation Write --topic orders"),
+    ("producer-topics", {"producer_topics": replace(producer_topics(), locked_out=Unanswered("refused", "Grant it."))},
+     "unknown", "refused", "Grant it."),
+    ("producer-topics", {"producer_topics": replace(producer_topics(), quotas=Unanswered("refused", "Grant it."))},
+     "unknown", "refused", "Grant it."),
+    ("producer-topics", {"producer_topics": replace(producer_topics(), quotas=((SHOP, 5.0),))}, "warn",
+     "producers of user shop may write 9 B/s on the source, and the target allows 5 B/s",
+     "--entity-type users --entity-name shop --alter --add-config producer_byte_rate=9"),
+    ("producer-topics", {"producer_topics": replace(producer_topics(), quotas=((ANYONE, None),))}, "warn",
+     "producers of client-id (default) may write 7 B/s on the source, and the target has no such quota",
+     "--entity-type clients --entity-default --alter"),
+    ("producer-topics", {"producer_topics": replace(producer_topics(), names=None)}, "ok", "names of their sources", ""),
     ("durability", {"durability": durability(leaderless=1)}, "critical", "without a leader", "--describe"),
     ("durability", {"durability": durability(replicas=1, in_sync=1)}, "critical", "acks=all is refused",
      "min.insync.replicas=1"),
@@ -325,7 +347,7 @@ def test_retention_unknown_record_age_matters_where_records_expire_by_age(
 def test_judge_flow_unanswered_questions_are_unknown_with_reason() -> None:
     lost = Unanswered("no answer within 15 s", "Look at the link.")
     names = ("identities", "obstacles", "mirror", "retention_ms", "heartbeat", "translations", "readers",
-             "target_positions", "topics", "settings", "durability", "drills")  # fmt: skip
+             "target_positions", "topics", "settings", "durability", "producer_topics", "drills")  # fmt: skip
     nothing = judge_flow(observation(**dict.fromkeys(names, lost)), CONTEXT)
     assert nothing.score == 13  # that both clusters answer
     unknown = [f for f in nothing.findings if f.severity is Severity.UNKNOWN]

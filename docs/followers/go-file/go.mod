@@ -1,0 +1,3 @@
+module pointer-follower
+
+go 1.24

@@ -1,0 +1,177 @@
+"""`drlib pointer`: show, move, repair and watch the pointer that applications follow.
+
+Rules: `show` and `watch` only read. Clusters, addresses and security are the file's. The pointer is the topic on every cluster
+of the file and, with `--pointer`, a file. What the copies hold and how they are written: `drlib.client.pointer_copies`.
+"""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from drlib import clock
+from drlib.errors import ApprovalMissing, DrlibError, ReadinessError, UsageError
+from drlib.outgoing.terminal import show as print_line
+from drlib.outgoing.terminal import write_document
+from drlib.ui.terminal.plain_console import plain_console
+
+if TYPE_CHECKING:
+    from drlib.client.pointer import Pointer, PointerSource
+
+pointer_app = typer.Typer(
+    help="Show, move, repair and watch the pointer that applications follow.", no_args_is_help=True
+)
+
+PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
+Application = Annotated[str, typer.Option(help="The application; by default the pointer of all of them.")]
+PointerFile = Annotated[
+    Path | None, typer.Option("--pointer", metavar="PATH", help="A pointer file that applications follow, too.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ALL: Final = "*"
+_LOOK_S: Final = 0.2
+
+
+@pointer_app.command()
+def show(
+    file: PropertiesFile, application: Application = ALL, pointer: PointerFile = None, as_json: AsJson = False
+) -> None:
+    """Show where the pointer is, what it says, since when and by which run, and whether all copies agree.
+
+    Exit code 0: every cluster answered and all copies agree; 3: they do not, or there is none; 11: no cluster answers.
+    """
+    from drlib.client.pointer_copies import read_copies
+    from drlib.config.settings import load_mirror_settings
+    from drlib.ui.terminal.pointer import copies_json, render_copies
+
+    clusters = tuple(load_mirror_settings(file).clusters.values())
+    copies = read_copies(clusters, pointer, application=application)
+    if as_json:
+        write_document(copies_json(copies, application, clock.now_ms()) + "\n")
+    else:
+        plain_console().print(render_copies(copies, application, clock.now_ms()), soft_wrap=True)
+    raise typer.Exit(0 if copies.agree else ReadinessError.exit_code)
+
+
+@pointer_app.command()
+def move(
+    file: PropertiesFile,
+    cluster: Annotated[str, typer.Argument(help="The alias of the cluster to name.", metavar="CLUSTER")],
+    application: Application = ALL,
+    pointer: PointerFile = None,
+    yes: Annotated[str, typer.Option(metavar="CLUSTER", help="The cluster's name again, instead of typing it.")] = "",
+    force: Annotated[str, typer.Option(metavar="REASON", help="Move although the cluster does not answer.")] = "",
+) -> None:
+    """Move the pointer to CLUSTER by hand. Groups are not translated by this.
+
+    Exit code 0: moved, or it named CLUSTER already; 9: the name was not confirmed; 11: CLUSTER does not answer.
+    """
+    from drlib.client.pointer_copies import move as write_move
+    from drlib.client.pointer_copies import pointer_by_hand, read_copies
+    from drlib.config.settings import load_mirror_settings
+    from drlib.ui.terminal.pointer import written_lines
+
+    settings = load_mirror_settings(file)
+    clusters = tuple(settings.clusters.values())
+    copies = read_copies(clusters, pointer, application=application)
+    after = pointer_by_hand(settings, copies, cluster, application, force_reason=force)
+    if after is None:
+        print_line(f"The pointer names {cluster} already. Nothing was changed.")
+        return
+    print_line(
+        "Committed offsets of groups are not translated by this, and nothing keeps producers from the former cluster. "
+        f"A run does all of it: drlib run runbooks/emergency-failover.yaml {shlex.quote(str(file))}; "
+        f"positions only: drlib translate {shlex.quote(str(file))} --flow 'FROM->{cluster}'.",
+        error=True,
+    )
+    _confirm(cluster, yes)
+    written = write_move(clusters, copies, after, application)
+    for line in written_lines(written, shlex.quote(str(file))):
+        print_line(line)
+
+
+@pointer_app.command()
+def publish(file: PropertiesFile, application: Application = "", pointer: PointerFile = None) -> None:
+    """Write the newest pointer again to every place that misses it or has an older one. Moves nothing.
+
+    Without --application: those of all applications. Exit code 0: every place has it; 3: some do not, or there is none.
+    """
+    from drlib.client.pointer_copies import read_copies, repair
+    from drlib.config.settings import load_mirror_settings
+    from drlib.ui.terminal.pointer import written_lines
+
+    clusters = tuple(load_mirror_settings(file).clusters.values())
+    copies = read_copies(clusters, pointer, application=application or ALL)
+    chosen = (application,) if application else copies.applications
+    complete = True
+    for name in chosen:
+        if (written := repair(clusters, copies, name)) is None:
+            complete = complete and copies.replaced(name)
+            print_line(f"{name}: there is no pointer of its own to write.")
+            continue
+        complete = complete and not written.missing
+        for line in written_lines(written, shlex.quote(str(file))):
+            print_line(f"{name}: {line}")
+    if not chosen:
+        print_line("There is no pointer. The first one: drlib pointer move FILE CLUSTER")
+    raise typer.Exit(0 if chosen and complete else ReadinessError.exit_code)
+
+
+@pointer_app.command()
+def watch(
+    file: PropertiesFile, application: Application = ALL, pointer: PointerFile = None, as_json: AsJson = False
+) -> None:
+    """Print each change of the pointer, and what puts it in doubt, with its time, until Ctrl-C (exit code 0)."""
+    from drlib.client.pointer_file import PointerWatcher
+    from drlib.client.pointer_watch import PointerTopicWatcher
+    from drlib.config.settings import load_mirror_settings
+    from drlib.ui.terminal.pointer import change_json, change_line
+
+    clusters = tuple(load_mirror_settings(file).clusters.values())
+    source: PointerSource = (
+        PointerWatcher(pointer) if pointer is not None else PointerTopicWatcher(clusters, application)
+    )
+    try:
+        _follow(source, change_json if as_json else change_line)
+    except KeyboardInterrupt:
+        return
+    finally:
+        source.close()
+
+
+def _follow(source: "PointerSource", line: "Callable[[Pointer | None, str, int], str]") -> None:
+    """Print every change of what `source` says, for ever."""
+    while not source.settled():
+        time.sleep(_LOOK_S)
+    printed: object = None
+    while True:
+        pointer, doubt = _looked(source)
+        if (pointer, doubt) != printed:
+            printed = (pointer, doubt)
+            write_document(line(pointer, doubt, clock.now_ms()) + "\n")
+        source.wait_newer(pointer.version if pointer is not None else -1, _LOOK_S)
+
+
+def _looked(source: "PointerSource") -> "tuple[Pointer | None, str]":
+    try:
+        return source.current(), source.doubt()
+    except DrlibError as error:  # no valid pointer yet: what is there is reported, and followed on
+        return None, str(error)
+
+
+def _confirm(cluster: str, yes: str) -> None:
+    """Raises `UsageError` for another name, `ApprovalMissing` without a terminal to ask at."""
+    if not yes:
+        if not sys.stdin.isatty():
+            raise ApprovalMissing(
+                f"the pointer was not moved to {cluster}", "its name was not confirmed", f"Give --yes {cluster}."
+            )
+        yes = typer.prompt(f"Type {cluster} to move the pointer there", err=True)
+    if yes != cluster:
+        raise UsageError(
+            f"the pointer was not moved to {cluster}", f"'{yes}' was given to confirm it", f"Give {cluster}."
+        )

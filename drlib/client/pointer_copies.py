@@ -1,0 +1,294 @@
+"""Every copy of the pointer beside the others: the topic on each cluster and, where applications follow one, a file.
+
+Rules: each application's pointer, and that of all of them (`*`), is compared by itself over all places, unless a newer pointer
+for all has replaced it. A place that does not answer may have a newer pointer, so that copies are said to agree only when every
+place answered. A repair writes the newest pointer of an application, with its version, to places that miss it or have an
+older one, and decides nothing: of two pointers with one version a person chooses by a move, which gets a version above every
+other. Where no topic has a pointer, a file is the only place.
+Not for: following changes (`pointer_watch`, `pointer_file.PointerWatcher`); groups, which a drill translates before it moves.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer, PointerConflict, newest
+from drlib.client.pointer_topic import EVERYONE, TOPIC, apply_record, ask_each, publish, read_records
+from drlib.config.settings import MirrorSettings
+from drlib.errors import DrlibError, Unreachable, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.model import Flow, TopicPartition
+
+READ_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What one place holds for one application. `at_ms`: when it was written there. `problem`: why it is no pointer."""
+
+    pointer: Pointer | None
+    at_ms: int | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PointerCopies:
+    """`held` is by place (a cluster's alias, or the path of a file), then by application; `silent` has the places that gave
+    no answer, and why. `topics`: the aliases whose topic counts as a place; none of them where only a file is followed."""
+
+    held: Mapping[str, Mapping[str, Copy]]
+    silent: Mapping[str, str]
+    topics: tuple[str, ...]
+    file: Path | None = None
+
+    @property
+    def applications(self) -> tuple[str, ...]:
+        """Those that have a pointer anywhere, `*` first."""
+        names = {name for copies in self.held.values() for name in copies}
+        return tuple(sorted(names, key=lambda name: (name != EVERYONE, name)))
+
+    def newest(self, application: str) -> Pointer | None:
+        """The newest pointer written for exactly this application. Raises `PointerConflict`."""
+        return newest(self._pointers(application))
+
+    def effective(self, application: str) -> Pointer | None:
+        """The pointer that the application follows: its own or that of all, whichever is newer. Raises `PointerConflict`."""
+        return newest([*self._pointers(application), *(self._pointers(EVERYONE) if application != EVERYONE else ())])
+
+    def replaced(self, application: str) -> bool:
+        """Has the pointer of all applications replaced this one's own?"""
+        own, common = self._version(application), self._version(EVERYONE)
+        return application != EVERYONE and own is not None and common is not None and common > own
+
+    def differing(self, application: str) -> dict[str, str]:
+        """The places that answered and do not hold the newest pointer of this application, and how they differ."""
+        version = self._version(application)
+        if self.replaced(application):
+            return {}
+        try:
+            wanted = self.newest(application)
+        except PointerConflict:
+            wanted = None
+        found = {}
+        for place, copies in self.held.items():
+            copy = copies.get(application)
+            if copy is None:
+                found[place] = "missing"
+            elif copy.pointer is None:
+                found[place] = f"not a pointer: {copy.problem}"
+            elif version is not None and copy.pointer.version < version:
+                found[place] = f"older: version {copy.pointer.version}, the newest is {version}"
+            elif wanted is None:
+                found[place] = f"conflict: another place has another pointer of version {version}"
+        return found
+
+    def written_ms(self, application: str) -> int | None:
+        """When the newest pointer was first written: the earliest time of its copies."""
+        version = self._version(application)
+        copies = [c[application] for c in self.held.values() if application in c]
+        return min(
+            (c.at_ms for c in copies if c.pointer is not None and c.pointer.version == version and c.at_ms is not None),
+            default=None,
+        )
+
+    @property
+    def agree(self) -> bool:
+        """Did every place answer, with the newest pointer of every application, at least one?"""
+        return bool(self.applications) and not self.silent and not any(map(self.differing, self.applications))
+
+    @property
+    def next_version(self) -> int:
+        """A version above every pointer that was read, of any application."""
+        versions = [c.pointer.version for held in self.held.values() for c in held.values() if c.pointer is not None]
+        return 1 + max(versions, default=0)
+
+    def _pointers(self, application: str) -> list[Pointer]:
+        copies = [held[application] for held in self.held.values() if application in held]
+        return [copy.pointer for copy in copies if copy.pointer is not None]
+
+    def _version(self, application: str) -> int | None:
+        return max((pointer.version for pointer in self._pointers(application)), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """`where`: the places that hold `pointer` now; `missing`: why the others do not."""
+
+    pointer: Pointer
+    where: tuple[str, ...]
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_copies(
+    clusters: Sequence[ClusterSettings],
+    file: Path | None = None,
+    *,
+    application: str = EVERYONE,
+    topic: str = TOPIC,
+    timeout_s: float = READ_S,
+) -> PointerCopies:
+    """Read every copy; `file` counts as the pointer that `application` follows. Raises `Unreachable` when nothing was read."""
+    answers, errors = ask_each(clusters, lambda cluster: _read_topic(cluster, topic, timeout_s))
+    silent = {alias: f"{error.what}: {error.why}" for alias, error in errors.items()}
+    if file is None:
+        if not answers:
+            raise Unreachable(
+                "the pointer cannot be read", "; ".join(f"{a}: {why}" for a, why in silent.items()), "Start a cluster."
+            )
+        return PointerCopies(answers, silent, tuple(cluster.alias for cluster in clusters))
+    in_topics = {name for held in answers.values() for name in held}
+    of_file = {str(file): _read_file(file, EVERYONE if in_topics and application not in in_topics else application)}
+    if in_topics:
+        return PointerCopies({**answers, **of_file}, silent, tuple(cluster.alias for cluster in clusters), file)
+    return PointerCopies(of_file, {}, (), file)
+
+
+def repair(
+    clusters: Sequence[ClusterSettings], copies: PointerCopies, application: str, *, topic: str = TOPIC
+) -> Written | None:
+    """Write the newest pointer of `application` to every place that does not hold it; None when there is none to write.
+
+    Raises `PointerConflict` when two pointers have the newest version, or another writer was first.
+    """
+    pointer = copies.newest(application)
+    if pointer is None or copies.replaced(application):
+        return None
+    return _write(clusters, copies, pointer, application, topic, repairing=True)
+
+
+def move(
+    clusters: Sequence[ClusterSettings],
+    copies: PointerCopies,
+    pointer: Pointer,
+    application: str,
+    *,
+    topic: str = TOPIC,
+) -> Written:
+    """Write `pointer`, whose version is `copies.next_version`, to every place. Raises `PointerConflict`, `Unreachable`."""
+    return _write(clusters, copies, pointer, application, topic, repairing=False)
+
+
+def moved_pointer(
+    settings: MirrorSettings, flow: Flow, target: ClusterSettings, version: int, *, cutover: bool = True
+) -> Pointer:
+    """The pointer that names the flow's target: the remote topics up to where they end now, then the local ones.
+
+    Without `cutover` the target is not asked, and no remote topic has an end. Raises `Unreachable`, `UsageError` for a flow
+    that the file does not have.
+    """
+    policy = settings.flow(flow.source, flow.target).policy
+    bootstrap = ",".join(target.bootstrap_servers)
+    prefix = policy.remote_topic(flow.source, "x")[:-1]
+    if not prefix or not cutover:
+        return Pointer(version, flow.target, bootstrap, prefix or None)
+    with Cluster(target) as cluster:
+        remote = {
+            name: topic.partitions
+            for name, topic in cluster.topics().items()
+            if policy.source_of(name) == flow.source
+            and name.startswith(prefix)
+            and not policy.is_internal(name)
+            and not policy.is_heartbeats(name)
+        }
+        ends = cluster.log_ends(TopicPartition(name, n) for name, count in remote.items() for n in range(count))
+    by_topic = {name: tuple(ends[TopicPartition(name, n)] for n in range(remote[name])) for name in sorted(remote)}
+    return Pointer(version, flow.target, bootstrap, prefix, by_topic)
+
+
+def pointer_by_hand(
+    settings: MirrorSettings, copies: PointerCopies, alias: str, application: str, *, force_reason: str = ""
+) -> Pointer | None:
+    """The pointer of a move to `alias` that a person decides; None when it names that cluster already, without a hold.
+
+    Where two pointers are in conflict, the move is from none of them: it says nothing of remote topics. Raises `UsageError` for
+    an alias that is not in the file, `Unreachable` when the cluster does not answer and there is no `force_reason`.
+    """
+    if alias not in settings.clusters:
+        raise UsageError(
+            f"the pointer cannot be moved to {alias}",
+            f"the clusters of {settings.path} are {', '.join(settings.clusters)}",
+            "Name one of them.",
+        )
+    target = settings.clusters[alias]
+    (unreachable,) = ask_each([target], _answers)[1].values() or (None,)
+    if unreachable is not None and not force_reason:
+        raise Unreachable(
+            f"the pointer was not moved to {alias}",
+            f"{alias} does not answer ({unreachable.why}), so that applications could not work there",
+            f"Start {alias}, or give --force REASON.",
+        )
+    by = "drlib pointer move" + (f", forced: {force_reason}" if force_reason else "")
+    version = copies.next_version
+    try:
+        now = copies.effective(application)
+    except PointerConflict:
+        now = None
+    if now is not None and now.active == alias:
+        return replace(now, version=version, hold=False, hold_limit_s=0.0, by=by) if now.hold else None
+    enabled = {str(flow.flow) for flow in settings.enabled_flows}
+    if now is not None and str(Flow(now.active, alias)) in enabled:
+        pointer = moved_pointer(settings, Flow(now.active, alias), target, version, cutover=unreachable is None)
+    else:
+        pointer = Pointer(version, alias, ",".join(target.bootstrap_servers))
+    return replace(pointer, by=by)
+
+
+def _answers(settings: ClusterSettings) -> str:
+    with Cluster(settings, timeout_s=READ_S) as cluster:
+        return cluster.cluster_id()
+
+
+def _write(
+    clusters: Sequence[ClusterSettings],
+    copies: PointerCopies,
+    pointer: Pointer,
+    application: str,
+    topic: str,
+    *,
+    repairing: bool,
+) -> Written:
+    where: tuple[str, ...] = ()
+    missing = {alias: why for alias, why in copies.silent.items() if alias in copies.topics}
+    answering = [c for c in clusters if c.alias in copies.topics and c.alias not in missing]
+    if answering:
+        published = publish(answering, pointer, application, topic=topic, repair=repairing)
+        where = published.where
+        missing |= {alias: f"{error.what}: {error.why}" for alias, error in published.missing.items()}
+    if copies.file is not None:
+        try:
+            pointer_file.write_atomic(copies.file, pointer)
+            where += (str(copies.file),)
+        except (DrlibError, OSError) as error:
+            if not where:
+                raise
+            missing[str(copies.file)] = str(error)
+    return Written(pointer, where, missing)
+
+
+def _read_topic(settings: ClusterSettings, topic: str, timeout_s: float) -> Mapping[str, Copy]:
+    pointers: dict[str, Pointer | UsageError] = {}
+    times: dict[str, int] = {}
+    for record in read_records(settings, topic, timeout_s):
+        apply_record(pointers, record.key, record.value, f"{topic} on {settings.alias} at offset {record.offset}")
+        times[(record.key or b"").decode(errors="replace")] = record.timestamp_ms
+    return {
+        key: Copy(None, times[key], f"{stored.what}: {stored.why}")
+        if isinstance(stored, UsageError)
+        else Copy(stored, times[key])
+        for key, stored in pointers.items()
+    }
+
+
+def _read_file(file: Path, application: str) -> Mapping[str, Copy]:
+    try:
+        at_ms = file.stat().st_mtime_ns // 1_000_000
+        return {application: Copy(pointer_file.read(file), at_ms)}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        return {application: Copy(None, None, error.strerror or type(error).__name__)}
+    except UsageError as error:
+        return {application: Copy(None, None, f"{error.what}: {error.why}")}

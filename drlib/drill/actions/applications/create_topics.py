@@ -1,0 +1,233 @@
+"""Action `topics.create`: the topics that producers write to exist on the target before the pointer moves there.
+
+Rules: which topics are wanted, and what a new one is like, is decided as the mirror decides it
+(`drlib.mirror.sync.rules.local_topics`): from the source if it answers, else from the mirror topics. An existing topic is never
+changed. What is about to be created is on disk first. A topic, right or ACL that is refused does not end the step: readers can
+move without it, and the scorecard fails with the reason. An undo deletes topics that this step created and that nothing was
+ever written to, and leaves the others.
+Not for: keeping such topics there in advance (`drlib.sync.local.topics.enabled`), quotas, which `drlib doctor` compares.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.patterns.selection import matches
+from drlib.config.settings import MirrorSettings
+from drlib.drill.actions.applications.deny_writes import row_of, rule_of
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step import step_output
+from drlib.drill.step.action import Changes, DrillAction, Evidence
+from drlib.drill.step.argument_types import Flag, Patterns
+from drlib.drill.step.cluster_identity import identity
+from drlib.drill.step.flow_arguments import FlowArguments
+from drlib.drill.step.step_output import ScorecardPart
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import ANSWER_S, blocking, wire_client
+from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, delete_rules, topic_rules
+from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
+from drlib.kafka.protocol.acls import TopicAcl
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.sync.local_topics import create_local_topics
+from drlib.mirror.sync.rules import local_topics
+from drlib.model import TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.check import Check, Verdict
+from drlib.runs.journal import Scalar
+
+SOURCE_S: Final = 2.0  # a source that takes longer counts as gone: its mirror topics say the same
+REQUEST_S: Final = 10.0
+MISSING: Final = "missing"
+EXISTED: Final = "existed"  # another client created it first
+
+
+class CreateTopics(FlowArguments, DrillAction):
+    """Create the topics that producers will write to on the target and that it lacks, with the source's partitions, settings
+    and ACLs."""
+
+    name = "topics.create"
+
+    topics: Patterns = (".*",)
+    """Which topics, by the name that producers use; only those that the flow mirrors are created."""
+    acls: Flag = True
+    """Whether new topics get the literal ACLs of the source's topics, as far as both clusters allow it."""
+
+    def observe(self) -> Sequence[Fact]:
+        source, target = self._answers()
+        after = self._wanted(source, target)
+        missing = local_topics.missing(after, target)
+        return (*(Fact(self._entity(name), MISSING) for name in missing), identity(self.target_cluster))
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        return tuple(Change(fact.entity, MISSING, "exists") for fact in observed if fact.value == MISSING)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        abort.check()
+        source, target = self._answers()
+        planned = {self._name(change.entity) for change in changes}
+        try:
+            after, answers = self._create(source, target, planned)
+        except Unreachable:
+            if source is None:
+                raise
+            source = None  # it has stopped answering since
+            after, answers = self._create(None, target, planned)
+        ids = self._ids(name for name, answer in answers.items() if answer is True)
+        self._keep(
+            {
+                **self._kept(),
+                **{name: ids.get(name, "") if answer is True else EXISTED for name, answer in answers.items()},
+            }
+        )
+        refused = {name: str(answer) for name, answer in answers.items() if isinstance(answer, DrlibError)}
+        made = sorted(name for name, topic_id in self._kept().items() if topic_id != EXISTED)
+        acls = self._copy_acls(made) if source is not None else "not copied: the source does not answer"
+        self._report(after, refused)
+        return {
+            "topics": len(after),
+            "created": ", ".join(name for name, answer in answers.items() if answer is True),
+            "refused": "; ".join(f"{name}: {why}" for name, why in refused.items()),
+            "settings_from": "the source" if source is not None else "the mirror topics",
+            "acls": acls if self.acls else "not asked for",
+        }
+
+    def probe(self, changes: Changes) -> Reach:
+        _, target = self._answers()
+        existing = [change for change in changes if self._name(change.entity) in target.topics]
+        if len(existing) == len(changes):
+            return Reach.PARTLY if self._kept() else Reach.DONE  # partly: act copies the ACLs and reports
+        return Reach.PARTLY if existing or self._kept() else Reach.UNTOUCHED
+
+    def undo(self, changes: Changes) -> None:
+        """Topics with another ID than the one created, or with records, are left."""
+        kept = {name: topic_id for name, topic_id in self._kept().items() if topic_id != EXISTED}
+        rows: list[Mapping[str, Scalar]] = []
+        deleted: list[str] = []
+        with Cluster(self.target_cluster) as cluster:
+            existing = cluster.topics(kept)
+            for name, topic in existing.items():
+                ends = cluster.log_ends(TopicPartition(name, n) for n in range(topic.partitions))
+                if kept[name] not in ("", str(topic.topic_id)):
+                    outcome = "left: it was created again since"
+                elif written := sum(ends.values()):
+                    outcome = f"left: {written} offsets were written"
+                else:
+                    cluster.delete_topic(name)
+                    outcome = "deleted"
+                    deleted.append(name)
+                rows.append({"topic": name, "undone": outcome})
+        acls = [acl for acl in self._kept_acls() if acl.topic in deleted]
+        if acls:
+            delete_rules(self.target_cluster, acls)
+        self.show(rows)
+
+    # -- which topics ------------------------------------------------------------------------------------------------
+
+    @property
+    def _mirror(self) -> MirrorSettings:
+        return self.context.mirror_settings()
+
+    @property
+    def _settings(self) -> FlowSettings:
+        return self._mirror.flow(self.flow.source, self.flow.target)
+
+    def _answers(self) -> tuple[ClusterMetadata | None, ClusterMetadata]:
+        """The source, None where it does not answer soon, and the target. Raises `Unreachable` when that does not."""
+
+        async def one(cluster: ClusterSettings, seconds: float) -> ClusterMetadata | Unreachable:
+            async with wire_client(cluster, client_id="drlib-topics", timeout_s=seconds) as client:
+                try:
+                    return await client.metadata(None)
+                except Unreachable as error:
+                    return error
+
+        async def both() -> tuple[ClusterMetadata | Unreachable, ClusterMetadata | Unreachable]:
+            return await asyncio.gather(one(self.source_cluster, SOURCE_S), one(self.target_cluster, ANSWER_S))
+
+        source, target = blocking(both())
+        if isinstance(target, Unreachable):
+            raise target
+        return source if isinstance(source, ClusterMetadata) else None, target
+
+    def _wanted(self, source: ClusterMetadata | None, target: ClusterMetadata) -> dict[str, TopicMetadata]:
+        after = local_topics.wanted(self._settings, self._mirror.clusters, source, target)
+        return {name: topic for name, topic in after.items() if matches(self.topics, name)}
+
+    def _entity(self, name: str) -> str:
+        return f"topic {name} on {self.flow.target}"
+
+    def _name(self, entity: str) -> str:
+        return entity.removeprefix("topic ").removesuffix(f" on {self.flow.target}")
+
+    # -- what was created --------------------------------------------------------------------------------------------
+
+    def _kept(self) -> dict[str, str]:
+        """By topic: the ID of the one created, "" where a kill came before it was known, or `EXISTED`."""
+        rows = step_output.read_rows(self.context.run_dir, f"{self.step}.created")
+        return {str(row["topic"]): str(row["id"]) for row in rows}
+
+    def _keep(self, topics: Mapping[str, str]) -> None:
+        rows: list[Mapping[str, Scalar]] = [{"topic": name, "id": topic_id} for name, topic_id in topics.items()]
+        step_output.write_rows(self.context.run_dir, f"{self.step}.created", rows)
+
+    def _kept_acls(self) -> list[TopicAcl]:
+        return [rule_of(row) for row in step_output.read_rows(self.context.run_dir, f"{self.step}.acls")]
+
+    def _ids(self, names: Iterable[str]) -> dict[str, str]:
+        with Cluster(self.target_cluster) as cluster:
+            return {name: str(topic.topic_id) for name, topic in cluster.topics(names).items()}
+
+    def _create(
+        self, source: ClusterMetadata | None, target: ClusterMetadata, planned: Collection[str]
+    ) -> tuple[dict[str, TopicMetadata], dict[str, bool | DrlibError]]:
+        """What is wanted, and what came of creating what is planned and missing. Raises `Unreachable`."""
+        after = self._wanted(source, target)
+        names = [name for name in local_topics.missing(after, target) if name in planned]
+        origin = self.source_cluster if source is not None else self.target_cluster
+        self._keep({**self._kept(), **dict.fromkeys(names, "")})
+        to, brokers = self.target_cluster, len(target.brokers)
+        return after, create_local_topics(
+            self._settings, after, names, brokers, origin, to, with_acls=False, timeout_s=REQUEST_S
+        )
+
+    def _copy_acls(self, made: Sequence[str]) -> str:
+        """What came of it, in words: a right that is missing is reported, and is no reason not to move."""
+        if not self.acls or not made:
+            return "none"
+        try:
+            acls = local_topics.acls(topic_rules(self.source_cluster), made)
+            if acls:
+                topic_rules(self.target_cluster)  # raises without an authorizer, before anything is kept
+            step_output.write_rows(self.context.run_dir, f"{self.step}.acls", [row_of(acl) for acl in acls])
+            create_rules(self.target_cluster, acls)
+        except NoAuthorizer as error:
+            return f"none: {error.what}"
+        except DrlibError as error:
+            return f"not copied: {error}"
+        return f"{len(acls)} copied"
+
+    def _report(self, after: Mapping[str, TopicMetadata], refused: Mapping[str, str]) -> None:
+        kept = self._kept()
+        rows: list[Mapping[str, Scalar]] = [
+            {
+                "topic": name,
+                "partitions": len(topic.partitions),
+                "state": "refused"
+                if name in refused
+                else "created"
+                if kept.get(name, EXISTED) != EXISTED
+                else "existed",
+                "why": refused.get(name, ""),
+            }
+            for name, topic in after.items()
+        ]
+        self.show(rows)
+        if not after:  # mirrors keep their names, or none is mirrored
+            return
+        evidence = "; ".join(f"{name}: {why}" for name, why in refused.items()) or f"{len(after)} topics"
+        verdict = Verdict.FAIL if refused else Verdict.PASS
+        check = Check(name="the topics of the producers exist on the target", verdict=verdict, evidence=evidence)
+        self.score(ScorecardPart(checks=(check,)))

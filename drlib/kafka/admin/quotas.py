@@ -1,0 +1,60 @@
+"""Read and compare the quotas of producers, by user and client ID. Blocks.
+
+Rules: only `producer_byte_rate` of users and client IDs; quotas of IP addresses and of consumers are left out.
+Source: `DescribeClientQuotasRequest.json` of Kafka.
+Not for: deciding which quotas a cluster should have.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeVar
+
+from kafka.protocol.admin import DescribeClientQuotasRequest
+
+from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.admin.descriptions import Quota
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.error_codes import raise_for
+from drlib.kafka.security.cluster_settings import ClusterSettings
+
+Answer = TypeVar("Answer")
+
+RATE: Final = "producer_byte_rate"
+OWNERS: Final = frozenset({"user", "client-id"})
+
+
+def producer_quotas(cluster: ClusterSettings) -> tuple[Quota, ...]:
+    """Those of all users and client IDs, in order. Raises `BrokerError`, `Unreachable`, `SecurityFault`."""
+    return _asked(cluster, _read)
+
+
+def lacking(source: Sequence[Quota], target: Sequence[Quota]) -> tuple[tuple[Quota, float | None], ...]:
+    """Quotas of `source` that `target` lacks (None) or has lower, with its limit. Pure."""
+    there = {quota.entity: quota.bytes_per_s for quota in target}
+    return tuple(
+        (quota, there.get(quota.entity))
+        for quota in source
+        if quota.entity not in there or there[quota.entity] < quota.bytes_per_s
+    )
+
+
+async def _read(connection: Connection) -> tuple[Quota, ...]:
+    answer = await connection.request(
+        DescribeClientQuotasRequest[connection.version("DescribeClientQuotas")](components=[], strict=False)
+    )
+    raise_for(answer.error_code, "describing quotas", answer.error_message)
+    quotas = [
+        Quota(tuple(sorted((part.entity_type, part.entity_name or "") for part in entry.entity)), value.value)
+        for entry in answer.entries or ()
+        for value in entry.values
+        if value.key == RATE and {part.entity_type for part in entry.entity} <= OWNERS
+    ]
+    return tuple(sorted(quotas))
+
+
+def _asked(cluster: ClusterSettings, question: Callable[[Connection], Awaitable[Answer]]) -> Answer:
+    async def ask() -> Answer:
+        async with wire_client(cluster, client_id="drlib-quotas") as client:
+            brokers = (await client.connect()).brokers
+            return await question(await client.connection(min(brokers)))
+
+    return blocking(ask())

@@ -1,0 +1,183 @@
+"""Producers' topics on the target: what doctor finds, what the step creates with whose rights, and what its undo leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AclOperation, ResourceType
+from fix_authorizer import AUTHORIZER, ME, acl, add_acls, drop_acls
+from fix_engine import create_topic, produce
+
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.plan.plan import Argument, Call
+from drlib.drill.plan.progress import Reach
+from drlib.drill.readiness.checks.checks import judge_flow
+from drlib.drill.readiness.checks.objectives import CheckContext
+from drlib.drill.readiness.checks.observations import PastDrills
+from drlib.drill.readiness.observe.observe import observe_flow
+from drlib.drill.readiness.score import Finding, Severity
+from drlib.drill.run import registry
+from drlib.drill.step import step_output
+from drlib.drill.step.action import Action
+from drlib.drill.step.context import DrillContext
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.topic_acls import topic_rules
+from drlib.kafka.protocol.acls import Operation
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab.lab import Lab
+from drlib.model import Flow
+from drlib.runs.abort import Abort
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Clusters paris and lyon with an authorizer; every client is ANONYMOUS."""
+    with Lab(tmp_path_factory.mktemp("guarded"), ("paris", "lyon"), extra=AUTHORIZER) as lab:
+        yield lab
+
+
+@dataclass
+class Place:
+    lab: Lab
+    context: DrillContext
+    tag: str
+
+    @property
+    def properties(self) -> Path:
+        assert self.context.properties is not None
+        return self.context.properties
+
+    def step(self) -> Action:
+        call = Call("topics.create", (Argument("topics", (f".*{self.tag}",)),))
+        return registry.make_action(call, self.context, "topics")
+
+    def at(self, alias: str) -> Cluster:
+        return Cluster(self.context.clusters[alias])
+
+    def bootstrap(self, alias: str) -> str:
+        return self.lab.clusters[alias].bootstrap
+
+    def exists(self, *names: str) -> list[str]:
+        with self.at("lyon") as lyon:
+            return sorted(lyon.topics(names))
+
+    def rows(self) -> dict[object, object]:
+        rows = step_output.read_rows(self.context.run_dir, "topics")
+        return {row["topic"]: row.get("state", row.get("undone")) for row in rows}
+
+    def findings(self) -> dict[str, Finding]:
+        """Of the check, by what they are about."""
+        settings = load_mirror_settings(self.properties)
+        observed = asyncio.run(observe_flow(settings, settings.flow("paris", "lyon"), PastDrills("runs", ())))
+        found = judge_flow(observed, CheckContext("mm2.properties", "paris:1", self.bootstrap("lyon"))).findings
+        return {f.entity: f for f in found if f.check == "producer-topics"}
+
+
+@pytest.fixture
+def place(guarded: Lab, tmp_path: Path) -> Place:
+    tag = uuid.uuid4().hex[:6]
+    path = tmp_path / "mm2.properties"
+    addresses = "".join(f"{alias}.bootstrap.servers = {c.bootstrap}\n" for alias, c in guarded.clusters.items())
+    path.write_text(f"clusters = paris, lyon\n{addresses}paris->lyon.enabled = true\ntopics = .*{tag}\n")
+    clusters = {alias: ClusterSettings(alias, (c.bootstrap,)) for alias, c in guarded.clusters.items()}
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    return Place(
+        guarded,
+        DrillContext(clusters=clusters, flow=Flow("paris", "lyon"), run_dir=run_dir, properties=path),
+        tag,
+    )
+
+
+def do(place: Place, step: Action) -> dict[str, object]:
+    return dict(step.act(step.changes(step.observe()), Abort(place.context.run_dir)))
+
+
+def test_create_topics_makes_what_doctor_misses_and_its_undo_leaves_what_was_written(place: Place) -> None:
+    orders, bills = f"orders-{place.tag}", f"bills-{place.tag}"
+    paris, lyon = place.bootstrap("paris"), place.bootstrap("lyon")
+    create_topic(paris, orders, 3, retention_ms="7200000", cleanup_policy="compact,delete")
+    create_topic(paris, bills, 1)
+    add_acls(paris, *(acl(ResourceType.TOPIC, orders, AclOperation.ALL, who=who) for who in (ME, "User:shop")))
+    missing = place.findings()
+    assert {name: f.severity for name, f in missing.items()} == {orders: Severity.WARN, bills: Severity.WARN}
+    assert f"--create --topic {orders} --partitions 3" in missing[orders].fix
+    step = place.step()
+    planned = step.changes(step.observe())
+    assert {change.entity for change in planned} == {f"topic {name} on lyon" for name in (orders, bills)}
+    assert step.probe(planned) is Reach.UNTOUCHED
+    evidence = dict(step.act(planned, Abort(place.context.run_dir)))
+    assert (evidence["refused"], evidence["acls"], evidence["settings_from"]) == ("", "2 copied", "the source")
+    assert place.rows() == {orders: "created", bills: "created"}
+    with place.at("lyon") as cluster:
+        assert cluster.topics([orders])[orders].partitions == 3
+        assert cluster.topic_config([orders])[orders]["retention.ms"] == "7200000"
+    writers = {r.principal for r in topic_rules(place.context.clusters["lyon"]) if r.topic == orders}
+    assert writers == {ME, "User:shop"}
+    (ready,) = place.findings().values()
+    assert (ready.severity, ready.entity) == (Severity.OK, "")
+    assert do(place, place.step())["created"] == "", "done again, it creates nothing"
+    produce(lyon, bills, 5, partitions=1)
+    place.step().undo(planned)
+    place.step().undo(planned)
+    assert place.exists(orders, bills) == [bills], "only the one that is still empty is deleted"
+    assert not [r for r in topic_rules(place.context.clusters["lyon"]) if r.topic == orders]
+
+
+def test_create_topics_that_the_target_refuses_are_reported_and_fail_the_scorecard(place: Place) -> None:
+    orders = f"orders-{place.tag}"
+    create_topic(place.bootstrap("paris"), orders, 1)
+    add_acls(place.bootstrap("lyon"), acl(ResourceType.TOPIC, orders, AclOperation.DESCRIBE))  # and nothing else
+    try:
+        evidence = do(place, place.step())
+        assert orders in str(evidence["refused"])
+        (check,) = step_output.read_part(place.context.run_dir, "topics").checks
+        assert check.verdict.value == "fail"
+        place.step().undo(())
+    finally:
+        drop_acls(place.bootstrap("lyon"), ResourceType.TOPIC, orders)
+
+
+def test_doctor_names_writers_without_rights_and_settings_that_differ(place: Place) -> None:
+    orders = f"orders-{place.tag}"
+    create_topic(place.bootstrap("paris"), orders, 2, max_message_bytes="2000000")
+    create_topic(place.bootstrap("lyon"), orders, 2, max_message_bytes="1000000")
+    shop = acl(ResourceType.TOPIC, orders, AclOperation.WRITE, who="User:shop")
+    add_acls(place.bootstrap("paris"), acl(ResourceType.TOPIC, orders, AclOperation.ALL), shop)
+    add_acls(place.bootstrap("lyon"), acl(ResourceType.TOPIC, orders, AclOperation.ALL))
+    settings = load_mirror_settings(place.properties)
+    observed = asyncio.run(observe_flow(settings, settings.flow("paris", "lyon"), PastDrills("runs", ())))
+    found = [
+        f.evidence
+        for f in judge_flow(observed, CheckContext("f", "p:1", "l:1")).findings
+        if f.check == "producer-topics" and f.entity == orders
+    ]
+    assert found == [
+        "as on the source it would have max.message.bytes: 1000000 -> 2000000",
+        "no ACL of the target lets User:shop write to it",
+    ]
+    assert {r.operation for r in topic_rules(place.context.clusters["lyon"]) if r.topic == orders} == {Operation.ALL}
+
+
+def test_create_topics_without_the_source_takes_partitions_and_settings_from_the_mirrors(place: Place) -> None:
+    orders = f"orders-{place.tag}"
+    create_topic(place.bootstrap("lyon"), f"paris.{orders}", 3, retention_ms="7200000")
+    text = place.properties.read_text()
+    place.properties.write_text(text.replace(f"paris.bootstrap.servers = {place.bootstrap('paris')}", DEAD))
+    place.context.clusters["paris"] = ClusterSettings("paris", ("127.0.0.1:1",))  # type: ignore[index]
+    found = place.findings()
+    assert found[orders].severity is Severity.WARN
+    assert "--partitions 3" in found[orders].fix
+    evidence = do(place, place.step())
+    assert (evidence["created"], evidence["settings_from"]) == (orders, "the mirror topics")
+    with place.at("lyon") as cluster:
+        assert cluster.topics([orders])[orders].partitions == 3
+        assert cluster.topic_config([orders])[orders]["retention.ms"] == "7200000"
+
+
+DEAD = "paris.bootstrap.servers = 127.0.0.1:1"

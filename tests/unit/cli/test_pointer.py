@@ -1,0 +1,45 @@
+"""`drlib pointer` for what it refuses, and on a pointer file alone."""
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import drlib, error_line
+
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """Clusters at ports of this machine without a listener, held so that no other process takes them."""
+    with socket.socket() as one, socket.socket() as two:
+        for held in (one, two):
+            held.bind(("127.0.0.1", 0))
+        path = tmp_path / "mm2.properties"
+        path.write_text(
+            f"clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{one.getsockname()[1]}\n"
+            f"lyon.bootstrap.servers = 127.0.0.1:{two.getsockname()[1]}\nparis->lyon.enabled = true\n"
+        )
+        yield path
+
+
+def test_pointer_show_without_an_answer_says_so(file: Path) -> None:
+    assert "the pointer cannot be read" in error_line(drlib("pointer", "show", str(file)), 11)
+
+
+def test_pointer_file_is_shown_moved_with_a_reason_and_shown_again(file: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pointer.json"
+    pointer_file.write_atomic(path, Pointer(3, "paris", "p:1", by="run 7"))
+    shown = drlib("pointer", "show", str(file), "--pointer", str(path))
+    assert shown.returncode == 0, shown.stderr
+    assert "paris (p:1), version 3" in shown.stdout
+    assert "by run 7" in shown.stdout
+    move = ("pointer", "move", str(file), "lyon", "--pointer", str(path), "--yes", "lyon")
+    assert "lyon does not answer" in error_line(drlib(*move), 11)
+    assert pointer_file.read(path).active == "paris"
+    assert drlib(*move, "--force", "it starts").returncode == 0
+    again = json.loads(drlib("pointer", "show", str(file), "--pointer", str(path), "--json").stdout)
+    assert (again["pointer"]["active"], again["pointer"]["version"], again["agree"]) == ("lyon", 4, True)
