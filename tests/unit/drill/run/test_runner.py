@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from drlib.drill.plan.lease_record import LeaseRecord, Superseded
 from drlib.drill.plan.plan import Call, Change, Danger, Drill, Expectation, Fact, Mode, Plan, Rollback, Step
 from drlib.drill.plan.progress import Reach
-from drlib.drill.plan.states import DrillState
+from drlib.drill.plan.states import DrillEvent, DrillState
 from drlib.drill.run import planning
 from drlib.drill.run.outcome import Result
 from drlib.drill.run.permissions import Permissions
@@ -511,17 +512,38 @@ class Noticeboard:
     state: DrillState = DrillState.READY
     run_id: str = ""
     lost: bool = False
+    record: LeaseRecord = field(default_factory=LeaseRecord)
+    others: LeaseRecord | None = None  # the opposite flow's
+    confirmed: list[tuple[str, ...]] = field(default_factory=list)
     kills: list[DrillState] = field(default_factory=list)  # the process dies as it says so, before it is said
 
-    def confirm(self) -> None:
+    def __post_init__(self) -> None:
+        if self.record == LeaseRecord():
+            self.record = LeaseRecord(state=self.state, run=self.run_id)
+        self.state, self.run_id = self.record.state, self.record.run
+
+    def opposite(self) -> LeaseRecord | None:
+        return self.others
+
+    def confirm(self, standing: Sequence[str] | None = None) -> None:
         if self.lost:
             raise LeaseHeld("the lease was lost", "somebody else", "Stop.")
+        self.confirmed.append(tuple(standing or ()))
 
-    def write(self, state: DrillState) -> None:
+    def write(
+        self,
+        state: DrillState,
+        *,
+        mode: Mode | None = None,
+        standing: Sequence[str] = (),
+        superseded: Sequence[Superseded] | None = None,
+    ) -> None:
         self.confirm()
         if state in self.kills:
             self.kills.remove(state)
             raise Killed
+        past = self.record.superseded if superseded is None else tuple(superseded)
+        self.record = LeaseRecord(state=state, run="run", mode=mode, standing=tuple(standing), superseded=past)
         self.state, self.run_id = state, "run"
 
 
@@ -532,8 +554,8 @@ def test_run_changes_the_state_of_the_flow(here: Setting) -> None:
 
 
 def test_run_in_a_wrong_flow_state_is_refused_with_the_allowed_commands(here: Setting) -> None:
-    with pytest.raises(UsageError, match=r"'fail-over' is not possible.*failed-over.*Allowed now: reprotect"):
-        here.runner(here.plan(), flow=Noticeboard(DrillState.FAILED_OVER)).run()
+    with pytest.raises(UsageError, match=r"'reprotect' is not possible.*ready.*Allowed now: test, fail-over"):
+        here.runner(here.plan(activity=DrillEvent.REPROTECT), flow=Noticeboard(DrillState.READY)).run()
     assert here.files() == set()
 
 
