@@ -86,13 +86,14 @@ class DrillSeen:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleState:
-    """The state at `at_ms`. `unseen`: what could not be observed, and why."""
+    """The state at `at_ms`. `unseen`: what could not be observed, and why. `first`: lines about unfinished runs."""
 
     at_ms: int
     clusters: tuple[ClusterSeen, ...] = ()
     flows: tuple[FlowView, ...] = ()
     drill: DrillSeen | None = None
     unseen: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
 
     @property
     def topics(self) -> tuple[TopicLag, ...]:

@@ -55,7 +55,7 @@ def test_emergency_failover_begins_in_every_state_with_at_most_one_flag(state: D
 def test_refusal_names_run_state_age_folder_changes_and_both_commands(state: DrillState) -> None:
     refused = enter(FLOW, record(state, **HALF_DONE), EMERGENCY, NOW)
     assert isinstance(refused, Refusal)
-    for said in ("old", state.value, "60 min", "/runs/old on ops1", "not undone: fence, translate"):
+    for said in ("old", state.value, "1 h 00 min", "/runs/old on ops1", "not undone: fence, translate"):
         assert said in refused.why
     assert "drlib run --resume /runs/old" in refused.remedy
     assert "drlib run --rollback /runs/old" in refused.remedy
