@@ -1,7 +1,7 @@
 """The unfinished runs of flows, for whoever looks at a flow: from the state on its target, else from the folder of runs.
 
-Rules: read-only. All targets are asked at once, and within `ANSWER_S`; one that does not answer is named, and the folder of runs
-counts for its flow. Where the target answers, it alone counts: a run that it does not name was superseded or has ended.
+Rules: read-only. All targets are asked at once, and within `ANSWER_S`; one that does not answer is named, and the folder of
+runs counts for its flow. Where the target answers, it alone counts: a run that it does not name was superseded or has ended.
 Not for: resuming and rolling back (`drlib.runbook.plans`).
 """
 
@@ -149,7 +149,7 @@ def _word(run: Run) -> str:
 
 
 def lines(found: UnfinishedRuns, now_ms: int) -> tuple[str, ...]:
-    """What to show first about them: a few lines for each run, and one for each flow that is unknown; none where all is well."""
+    """What to show first about them: a few lines for each run, and one for each flow that is unknown; else none."""
     said = []
     for run in found.runs:
         record = LeaseRecord(since_ms=run.since_ms)

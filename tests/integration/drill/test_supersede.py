@@ -16,6 +16,8 @@ from testbed_supersede import Run, events
 from drlib.drill.actions.groups.rehearsal import PREFIX
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillEvent, DrillState
+from drlib.drill.session.settle import settle
+from drlib.errors import UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.model import Flow, TopicPartition
@@ -142,7 +144,7 @@ def test_killed_holder_in_every_activity_is_resumed_rolled_back_or_superseded(ma
         failed = make("failed", activity=activity, mode=Mode.PLANNED, fails=True)
         assert failed.do() == 6
         assert failed.state is left
-        assert failed.do("rollback") == 8
+        assert failed.do("rollback") == 5
         assert failed.state is home
 
         killed = make("killed", activity=activity, mode=Mode.PLANNED, hangs=True)
@@ -161,6 +163,22 @@ def test_killed_holder_in_every_activity_is_resumed_rolled_back_or_superseded(ma
         assert killed.do("resume") == 2
         assert f"superseded by {again.name}" in killed.error
     assert make("next").do() == 0  # the next failover works
+
+
+def test_settled_flow_is_as_people_declare_it_and_gives_up_the_unfinished_run(make: Make) -> None:
+    planned = make("planned", mode=Mode.PLANNED, fails=True)
+    assert planned.do() == 6
+    flow, target = planned.flow, planned.target
+    with pytest.raises(UsageError, match=f"paris or {flow.target}"):
+        settle(target, flow, "rome")
+    assert settle(target, flow, flow.target).state is DrillState.FAILED_OVER
+    record = planned.record
+    assert (record.state, record.holder) == (DrillState.FAILED_OVER, None)
+    assert planned.do("resume") == 2
+    assert "superseded by settled by" in planned.error
+    assert make("reprotect", mode=Mode.PLANNED, activity=DrillEvent.REPROTECT).do() == 0
+    assert settle(target, flow, "paris").state is DrillState.READY
+    assert make("rehearsal", mode=Mode.PRACTICE).do() == 0
 
 
 def test_failover_there_back_and_there_again_needs_no_flag(left: str, right: str, make: Make) -> None:

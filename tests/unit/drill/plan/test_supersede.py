@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,12 @@ COMMANDS = [DrillEvent.TEST, DrillEvent.FAIL_OVER, DrillEvent.REPROTECT, DrillEv
 EMERGENCY = Beginning(
     run="night", command=DrillEvent.FAIL_OVER, mode=Mode.EMERGENCY, again="drlib run e.yaml m.properties"
 )
-HALF_DONE = {"standing": ("fence", "translate"), "host": "ops1", "folder": "/runs/old", "since_ms": NOW - 3_600_000}
+HALF_DONE: dict[str, Any] = {
+    "standing": ("fence", "translate"),
+    "host": "ops1",
+    "folder": "/runs/old",
+    "since_ms": NOW - 3_600_000,
+}
 
 
 def record(state: DrillState, mode: Mode | None = None, **more: object) -> LeaseRecord:
