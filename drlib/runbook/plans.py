@@ -108,9 +108,12 @@ def keep(
         with _opened(book, arguments, target, run.path, asked) as opened:
             gate.refuse_skip(opened.drill.mode, granted.skip_gate)
             if through_gate:
-                _refuse_unfinished(book, opened)
+                if not granted.supersede:
+                    _refuse_unfinished(book, opened)
                 _refuse_untyped(opened, granted.cluster_ids)
                 gate_result = gate.pass_gate(opened.workplace, opened.drill.mode, skip=granted.skip_gate)
+                if granted.supersede:  # a run that is refused does not stop another one
+                    _refuse_unfinished(book, opened)
                 asked = asked.model_copy(update={"gate": gate_result, "gate_ms": clock.now_ms()})
             plan = planning.make_plan(opened.drill, opened.actions)
             asked.of_plan(plan.hash).write(run.path)
@@ -168,7 +171,8 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
     if granted.supersede:
         asked = asked.model_copy(update={"supersede": granted.supersede})
     with _opened(book, asked.parameters, asked.target, folder, asked) as opened:
-        _refuse_unfinished(book, opened)
+        if not asked.supersede:
+            _refuse_unfinished(book, opened)
         plan = planning.read(folder)
         asked = asked.of_plan(plan.hash)
         opening.same_drill(opened.drill, opened.actions, plan, folder)
@@ -176,6 +180,8 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
         _refuse_untyped(opened, (*asked.cluster_ids, *granted.cluster_ids))
         skip = granted.skip_gate if granted.skip_gate is not None else asked.skip_gate
         gate_result = gate.pass_gate(opened.workplace, plan.drill.mode, skip=skip)
+        if asked.supersede:
+            _refuse_unfinished(book, opened)
         planning.compare(plan, opened.actions)
     asked = asked.granted(granted.approved, granted.cluster_ids)
     return asked.model_copy(update={"skip_gate": skip, "gate": gate_result, "gate_ms": clock.now_ms()})
