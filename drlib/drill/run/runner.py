@@ -60,7 +60,7 @@ class Runner:
 
     `gate` waits until the next part may begin (`HYPOTHESIS`, a step's name, or `FINISH`); False: an abort was asked for.
     `new` says which unfinished run of the flow this one gives up, if any; `on_superseded` is called once it has, and returns
-    what became of what that run left.
+    the result of removing what that run left.
     """
 
     def __init__(

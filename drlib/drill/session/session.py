@@ -345,7 +345,7 @@ class DrillSession(Closing):
                 self._moved.notify_all()
 
     def _superseded(self, gone: LeaseRecord) -> str:
-        """Mark the run that this one gave up, and remove what a rehearsal left; what became of it, in words."""
+        """Mark the run that this one gave up, and remove what a rehearsal left; the result, in words."""
         flow = self.drill.flow
         target = self.workplace.cluster(flow.target)
         return superseded_run.settle(gone, self.workplace.run_dir.name, target)
