@@ -330,7 +330,7 @@ class Runner:
         return self._flow is not None and self._flow.lost
 
     def _refuse_lost(self) -> None:
-        """Raises `LeaseLost` where it is known to be lost: what the step did is for a probe of whoever resumes it."""
+        """Raises `LeaseLost` where it is known to be lost: what the step did is for a probe when it is resumed."""
         if self._lost():
             self._confirm()
 
