@@ -1,4 +1,4 @@
-"""The unfinished runs of flows, as doctor, status and the console show them: from the state on its target, else from the folder of runs.
+"""The unfinished runs of flows, as people are shown them: from the state on the target, else from the folder of runs.
 
 Rules: read-only. All targets are asked at once, and within `ANSWER_S`; one that does not answer is named, and the folder of
 runs counts for its flow. Where the target answers, it alone counts: a run that it does not name was superseded or has ended.
