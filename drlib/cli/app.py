@@ -143,6 +143,7 @@ def status(
         list[Path] | None, typer.Option("--file", help="A worker's --status file; repeat for more.")
     ] = None,
     rows: Annotated[int, typer.Option(help="How many partitions of each flow to show.", min=1)] = 12,
+    runs: Annotated[Path, typer.Option("--runs-dir", help="Where run folders are.")] = Path("runs"),
 ) -> None:
     """Show every enabled flow of FILE: lanes, lag, time to catch up, time until retention, events and remedies.
 
@@ -155,6 +156,8 @@ def status(
 
     if as_json and watch:
         raise UsageError("--json and --watch do not go together", "JSON is printed once", "Give only one.")
-    observer = StatusObserver(load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups)
+    observer = StatusObserver(
+        load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups, runs_dir=runs
+    )
     code = watch_status(observer, rows=rows) if watch else print_once(observer, as_json_text=as_json, rows=rows)
     raise typer.Exit(code)

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from drlib.client.pointer import POINTER_NAME
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Drill, Plan
+from drlib.drill.plan.supersede import Beginning
 from drlib.drill.readiness import gate
 from drlib.drill.run import planning, registry, request
 from drlib.drill.run.lease import Lease
@@ -55,6 +56,7 @@ def open_drill(
     approve: Sequence[str] = (),
     cluster_ids: Sequence[str] = (),
     skip_gate: str = "",  # why the readiness gate is passed over, in an emergency
+    supersede: str = "",  # the flow's unfinished run that this one gives up
     **parameters: Value,
 ) -> DrillSession:
     """The drill of `runbook`, a file or a name of runbooks/, on the lab in `lab_dir` or the clusters of `properties`.
@@ -69,7 +71,8 @@ def open_drill(
         lab_dir, properties = "", asked.properties
     if asked is None or (asked.properties is None and asked.lab_dir is None):
         asked = _asked(book, asked, lab_dir, properties, parameters)
-    opened = prepare(book, place, ClusterTarget.of(properties, lab_dir), parameters)
+    asked = asked.model_copy(update={"supersede": Path(supersede).name}) if supersede else asked
+    opened = prepare(book, place, ClusterTarget.of(properties, lab_dir), parameters, asked=asked)
     try:
         plan = _plan(opened.drill, opened.actions, place)
         asked = asked.model_copy(update={"skip_gate": skip_gate}) if skip_gate else asked
@@ -91,6 +94,7 @@ def open_drill(
             permissions=permissions,
             board=LiveBoard(present=Presence(connections_here)),
             on_close=opened.close,
+            new=opened.new,
         )
     except BaseException:
         opened.close()
@@ -107,6 +111,7 @@ class Opened:
     probes: Mapping[str, Probe]
     lease: Leased
     close: Callable[[], None]
+    new: Beginning
 
 
 def prepare(
@@ -116,6 +121,7 @@ def prepare(
     parameters: Mapping[str, Value],
     *,
     start_lab: bool = True,
+    asked: Request | None = None,
 ) -> Opened:
     """The drill of `book` in the run folder `place`. A lab that is not up is started, or, without `start_lab`, refused.
 
@@ -136,8 +142,15 @@ def prepare(
     workplace, end_lab = _workplace(wanted, place, target, book.lab, start_lab)
     try:
         actions, probes = parsed.bind(workplace)
-        lease = _lease(workplace) if book.drill.lease else contextlib.nullcontext
-        return Opened(wanted, workplace, actions, probes, lease, end_lab)
+        new = Beginning(
+            run=place.name,
+            command=wanted.command,
+            mode=wanted.mode,
+            supersede=asked.supersede if asked else "",
+            again=asked.command if asked else "the same command",
+        )
+        lease = _lease(workplace, new) if book.drill.lease else contextlib.nullcontext
+        return Opened(wanted, workplace, actions, probes, lease, end_lab, new)
     except BaseException:
         end_lab()
         raise
@@ -277,11 +290,13 @@ def _lab(root: Path, wants: LabSection, start: bool) -> tuple[Lab, bool]:
     return lab, False
 
 
-def _lease(workplace: DrillContext) -> Callable[[], AbstractContextManager[Lease | None]]:
+def _lease(workplace: DrillContext, new: Beginning) -> Callable[[], AbstractContextManager[Lease | None]]:
     def take() -> Lease:
         resumed = (workplace.run_dir / JOURNAL).exists()
         target = workplace.cluster(workplace.flow.target)
         wait_s = _RESUME_WAIT_S if resumed else 0.0
-        return Lease(target, workplace.flow, workplace.run_dir.name, wait_s=wait_s)
+        source = workplace.clusters.get(workplace.flow.source)
+        folder = workplace.run_dir
+        return Lease(target, workplace.flow, folder.name, wait_s=wait_s, folder=folder, source=source, new=new)
 
     return take

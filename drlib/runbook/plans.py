@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from drlib import clock
+from drlib.drill.flow_state.takeover import refuse_unfinished
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Over, RunOutcome
@@ -28,7 +29,7 @@ from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
 from drlib.drill.step.argument_types import nearest
-from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, UsageError
+from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, Unreachable, UsageError
 from drlib.lab.lab import Lab
 from drlib.runbook import open_drill as opening
 from drlib.runbook import run_parameters
@@ -58,11 +59,13 @@ def targeted(target: ClusterTarget, arguments: Mapping[str, Value]) -> ClusterTa
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What the operator has granted: approved steps, cluster IDs, and a reason to skip the readiness gate."""
+    """What the operator has granted: approved steps, cluster IDs, a reason to skip the readiness gate, and the name of an
+    unfinished run to supersede."""
 
     approved: tuple[str, ...] = ()
     cluster_ids: tuple[str, ...] = ()
     skip_gate: str | None = None
+    supersede: str = ""
 
 
 def look(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget) -> Plan:
@@ -97,15 +100,20 @@ def keep(
             approved=granted.approved,
             cluster_ids=granted.cluster_ids,
             skip_gate=granted.skip_gate,
+            supersede=granted.supersede,
         )
         if target == ClusterTarget():  # the notebook knows
             asked.write(run.path)
             return run.path
-        with _opened(book, arguments, target, run.path) as opened:
+        with _opened(book, arguments, target, run.path, asked) as opened:
             gate.refuse_skip(opened.drill.mode, granted.skip_gate)
             if through_gate:
+                if not granted.supersede:
+                    _refuse_unfinished(book, opened)
                 _refuse_untyped(opened, granted.cluster_ids)
                 gate_result = gate.pass_gate(opened.workplace, opened.drill.mode, skip=granted.skip_gate)
+                if granted.supersede:  # a run that is refused does not stop another one
+                    _refuse_unfinished(book, opened)
                 asked = asked.model_copy(update={"gate": gate_result, "gate_ms": clock.now_ms()})
             plan = planning.make_plan(opened.drill, opened.actions)
             asked.of_plan(plan.hash).write(run.path)
@@ -160,7 +168,11 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
     Returns the request with what was granted. Raises `StalePlan`, `ReadinessError`, `LeaseHeld` and what `keep` does.
     """
     book = _book(asked)
-    with _opened(book, asked.parameters, asked.target, folder) as opened:
+    if granted.supersede:
+        asked = asked.model_copy(update={"supersede": granted.supersede})
+    with _opened(book, asked.parameters, asked.target, folder, asked) as opened:
+        if not asked.supersede:
+            _refuse_unfinished(book, opened)
         plan = planning.read(folder)
         asked = asked.of_plan(plan.hash)
         opening.same_drill(opened.drill, opened.actions, plan, folder)
@@ -168,6 +180,8 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
         _refuse_untyped(opened, (*asked.cluster_ids, *granted.cluster_ids))
         skip = granted.skip_gate if granted.skip_gate is not None else asked.skip_gate
         gate_result = gate.pass_gate(opened.workplace, plan.drill.mode, skip=skip)
+        if asked.supersede:
+            _refuse_unfinished(book, opened)
         planning.compare(plan, opened.actions)
     asked = asked.granted(granted.approved, granted.cluster_ids)
     return asked.model_copy(update={"skip_gate": skip, "gate": gate_result, "gate_ms": clock.now_ms()})
@@ -180,7 +194,16 @@ def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Re
     refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
     if granted.skip_gate is not None:
         raise UsageError("--skip-gate", "a resumed run has passed the gate already", "Leave it out.")
+    if granted.supersede:
+        raise UsageError("--supersede", "a resumed run has begun already", "Leave it out.")
     ended = ending_of(folder, plan)
+    if ended is not None and ended.ending.by:
+        by = ended.ending.by
+        raise UsageError(
+            f"{folder.name} cannot be resumed or rolled back",
+            f"it was superseded by {by}",
+            "Make a new plan and run that.",
+        )
     if ended is not None and not ended.resumable:
         raise UsageError(f"{folder.name} has ended", "there is nothing left to do", "Make a new plan and run that.")
     if asked.lab_dir is not None:
@@ -192,7 +215,7 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
     """Undo the steps of a run, whatever its strategy. Raises `Deviated` when a step cannot be undone."""
     _, asked = take_up(folder, asked, granted)
     wait_for_the_dead(folder)
-    with _opened(_book(asked), asked.parameters, asked.target, folder) as opened:
+    with _opened(_book(asked), asked.parameters, asked.target, folder, asked) as opened:
         plan = planning.read(folder)
         error: DrlibError | None = None
         with opened.lease() as flow:
@@ -292,6 +315,20 @@ def _refuse_untyped(opened: Opened, cluster_ids: Iterable[str]) -> None:
     refuse_untyped(opened.drill, opened.actions, granted)
 
 
+def _refuse_unfinished(book: Runbook, opened: Opened) -> None:
+    """Raises what the lease would, before anything is planned, and stops a run that is to be superseded.
+
+    A target that does not answer is for the plan to report.
+    """
+    if book.drill is None or not book.drill.lease:
+        return
+    flow, place = opened.workplace.flow, opened.workplace
+    try:
+        refuse_unfinished(place.cluster(flow.target), place.clusters.get(flow.source), flow, opened.new)
+    except Unreachable:
+        return
+
+
 def missing_approval(folder: Path) -> str:
     """The first step of the run in `folder` that waits for an approval; empty when none does."""
     lines = journal.read(folder / JOURNAL) if (folder / JOURNAL).exists() else ()
@@ -309,8 +346,10 @@ def refuse_unknown(name: str, steps: Iterable[Step | StepSection], approved: Ite
 
 
 @contextlib.contextmanager
-def _opened(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget, run_dir: Path) -> Iterator[Opened]:
-    opened = opening.prepare(book, run_dir, target, values(book, arguments), start_lab=False)
+def _opened(
+    book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget, run_dir: Path, asked: Request | None = None
+) -> Iterator[Opened]:
+    opened = opening.prepare(book, run_dir, target, values(book, arguments), start_lab=False, asked=asked)
     try:
         yield opened
     finally:

@@ -50,6 +50,10 @@ class Abort:
         finally:
             self._event.set()
 
+    def stop(self) -> None:
+        """End the waits of this process's step, without asking for an abort: what it does may not continue."""
+        self._event.set()
+
     def clear(self) -> None:
         """Forget an abort that was carried out: the run is being resumed."""
         self._path.unlink(missing_ok=True)

@@ -87,6 +87,14 @@ def run(
         str | None,
         typer.Option(help="Skip the readiness gate, for this reason; in an emergency only.", metavar="REASON"),
     ] = None,
+    supersede: Annotated[
+        str | None,
+        typer.Option(
+            help="Give up this unfinished run of the flow, which is less urgent: it is stopped, its changes stay, and it is "
+            "never resumed or rolled back.",
+            metavar="RUN",
+        ),
+    ] = None,
 ) -> None:
     """Execute a runbook: its notebook through papermill, with verdict, scorecard and report.
 
@@ -99,7 +107,7 @@ def run(
     from drlib.runbook.plans import Granted
 
     target = ClusterTarget(file, lab_dir)
-    granted = Granted(tuple(approve or ()), tuple(cluster_id or ()), skip_gate)
+    granted = Granted(tuple(approve or ()), tuple(cluster_id or ()), skip_gate, Path(supersede or "").name)
     kept = [name for name, value in (("--plan", plan_hash), ("--resume", resume), ("--rollback", rollback)) if value]
     _refuse_mixture(kept, runbook, bool(parameter or lab or target != ClusterTarget() or dry_run))
     if plan_hash:

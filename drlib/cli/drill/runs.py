@@ -23,6 +23,7 @@ from drlib.ui.terminal.plain_console import plain_console
 UNVERIFIED = frozenset({Evidence.CONTRADICTORY, Evidence.INCOMPLETE})
 RunsDir = Annotated[Path, typer.Option(help="The folder of run folders.")]
 runs_app = typer.Typer(invoke_without_command=True)
+File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
 _NOT_PASSED = frozenset({Verdict.FAIL.value, Verdict.UNKNOWN.value})
 schedule_app = typer.Typer(help="Run a runbook regularly.", no_args_is_help=True)
 
@@ -189,3 +190,19 @@ def _trend(trend: Trend) -> str:
     if trend.direction is Direction.UNKNOWN:
         return "-"
     return trend.direction.value if trend.change is None else f"{trend.direction.value} ({trend.change:+.0%})"
+
+
+@runs_app.command("settle")
+def settle(
+    file: File,
+    flow: Annotated[str, typer.Option(help="The flow, e.g. 'paris->lyon'.")],
+    serves: Annotated[str, typer.Option(help="The cluster that serves the applications now.", metavar="CLUSTER")],
+) -> None:
+    """Declare which cluster serves, where applications were moved without drlib. An unfinished run is superseded."""
+    from drlib.config.settings import load_mirror_settings
+    from drlib.drill.session.settle import settle as settle_flow
+    from drlib.model import Flow
+
+    settings, of = load_mirror_settings(file), Flow.parse(flow)
+    record = settle_flow(settings.clusters[settings.flow(of.source, of.target).flow.target], of, serves)
+    show(f"{of} is {record.state}: {serves} serves.")

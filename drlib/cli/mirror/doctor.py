@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from drlib.cli.mirror.rights import print_rights
+from drlib import clock
 from drlib.drill.readiness.checks.objectives import Objectives
 from drlib.drill.readiness.required_rights import Role
 from drlib.drill.readiness.score import MINIMUM, gate
+from drlib.formats import one_line
 from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
 
@@ -61,17 +63,23 @@ def doctor(
         return
     from drlib.config.settings import load_mirror_settings
     from drlib.drill.readiness.doctor import doctor as check_readiness
+    from drlib.drill.run.request import ClusterTarget
+    from drlib.drill.session import unfinished_runs
     from drlib.model import Flow
     from drlib.ui.terminal.doctor import render_readiness
     from drlib.ui.terminal.readiness_json import as_json_text
 
     objectives = Objectives(rpo_records, rpo_seconds, drill_days)
     only_flow = Flow.parse(flow) if flow is not None else None
-    report = check_readiness(
-        load_mirror_settings(file), flow=only_flow, objectives=objectives, runs=runs, addresses=at or ()
-    )
+    settings = load_mirror_settings(file)
+    asked = [each for each in settings.enabled_flows if only_flow in (None, each.flow)]
+    place = ClusterTarget(properties=file.absolute())
+    unfinished = unfinished_runs.find([(each.flow, settings.clusters[each.flow.target]) for each in asked], runs, place)
+    report = check_readiness(settings, flow=only_flow, objectives=objectives, runs=runs, addresses=at or ())
     if as_json:
-        show(as_json_text(report, minimum))
+        show(as_json_text(report, minimum, unfinished))
     else:
+        for line in unfinished_runs.lines(unfinished, clock.now_ms()):
+            show(one_line(line))
         plain_console().print(render_readiness(report, minimum))
     gate(report, minimum)

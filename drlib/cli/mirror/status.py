@@ -12,13 +12,19 @@ import termios
 import time
 import tty
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import TypeAdapter
 from rich.live import Live
 
+from drlib import clock
 from drlib.config.settings import MirrorSettings
+from drlib.drill.run.request import ClusterTarget
+from drlib.drill.session import unfinished_runs
+from drlib.drill.session.unfinished_runs import UnfinishedRuns
 from drlib.errors import ReadinessError, Unreachable, UsageError
 from drlib.mirror.monitor.flow_view import MIRRORING, FlowView
 from drlib.mirror.monitor.observer import FlowObserver
@@ -32,14 +38,25 @@ from drlib.ui.terminal.status import render_status
 SURVEY_INTERVAL_S = 2.0  # pause between two surveys, or as long as one took
 LONGEST_PAUSE_S = 10.0
 REDRAW_S = 0.25
+UNFINISHED_INTERVAL_S = 10.0  # between two looks at the state of drills, with --watch
+RUNS = Path("runs")
 _VIEWS = TypeAdapter(FlowView)
 
 
 class StatusObserver:
-    """Observes the enabled flows of one file. `files`: status files of workers. Raises `UsageError` when there is no flow."""
+    """Observes the enabled flows of one file. `files`: status files of workers; `runs_dir`: where run folders are.
+
+    Raises `UsageError` when there is no flow.
+    """
 
     def __init__(
-        self, settings: MirrorSettings, *, addresses: Sequence[str], files: Sequence[Path], groups: bool
+        self,
+        settings: MirrorSettings,
+        *,
+        addresses: Sequence[str],
+        files: Sequence[Path],
+        groups: bool,
+        runs_dir: Path = RUNS,
     ) -> None:
         flows = [flow for flow in settings.flows if flow.enabled]
         if not flows:
@@ -49,6 +66,9 @@ class StatusObserver:
         self._flows = [(settings, flow) for flow in flows]
         self._observer = FlowObserver(addresses=addresses, groups=groups)
         self._files = tuple(files)
+        self._settings, self._runs_dir = settings, runs_dir
+        self._unfinished_at = -UNFINISHED_INTERVAL_S
+        self.unfinished = unfinished_runs.NONE
 
     @property
     def surveys(self) -> tuple[Survey, ...]:
@@ -56,8 +76,19 @@ class StatusObserver:
         return self._observer.surveys
 
     def survey(self) -> None:
-        """Ask the clusters. Blocks."""
-        self._observer.survey_blocking(self._flows)
+        """Ask the clusters. Blocks; unfinished runs are asked for at the same time."""
+        with ThreadPoolExecutor(1) as thread:
+            asked = thread.submit(self._find_unfinished)
+            self._observer.survey_blocking(self._flows)
+            asked.result()
+
+    def _find_unfinished(self) -> None:
+        if time.monotonic() - self._unfinished_at < UNFINISHED_INTERVAL_S:
+            return
+        flows = [(each.flow, self._settings.clusters[each.flow.target]) for _, each in self._flows]
+        place = ClusterTarget(properties=self._settings.path.absolute())
+        self.unfinished = unfinished_runs.find(flows, self._runs_dir, place)
+        self._unfinished_at = time.monotonic()
 
     def views(self) -> tuple[FlowView, ...]:
         """Ask the workers, and combine their answers with the newest surveys."""
@@ -72,13 +103,23 @@ class StatusObserver:
         return 0 if healthy else ReadinessError.exit_code
 
 
-def as_json(views: Sequence[FlowView]) -> str:
-    """A JSON list of every field of every flow and its totals; null is unknown."""
+def as_json(views: Sequence[FlowView], unfinished: UnfinishedRuns = unfinished_runs.NONE) -> str:
+    """A JSON list of every field of every flow, its totals and its unfinished run; null is unknown, and no such run."""
     rows = []
     for view in views:
         totals = {name: getattr(view, name) for name in ("lag", "as_of_ms", "lag_bytes", "lag_s", "eta_s", "left_s")}
-        rows.append({**_VIEWS.dump_python(view, mode="json"), **totals})
+        run = unfinished.of(view.flow)
+        more = {
+            "unfinished_run": None if run is None else asdict(run),
+            "unfinished_unknown": dict(unfinished.unknown).get(view.flow, ""),
+        }
+        rows.append({**_VIEWS.dump_python(view, mode="json"), **totals, **more})
     return json.dumps(rows, indent=2)
+
+
+def first_lines(observer: StatusObserver) -> Sequence[str]:
+    """What comes before the flows: their unfinished runs."""
+    return unfinished_runs.lines(observer.unfinished, clock.now_ms())
 
 
 def print_once(observer: StatusObserver, *, as_json_text: bool, rows: int) -> int:
@@ -86,9 +127,9 @@ def print_once(observer: StatusObserver, *, as_json_text: bool, rows: int) -> in
     observer.survey()
     views = observer.views()
     if as_json_text:
-        show(as_json(views))
+        show(as_json(views, observer.unfinished))
     else:
-        plain_console().print(render_status(views, rows=rows))
+        plain_console().print(render_status(views, rows=rows, first=first_lines(observer)))
     return observer.exit_code(views)
 
 
@@ -105,7 +146,9 @@ def watch(observer: StatusObserver, *, rows: int) -> int:
             while not thread.closed:
                 if observer.surveys:
                     views = observer.views()
-                    live.update(render_status(views, rows=rows, footer="q quits"), refresh=True)
+                    live.update(
+                        render_status(views, rows=rows, footer="q quits", first=first_lines(observer)), refresh=True
+                    )
                 if read_key(REDRAW_S) in ("q", "Q", "\x03"):
                     break
         except KeyboardInterrupt:

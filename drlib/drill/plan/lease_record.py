@@ -1,6 +1,7 @@
 """What the topic `drlib.drills.internal` says of a flow: where its drills stand, which run it is about, who holds it.
 
-Rules: one record a flow, by key; the last one counts. A record that cannot be read is an error, never "no holder".
+Rules: one record a flow, by key; the last one counts. A record that cannot be read is an error, never "no holder". Runs
+that were superseded are kept by name, the newest `MOST_SUPERSEDED`, so that none is resumed or rolled back by accident.
 Not for: liveness. A holder named in a record may be dead; the consumer group says who lives (`drlib.drill.run.lease`).
 """
 
@@ -10,12 +11,14 @@ from pydantic import BaseModel, ConfigDict
 
 from drlib import decoding
 from drlib.decoding import Undecodable
+from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillState
 from drlib.errors import UsageError
 from drlib.model import Flow
 
 TOPIC: Final = "drlib.drills.internal"
 PARTITION: Final = 0
+MOST_SUPERSEDED: Final = 32
 
 
 class Holder(BaseModel):
@@ -29,8 +32,22 @@ class Holder(BaseModel):
         return f"{self.user} on {self.host} (pid {self.pid})"
 
 
+class Superseded(BaseModel):
+    """`run` was given up at `at_ms` (Unix ms) for `by`: a run, or the person who declared what is so."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: str
+    by: str
+    at_ms: int
+
+
 class LeaseRecord(BaseModel):
-    """`holder` is None when it was given back; `since_ms` is when the state was entered."""
+    """`holder` is None when it was given back; `since_ms` (Unix ms) is when the state was entered.
+
+    `mode`, `host` and `folder` are the run's, `mode` None where an earlier release wrote the record. `standing` are the
+    run's steps whose changes are, or may be, in place.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -38,9 +55,26 @@ class LeaseRecord(BaseModel):
     run: str = ""
     holder: Holder | None = None
     since_ms: int = 0
+    mode: Mode | None = None
+    host: str = ""
+    folder: str = ""
+    standing: tuple[str, ...] = ()
+    superseded: tuple[Superseded, ...] = ()
 
     def encode(self) -> bytes:
         return self.model_dump_json().encode()
+
+    def given_up(self, by: str, at_ms: int) -> tuple[Superseded, ...]:
+        """The superseded runs when this record's own run is one too, for `by`."""
+        kept = (
+            *(past for past in self.superseded if past.run != self.run),
+            Superseded(run=self.run, by=by, at_ms=at_ms),
+        )
+        return kept[-MOST_SUPERSEDED:]
+
+    def superseded_by(self, run: str) -> Superseded | None:
+        """How `run` was superseded; None where it was not."""
+        return next((past for past in self.superseded if past.run == run), None)
 
 
 def key(flow: Flow) -> bytes:

@@ -37,6 +37,8 @@ class Noted(StrEnum):
     UNDO_STARTED = "undo-started"
     UNDO_SUCCEEDED = "undo-succeeded"
     UNDO_FAILED = "undo-failed"
+    SUPERSEDES = "supersedes"  # detail: the run that this one gave up; for people, it decides nothing
+    SUPERSEDED = "superseded"  # detail: by which run, or whom
 
 
 class Reach(StrEnum):
@@ -62,14 +64,17 @@ class Outcome(StrEnum):
     HYPOTHESIS_FAILED = "hypothesis-failed"  # before anything was done
     DEVIATED = "deviated"
     ABORTED = "aborted"
+    SUPERSEDED = "superseded"  # given up for a more urgent run
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """How a run ended. `standing` are the steps whose changes are, or may be, in place, in the drill's order."""
+    """How a run ended. `standing` are the steps whose changes are, or may be, in place, in the drill's order. `by` is who
+    superseded it, empty where nothing did."""
 
     outcome: Outcome
     standing: tuple[str, ...] = ()
+    by: str = ""
 
 
 # -- what to do next ---------------------------------------------------------------------------------------------------
@@ -150,6 +155,7 @@ class Progress:
     undo_failed: str = ""
     forced: bool = False
     ended: bool = False
+    superseded: str = ""
 
     @property
     def rolling_back(self) -> bool:
@@ -207,11 +213,17 @@ def _take(now: Progress, note: Note) -> None:
         case Noted.UNDO_FAILED:
             now.undo_failed = step
             now.reach.pop(step, None)
+        case Noted.SUPERSEDED:
+            now.superseded = note.detail
+        case Noted.SUPERSEDES:
+            pass
 
 
 def decide(drill: Drill, notes: Iterable[Note]) -> Next:
     """What the run does next. The answer is noted in the journal before the question is asked again."""
     now = fold(notes)
+    if now.superseded:
+        return Over(RunOutcome(Outcome.SUPERSEDED, standing(drill, now), now.superseded), resumable=False)
     outcome = _outcome(now)
     if now.ended:
         ending = RunOutcome(outcome or Outcome.PASSED, standing(drill, now))
@@ -239,7 +251,7 @@ def decide(drill: Drill, notes: Iterable[Note]) -> Next:
 def may_abort(notes: Iterable[Note]) -> bool:
     """Does an abort that is asked for now still change anything? A rollback that is under way is not aborted."""
     now = fold(notes)
-    return not now.ended and not now.rolling_back and _outcome(now) is None
+    return not now.ended and not now.superseded and not now.rolling_back and _outcome(now) is None
 
 
 def _outcome(now: Progress) -> Outcome | None:
@@ -347,7 +359,10 @@ def destructive(drill: Drill) -> tuple[Step, ...]:
 
 
 def closing_event(drill: Drill, ending: RunOutcome) -> DrillEvent:
-    """The event by which the run's end changes the flow's state. A practice that cleaned up counts as tested."""
+    """The event by which the run's end changes the flow's state. A practice that cleaned up counts as tested.
+
+    Not for a superseded run, whose flow's state is another run's.
+    """
     if ending.outcome is Outcome.PASSED and (ending.standing or drill.mode is Mode.PRACTICE):
         return DrillEvent.SUCCEEDED
     if ending.outcome is Outcome.PASSED and not any(step.danger is not Danger.NONE for step in drill.steps):

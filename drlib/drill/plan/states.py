@@ -3,7 +3,10 @@
 Rules: `TABLE` is the whole machine; any other transition is refused with the commands that are allowed instead. A command
 begins an activity (test, fail over, reprotect, fail back) and the activity's outcome ends it. An abort or a failure leaves
 an activity incomplete, with its changes in place: it is resumed, or rolled back to where it began. An activity whose
-process died keeps its state, so it is resumed or rolled back too.
+process died keeps its state, so it is resumed or rolled back too. `supersede` gives an unfinished activity up, with its
+changes in place: the flow is where the activity began, and another one may begin (`drlib.drill.plan.supersede` says which
+one may). A failed-over or reprotected flow may fail over again: its source has served since, by the opposite flow or by
+hand, which an emergency cannot ask. What people declare (`DECLARED`) holds whatever the state was.
 Not for: who may do it (the lease) and which steps it takes (the plan).
 """
 
@@ -37,6 +40,10 @@ class DrillEvent(StrEnum):
     FAIL_BACK = "fail-back"
     RESUME = "resume"
     ABORT = "abort"
+    SUPERSEDE = "supersede"
+    # declarations of people, who moved applications without drlib
+    SOURCE_SERVES = "source-serves"
+    TARGET_SERVES = "target-serves"
     # outcomes
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -52,9 +59,10 @@ COMMANDS: Final = frozenset(
         DrillEvent.FAIL_BACK,
         DrillEvent.RESUME,
         DrillEvent.ABORT,
+        DrillEvent.SUPERSEDE,
     }
 )
-"""What can be asked for; the other events are outcomes."""
+"""What can be asked for; the other events are declarations and outcomes."""
 
 _S, _E = DrillState, DrillEvent
 
@@ -69,10 +77,12 @@ TABLE: Final[Mapping[DrillState, Mapping[DrillEvent, DrillState]]] = {
         _E.ABORT: _S.TEST_INCOMPLETE,
         _E.ROLLED_BACK: _S.READY,
         _E.RESUME: _S.TESTING,
+        _E.SUPERSEDE: _S.READY,
     },
     _S.TEST_INCOMPLETE: {
         _E.RESUME: _S.TESTING,
         _E.ROLLED_BACK: _S.READY,
+        _E.SUPERSEDE: _S.READY,
     },
     _S.TESTED: {
         _E.TEST: _S.TESTING,
@@ -85,13 +95,16 @@ TABLE: Final[Mapping[DrillState, Mapping[DrillEvent, DrillState]]] = {
         _E.ABORT: _S.INCOMPLETE,
         _E.ROLLED_BACK: _S.READY,
         _E.RESUME: _S.RUNNING,
+        _E.SUPERSEDE: _S.READY,
     },
     _S.INCOMPLETE: {
         _E.RESUME: _S.RUNNING,
         _E.ROLLED_BACK: _S.READY,
+        _E.SUPERSEDE: _S.READY,
     },
     _S.FAILED_OVER: {
         _E.REPROTECT: _S.REPROTECTING,
+        _E.FAIL_OVER: _S.RUNNING,
     },
     _S.REPROTECTING: {
         _E.SUCCEEDED: _S.REPROTECTED,
@@ -99,13 +112,16 @@ TABLE: Final[Mapping[DrillState, Mapping[DrillEvent, DrillState]]] = {
         _E.ABORT: _S.REPROTECT_INCOMPLETE,
         _E.ROLLED_BACK: _S.FAILED_OVER,
         _E.RESUME: _S.REPROTECTING,
+        _E.SUPERSEDE: _S.FAILED_OVER,
     },
     _S.REPROTECT_INCOMPLETE: {
         _E.RESUME: _S.REPROTECTING,
         _E.ROLLED_BACK: _S.FAILED_OVER,
+        _E.SUPERSEDE: _S.FAILED_OVER,
     },
     _S.REPROTECTED: {
         _E.FAIL_BACK: _S.FAILING_BACK,
+        _E.FAIL_OVER: _S.RUNNING,
     },
     _S.FAILING_BACK: {
         _E.SUCCEEDED: _S.READY,
@@ -113,12 +129,20 @@ TABLE: Final[Mapping[DrillState, Mapping[DrillEvent, DrillState]]] = {
         _E.ABORT: _S.FAILBACK_INCOMPLETE,
         _E.ROLLED_BACK: _S.REPROTECTED,
         _E.RESUME: _S.FAILING_BACK,
+        _E.SUPERSEDE: _S.REPROTECTED,
     },
     _S.FAILBACK_INCOMPLETE: {
         _E.RESUME: _S.FAILING_BACK,
         _E.ROLLED_BACK: _S.REPROTECTED,
+        _E.SUPERSEDE: _S.REPROTECTED,
     },
 }
+
+DECLARED: Final[Mapping[DrillEvent, DrillState]] = {
+    _E.SOURCE_SERVES: _S.READY,
+    _E.TARGET_SERVES: _S.FAILED_OVER,
+}
+"""The state after a declaration, from every state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +168,7 @@ class Refused:
 
 def move(state: DrillState, event: DrillEvent) -> DrillState | Refused:
     """Where `event` leads from `state`, or why it leads nowhere."""
-    return TABLE[state].get(event) or Refused(state, event, allowed(state))
+    return DECLARED.get(event) or TABLE[state].get(event) or Refused(state, event, allowed(state))
 
 
 def allowed(state: DrillState) -> tuple[DrillEvent, ...]:
@@ -155,3 +179,8 @@ def allowed(state: DrillState) -> tuple[DrillEvent, ...]:
 def active(state: DrillState) -> bool:
     """Does an activity run, or did its process die in the middle of it?"""
     return DrillEvent.SUCCEEDED in TABLE[state]
+
+
+def unfinished(state: DrillState) -> bool:
+    """Is there a run that can be resumed: it runs, was left, or its process died?"""
+    return DrillEvent.RESUME in TABLE[state]

@@ -3,9 +3,10 @@
 Rules: the member that owns partition 0 of `drlib.drills.internal` in the group `drlib.drill.<flow>` holds the lease; its
 assignor is sticky, so a newcomer gets nothing and is refused, and a holder that died is out after `session_timeout_ms`.
 The state is written in transactions of the transactional ID `drlib.drill.<flow>`, which every new holder takes over: one
-that was stopped and wakes up is fenced by the broker and writes nothing. The new owner of the ID asks the broker
-once more whether the partition still is its own, in case it slept between the two. The consumer and the producer live on
-one thread. Given back on every way out; a lease that was lost stays lost.
+that was stopped and wakes up is fenced by the broker and writes nothing. A run that supersedes the holder removes it from the
+group, which its heartbeat reports to it within a second: what it does is stopped then (`lost`). The new owner of the ID asks
+the broker once more whether the partition still is its own, in case it slept between the two. The consumer and the producer
+live on one thread. Given back on every way out; a lease that was lost stays lost.
 Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a step does to clusters: `confirm` before a
 step says that no other run had taken over by then.
 """
@@ -16,28 +17,33 @@ import queue
 import socket
 import threading
 import time
-from concurrent.futures import Future
+from collections.abc import Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Self
 
 from confluent_kafka import Consumer, KafkaException, Producer
 
 from drlib import clock
+from drlib.drill.flow_state import takeover
+from drlib.drill.flow_state.flow_record import read_opposite, read_record
 from drlib.drill.plan import lease_record as drill_lease
-from drlib.drill.plan.lease_record import Holder, LeaseRecord
+from drlib.drill.plan.lease_record import Holder, LeaseRecord, Superseded
+from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillState
+from drlib.drill.plan.supersede import Beginning
 from drlib.errors import DrlibError, LeaseHeld, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import librdkafka
-from drlib.kafka.admin.descriptions import Isolation, Range
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 
-SESSION_TIMEOUT_MS: Final = 10_000
 _WRITE_S: Final = 15.0
 _COORDINATOR_S: Final = 15.0
 _POLL_S: Final = 0.05
+__all__ = ["Lease", "LeaseLost", "read_record"]
 _PARTITION: Final = TopicPartition(drill_lease.TOPIC, drill_lease.PARTITION)
 
 
@@ -52,19 +58,6 @@ class LeaseLost(LeaseHeld):
         )
 
 
-def read_record(cluster: Cluster, flow: Flow) -> LeaseRecord:
-    """What the cluster knows of `flow`: the last committed record."""
-    if drill_lease.TOPIC not in cluster.topics([drill_lease.TOPIC]):
-        return LeaseRecord()
-    start = cluster.log_starts([_PARTITION])[_PARTITION]
-    end = cluster.log_ends([_PARTITION], Isolation.READ_COMMITTED)[_PARTITION]
-    value: bytes | None = None
-    for record in cluster.read({_PARTITION: Range(start, end)}):
-        if record.key == drill_lease.key(flow):
-            value = record.value
-    return drill_lease.decode(value, flow)
-
-
 @dataclass(slots=True)
 class _Write:
     record: LeaseRecord
@@ -74,7 +67,9 @@ class _Write:
 class Lease:
     """`with Lease(target, flow, run_id) as lease:`. Entering raises `LeaseHeld` when another run holds it.
 
-    `wait_s`: how long to wait for a holder to go, such as one that was killed and is still in the group.
+    `wait_s`: how long to wait for a holder to go, such as one that was killed and is still in the group. `folder` is the run's,
+    to be recorded. `source` is the flow's source, which has the opposite flow's state. `new`: the run that is to begin; the
+    holder is removed where that supersedes it.
     """
 
     def __init__(
@@ -83,8 +78,11 @@ class Lease:
         flow: Flow,
         run_id: str,
         *,
-        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        session_timeout_ms: int = takeover.SESSION_TIMEOUT_MS,
         wait_s: float = 0.0,
+        folder: Path | None = None,
+        source: ClusterSettings | None = None,
+        new: Beginning | None = None,
     ) -> None:
         self.flow = flow
         self._target = target
@@ -92,6 +90,9 @@ class Lease:
         self._session_ms = session_timeout_ms
         self._wait_s = wait_s
         self._me = Holder(host=socket.gethostname(), pid=os.getpid(), user=getpass.getuser())
+        self._folder = folder
+        self._source = source
+        self._new = new
         self._record = LeaseRecord()
         self._requests: queue.Queue[_Write] = queue.Queue()
         self._stop = threading.Event()
@@ -104,6 +105,20 @@ class Lease:
         return self._record.state
 
     @property
+    def record(self) -> LeaseRecord:
+        """What the cluster knows of the flow."""
+        return self._record
+
+    @property
+    def lost(self) -> bool:
+        """Is it known that it is not held any more? No broker is asked."""
+        return bool(self._lost)
+
+    def opposite(self) -> LeaseRecord | None:
+        """The record of the opposite flow, on this flow's source; None where that does not answer in time."""
+        return read_opposite(self._source, self.flow)
+
+    @property
     def run_id(self) -> str:
         """The run that `state` is about; empty when there was none."""
         return self._record.run
@@ -113,6 +128,8 @@ class Lease:
         try:
             with Cluster(self._target) as cluster:
                 cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"})
+                if self._new is not None and self._new.supersede:
+                    takeover.stop_superseded(cluster, self.flow, self._new)
                 self._until_nobody(cluster)
                 joined: Future[str] = Future()
                 self._thread = threading.Thread(target=self._hold, args=[joined], name="drill-lease", daemon=True)
@@ -141,24 +158,51 @@ class Lease:
         finally:
             self._leave()
 
-    def confirm(self) -> None:
-        """Raises `LeaseLost` when it is not held any more: the broker is asked, by writing the state once more."""
-        self._write(self._record)
+    def confirm(self, standing: Sequence[str] | None = None) -> None:
+        """Raises `LeaseLost` when it is not held any more: the broker is asked, by writing the state once more.
 
-    def write(self, state: DrillState) -> None:
-        """Record the flow's state. Raises `LeaseLost`."""
-        now = clock.now_ms()
-        self._write(LeaseRecord(state=state, run=self._run, holder=self._me, since_ms=now))
+        `standing`: the steps whose changes may be in place from now on; as before unless given.
+        """
+        steps = self._record.standing if standing is None else tuple(standing)
+        self._write(self._record.model_copy(update={"standing": steps}))
+
+    def write(
+        self,
+        state: DrillState,
+        *,
+        mode: Mode | None = None,
+        standing: Sequence[str] = (),
+        superseded: Sequence[Superseded] | None = None,
+    ) -> None:
+        """Record the flow's state, by this run in `mode`; `superseded` as before unless given. Raises `LeaseLost`."""
+        record = LeaseRecord(
+            state=state,
+            run=self._run,
+            holder=self._me,
+            since_ms=clock.now_ms(),
+            mode=mode,
+            host=self._me.host,
+            folder="" if self._folder is None else str(self._folder),
+            standing=tuple(standing),
+            superseded=self._record.superseded if superseded is None else tuple(superseded),
+        )
+        self._write(record)
 
     def _write(self, record: LeaseRecord) -> None:
         request = _Write(record)
         if self._lost:
             raise LeaseLost(self.flow, self._lost)
         self._requests.put(request)
-        try:
-            request.done.result(_WRITE_S + 5)
-        except TimeoutError:
-            raise LeaseLost(self.flow, "it was not confirmed in time") from None
+        until = time.monotonic() + _WRITE_S + 5
+        while not request.done.done():
+            if self._thread is None or not self._thread.is_alive():  # it takes no request that came after its end
+                break
+            if time.monotonic() > until:
+                raise LeaseLost(self.flow, "it was not confirmed in time")
+            wait([request.done], _POLL_S)
+        if not request.done.done():
+            raise LeaseLost(self.flow, self._lost or "its thread ended")
+        request.done.result()
         self._record = record
 
     # -- before joining --------------------------------------------------------------------------------------------
@@ -186,13 +230,7 @@ class Lease:
         return any(m.member_id == member_id and _PARTITION in m.assignment for m in members)
 
     def _held(self, cluster: Cluster) -> LeaseHeld:
-        record = read_record(cluster, self.flow)
-        who = str(record.holder) if record.holder else "a run that has not written its name yet"
-        return LeaseHeld(
-            f"{self.flow} is held",
-            f"{who} holds it for run {record.run or 'that begins'}, and it is {record.state}",
-            f"Wait for it to end. A holder that died is out after {self._session_ms / 1000:g} s.",
-        )
+        return takeover.held(self.flow, read_record(cluster, self.flow), self._new, self._run, self._session_ms)
 
     # -- on the thread ---------------------------------------------------------------------------------------------
 
@@ -232,7 +270,9 @@ class Lease:
                 return
             self._fence()
             joined.set_result(consumer.memberid())
-            while not self._stop.is_set() or not self._requests.empty():
+            while not self._lost and (
+                not self._stop.is_set() or not self._requests.empty()
+            ):  # lost: it must not join again
                 consumer.poll(_POLL_S)
                 self._serve()
         except KafkaException as error:

@@ -43,6 +43,9 @@ def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], run: str) -> 
             raise HypothesisFailed(what, why, "Nothing was changed. Make the hypothesis hold, then plan again.")
         case Outcome.ABORTED:
             raise Aborted(what, why, further)
+        case Outcome.SUPERSEDED:
+            left = f"not undone: {', '.join(ending.standing)}" if ending.standing else "it left no change"
+            raise Aborted(what, left, "It cannot be resumed or rolled back: another run has the flow.")
         case Outcome.DEVIATED:
             raise (Deviated if ending.standing else DeviatedRolledBack)(what, why, further)
         case Outcome.PASSED:
@@ -66,6 +69,8 @@ def describe(ending: RunOutcome) -> str:
             return "deviated" if ending.standing else "deviated and was rolled back"
         case Outcome.ABORTED:
             return "was aborted"
+        case Outcome.SUPERSEDED:
+            return f"was superseded by {ending.by}"
 
 
 def _why(lines: Sequence[Line]) -> str:

@@ -5,6 +5,8 @@ was granted. Secrets are references, as everywhere. It appears whole or not at a
 Not for: what the drill would change (`planning`), and what it did (`journal`).
 """
 
+import json
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +42,7 @@ class Request(BaseModel):
     """`parameters` are those given for this run; the runbook's own are in the runbook. Paths are absolute.
 
     `gate` is the result of the readiness gate at `gate_ms`, in words; empty where it was not checked.
+    `supersede` is the unfinished run of the flow that this one gives up; empty for none.
     `plan` is the hash of the plan that was granted; empty until there is one.
     """
 
@@ -52,6 +55,7 @@ class Request(BaseModel):
     approved: tuple[str, ...] = ()
     cluster_ids: tuple[str, ...] = ()
     skip_gate: str | None = None
+    supersede: str = ""
     gate: str = ""
     gate_ms: int = 0
     plan: str = ""
@@ -59,6 +63,14 @@ class Request(BaseModel):
     @property
     def target(self) -> ClusterTarget:
         return ClusterTarget(self.properties, self.lab_dir)
+
+    @property
+    def command(self) -> str:
+        """The command line that asks for the same again, without what was granted."""
+        given = [f"-p {shlex.quote(f'{name}={_written(value)}')}" for name, value in self.parameters.items()]
+        place = [shlex.quote(str(self.properties))] if self.properties else []
+        place += [f"--lab-dir {shlex.quote(str(self.lab_dir))}"] if self.lab_dir else []
+        return " ".join(("drlib run", shlex.quote(str(self.runbook)), *place, *given))
 
     def granted(self, approved: Iterable[str], cluster_ids: Iterable[str]) -> "Request":
         """The same, with more steps approved and more cluster IDs typed."""
@@ -84,6 +96,10 @@ class Request(BaseModel):
         path = folder / REQUEST_FILE
         write_whole(path, self.model_dump_json(indent=1) + "\n")
         return path
+
+
+def _written(value: Scalar | list[Scalar]) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def find(folder: Path) -> Request | None:

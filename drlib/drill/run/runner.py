@@ -15,11 +15,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
+from drlib import clock, formats
+from drlib.drill.flow_state import takeover
 from drlib.drill.plan import progress as drill_progress
-from drlib.drill.plan.plan import Plan
+from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.plan.plan import Danger, Plan
 from drlib.drill.plan.progress import Note, Noted, Reach, RunOutcome, When
 from drlib.drill.plan.staleness import stale
-from drlib.drill.plan.states import DrillEvent, DrillState, Refused, active, move
+from drlib.drill.plan.states import DrillEvent, DrillState, active, move
+from drlib.drill.plan.supersede import Beginning, Entered
 from drlib.drill.run import approvals, planning
 from drlib.drill.run import outcome as endings
 from drlib.drill.run.lease import Lease
@@ -34,7 +38,7 @@ from drlib.runs.folder import unseal
 from drlib.runs.journal import JOURNAL, DrillJournal, Scalar
 from drlib.runs.lock import alone
 
-LOCK: Final = ".lock"  # held by the process that runs the folder's plan
+LOCK: Final = takeover.RUNNING
 _LOOK_S: Final = 0.05
 _LOCKED_S: Final = 0.5  # a process that only checks the lock holds it for a moment
 
@@ -55,6 +59,8 @@ class Runner:
     """One run of `plan` in `folder`. `run` may be called once; another process resumes it with `resume=True`.
 
     `gate` waits until the next part may begin (`HYPOTHESIS`, a step's name, or `FINISH`); False: an abort was asked for.
+    `new` says which unfinished run of the flow this one gives up, if any; `on_superseded` is called once it has, and returns
+    the result of removing what that run left.
     """
 
     def __init__(
@@ -67,6 +73,8 @@ class Runner:
         flow: Lease | None = None,  # None: a drill of a lab that no other process can reach
         permissions: Permissions = NOTHING_GRANTED,
         gate: Callable[[str], bool] = lambda where: True,
+        new: Beginning | None = None,
+        on_superseded: Callable[[LeaseRecord], str] = lambda record: "",
     ) -> None:
         self.folder = folder
         self.plan = plan
@@ -77,6 +85,8 @@ class Runner:
         self._permissions = permissions
         self._abort = Abort(folder)
         self._gate = gate
+        self._new = new or Beginning(run=folder.name, command=plan.drill.command, mode=plan.drill.mode)
+        self._on_superseded = on_superseded
 
     def run(self, *, resume: bool = False, rollback: bool = False) -> Result:
         """Run it to its end, resume it (`resume`), or undo it (`rollback`, of a run that was begun).
@@ -93,10 +103,10 @@ class Runner:
                 self._settle(upcoming.ending)
                 return self._close(upcoming.ending)
             refuse_untyped(self._drill, self._actions, self._permissions)
-            state = self._enter(before)
+            entered = self._enter(before)
             self._journal = DrillJournal(self.folder / JOURNAL)
             try:
-                self._open(before, state, resume, rollback)
+                self._open(before, entered, resume, rollback)
                 return self._loop()
             finally:
                 self._journal.close()
@@ -131,31 +141,29 @@ class Runner:
         """Is the flow said to be in the middle of this run?"""
         return self._flow is not None and self._flow.run_id == self.folder.name and active(self._flow.state)
 
-    def _enter(self, before: tuple[Note, ...]) -> DrillState | None:
+    def _enter(self, before: tuple[Note, ...]) -> Entered | None:
         """The flow's state while this runs. Raises `UsageError` where it may not begin, or another run has changed it since."""
         if self._flow is None:
             return None
-        state, ours = self._flow.state, self._flow.run_id == self.folder.name and bool(before)
+        record, name = self._flow.record, self.folder.name
+        if (past := record.superseded_by(name)) is not None:
+            raise UsageError(
+                f"{name} cannot be resumed or rolled back",
+                f"it was superseded by {past.by} at {formats.second(past.at_ms)} UTC, and {self._drill.flow} is {record.state}",
+                "Make a new plan and run that.",
+            )
+        ours = record.run == name and bool(before)
         if not ours and drill_progress.fold(before).begun:
             raise UsageError(
-                f"{self.folder.name} cannot be resumed",
-                f"{self._drill.flow} is {state} by run {self._flow.run_id or 'none'}",
+                f"{name} cannot be resumed",
+                f"{self._drill.flow} is {record.state} by run {record.run or 'none'}",
                 "Resume that run, or make a new plan.",
             )
-        to = move(state, DrillEvent.RESUME if ours else self._drill.command)
-        if isinstance(to, Refused):
-            unfinished = DrillEvent.RESUME in to.allowed and bool(self._flow.run_id)
-            run = self._flow.run_id
-            raise UsageError(
-                f"{self._drill.flow}: {to.what}",
-                f"{to.why}: run {run} is unfinished" if unfinished else to.why,
-                f"Resume it: drlib run --resume {run}. Or undo it: drlib run --rollback {run}."
-                if unfinished
-                else to.remedy,
-            )
-        return to
+        if ours and isinstance(to := move(record.state, DrillEvent.RESUME), DrillState):
+            return Entered(to)
+        return takeover.entered(self._drill.flow, record, self._new, self._flow.opposite)
 
-    def _open(self, before: tuple[Note, ...], state: DrillState | None, resume: bool, rollback: bool) -> None:
+    def _open(self, before: tuple[Note, ...], entered: Entered | None, resume: bool, rollback: bool) -> None:
         """Compare with the plan, write the first line and the flow's state, before anything is done."""
         now = drill_progress.fold(before)
         if not rollback and not now.rolling_back:
@@ -169,8 +177,16 @@ class Runner:
         else:
             gate_result = {"readiness": self._permissions.readiness} if self._permissions.readiness else {}
             self._note(Noted.RUN_STARTED, plan=self.plan.hash, drill=self._drill.name, pid=os.getpid(), **gate_result)
-        if self._flow is not None and state is not None:
-            self._flow.write(state)
+        if self._flow is None or entered is None:
+            return
+        gone = entered.superseded
+        names = None if gone is None else gone.given_up(self.folder.name, clock.now_ms())
+        self._flow.write(entered.state, mode=self._drill.mode, standing=self._standing(), superseded=names)
+        if gone is not None:
+            left = self._on_superseded(gone)
+            self._note(
+                Noted.SUPERSEDES, detail=gone.run, state=gone.state, standing=", ".join(gone.standing), left=left
+            )
 
     def _compare(self, steps: Collection[str], now: drill_progress.Progress) -> None:
         facts = {fact.entity: fact for name in steps for fact in self._actions[name].observe()}
@@ -223,7 +239,7 @@ class Runner:
         if self._flow is not None:
             to = move(self._flow.state, drill_progress.closing_event(self._drill, ending))
             assert isinstance(to, DrillState)  # it is in the middle of an activity, which may end in every way
-            self._flow.write(to)
+            self._flow.write(to, mode=self._drill.mode, standing=ending.standing)
 
     def _hypothesis(self, when: When) -> None:
         for title, probe in self._probes.items():
@@ -264,7 +280,7 @@ class Runner:
         self._note(Noted.PROBED, step, detail=reach, evidence=evidence)
 
     def _act(self, step: str, again: bool) -> None:
-        self._confirm()
+        self._confirm(step)
         try:
             if not again:
                 self._compare([step], drill_progress.fold(self._lines))
@@ -273,10 +289,12 @@ class Runner:
         self._note(Noted.STEP_STARTED, step)
         changes, began = self.plan.of(step).changes, time.monotonic()
         try:
-            evidence = working(lambda: self._actions[step].act(changes, self._abort), self._abort)
+            evidence = working(lambda: self._actions[step].act(changes, self._abort), self._abort, self._lost)
         except Stuck:
+            self._refuse_lost()
             raise
         except Aborted:
+            self._refuse_lost()
             if not self._abort.requested:
                 self._abort.request(f"step {step}")
             return None  # how far it came is for its probe
@@ -297,9 +315,24 @@ class Runner:
     def _close(self, ending: RunOutcome) -> Result:
         return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL), self.folder.name)
 
-    def _confirm(self) -> None:
+    def _confirm(self, beginning: str = "") -> None:
+        """The flow still is this run's. The changes of `beginning`, a step, may be in place from now on."""
         if self._flow is not None:
-            self._flow.confirm()
+            self._flow.confirm(self._standing(beginning))
+
+    def _standing(self, beginning: str = "") -> tuple[str, ...]:
+        """The steps whose changes are, or may be, in place, by the journal; with `beginning`, a step that changes something."""
+        standing = drill_progress.standing(self._drill, drill_progress.fold(self._lines))
+        changing = [step.name for step in self._drill.steps if step.danger is not Danger.NONE]
+        return tuple(name for name in changing if name in standing or name == beginning)
+
+    def _lost(self) -> bool:
+        return self._flow is not None and self._flow.lost
+
+    def _refuse_lost(self) -> None:
+        """Raises `LeaseLost` where it is known to be lost: what the step did is for a probe when it is resumed."""
+        if self._lost():
+            self._confirm()
 
     def _note(self, event: Noted, step: str = "", detail: str = "", **data: Scalar) -> None:
         self._journal.write(event, **{**data, "step": step, "detail": detail})

@@ -1,7 +1,8 @@
 """A step's work on a thread of its own, so that an abort is answered while the step waits.
 
 Rules: a step that does not end within `ABORT_S` of an abort is left as it is. It must not be undone or repeated while this
-process lives, so the error that is raised then (`Stuck`) ends the run without a rollback.
+process lives, so the error that is raised then (`Stuck`) ends the run without a rollback. A step whose run may not continue
+(`lost`) is ended in the same way.
 """
 
 import threading
@@ -23,13 +24,13 @@ class Stuck(Aborted):
     def __init__(self) -> None:
         super().__init__(
             "the run was left in the middle of a step",
-            f"the step did not end within {ABORT_S:g} s after the abort, so nothing was rolled back",
+            f"the step did not end within {ABORT_S:g} s after it was to stop, so nothing was rolled back",
             "Resume the run, or roll it back; the step is probed first.",
         )
 
 
-def working(work: Callable[[], Answered], abort: Abort) -> Answered:
-    """What `work` returns or raises. Raises `Stuck` when it does not end in time after an abort."""
+def working(work: Callable[[], Answered], abort: Abort, lost: Callable[[], bool] = lambda: False) -> Answered:
+    """What `work` returns or raises. Raises `Stuck` when it does not end in time after an abort, or after `lost`."""
     results: list[Answered] = []
     failed: list[BaseException] = []
 
@@ -44,6 +45,8 @@ def working(work: Callable[[], Answered], abort: Abort) -> Answered:
     aborted_at: float | None = None
     while thread.is_alive():
         thread.join(_LOOK_S)
+        if lost():
+            abort.stop()
         if abort.requested:
             aborted_at = aborted_at or time.monotonic()
             if thread.is_alive() and time.monotonic() - aborted_at > ABORT_S:

@@ -20,14 +20,17 @@ from typing import Final, Protocol
 
 from drlib.closing import Closing
 from drlib.drill.plan import shown
+from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Noted
+from drlib.drill.plan.supersede import Beginning
 from drlib.drill.run import approvals
 from drlib.drill.run import outcome as endings
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.runner import FINISH, HYPOTHESIS, Runner, RunOver
 from drlib.drill.session import scorecard as session_score
+from drlib.drill.session import superseded_run
 from drlib.drill.session.board import BoardState, FlowWatch, Waits, steps_of, waits_of
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Action, Probe
@@ -79,6 +82,7 @@ class DrillSession(Closing):
         permissions: Permissions | None = None,
         board: Board | None = None,
         on_close: Callable[[], None] = lambda: None,
+        new: Beginning | None = None,
     ) -> None:
         self.workplace = workplace
         self.drill = plan.drill
@@ -87,6 +91,7 @@ class DrillSession(Closing):
         self._plan = plan
         self._lease = lease
         self._on_close = on_close
+        self._new = new
         self._board = board
         self._watch: FlowWatch | None = None
         self._shown_board = False
@@ -321,6 +326,8 @@ class DrillSession(Closing):
                     flow=flow,
                     permissions=self._permissions,
                     gate=self._wait_for_leave,
+                    new=self._new,
+                    on_superseded=self._superseded,
                 )
                 runner.run(resume=begun)
             self._ended = True
@@ -341,6 +348,12 @@ class DrillSession(Closing):
                     self._error = self._error or journal.JournalFull(self.workplace.run_dir / JOURNAL, error)
             with self._moved:
                 self._moved.notify_all()
+
+    def _superseded(self, gone: LeaseRecord) -> str:
+        """Mark the run that this one gave up, and remove what a rehearsal left; the result, in words."""
+        flow = self.drill.flow
+        target = self.workplace.cluster(flow.target)
+        return superseded_run.settle(gone, self.workplace.run_dir.name, target)
 
     def _said_again(self, over: RunOver) -> DrlibError | None:
         """What the run raised when it ended, for a later look."""

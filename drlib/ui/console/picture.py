@@ -90,6 +90,7 @@ def text_of(state: ConsoleState) -> str:
     """The whole state in lines."""
     lines = [] if state.banner is None else [str(state.banner)]
     lines += [f"Console, {formats.clock(state.at_ms)[:8]} UTC"]
+    lines += state.first
     lines += [f"cluster {c.alias}: {_cluster_words(c)}" for c in state.clusters]
     lines += [f"flow {view.flow}: {view.state}, {_behind(view)}" for view in state.flows]
     lines += [f"topic {t.topic} ({t.flow}): {_lag(t)}" for t in state.topics[:ROWS]]
@@ -123,6 +124,7 @@ def html_of(state: ConsoleState) -> str:
         "" if state.banner is None else state.banner.html(),
         f'<div class="row"><b>{escape(_headline(state))}</b>'
         f'<span class="dim">{formats.clock(state.at_ms)[:8]} UTC</span></div>',
+        *(f"<p>{escape(line)}</p>" for line in state.first),
         *_topology(state),
         *(f"<p>{_chip('?', 'could not be read', ODD)} {escape(why)}</p>" for why in state.unseen),
         *_events(state),

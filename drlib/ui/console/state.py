@@ -88,7 +88,7 @@ class DrillSeen:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleState:
-    """The state at `at_ms`. `unseen`: what could not be observed, and why."""
+    """The state at `at_ms`. `unseen`: what could not be observed, and why. `first`: lines about unfinished runs."""
 
     at_ms: int
     clusters: tuple[ClusterSeen, ...] = ()
@@ -96,6 +96,7 @@ class ConsoleState:
     drill: DrillSeen | None = None
     unseen: tuple[str, ...] = ()
     banner: Banner | None = None
+    first: tuple[str, ...] = ()
 
     @property
     def topics(self) -> tuple[TopicLag, ...]:

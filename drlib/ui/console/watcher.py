@@ -8,6 +8,8 @@ time, so a lab that was stopped or started again is noticed. While no page is co
 """
 
 import threading
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import find_running as running
+from drlib.drill.session import unfinished_runs
 from drlib.drill.session.find_running import Run
 from drlib.errors import DrlibError, UsageError
 from drlib.lab import clocks
@@ -32,6 +35,7 @@ from drlib.ui.console.presence import Attention, connections_here
 from drlib.ui.console.state import KILLED, PAUSED, ClusterSeen, ConsoleState
 
 LOOK_S: Final = 1.0
+UNFINISHED_S: Final = 5.0  # between two looks at the state of drills
 LONGEST_S: Final = 10.0  # between two rounds, however long one takes
 DEFAULT_FILE: Final = "connect-mirror-maker.properties"
 _FAULTS: Final = (DrlibError, OSError, TimeoutError)
@@ -64,6 +68,8 @@ class Watching:
         self._surveys: tuple[Survey, ...] = ()
         self._unseen: tuple[str, ...] = ()
         self._looked = threading.Event()
+        self._unfinished = unfinished_runs.NONE
+        self._unfinished_at = -UNFINISHED_S
         self._polling = PollingThread(
             self._poll, name="drlib-console-survey", interval_s=LOOK_S, longest_pause_s=LONGEST_S
         )
@@ -111,8 +117,20 @@ class Watching:
             self._views = self._observer.views(self._told())
         except _FAULTS as error:
             unseen.append(str(error))
+        try:
+            self._find_unfinished(chosen)
+        except _FAULTS as error:
+            unseen.append(str(error))
         self._unseen = tuple(unseen)
         self._looked.set()
+
+    def _find_unfinished(self, chosen: Sequence[tuple[MirrorSettings, FlowSettings]]) -> None:
+        if time.monotonic() - self._unfinished_at < UNFINISHED_S:
+            return
+        flows = [(each.flow, settings.clusters[each.flow.target]) for settings, each in chosen]
+        down = frozenset(self._source_errors())
+        self._unfinished = unfinished_runs.find(flows, self.subject.runs_dir, self.subject.target, down=down)
+        self._unfinished_at = time.monotonic()
 
     def state(self) -> ConsoleState:
         """The latest observations; reads local files and the lab's link proxy, never a cluster."""
@@ -128,7 +146,11 @@ class Watching:
             unseen.append(str(error))
         clusters = self._clusters(unseen)
         banner = console_state.banner_of(environment, run, [view.flow for view in self._views])
-        return ConsoleState(clock.now_ms(), clusters, self._views, drill, tuple(dict.fromkeys(unseen)), banner)
+        now_ms = clock.now_ms()
+        first = unfinished_runs.lines(self._unfinished, now_ms)
+        return ConsoleState(
+            now_ms, clusters, self._views, drill, tuple(dict.fromkeys(unseen)), banner=banner, first=first
+        )
 
     def lab(self) -> Lab | None:
         """The lab as its folder says now; None where the subject is a file. Raises `UsageError` when the lab was stopped."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import TypeAdapter
 
 from drlib.drill.readiness.score import Readiness, Severity
+from drlib.drill.session.unfinished_runs import NONE, UnfinishedRun, UnfinishedRuns
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class FindingRow:
 
 @dataclass(frozen=True)
 class FlowRow:
-    """One flow. `ready`: it passes the gate with `minimum`."""
+    """One flow. `ready`: it passes the gate with `minimum`. `unfinished_run` is null where there is none, and where it is
+    unknown: then `unfinished_unknown` says why."""
 
     flow: str
     at_ms: int
@@ -35,19 +37,30 @@ class FlowRow:
     minimum: int
     ready: bool
     findings: tuple[FindingRow, ...]
+    unfinished_run: UnfinishedRun | None = None
+    unfinished_unknown: str = ""
 
 
 _ROWS = TypeAdapter(tuple[FlowRow, ...])
 
 
-def as_json_text(flows: Sequence[Readiness], minimum: int) -> str:
+def as_json_text(flows: Sequence[Readiness], minimum: int, unfinished: UnfinishedRuns = NONE) -> str:
     """A JSON list of `FlowRow`."""
-    return _ROWS.dump_json(tuple(_row(readiness, minimum) for readiness in flows), indent=2).decode()
+    return _ROWS.dump_json(tuple(_row(readiness, minimum, unfinished) for readiness in flows), indent=2).decode()
 
 
-def _row(readiness: Readiness, minimum: int) -> FlowRow:
+def _row(readiness: Readiness, minimum: int, unfinished: UnfinishedRuns) -> FlowRow:
     findings = tuple(
         FindingRow(f.check, f.entity, f.title, f.severity, f.weight, f.evidence, f.fix, f.expires_ms)
         for f in readiness.worst_first()
     )
-    return FlowRow(readiness.flow, readiness.at_ms, readiness.score, minimum, readiness.ready(minimum), findings)
+    return FlowRow(
+        readiness.flow,
+        readiness.at_ms,
+        readiness.score,
+        minimum,
+        readiness.ready(minimum),
+        findings,
+        unfinished.of(readiness.flow),
+        dict(unfinished.unknown).get(readiness.flow, ""),
+    )

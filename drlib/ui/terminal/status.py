@@ -33,9 +33,11 @@ COLOURS: Final = {
 NEVER: Final = "not at these rates"
 
 
-def render_status(views: Sequence[FlowView], *, rows: int = ROWS, footer: str = "") -> RenderableType:
-    """Every flow, one below the other. `rows`: how many partitions to show of each."""
-    parts: list[RenderableType] = []
+def render_status(
+    views: Sequence[FlowView], *, rows: int = ROWS, footer: str = "", first: Sequence[str] = ()
+) -> RenderableType:
+    """Every flow, one below the other, after the lines `first`. `rows`: how many partitions to show of each."""
+    parts: list[RenderableType] = [Text(formats.one_line(line)) for line in first]
     for view in views:
         parts += [_head(view), Padding(_numbers(view), (0, 0, 0, 2))]
         parts += [Padding(_lanes(view), (1, 0, 0, 2))]

@@ -7,7 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from repository_root import ROOT
 
-from drlib.drill.plan.states import COMMANDS, TABLE, DrillEvent, DrillState, Refused, active, allowed, move
+from drlib.drill.plan.states import (
+    COMMANDS,
+    DECLARED,
+    TABLE,
+    DrillEvent,
+    DrillState,
+    Refused,
+    active,
+    allowed,
+    move,
+    unfinished,
+)
 
 DOC = ROOT / "docs" / "drills.md"
 ACTIVITIES = [
@@ -15,6 +26,8 @@ ACTIVITIES = [
     (DrillState.TESTED, DrillEvent.TEST, DrillState.TESTING, DrillState.TESTED),
     (DrillState.READY, DrillEvent.FAIL_OVER, DrillState.RUNNING, DrillState.FAILED_OVER),
     (DrillState.TESTED, DrillEvent.FAIL_OVER, DrillState.RUNNING, DrillState.FAILED_OVER),
+    (DrillState.FAILED_OVER, DrillEvent.FAIL_OVER, DrillState.RUNNING, DrillState.FAILED_OVER),
+    (DrillState.REPROTECTED, DrillEvent.FAIL_OVER, DrillState.RUNNING, DrillState.FAILED_OVER),
     (DrillState.FAILED_OVER, DrillEvent.REPROTECT, DrillState.REPROTECTING, DrillState.REPROTECTED),
     (DrillState.REPROTECTED, DrillEvent.FAIL_BACK, DrillState.FAILING_BACK, DrillState.READY),
 ]
@@ -44,15 +57,21 @@ def test_states_activity_ends_done_incomplete_or_where_it_began(
     assert move(doing, DrillEvent.ABORT) is incomplete
     assert move(incomplete, DrillEvent.RESUME) is doing
     home = move(doing, DrillEvent.ROLLED_BACK)
-    assert home == (DrillState.READY if start is DrillState.TESTED else start)
+    assert home == (DrillState.READY if command is DrillEvent.FAIL_OVER or start is DrillState.TESTED else start)
     assert move(incomplete, DrillEvent.ROLLED_BACK) is home
+    for state in (doing, incomplete):
+        assert unfinished(state)
+        assert move(state, DrillEvent.SUPERSEDE) is home
+    for state in (start, done):
+        assert not unfinished(state)
+        assert isinstance(move(state, DrillEvent.SUPERSEDE), Refused)
 
 
 @pytest.mark.parametrize(("state", "event"), list(itertools.product(DrillState, DrillEvent)))
 def test_move_answers_every_pair(state: DrillState, event: DrillEvent) -> None:
     found = move(state, event)
-    if event in TABLE[state]:
-        assert found is TABLE[state][event]
+    if event in TABLE[state] or event in DECLARED:
+        assert found is (DECLARED.get(event) or TABLE[state][event])
         return
     assert isinstance(found, Refused)
     assert (found.state, found.event) == (state, event)
@@ -97,6 +116,12 @@ def test_states_fail_back_needs_fail_over_and_reprotect(events: list[DrillEvent]
     if DrillState.FAILING_BACK in passed:
         before = passed[: passed.index(DrillState.FAILING_BACK)]
         assert before.index(DrillState.FAILED_OVER) < before.index(DrillState.REPROTECTED)
+
+
+@pytest.mark.parametrize("state", DrillState)
+def test_declared_state_holds_whatever_the_state_was(state: DrillState) -> None:
+    assert move(state, DrillEvent.SOURCE_SERVES) is DrillState.READY
+    assert move(state, DrillEvent.TARGET_SERVES) is DrillState.FAILED_OVER
 
 
 def mermaid() -> str:

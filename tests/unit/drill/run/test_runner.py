@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from drlib.drill.plan.lease_record import LeaseRecord, Superseded
 from drlib.drill.plan.plan import Call, Change, Danger, Drill, Expectation, Fact, Mode, Plan, Rollback, Step
 from drlib.drill.plan.progress import Reach
-from drlib.drill.plan.states import DrillState
+from drlib.drill.plan.states import DrillEvent, DrillState
+from drlib.drill.plan.supersede import Beginning
 from drlib.drill.run import planning
 from drlib.drill.run.outcome import Result
 from drlib.drill.run.permissions import Permissions
@@ -511,17 +513,38 @@ class Noticeboard:
     state: DrillState = DrillState.READY
     run_id: str = ""
     lost: bool = False
+    record: LeaseRecord = field(default_factory=LeaseRecord)
+    others: LeaseRecord | None = None  # the opposite flow's
+    confirmed: list[tuple[str, ...]] = field(default_factory=list)
     kills: list[DrillState] = field(default_factory=list)  # the process dies as it says so, before it is said
 
-    def confirm(self) -> None:
+    def __post_init__(self) -> None:
+        if self.record == LeaseRecord():
+            self.record = LeaseRecord(state=self.state, run=self.run_id)
+        self.state, self.run_id = self.record.state, self.record.run
+
+    def opposite(self) -> LeaseRecord | None:
+        return self.others
+
+    def confirm(self, standing: Sequence[str] | None = None) -> None:
         if self.lost:
             raise LeaseHeld("the lease was lost", "somebody else", "Stop.")
+        self.confirmed.append(tuple(standing or ()))
 
-    def write(self, state: DrillState) -> None:
+    def write(
+        self,
+        state: DrillState,
+        *,
+        mode: Mode | None = None,
+        standing: Sequence[str] = (),
+        superseded: Sequence[Superseded] | None = None,
+    ) -> None:
         self.confirm()
         if state in self.kills:
             self.kills.remove(state)
             raise Killed
+        past = self.record.superseded if superseded is None else tuple(superseded)
+        self.record = LeaseRecord(state=state, run="run", mode=mode, standing=tuple(standing), superseded=past)
         self.state, self.run_id = state, "run"
 
 
@@ -532,8 +555,8 @@ def test_run_changes_the_state_of_the_flow(here: Setting) -> None:
 
 
 def test_run_in_a_wrong_flow_state_is_refused_with_the_allowed_commands(here: Setting) -> None:
-    with pytest.raises(UsageError, match=r"'fail-over' is not possible.*failed-over.*Allowed now: reprotect"):
-        here.runner(here.plan(), flow=Noticeboard(DrillState.FAILED_OVER)).run()
+    with pytest.raises(UsageError, match=r"'reprotect' is not possible.*ready.*Allowed now: test, fail-over"):
+        here.runner(here.plan(activity=DrillEvent.REPROTECT), flow=Noticeboard(DrillState.READY)).run()
     assert here.files() == set()
 
 
@@ -589,3 +612,70 @@ def test_run_killed_before_writing_its_failure_is_resumed(here: Setting) -> None
     here.two.fails = ""
     here.runner(plan, flow=flow).run(resume=True)
     assert flow.state is DrillState.FAILED_OVER
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_run_supersedes_once_also_when_it_is_killed_as_it_does(here: Setting, killed: bool) -> None:
+    gone = LeaseRecord(state=DrillState.TEST_INCOMPLETE, run="old", standing=("shadow",))
+    flow = Noticeboard(record=gone, kills=[DrillState.RUNNING] if killed else [])
+    new = Beginning(run="run", command=DrillEvent.FAIL_OVER, mode=Mode.EMERGENCY, supersede="old")
+    told: list[str] = []
+    plan = here.plan(mode=Mode.EMERGENCY)
+
+    def run(resume: bool) -> Result:
+        runner = here.runner(plan, flow=flow, new=new, on_superseded=lambda record: told.append(record.run) or "done")
+        return runner.run(resume=resume)
+
+    if killed:
+        with pytest.raises(Killed):
+            run(False)
+        assert flow.record == gone
+    assert run(killed).ending.standing == ("one", "two")
+    assert told == ["old"]
+    past = flow.record.superseded_by("old")
+    assert past is not None
+    assert past.by == "run"
+    assert flow.state is DrillState.FAILED_OVER
+    (line,) = (line for line in journal.read(here.folder / JOURNAL) if line.event == "supersedes")
+    assert (line.data["state"], line.data["standing"], line.data["left"]) == ("test-incomplete", "shadow", "done")
+
+
+def test_run_writes_down_steps_that_may_be_in_place_before_each_step(here: Setting) -> None:
+    flow = Noticeboard()
+    here.runner(here.plan(), flow=flow).run()
+    assert ("one",) in flow.confirmed
+    assert ("one", "two") in flow.confirmed
+    assert flow.record.standing == ("one", "two")
+    assert flow.record.mode is Mode.PLANNED
+
+
+def test_superseded_run_is_neither_resumed_nor_rolled_back(here: Setting) -> None:
+    here.two.fails = "before"
+    plan, flow = here.plan(rollback=Rollback.NEVER), Noticeboard()
+    with pytest.raises(Deviated):
+        here.runner(plan, flow=flow).run()
+    past = (Superseded(run="run", by="night", at_ms=5),)
+    other = LeaseRecord(state=DrillState.FAILED_OVER, run="later", superseded=past)
+    for more in ({"resume": True}, {"rollback": True}):
+        with pytest.raises(UsageError, match="superseded by night"):
+            here.runner(plan, flow=Noticeboard(record=other)).run(**more)
+    assert here.files() == {"file-1"}
+
+
+def test_step_of_a_run_that_lost_its_lease_is_ended_at_once(here: Setting) -> None:
+    flow = Noticeboard()
+    here.one.waits_s = 30
+
+    def lose() -> None:
+        while "act" not in here.one.called:
+            time.sleep(0.01)
+        flow.lost = True
+
+    threading.Thread(target=lose).start()
+    began = time.monotonic()
+    with pytest.raises(LeaseHeld):
+        here.runner(here.plan(), flow=flow).run()
+    assert time.monotonic() - began < 10
+    assert here.files() == set()
+    assert "undo" not in here.one.called
+    assert not (here.folder / "abort").exists()
