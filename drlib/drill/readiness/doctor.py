@@ -19,7 +19,7 @@ from drlib.drill.readiness.observe import observe_flow
 from drlib.drill.readiness.score import Readiness
 from drlib.drill.run import stored_run
 from drlib.errors import UsageError
-from drlib.kafka.admin.connect import blocking
+from drlib.kafka.admin.connect import ANSWER_S, blocking
 from drlib.model import Flow
 
 
@@ -31,19 +31,19 @@ def doctor(
     runs: Path = Path("runs"),
     addresses: Sequence[str] = (),
     silent: Mapping[str, str] = MappingProxyType({}),
+    answer_s: float = ANSWER_S,
 ) -> tuple[Readiness, ...]:
     """How ready `flow` is, or every enabled flow, in the order of the file.
 
     `runs` is the folder of run folders, `addresses` are workers (HOST:PORT) to ask besides those the journal names. `silent`:
-    by alias, why a source is known not to answer; it is then not asked. Raises `UsageError` for a flow the file does not
-    enable; nothing that a cluster can cause.
+    by alias, why a cluster is known not to answer; it is then not asked. `answer_s`: how long brokers may take to give a sign
+    of life. Raises `UsageError` for a flow the file does not enable; nothing that a cluster can cause.
     """
     chosen = _enabled(settings, flow)
     drills = past_drills(runs)
 
     async def judge(each: FlowSettings) -> Readiness:
-        silence = silent.get(each.flow.source, "")
-        observed = await observe_flow(settings, each, drills, addresses=addresses, source_silence=silence)
+        observed = await observe_flow(settings, each, drills, addresses=addresses, silent=silent, answer_s=answer_s)
         return judge_flow(observed, _context(settings, each, objectives or Objectives()))
 
     async def judge_all() -> list[Readiness]:

@@ -198,7 +198,7 @@ def _why_lost(readiness: Readiness) -> str:
     closed = readiness.emergency
     lost = "; ".join(f.evidence for f in readiness.findings if f.check == "source-answers")
     gate = "open" if not closed else f"closed by {', '.join(dict.fromkeys(f.check for f in closed))}"
-    return f"{lost}. The gate of an emergency failover is {gate}, the target scores {readiness.score} of 100"
+    return f"source-answers: {lost}. The gate of an emergency failover is {gate}, the target scores {readiness.score} of 100"
 
 
 def _aged(finding: Finding, now_ms: int) -> Finding:

@@ -60,7 +60,8 @@ def read(
         next_offsets = {tp: r.start for tp, r in open_ranges.items()}
         retries = 0
         while open_ranges:
-            messages = consumer.consume(_BATCH, _POLL_S)
+            messages = consumer.consume(1, _POLL_S)
+            messages += consumer.consume(_BATCH, 0.0)  # with a time-out it would wait until the batch is full
             if not messages and time.monotonic() - last_answer > timeout_s:
                 raise unreachable(cluster, doing, f"no record and no end of log for {timeout_s:g} s")
             if not messages and not known and time.monotonic() - last_answer > _NEW_TOPIC_S:

@@ -27,7 +27,11 @@ class FindingRow:
 
 @dataclass(frozen=True)
 class FlowRow:
-    """One flow. `ready`: it passes the gate with `minimum`."""
+    """One flow. `ready`: it passes the gate with `minimum`.
+
+    `source_lost`: the source does not answer, or in part, so `score` is that of the target; `emergency_gate` is then "open" or
+    "closed", else "". `not_determined`: checks without an answer.
+    """
 
     flow: str
     at_ms: int
@@ -35,6 +39,9 @@ class FlowRow:
     minimum: int
     ready: bool
     findings: tuple[FindingRow, ...]
+    source_lost: bool
+    emergency_gate: str
+    not_determined: tuple[str, ...]
 
 
 _ROWS = TypeAdapter(tuple[FlowRow, ...])
@@ -50,4 +57,15 @@ def _row(readiness: Readiness, minimum: int) -> FlowRow:
         FindingRow(f.check, f.entity, f.title, f.severity, f.weight, f.evidence, f.fix, f.expires_ms)
         for f in readiness.worst_first()
     )
-    return FlowRow(readiness.flow, readiness.at_ms, readiness.score, minimum, readiness.ready(minimum), findings)
+    gate = ("closed" if readiness.emergency else "open") if readiness.source_lost else ""
+    return FlowRow(
+        readiness.flow,
+        readiness.at_ms,
+        readiness.score,
+        minimum,
+        readiness.ready(minimum),
+        findings,
+        readiness.source_lost,
+        gate,
+        readiness.not_determined,
+    )

@@ -23,7 +23,7 @@ from drlib.drill.readiness.observe import ask as questions
 from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
@@ -60,7 +60,8 @@ class AskedCluster:
     def unanswered(self) -> Unanswered:
         """The answer to every question that needs this cluster, while it does not answer."""
         alias = self.settings.alias
-        return Unanswered(f"{alias} does not answer", f"Restore {alias}, then run drlib doctor again.")
+        how = "does not answer" if self.metadata is None else "answers in part"
+        return Unanswered(f"{alias} {how}", f"Restore {alias}, then run drlib doctor again.")
 
     def answer(self, topics: Collection[str] = ()) -> ClusterAnswer:
         """`topics`: those that have to be led, for the cluster to count as one that answers."""
@@ -106,7 +107,9 @@ def _restore(cluster: AskedCluster) -> str:
     )
 
 
-async def connect(settings: ClusterSettings, *, as_target: bool = False, silence: str = "") -> AskedCluster:
+async def connect(
+    settings: ClusterSettings, *, as_target: bool = False, silence: str = "", answer_s: float = ANSWER_S
+) -> AskedCluster:
     """Ask a cluster for its metadata, `as_target` one that is mirrored to. Raises nothing a cluster can cause.
 
     `silence`: why it is known not to answer; it is then not asked.
@@ -118,7 +121,7 @@ async def connect(settings: ClusterSettings, *, as_target: bool = False, silence
             client.expect(settings.cluster_id)
         if silence:
             return AskedCluster(settings, client, None, _silent(settings, silence))
-        service = (await in_daemon(partial(examine, [settings], {})))[settings.alias]
+        service = (await in_daemon(partial(examine, [settings], {}, answer_s)))[settings.alias]
         if isinstance(service, Unreachable):
             return AskedCluster(settings, client, None, _silent(settings, service.why))
         client.brokers = {n: each for n, each in service.metadata.brokers.items() if n not in service.silent}

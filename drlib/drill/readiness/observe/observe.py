@@ -7,8 +7,9 @@ unknown.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
@@ -39,7 +40,7 @@ from drlib.mirror.status.event_log import Event
 from drlib.model import GroupTranslation, TopicPartition
 
 ONE_SIDE_S = 4.5  # for all questions, after the clusters were asked whether they answer and one of them did not
-LEAST_S = 0.2
+LEAST_S = 1.0
 AGAIN_S = 1.0  # for a sign of life of brokers that were asked for it a moment ago
 SURVEY_S = 3 * ASK_S  # a survey has deadlines of its own for each cluster, and reads the whole journal
 
@@ -50,15 +51,24 @@ async def observe_flow(
     drills: PastDrills | Unanswered,
     *,
     addresses: Sequence[str] = (),
-    source_silence: str = "",
+    silent: Mapping[str, str] = MappingProxyType({}),
+    answer_s: float = ANSWER_S,
 ) -> FlowObservation:
     """What can be observed of a flow now. `addresses`: workers to ask besides those the journal names. Raises nothing.
 
-    `source_silence`: why the source is known not to answer; it is then not asked.
+    `silent`: by alias, why a cluster is known not to answer; it is then not asked. `answer_s`: how long brokers may take to
+    give a sign of life.
     """
     source, target = await asyncio.gather(
-        clusters.connect(settings.clusters[flow.flow.source], silence=source_silence),
-        clusters.connect(settings.clusters[flow.flow.target], as_target=True),
+        *(
+            clusters.connect(
+                settings.clusters[alias],
+                as_target=alias == flow.flow.target,
+                silence=silent.get(alias, ""),
+                answer_s=answer_s,
+            )
+            for alias in (flow.flow.source, flow.flow.target)
+        )
     )
     try:
         return await _Observer(settings, flow, source, target, tuple(addresses)).observe(drills)
@@ -100,8 +110,10 @@ class _Observer:
         survey, status = (None, surveyed) if isinstance(surveyed, Unanswered) else surveyed
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
-        target_settings = await self._settings(target, [mirror for mirror in names.values() if mirror in existing])
-        translations, target_positions = await self._positions(survey, source_groups)
+        target_settings, (translations, target_positions) = await asyncio.gather(
+            self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
+            self._positions(survey, source_groups),
+        )
         return FlowObservation(
             flow=str(flow.flow),
             at_ms=clock.now_ms(),
@@ -136,6 +148,8 @@ class _Observer:
         )
 
     async def _settings(self, cluster: AskedCluster, names: Sequence[str]) -> TopicSettings | Unanswered:
+        if cluster is self.source and not cluster.whole:  # the controller that is asked may be one that is dead
+            return cluster.unanswered
         return await cluster.ask_blocking(
             partial(topics.read_settings, cluster.settings, list(names), ASK_S), self._left_s()
         )
