@@ -30,12 +30,12 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.admin.descriptions import GroupMember
 from drlib.kafka.admin.reachability import ClusterService, examine
-from drlib.kafka.net import requests
-from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
+from drlib.mirror.monitor.source_ends import SourceState, read_source
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
@@ -53,8 +53,6 @@ PAUSES_S = (0.1, 0.3, 0.9)  # a leader that has just been elected learns of it w
 # is reported.
 COORDINATOR_TIMEOUT_S = 12.0
 CLUSTER_ERRORS = (DrlibError, TimeoutError, OSError)
-_Offsets = Mapping[TopicPartition, int]
-_Ends = tuple[_Offsets, _Offsets, _Offsets]
 
 
 @dataclass(frozen=True)
@@ -91,15 +89,6 @@ class Survey:
     maps: Maps = field(default_factory=Maps, repr=False)  # from the journal and the mirror topics
 
 
-@dataclass(frozen=True)
-class _SourceState:
-    ends: Mapping[TopicPartition, int]
-    starts: Mapping[TopicPartition, int]
-    stable: Mapping[TopicPartition, int]  # last stable offsets
-    metadata: ClusterMetadata
-    partly: str = ""  # which brokers do not answer
-
-
 class Surveyor:
     """Surveys one flow, any number of times; keeps samples for rates and the topics' retention between surveys."""
 
@@ -127,7 +116,7 @@ class Surveyor:
             for name, answer in (("SourceUnreachable", source_answer), ("TargetUnreachable", target_answer)):
                 if isinstance(answer, str):
                     events.append(_event(name, str(flow), answer, 0, str(flow)))
-            if isinstance(source_answer, _SourceState) and source_answer.partly:
+            if isinstance(source_answer, SourceState) and source_answer.partly:
                 events.append(_event("SourceUnreachable", str(flow), source_answer.partly, 0, str(flow)))
             maps, members = (Maps(), ()) if isinstance(target_answer, str) else target_answer
             source = None if isinstance(source_answer, str) else source_answer
@@ -199,42 +188,21 @@ class Surveyor:
         with Cluster(self._settings.clusters[flow.target], timeout_s=timeout_s) as cluster:
             return cluster.group_members(worker_group(flow))
 
-    async def _read_source(self, client: ClusterClient, source_error: str, answer_s: float) -> _SourceState | str:
+    async def _read_source(self, client: ClusterClient, source_error: str, answer_s: float) -> SourceState | str:
         if source_error:
             return source_error
         timeout_s = CLUSTER_TIMEOUT_S
         try:
             service = await self._examine(self._flow.flow.source, client, answer_s)
-            by_leader: dict[int, list[TopicPartition]] = {}
-            for name, topic in service.metadata.topics.items():
-                if topic.error_code == 0 and self._flow.mirrors_topic(name):
-                    for number, partition in topic.partitions.items():
-                        if partition.leader >= 0:
-                            by_leader.setdefault(partition.leader, []).append(TopicPartition(name, number))
-            silent = dict(service.silent)
-            timeout_s = PARTLY_DEAD_S if silent else CLUSTER_TIMEOUT_S
-
-            async def ends_of(leader: int) -> _Ends | None:
-                """None, and the leader is silent, where others answer."""
-                try:
-                    async with asyncio.timeout(timeout_s):
-                        return await _ends_of(client, leader, by_leader[leader])
-                except (Unreachable, TimeoutError) as error:
-                    if len(by_leader) == 1:
-                        raise
-                    silent[leader] = _explain(error, timeout_s)
-                    return None
-
-            answering = [leader for leader in by_leader if leader not in silent]
-            answers = [each for each in await asyncio.gather(*map(ends_of, answering)) if each is not None]
-            ends, starts, stable = ({tp: at for each in answers for tp, at in each[kind].items()} for kind in range(3))
-            new_topics = {partition.topic for partition in ends} - set(self._retention)
-            if new_topics and not silent:
+            timeout_s = PARTLY_DEAD_S if service.silent else CLUSTER_TIMEOUT_S
+            state = await read_source(client, service, self._flow.mirrors_topic, timeout_s)
+            new_topics = {partition.topic for partition in state.ends} - set(self._retention)
+            if new_topics and not state.partly:
                 async with asyncio.timeout(timeout_s):
                     self._retention |= await in_daemon(partial(self._read_retention, frozenset(new_topics)))
         except CLUSTER_ERRORS as error:
             return _explain(error, timeout_s)
-        return _SourceState(ends, starts, stable, service.metadata, _partly(service.metadata, silent, by_leader))
+        return state
 
     def _read_retention(self, topics: frozenset[str]) -> dict[str, Retention]:
         """The retention of each topic; a topic whose configuration may not be described is left out."""
@@ -245,7 +213,7 @@ class Surveyor:
     # -- partitions ----------------------------------------------------------------------------------------------
 
     async def _partitions(
-        self, client: ClusterClient, maps: Maps, source: _SourceState | None, now_ms: int
+        self, client: ClusterClient, maps: Maps, source: SourceState | None, now_ms: int
     ) -> tuple[PartitionStatus, ...]:
         policy, flow = self._flow.policy, self._flow.flow
         current_keys = _current_keys(maps, source)
@@ -276,7 +244,7 @@ class Surveyor:
         return tuple(self._with_outlook(p, probes.get((p.topic, p.partition)), now, now_ms) for p in statuses)
 
     async def _probe(
-        self, client: ClusterClient, source: _SourceState | None, statuses: Sequence[PartitionStatus]
+        self, client: ClusterClient, source: SourceState | None, statuses: Sequence[PartitionStatus]
     ) -> dict[tuple[str, int], tuple[int, float]]:
         """Timestamp of the oldest unmirrored record and mean bytes of a record there, for the greatest lags."""
         probes: dict[tuple[str, int], tuple[int, float]] = {}
@@ -317,7 +285,7 @@ class Surveyor:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    async def _groups(self, maps: Maps, source: _SourceState | None) -> tuple[GroupStatus, ...] | str:
+    async def _groups(self, maps: Maps, source: SourceState | None) -> tuple[GroupStatus, ...] | str:
         """The groups, or why they are unknown, which is not the same as no group."""
         try:
             positions = await in_daemon(partial(self._positions, source is not None and not source.partly))
@@ -354,7 +322,7 @@ def _group_status(group: str, rows: Sequence[tuple[int | None, TranslationKind, 
     )
 
 
-def _current_keys(maps: Maps, source: _SourceState | None) -> dict[TopicPartition, SourcePartition]:
+def _current_keys(maps: Maps, source: SourceState | None) -> dict[TopicPartition, SourcePartition]:
     """The map key of each partition's current topic ID: the source's where it answers, else the journal's newest."""
     keys: dict[TopicPartition, SourcePartition] = {}
     for key in maps.by_partition:
@@ -411,30 +379,6 @@ def _expiring_event(name: str, entity: str, detail: str, at_ms: int, flow: str, 
 
 def _event(name: str, entity: str, detail: str, at_ms: int, flow: str) -> Event:
     return Event(name, entity, detail, at_ms, None, kind_of(name).remedy, 1, flow)
-
-
-async def _ends_of(client: ClusterClient, leader: int, partitions: Sequence[TopicPartition]) -> _Ends:
-    """Log ends, log starts and last stable offsets of what `leader` leads."""
-    connection = await client.connection(leader)
-    return (
-        await requests.list_offsets(connection, partitions, requests.LATEST),
-        await requests.list_offsets(connection, partitions, requests.EARLIEST),
-        await requests.list_offsets(connection, partitions, requests.LATEST, "read_committed"),
-    )
-
-
-def _partly(
-    metadata: ClusterMetadata, silent: Mapping[int, str], by_leader: Mapping[int, Sequence[TopicPartition]]
-) -> str:
-    """Which brokers do not answer, and how many mirrored partitions they lead; empty where all answer."""
-    if not silent:
-        return ""
-    unknown = sum(len(partitions) for leader, partitions in by_leader.items() if leader in silent)
-    whom = ", ".join(f"broker {node}" for node in sorted(silent)[:5])
-    return (
-        f"{len(silent)} of {len(metadata.brokers)} brokers do not answer ({whom}); they lead {unknown} mirrored partitions, "
-        "whose ends are unknown"
-    )
 
 
 def _explain(error: BaseException, timeout_s: float = CLUSTER_TIMEOUT_S) -> str:

@@ -1,4 +1,4 @@
-"""How far a cluster serves, by what its metadata says and by which of its brokers answer; and how long silence is waited for."""
+"""How far a cluster serves, by its metadata and by which of its brokers answer; and how long silence is waited for."""
 
 from __future__ import annotations
 
