@@ -20,6 +20,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 _BATCH: Final = 1000
+_FETCH_WAIT_MS: Final = 20  # a marker at the end of a log is no record: its end is known by the next, empty, answer
 _POLL_S: Final = 0.2  # consume() ignores signals while it waits, so it waits briefly
 
 _NEW_TOPIC_S: Final = 2.0  # how long a broker may not know a topic before it counts as missing
@@ -49,6 +50,7 @@ def read(
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "isolation.level": isolation.value,
+            "fetch.wait.max.ms": _FETCH_WAIT_MS,
         },
         logger=logger,
     )

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from drlib import decoding
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import ANSWER_S, first_answer, in_thread, no_answer, wire_client
 from drlib.kafka.net import requests
@@ -128,4 +129,5 @@ async def _ask_brokers(
             values = await requests.topic_config(connection, wanted, _MIN_ISR)
     except (DrlibError, TimeoutError):
         values = {}  # unknown, and named as such by who asked
-    return ClusterService(metadata, silent, {name: int(value) for name, value in values.items() if value.isdigit()})
+    wanted_copies = {name: decoding.integer_or(0, value.encode()) for name, value in values.items()}
+    return ClusterService(metadata, silent, {name: copies for name, copies in wanted_copies.items() if copies > 0})
