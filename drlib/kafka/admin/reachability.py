@@ -129,5 +129,5 @@ async def _ask_brokers(
             values = await requests.topic_config(connection, wanted, _MIN_ISR)
     except (DrlibError, TimeoutError):
         values = {}  # unknown, and named as such by who asked
-    wanted_copies = {name: decoding.integer_or(0, value.encode()) for name, value in values.items()}
+    wanted_copies = {name: decoding.integer_or(0, value) for name, value in values.items()}
     return ClusterService(metadata, silent, {name: copies for name, copies in wanted_copies.items() if copies > 0})

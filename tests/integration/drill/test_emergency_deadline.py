@@ -27,7 +27,7 @@ from drlib.kafka.admin import connect
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.lab.lab import Lab
-from drlib.mirror.offsets.translation.translate_groups import newest_positions
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.model import Flow
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
@@ -99,9 +99,14 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
         left.start_module("mirror", "drlib.cli", "mirror", str(file))
 
         def checkpointed() -> bool:
-            found = newest_positions(load_mirror_settings(file), FLOW).positions
-            (survey,) = doctor(load_mirror_settings(file))
-            return {group for group, _ in found} == set(GROUPS) and not survey.critical
+            settings = load_mirror_settings(file)
+            with Cluster(target.settings()) as cluster:
+                if not cluster.topics(["LEFT.orders", "LEFT.checkpoints.internal"]).keys() >= {
+                    "LEFT.orders",
+                    "LEFT.checkpoints.internal",
+                }:
+                    return False
+            return {group for group, _ in checkpointed_positions(settings, FLOW)} == set(GROUPS)
 
         wait_for("the mirror and its checkpoints are there", checkpointed, 60)
         publish_pointer(file, "LEFT")

@@ -90,14 +90,14 @@ def newest_positions(
     service = examine([source], {}, min(ANSWER_S, timeout_s))[flow.source]
     if isinstance(service, Unreachable):
         return PositionsFound(checkpointed_positions(settings, flow))
-    known: Positions = checkpointed_positions(settings, flow)
-    refused: Mapping[str, DrlibError] = {}
     missing, coordinators = service.coordinators_missing
     if not missing:
         try:
             return PositionsFound(source_positions(settings, flow, max(1.0, (end - time.monotonic()) / 2)))
         except Unreachable:
             pass
+    known: Positions = checkpointed_positions(settings, flow)
+    refused: Mapping[str, DrlibError] = {}
     if missing < coordinators:
         groups = sorted({group for group, _ in known})
         left_s = max(1.0, min(PARTLY_DEAD_S, end - time.monotonic()))
