@@ -93,7 +93,7 @@ def newest_positions(
     missing, coordinators = service.coordinators_missing
     if not missing:
         try:
-            return PositionsFound(source_positions(settings, flow, max(1.0, (end - time.monotonic()) / 2)))
+            return PositionsFound(source_positions(settings, flow, timeout_s))
         except Unreachable:
             pass
     known: Positions = checkpointed_positions(settings, flow)
