@@ -2,7 +2,7 @@
 
 Rules: a finding that cost a wait counts for `FRESH_S`, then the question is asked again for `AGAIN_S` only, and after
 `FORGOTTEN_S` in full. One that cost no wait, such as a refused connection, is asked again each time. What answers again is
-forgotten at once. The target of a run is always asked in full, since nothing goes on without it.
+forgotten at once. The target of a run is always asked in full, since no step is done without it.
 Not for: how long a first question may take (`drlib.kafka.admin.connect.ANSWER_S`, `PROBE_S`).
 """
 
