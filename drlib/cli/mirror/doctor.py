@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from drlib.cli.mirror.rights import print_rights
 from drlib import clock
+from drlib.cli.mirror.rights import print_rights
 from drlib.drill.readiness.checks.objectives import Objectives
 from drlib.drill.readiness.required_rights import Role
 from drlib.drill.readiness.score import MINIMUM, gate

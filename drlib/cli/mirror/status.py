@@ -2,7 +2,8 @@
 
 Rules: exit code 0 when every flow mirrors and no event is open; 3 when an event is open, a lane has no owner or no worker
 runs; 11 when neither cluster of a flow answers and no worker does. Workers are asked at the addresses given, at the one in
-the file, and at those in the journal's claims (a loopback address only on the machine that it belongs to).
+the file, and at those in the journal's claims (a loopback address only on the machine that it belongs to). While a side does
+not answer, the gate of an emergency failover is checked beside the survey, so that both end within ten seconds.
 """
 
 import json
@@ -11,21 +12,26 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import TypeAdapter
 from rich.live import Live
 
 from drlib import clock
 from drlib.config.settings import MirrorSettings
+from drlib.drill.readiness.doctor import doctor
+from drlib.drill.readiness.score import Readiness
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import unfinished_runs
 from drlib.drill.session.unfinished_runs import UnfinishedRuns
+from drlib.drill.step.known_silence import AGAIN_S
 from drlib.errors import ReadinessError, Unreachable, UsageError
+from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.mirror.monitor.flow_view import MIRRORING, FlowView
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.polling_thread import PollingThread
@@ -33,7 +39,7 @@ from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status import worker_status
 from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
-from drlib.ui.terminal.status import render_status
+from drlib.ui.terminal.status import gate_of, loss, render_status
 
 SURVEY_INTERVAL_S = 2.0  # pause between two surveys, or as long as one took
 LONGEST_PAUSE_S = 10.0
@@ -69,6 +75,7 @@ class StatusObserver:
         self._settings, self._runs_dir = settings, runs_dir
         self._unfinished_at = -UNFINISHED_INTERVAL_S
         self.unfinished = unfinished_runs.NONE
+        self.readiness: Mapping[str, Readiness] = {}  # of flows that lost a side, as of the newest survey
 
     @property
     def surveys(self) -> tuple[Survey, ...]:
@@ -76,10 +83,10 @@ class StatusObserver:
         return self._observer.surveys
 
     def survey(self) -> None:
-        """Ask the clusters. Blocks; unfinished runs are asked for at the same time."""
+        """Ask the clusters, first whether all their brokers answer. Blocks; unfinished runs are asked for at the same time."""
         with ThreadPoolExecutor(1) as thread:
             asked = thread.submit(self._find_unfinished)
-            self._observer.survey_blocking(self._flows)
+            self._ask()
             asked.result()
 
     def _find_unfinished(self) -> None:
@@ -89,6 +96,22 @@ class StatusObserver:
         place = ClusterTarget(properties=self._settings.path.absolute())
         self.unfinished = unfinished_runs.find(flows, self._runs_dir, place)
         self._unfinished_at = time.monotonic()
+
+    def _ask(self) -> None:
+        settings = self._settings
+        aliases = {alias for _, flow in self._flows for alias in (flow.flow.source, flow.flow.target)}
+        services = examine([settings.clusters[alias] for alias in sorted(aliases)], {})
+        silent = {alias: each.why for alias, each in services.items() if isinstance(each, Unreachable)}
+        lost = {*silent, *(alias for alias, each in services.items() if alias not in silent and _in_part(each))}
+        if not lost:
+            self.readiness = {}
+            self._observer.survey_blocking(self._flows)
+            return
+        affected = [each.flow for _, each in self._flows if {each.flow.source, each.flow.target} & lost]
+        with ThreadPoolExecutor(1 + len(affected), "status") as pool:
+            checks = [pool.submit(doctor, settings, flow=each, silent=silent, answer_s=AGAIN_S) for each in affected]
+            self._observer.survey_blocking(self._flows, silent, AGAIN_S)
+            self.readiness = {one.flow: one for check in checks for one in check.result()}
 
     def views(self) -> tuple[FlowView, ...]:
         """Ask the workers, and combine their answers with the newest surveys."""
@@ -103,7 +126,23 @@ class StatusObserver:
         return 0 if healthy else ReadinessError.exit_code
 
 
-def as_json(views: Sequence[FlowView], unfinished: UnfinishedRuns = unfinished_runs.NONE) -> str:
+def _in_part(service: ClusterService | Unreachable) -> bool:
+    return isinstance(service, ClusterService) and bool(service.silent)
+
+
+def _failover(view: FlowView, readiness: Mapping[str, Readiness]) -> dict[str, str]:
+    """What a failover would lose, and whether its gate is open; nothing while both sides answer."""
+    if not (view.source_error or view.target_error):
+        return {}
+    gate, why = gate_of(view, readiness.get(view.flow))
+    return {"loses_at_most": loss(view), "emergency_gate": gate, "emergency_gate_why": why}
+
+
+def as_json(
+    views: Sequence[FlowView],
+    unfinished: UnfinishedRuns = unfinished_runs.NONE,
+    readiness: Mapping[str, Readiness] = MappingProxyType({}),
+) -> str:
     """A JSON list of every field of every flow, its totals and its unfinished run; null is unknown, and no such run."""
     rows = []
     for view in views:
@@ -113,7 +152,7 @@ def as_json(views: Sequence[FlowView], unfinished: UnfinishedRuns = unfinished_r
             "unfinished_run": None if run is None else asdict(run),
             "unfinished_unknown": dict(unfinished.unknown).get(view.flow, ""),
         }
-        rows.append({**_VIEWS.dump_python(view, mode="json"), **totals, **more})
+        rows.append({**_VIEWS.dump_python(view, mode="json"), **totals, **more, **_failover(view, readiness)})
     return json.dumps(rows, indent=2)
 
 
@@ -127,9 +166,10 @@ def print_once(observer: StatusObserver, *, as_json_text: bool, rows: int) -> in
     observer.survey()
     views = observer.views()
     if as_json_text:
-        show(as_json(views, observer.unfinished))
+        show(as_json(views, observer.unfinished, observer.readiness))
     else:
-        plain_console().print(render_status(views, rows=rows, first=first_lines(observer)))
+        first = first_lines(observer)
+        plain_console().print(render_status(views, rows=rows, first=first, readiness=observer.readiness))
     return observer.exit_code(views)
 
 
@@ -147,7 +187,14 @@ def watch(observer: StatusObserver, *, rows: int) -> int:
                 if observer.surveys:
                     views = observer.views()
                     live.update(
-                        render_status(views, rows=rows, footer="q quits", first=first_lines(observer)), refresh=True
+                        render_status(
+                            views,
+                            rows=rows,
+                            footer="q quits",
+                            first=first_lines(observer),
+                            readiness=observer.readiness,
+                        ),
+                        refresh=True,
                     )
                 if read_key(REDRAW_S) in ("q", "Q", "\x03"):
                     break

@@ -5,8 +5,10 @@ does not name clusters, so any drill in that folder counts.
 Not for: what is observed (`drlib.drill.readiness.observe`), how it is judged (`drlib.drill.readiness.checks`, `score`).
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
@@ -17,7 +19,7 @@ from drlib.drill.readiness.observe import observe_flow
 from drlib.drill.readiness.score import Readiness
 from drlib.drill.run import stored_run
 from drlib.errors import UsageError
-from drlib.kafka.admin.connect import blocking
+from drlib.kafka.admin.connect import ANSWER_S, blocking
 from drlib.model import Flow
 
 
@@ -28,23 +30,24 @@ def doctor(
     objectives: Objectives | None = None,
     runs: Path = Path("runs"),
     addresses: Sequence[str] = (),
+    silent: Mapping[str, str] = MappingProxyType({}),
+    answer_s: float = ANSWER_S,
 ) -> tuple[Readiness, ...]:
     """How ready `flow` is, or every enabled flow, in the order of the file.
 
-    `runs` is the folder of run folders, `addresses` are workers (HOST:PORT) to ask besides those the journal names.
-    Raises `UsageError` for a flow the file does not enable; nothing that a cluster can cause.
+    `runs` is the folder of run folders, `addresses` are workers (HOST:PORT) to ask besides those the journal names. `silent`:
+    by alias, why a cluster is known not to answer; it is then not asked. `answer_s`: how long brokers may take to give a sign
+    of life. Raises `UsageError` for a flow the file does not enable; nothing that a cluster can cause.
     """
     chosen = _enabled(settings, flow)
     drills = past_drills(runs)
 
+    async def judge(each: FlowSettings) -> Readiness:
+        observed = await observe_flow(settings, each, drills, addresses=addresses, silent=silent, answer_s=answer_s)
+        return judge_flow(observed, _context(settings, each, objectives or Objectives()))
+
     async def judge_all() -> list[Readiness]:
-        return [
-            judge_flow(
-                await observe_flow(settings, each, drills, addresses=addresses),
-                _context(settings, each, objectives or Objectives()),
-            )
-            for each in chosen
-        ]
+        return await asyncio.gather(*map(judge, chosen))
 
     return tuple(blocking(judge_all()))
 

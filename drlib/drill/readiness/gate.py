@@ -11,7 +11,8 @@ from drlib.drill.plan.plan import Mode
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import MINIMUM, Severity, gate, gate_without_source
 from drlib.drill.step.context import DrillContext
-from drlib.errors import ReadinessError, UsageError
+from drlib.drill.step.known_silence import ask_in_run
+from drlib.errors import ReadinessError, Unreachable, UsageError
 
 SKIPPED = "skipped: "
 
@@ -41,12 +42,17 @@ def pass_gate(context: DrillContext, mode: Mode, *, skip: str | None = None) -> 
     if skip is not None:
         return SKIPPED + " ".join(skip.split())
     past_runs = context.run_dir.parent
-    (readiness,) = doctor(context.mirror_settings(), flow=context.flow, runs=past_runs)
+    silent = {}
+    if mode is Mode.EMERGENCY:  # the steps do not wait for it in full again
+        answers = ask_in_run(context, [context.cluster(context.flow.source)])
+        silent = {alias: answer.why for alias, answer in answers.items() if isinstance(answer, Unreachable)}
+    (readiness,) = doctor(context.mirror_settings(), flow=context.flow, runs=past_runs, silent=silent)
     source_gone = readiness.severity("source-answers") is Severity.CRITICAL
     try:
         if mode is Mode.EMERGENCY and source_gone:
             gate_without_source(readiness)
-            return f"open: the source of {readiness.flow} is gone, and the target can take over"
+            left_open = f"; not determined: {', '.join(readiness.not_determined)}" if readiness.not_determined else ""
+            return f"open: the source of {readiness.flow} is gone, and the target can take over{left_open}"
         gate([readiness], MINIMUM)
     except ReadinessError as closed:
         hint = " In an emergency: --skip-gate REASON." if mode is Mode.EMERGENCY else ""

@@ -7,6 +7,8 @@ Rules:
 - Evidence ages. When it has expired, ok and warn become unknown; critical stays critical.
 - The gate is closed by a score below the minimum and by any critical finding.
 - So fixing a finding never lowers a score, and neither ageing nor a missing observation raises one.
+- While the source is lost, which is the reason for a failover and no lack of readiness, the score is that of
+  `WITHOUT_SOURCE` alone, again from 0 to 100; what was not determined of the rest is listed beside it.
 Not for: judging observations (`drlib.drill.readiness.checks`), asking clusters (`drlib.drill.readiness.observe`).
 """
 
@@ -68,6 +70,8 @@ CHECKS: Final = (
 )
 # What a failover needs even when the source is gone.
 TARGET_CHECKS: Final = frozenset({"target-answers", "groups-exact", "durability"})
+# What is judged while the source is lost; of the other checks the answers are shown, and do not count.
+WITHOUT_SOURCE: Final = TARGET_CHECKS | {"rights", "positions-ahead", "producer-topics", "drill-age"}
 _BY_ID: Final = {check.id: check for check in CHECKS}
 
 
@@ -113,8 +117,25 @@ class Readiness:
 
     @property
     def score(self) -> int:
-        """0 to 100; 100 only when every check is ok."""
-        return sum(HALVES[self.severity(check.id)] * check.weight for check in CHECKS) // 2
+        """0 to 100; 100 only when every check that counts is ok."""
+        counted = [check for check in CHECKS if not self.source_lost or check.id in WITHOUT_SOURCE]
+        earned = sum(HALVES[self.severity(check.id)] * check.weight for check in counted)
+        return 100 * earned // (2 * sum(check.weight for check in counted))
+
+    @property
+    def source_lost(self) -> bool:
+        """Does the source not answer, or in part only?"""
+        return self.severity("source-answers") is Severity.CRITICAL
+
+    @property
+    def not_determined(self) -> tuple[str, ...]:
+        """The checks without an answer, by name, in the order of `CHECKS`."""
+        return tuple(check.id for check in CHECKS if self.severity(check.id) is Severity.UNKNOWN)
+
+    @property
+    def emergency(self) -> tuple[Finding, ...]:
+        """What closes the gate of an emergency while the source is lost, worst first; empty: it is open."""
+        return tuple(f for f in self.worst_first() if f.check in TARGET_CHECKS and f.severity is Severity.CRITICAL)
 
     @property
     def critical(self) -> tuple[Finding, ...]:
@@ -156,7 +177,7 @@ def gate_without_source(readiness: Readiness) -> None:
 
     Raises `ReadinessError`.
     """
-    closed = [f for f in readiness.worst_first() if f.check in TARGET_CHECKS and f.severity is Severity.CRITICAL]
+    closed = readiness.emergency
     if closed:
         raise ReadinessError(
             f"{readiness.flow} cannot be failed over",
@@ -167,8 +188,18 @@ def gate_without_source(readiness: Readiness) -> None:
 
 def _why(readiness: Readiness, minimum: int) -> str:
     critical = dict.fromkeys(finding.check for finding in readiness.critical)
+    if readiness.source_lost:
+        return _why_lost(readiness)
     low = f"score {readiness.score} of 100" + (f", {minimum} required" if readiness.score < minimum else "")
     return low + (f", critical: {', '.join(critical)}" if critical else "")
+
+
+def _why_lost(readiness: Readiness) -> str:
+    """A lost source closes every gate but that of an emergency."""
+    closed = readiness.emergency
+    lost = "; ".join(f.evidence for f in readiness.findings if f.check == "source-answers")
+    gate = "open" if not closed else f"closed by {', '.join(dict.fromkeys(f.check for f in closed))}"
+    return f"source-answers: {lost}. The gate of an emergency failover is {gate}, the target scores {readiness.score} of 100"
 
 
 def _aged(finding: Finding, now_ms: int) -> Finding:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from drlib.drill.plan.plan import Fact
 from drlib.drill.step.action import DrillCall, ReadOnlyAction
-from drlib.drill.step.argument_types import Text
+from drlib.drill.step.argument_types import Seconds, Text
 from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.known_silence import PROBE_S, ask_in_run
 from drlib.errors import Unreachable
-from drlib.kafka.admin.connect import who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runs.journal import Scalar
@@ -53,8 +53,15 @@ class FlowArguments(DrillCall):
 
     def source_state(self) -> str:
         """Whether the source answers now, for evidence."""
-        answer = who_answers([self.source_cluster])[self.source_cluster.alias]
+        answer = ask_in_run(self.context, [self.source_cluster])[self.source_cluster.alias]
         return f"no answer: {answer.why}" if isinstance(answer, Unreachable) else "it answers"
+
+
+class ProbeDeadline(DrillCall):
+    """The deadline of what a step asks of a source that may be lost."""
+
+    probe_s: Seconds = PROBE_S
+    """How long the source has for everything that this step asks of it; what it leaves open is listed as not determined."""
 
 
 class ReadOnlyTargetAction(FlowArguments, ReadOnlyAction):

@@ -20,6 +20,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 _BATCH: Final = 1000
+_FETCH_WAIT_MS: Final = 20  # a marker at the end of a log is no record: its end is known by the next, empty, answer
 _POLL_S: Final = 0.2  # consume() ignores signals while it waits, so it waits briefly
 
 _NEW_TOPIC_S: Final = 2.0  # how long a broker may not know a topic before it counts as missing
@@ -49,6 +50,7 @@ def read(
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "isolation.level": isolation.value,
+            "fetch.wait.max.ms": _FETCH_WAIT_MS,
         },
         logger=logger,
     )
@@ -60,7 +62,8 @@ def read(
         next_offsets = {tp: r.start for tp, r in open_ranges.items()}
         retries = 0
         while open_ranges:
-            messages = consumer.consume(_BATCH, _POLL_S)
+            messages = consumer.consume(1, _POLL_S)
+            messages += consumer.consume(_BATCH, 0.0)  # with a time-out it would wait until the batch is full
             if not messages and time.monotonic() - last_answer > timeout_s:
                 raise unreachable(cluster, doing, f"no record and no end of log for {timeout_s:g} s")
             if not messages and not known and time.monotonic() - last_answer > _NEW_TOPIC_S:

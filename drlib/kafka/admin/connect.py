@@ -1,7 +1,8 @@
 """Make clients from settings, run coroutines from blocking code, and find out why a cluster cannot be used.
 
 Rules: references are resolved and key stores opened when a client is made, so a new client sees renewed secrets. Which clusters
-answer is asked of all at the same time, with a short deadline. Nothing is changed on a cluster.
+answer is asked of all their addresses at the same time, with a short deadline that also holds while names are resolved. Nothing
+is changed on a cluster.
 librdkafka logs in with SCRAM at a server that asks for one iteration, which lets that server's owner try passwords quickly. So
 before each of its clients drlib's own connection logs in, at most once in `CHECKED_S`, and refuses such a server. A server that
 treats the two differently, or that answers only later, is not found this way: TLS keeps those away.
@@ -12,7 +13,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from drlib.errors import DrlibError, Unreachable
@@ -26,6 +28,7 @@ CHECKED_S: Final = 60.0  # a login that went well, or was not answered, is not t
 _CHECK_S: Final = 2.0  # for that login
 _checked: Final[dict[tuple[tuple[str, ...], Security], float]] = {}  # until when
 _checking: Final = threading.Lock()
+_END_S: Final = 1.0  # for the end of what was asked in time
 ANSWER_S: Final = 5.0  # until a cluster counts as one that does not answer; the work itself has longer deadlines
 
 Answer = TypeVar("Answer")
@@ -95,20 +98,87 @@ def explain_refusal(cluster: ClusterSettings, timeout_s: float) -> SecurityFault
     return blocking(ask())
 
 
-def who_answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata | Unreachable]:
-    """The metadata of each cluster, by alias, or why it does not answer within `ANSWER_S`. Blocks."""
+def who_answers(
+    clusters: Sequence[ClusterSettings], timeout_s: float = ANSWER_S
+) -> Mapping[str, ClusterMetadata | Unreachable]:
+    """The metadata of each cluster, by alias, or why it does not answer within `timeout_s`. Blocks.
 
-    async def one(cluster: ClusterSettings) -> ClusterMetadata | Unreachable:
-        async with wire_client(cluster, client_id="drlib-translate", timeout_s=ANSWER_S) as client:
-            try:
-                return await client.metadata(None)
-            except Unreachable as error:
-                return error
+    The first of its addresses that answers counts. Raises `SecurityFault` and `UsageError` where none answers and one refuses.
+    """
+    asked = [(cluster, in_thread(first_answer(cluster, timeout_s))) for cluster in clusters]
+    end = time.monotonic() + timeout_s + _END_S
+    answers: dict[str, ClusterMetadata | Unreachable] = {}
+    for cluster, answer in asked:
+        try:
+            answers[cluster.alias] = answer.result(max(0.0, end - time.monotonic()))
+        except TimeoutError:  # a name that is not resolved cannot be interrupted
+            answers[cluster.alias] = no_answer(cluster, timeout_s)
+        except Unreachable as error:
+            answers[cluster.alias] = error
+    return answers
 
-    async def every() -> list[ClusterMetadata | Unreachable]:
-        return await asyncio.gather(*map(one, clusters))
 
-    return {cluster.alias: answer for cluster, answer in zip(clusters, blocking(every()), strict=True)}
+async def first_answer(cluster: ClusterSettings, timeout_s: float) -> ClusterMetadata:
+    """Raises `Unreachable` naming why no address answers, or what an address was refused with."""
+
+    async def one(address: str) -> ClusterMetadata:
+        only = replace(cluster, bootstrap_servers=(address,))
+        async with wire_client(only, client_id="drlib-translate", timeout_s=timeout_s) as client:
+            return await client.metadata(None)
+
+    waiting = {asyncio.ensure_future(one(address)) for address in cluster.bootstrap_servers}
+    failures: list[DrlibError] = []
+    try:
+        async with asyncio.timeout(timeout_s):
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    error = task.exception()
+                    if error is None:
+                        return task.result()
+                    if not isinstance(error, DrlibError):
+                        raise error
+                    failures.append(error)
+    except TimeoutError:
+        pass
+    finally:
+        for task in waiting:
+            task.cancel()
+    refused = next((error for error in failures if not isinstance(error, Unreachable)), None)
+    if refused is not None:
+        raise refused
+    if waiting or not failures:
+        raise no_answer(cluster, timeout_s)
+    addresses = ", ".join(cluster.bootstrap_servers)
+    why = "; ".join(dict.fromkeys(error.why for error in failures))
+    raise Unreachable(f"no broker of the cluster at {addresses} can be reached", why, failures[0].remedy)
+
+
+def no_answer(cluster: ClusterSettings, timeout_s: float) -> Unreachable:
+    """The error of a cluster that refused nothing and answered nothing within `timeout_s`."""
+    addresses = ", ".join(cluster.bootstrap_servers)
+    return Unreachable(
+        f"no broker of the cluster at {addresses} can be reached",
+        f"{addresses}: no answer within {timeout_s:g} s",
+        f"Check that its brokers run and that {cluster.alias}.bootstrap.servers is right.",
+    )
+
+
+def in_thread(work: Coroutine[object, object, Answer]) -> Future[Answer]:
+    """`work` begun in a daemon thread of its own, which an unresolved name may keep longer than anyone waits for it."""
+    answer: Future[Answer] = Future()
+
+    async def settle() -> None:
+        try:
+            answer.set_result(await work)
+        except BaseException as error:
+            answer.set_exception(error)
+
+    def run() -> None:
+        asyncio.run(settle())
+
+    threading.Thread(target=run, name="drlib-asking", daemon=True).start()
+    return answer
 
 
 def answers(clusters: Sequence[ClusterSettings]) -> Mapping[str, ClusterMetadata]:

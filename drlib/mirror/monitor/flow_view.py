@@ -55,6 +55,8 @@ class FlowView:
     records_per_s: float | None
     bytes_per_s: float | None
     events_omitted: int = 0  # open events that are not listed
+    source_error: str = ""  # why the source does not answer, or which of its brokers do not; empty where all do
+    target_error: str = ""
 
     @property
     def open_events(self) -> tuple[Event, ...]:
@@ -62,7 +64,9 @@ class FlowView:
 
     @property
     def lag(self) -> int | None:
-        """In records; None when the end of some source log is unknown."""
+        """In records; None when the end of some source log is unknown, or no log is known because a side does not answer."""
+        if not self.partitions and (self.source_error or self.target_error):
+            return None
         return sum(p.lag for p in self.partitions) if all(p.known for p in self.partitions) else None
 
     @property
@@ -131,6 +135,8 @@ def overview(
         records,
         size,
         omitted,
+        survey.source_error or survey.source_partly,
+        survey.target_error,
     )
 
 

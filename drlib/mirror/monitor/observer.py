@@ -20,7 +20,7 @@ from types import MappingProxyType
 from drlib import clock, decoding
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
-from drlib.kafka.admin.connect import blocking
+from drlib.kafka.admin.connect import ANSWER_S, blocking
 from drlib.mirror.monitor.flow_view import FlowView, overview
 from drlib.mirror.monitor.survey import Survey, Surveyor
 from drlib.mirror.status import worker_status
@@ -49,14 +49,16 @@ class FlowObserver:
         self,
         flows: Sequence[tuple[MirrorSettings, FlowSettings]],
         source_errors: Mapping[str, str] = MappingProxyType({}),
+        answer_s: float = ANSWER_S,
     ) -> tuple[Survey, ...]:
         """Ask the clusters of `flows`; one survey each, in their order. Raises nothing that a cluster can cause.
 
-        `source_errors`: by alias, why a source is known not to answer; it is then not asked.
+        `source_errors`: by alias, why a source is known not to answer; it is then not asked. `answer_s`: how long brokers may
+        take to give a sign of life.
         """
         surveys = [
             self._surveyor(settings, flow).survey(
-                groups=self._groups, source_error=source_errors.get(flow.flow.source, "")
+                groups=self._groups, source_error=source_errors.get(flow.flow.source, ""), answer_s=answer_s
             )
             for settings, flow in flows
         ]
@@ -68,9 +70,10 @@ class FlowObserver:
         self,
         flows: Sequence[tuple[MirrorSettings, FlowSettings]],
         source_errors: Mapping[str, str] = MappingProxyType({}),
+        answer_s: float = ANSWER_S,
     ) -> tuple[Survey, ...]:
         """`survey` for callers without an event loop, and for a kernel's main thread, which has a running one."""
-        return blocking(self.survey(flows, source_errors))
+        return blocking(self.survey(flows, source_errors, answer_s))
 
     def views(self, statuses: Sequence[WorkerStatus] = ()) -> tuple[FlowView, ...]:
         """Ask the workers, and combine their answers with the newest surveys. Blocks at most the time-out of one request.

@@ -4,7 +4,10 @@ Rules:
 - The target's group says which worker owns which lane; its journal and mirror topics say how far each partition was mirrored;
   the source says where its logs end. Nothing is subtracted across clusters: the map gives the mirrored source offset, and lag
   is counted on the source alone.
-- A cluster that does not answer is an event, and what it would have said is unknown.
+- A cluster that does not answer is an event, and what it would have said is unknown. So is a source that answers in part: what
+  its silent brokers lead is unknown, the rest is not.
+- Which brokers answer is asked first, with a short deadline; a survey of a cluster that is partly dead ends within
+  `PARTLY_DEAD_S` after that.
 - The age of the oldest unmirrored record is read for the `PROBES` partitions with the greatest lag: one batch each.
 - Rates need two surveys by the same `Surveyor`.
 Not for: what only a worker knows (state of its lanes, events as they happen); `drlib.mirror.monitor.flow_view` combines both.
@@ -22,16 +25,17 @@ from functools import partial
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.admin.descriptions import GroupMember
-from drlib.kafka.net import requests
-from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.admin.reachability import ClusterService, examine
+from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
+from drlib.mirror.monitor.source_ends import SourceState, read_source
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
@@ -43,6 +47,7 @@ from drlib.model import TopicPartition, TranslationKind
 
 PROBES = 32
 CLUSTER_TIMEOUT_S = 15.0
+PARTLY_DEAD_S = 4.0  # for what is asked of a cluster of which not every broker answers
 PAUSES_S = (0.1, 0.3, 0.9)  # a leader that has just been elected learns of it within a second
 # How long a cluster that has just started may be without a group coordinator; below CLUSTER_TIMEOUT_S, so that its own error
 # is reported.
@@ -80,15 +85,8 @@ class Survey:
     groups: tuple[GroupStatus, ...] | None = None
     source_error: str = ""
     target_error: str = ""
+    source_partly: str = ""  # which brokers of a source that answers do not; empty where all do
     maps: Maps = field(default_factory=Maps, repr=False)  # from the journal and the mirror topics
-
-
-@dataclass(frozen=True)
-class _SourceState:
-    ends: Mapping[TopicPartition, int]
-    starts: Mapping[TopicPartition, int]
-    stable: Mapping[TopicPartition, int]  # last stable offsets
-    metadata: ClusterMetadata
 
 
 class Surveyor:
@@ -100,23 +98,26 @@ class Surveyor:
         self._samples: dict[TopicPartition, deque[Sample]] = {}
         self._retention: dict[str, Retention] = {}
 
-    async def survey(self, *, groups: bool = False, source_error: str = "") -> Survey:
+    async def survey(self, *, groups: bool = False, source_error: str = "", answer_s: float = ANSWER_S) -> Survey:
         """Ask both clusters at the same time. A cluster's fault is part of the result and is not raised.
 
-        `source_error`: why the source is known not to answer; it is then not asked.
+        `source_error`: why the source is known not to answer; it is then not asked. `answer_s`: how long the brokers of
+        either cluster may take to give a sign of life.
         """
         flow = self._flow.flow
         source_client = wire_client(self._settings.clusters[flow.source], client_id="drlib-status")
         target_client = wire_client(self._settings.clusters[flow.target], client_id="drlib-status")
         try:
             source_answer, target_answer = await asyncio.gather(
-                self._read_source(source_client, source_error), self._read_target(target_client)
+                self._read_source(source_client, source_error, answer_s), self._read_target(target_client, answer_s)
             )
             now_ms = clock.now_ms()
             events: list[Event] = []
             for name, answer in (("SourceUnreachable", source_answer), ("TargetUnreachable", target_answer)):
                 if isinstance(answer, str):
                     events.append(_event(name, str(flow), answer, 0, str(flow)))
+            if isinstance(source_answer, SourceState) and source_answer.partly:
+                events.append(_event("SourceUnreachable", str(flow), source_answer.partly, 0, str(flow)))
             maps, members = (Maps(), ()) if isinstance(target_answer, str) else target_answer
             source = None if isinstance(source_answer, str) else source_answer
             partitions = await self._partitions(source_client, maps, source, now_ms)
@@ -145,6 +146,7 @@ class Surveyor:
                 groups=group_statuses,
                 source_error=source_answer if isinstance(source_answer, str) else "",
                 target_error=target_answer if isinstance(target_answer, str) else "",
+                source_partly=source.partly if source is not None else "",
                 maps=maps,
             )
         finally:
@@ -152,12 +154,14 @@ class Surveyor:
 
     # -- the two clusters ----------------------------------------------------------------------------------------
 
-    async def _read_target(self, client: ClusterClient) -> tuple[Maps, tuple[GroupMember, ...]] | str:
+    async def _read_target(self, client: ClusterClient, answer_s: float) -> tuple[Maps, tuple[GroupMember, ...]] | str:
         journal = self._flow.policy.journal_topic(self._flow.flow.source)
+        timeout_s = CLUSTER_TIMEOUT_S
         try:
-            async with asyncio.timeout(CLUSTER_TIMEOUT_S):
-                await client.connect()
-                members = await in_daemon(self._members)
+            service = await self._examine(self._flow.flow.target, client, answer_s)
+            timeout_s = PARTLY_DEAD_S if service.silent else CLUSTER_TIMEOUT_S
+            async with asyncio.timeout(timeout_s):
+                members = await in_daemon(partial(self._members, min(COORDINATOR_TIMEOUT_S, timeout_s)))
                 pauses = iter(PAUSES_S)
                 while True:
                     try:
@@ -169,39 +173,36 @@ class Surveyor:
                             raise
                     await asyncio.sleep(pause_s)
         except CLUSTER_ERRORS as error:
-            return _explain(error)
+            return _explain(error, timeout_s)
 
-    def _members(self) -> tuple[GroupMember, ...]:
+    async def _examine(self, alias: str, client: ClusterClient, answer_s: float) -> ClusterService:
+        """Which brokers of the cluster answer; `client` asks these first from then on."""
+        found = (await in_daemon(partial(examine, [self._settings.clusters[alias]], {}, answer_s)))[alias]
+        if isinstance(found, Unreachable):
+            raise found
+        client.brokers = {node: each for node, each in found.metadata.brokers.items() if node not in found.silent}
+        return found
+
+    def _members(self, timeout_s: float) -> tuple[GroupMember, ...]:
         flow = self._flow.flow
-        with Cluster(self._settings.clusters[flow.target], timeout_s=COORDINATOR_TIMEOUT_S) as cluster:
+        with Cluster(self._settings.clusters[flow.target], timeout_s=timeout_s) as cluster:
             return cluster.group_members(worker_group(flow))
 
-    async def _read_source(self, client: ClusterClient, source_error: str) -> _SourceState | str:
+    async def _read_source(self, client: ClusterClient, source_error: str, answer_s: float) -> SourceState | str:
         if source_error:
             return source_error
-        ends: dict[TopicPartition, int] = {}
-        starts: dict[TopicPartition, int] = {}
-        stable: dict[TopicPartition, int] = {}
+        timeout_s = CLUSTER_TIMEOUT_S
         try:
-            async with asyncio.timeout(CLUSTER_TIMEOUT_S):
-                metadata = await client.metadata(None)
-                by_leader: dict[int, list[TopicPartition]] = {}
-                for name, topic in metadata.topics.items():
-                    if topic.error_code == 0 and self._flow.mirrors_topic(name):
-                        for number, partition in topic.partitions.items():
-                            if partition.leader >= 0:
-                                by_leader.setdefault(partition.leader, []).append(TopicPartition(name, number))
-                for leader, partitions in by_leader.items():
-                    connection = await client.connection(leader)
-                    ends |= await requests.list_offsets(connection, partitions, requests.LATEST)
-                    starts |= await requests.list_offsets(connection, partitions, requests.EARLIEST)
-                    stable |= await requests.list_offsets(connection, partitions, requests.LATEST, "read_committed")
-                new_topics = {partition.topic for partition in ends} - set(self._retention)
-                if new_topics:
+            service = await self._examine(self._flow.flow.source, client, answer_s)
+            timeout_s = PARTLY_DEAD_S if service.silent else CLUSTER_TIMEOUT_S
+            state = await read_source(client, service, self._flow.mirrors_topic, timeout_s)
+            new_topics = {partition.topic for partition in state.ends} - set(self._retention)
+            if new_topics and not state.partly:
+                async with asyncio.timeout(timeout_s):
                     self._retention |= await in_daemon(partial(self._read_retention, frozenset(new_topics)))
         except CLUSTER_ERRORS as error:
-            return _explain(error)
-        return _SourceState(ends, starts, stable, metadata)
+            return _explain(error, timeout_s)
+        return state
 
     def _read_retention(self, topics: frozenset[str]) -> dict[str, Retention]:
         """The retention of each topic; a topic whose configuration may not be described is left out."""
@@ -212,7 +213,7 @@ class Surveyor:
     # -- partitions ----------------------------------------------------------------------------------------------
 
     async def _partitions(
-        self, client: ClusterClient, maps: Maps, source: _SourceState | None, now_ms: int
+        self, client: ClusterClient, maps: Maps, source: SourceState | None, now_ms: int
     ) -> tuple[PartitionStatus, ...]:
         policy, flow = self._flow.policy, self._flow.flow
         current_keys = _current_keys(maps, source)
@@ -243,7 +244,7 @@ class Surveyor:
         return tuple(self._with_outlook(p, probes.get((p.topic, p.partition)), now, now_ms) for p in statuses)
 
     async def _probe(
-        self, client: ClusterClient, source: _SourceState | None, statuses: Sequence[PartitionStatus]
+        self, client: ClusterClient, source: SourceState | None, statuses: Sequence[PartitionStatus]
     ) -> dict[tuple[str, int], tuple[int, float]]:
         """Timestamp of the oldest unmirrored record and mean bytes of a record there, for the greatest lags."""
         probes: dict[tuple[str, int], tuple[int, float]] = {}
@@ -251,7 +252,7 @@ class Surveyor:
             return probes
         lagging = sorted((p for p in statuses if p.known and p.lag), key=lambda p: -p.lag)
         try:
-            async with asyncio.timeout(CLUSTER_TIMEOUT_S):
+            async with asyncio.timeout(PARTLY_DEAD_S if source.partly else CLUSTER_TIMEOUT_S):
                 for status in lagging[:PROBES]:
                     topic = source.metadata.topics[status.topic]
                     connection = await client.connection(topic.partitions[status.partition].leader)
@@ -284,10 +285,10 @@ class Surveyor:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    async def _groups(self, maps: Maps, source: _SourceState | None) -> tuple[GroupStatus, ...] | str:
+    async def _groups(self, maps: Maps, source: SourceState | None) -> tuple[GroupStatus, ...] | str:
         """The groups, or why they are unknown, which is not the same as no group."""
         try:
-            positions = await in_daemon(partial(self._positions, source is not None))
+            positions = await in_daemon(partial(self._positions, source is not None and not source.partly))
         except CLUSTER_ERRORS as error:
             return _explain(error)
         rows: dict[str, list[tuple[int | None, TranslationKind, int]]] = {}
@@ -321,7 +322,7 @@ def _group_status(group: str, rows: Sequence[tuple[int | None, TranslationKind, 
     )
 
 
-def _current_keys(maps: Maps, source: _SourceState | None) -> dict[TopicPartition, SourcePartition]:
+def _current_keys(maps: Maps, source: SourceState | None) -> dict[TopicPartition, SourcePartition]:
     """The map key of each partition's current topic ID: the source's where it answers, else the journal's newest."""
     keys: dict[TopicPartition, SourcePartition] = {}
     for key in maps.by_partition:
@@ -380,7 +381,7 @@ def _event(name: str, entity: str, detail: str, at_ms: int, flow: str) -> Event:
     return Event(name, entity, detail, at_ms, None, kind_of(name).remedy, 1, flow)
 
 
-def _explain(error: BaseException) -> str:
+def _explain(error: BaseException, timeout_s: float = CLUSTER_TIMEOUT_S) -> str:
     if isinstance(error, DrlibError):
         return f"{error.what}: {error.why}"
-    return f"no answer within {CLUSTER_TIMEOUT_S:g} s" if isinstance(error, TimeoutError) else str(error)
+    return f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)

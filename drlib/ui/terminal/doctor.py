@@ -1,8 +1,8 @@
 """Render the readiness of flows for a terminal: the score, then findings with evidence and fix, worst first.
 
-Rules: the verdict is a word, with colour where there is colour; a check that is ok takes one line; of many findings of one
-check the first few are shown and the rest counted. A fix has its own line, and is not repeated. Text from outside never becomes
-markup.
+Rules: while the source is lost the head line says whether the gate of an emergency is open. The verdict is a word, with colour
+where there is colour; a check that is ok takes one line; of many findings of one check the first few are shown and the rest
+counted. A fix has its own line, and is not repeated. Text from outside never becomes markup.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
-from drlib.drill.readiness.score import CHECKS, Finding, Readiness, Severity
+from drlib.drill.readiness.score import CHECKS, WITHOUT_SOURCE, Finding, Readiness, Severity
 
 SHOWN: Final = 3  # findings of one check
 COLOURS: Final = {
@@ -41,11 +41,24 @@ def _head(readiness: Readiness, minimum: int) -> Text:
         for verdict in (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.OK)
         if (number := sum(readiness.severity(check.id) is verdict for check in CHECKS))
     ]
+    counts = (f"  {formats.clock(readiness.at_ms)[:8]} UTC\n  {', '.join(counted)}", "dim")
+    if readiness.source_lost:
+        open_gate = not readiness.emergency
+        left = f"\n  not determined: {', '.join(readiness.not_determined)}" if readiness.not_determined else ""
+        return Text.assemble(
+            (" SOURCE LOST ", "bold reverse magenta"),
+            (f"  {formats.one_line(readiness.flow)}", "bold"),
+            "  gate of an emergency failover: ",
+            ("open" if open_gate else "closed", f"bold {'green' if open_gate else 'red'}"),
+            f", the target scores {readiness.score} of 100",
+            counts,
+            (left, "dim"),
+        )
     return Text.assemble(
         (" READY " if ready else " NOT READY ", f"bold reverse {'green' if ready else 'red'}"),
         (f"  {formats.one_line(readiness.flow)}", "bold"),
         f"  score {readiness.score} of 100, {minimum} required",
-        (f"  {formats.clock(readiness.at_ms)[:8]} UTC\n  {', '.join(counted)}", "dim"),
+        counts,
     )
 
 
@@ -68,9 +81,11 @@ def _table(readiness: Readiness) -> Table:
 
 
 def _costs(readiness: Readiness, check: str, finding: Finding) -> str:
-    """Points that the check's worst finding costs; empty for the others."""
+    """Points that the check's worst finding costs; empty for the others, "-" for what does not count without the source."""
     if finding.severity is not readiness.severity(check) or finding.severity is Severity.OK:
         return ""
+    if readiness.source_lost and check not in WITHOUT_SOURCE:
+        return "-"
     lost = finding.weight / 2 if finding.severity is Severity.WARN else finding.weight
     return f"{lost:g}"
 

@@ -28,8 +28,12 @@ class FindingRow:
 
 @dataclass(frozen=True)
 class FlowRow:
-    """One flow. `ready`: it passes the gate with `minimum`. `unfinished_run` is null where there is none, and where it is
-    unknown: then `unfinished_unknown` says why."""
+    """One flow. `ready`: it passes the gate with `minimum`.
+
+    `source_lost`: the source does not answer, or in part, so `score` is that of the target; `emergency_gate` is then "open" or
+    "closed", else "". `not_determined`: checks without an answer. `unfinished_run` is null where there is none, and where it is
+    unknown: then `unfinished_unknown` says why.
+    """
 
     flow: str
     at_ms: int
@@ -37,6 +41,9 @@ class FlowRow:
     minimum: int
     ready: bool
     findings: tuple[FindingRow, ...]
+    source_lost: bool
+    emergency_gate: str
+    not_determined: tuple[str, ...]
     unfinished_run: UnfinishedRun | None = None
     unfinished_unknown: str = ""
 
@@ -54,6 +61,7 @@ def _row(readiness: Readiness, minimum: int, unfinished: UnfinishedRuns) -> Flow
         FindingRow(f.check, f.entity, f.title, f.severity, f.weight, f.evidence, f.fix, f.expires_ms)
         for f in readiness.worst_first()
     )
+    gate = ("closed" if readiness.emergency else "open") if readiness.source_lost else ""
     return FlowRow(
         readiness.flow,
         readiness.at_ms,
@@ -61,6 +69,9 @@ def _row(readiness: Readiness, minimum: int, unfinished: UnfinishedRuns) -> Flow
         minimum,
         readiness.ready(minimum),
         findings,
+        readiness.source_lost,
+        gate,
+        readiness.not_determined,
         unfinished.of(readiness.flow),
         dict(unfinished.unknown).get(readiness.flow, ""),
     )

@@ -1,10 +1,12 @@
 """Render the state of flows for a terminal: a head line, lag, lanes with their owners, and events with their remedies.
 
 Rules: the same output once and with `--watch`; the greatest lag comes first, and a cut list says how many rows it leaves out.
-Unknown is written as unknown. Sizes are estimates and say so. Text from outside never becomes markup.
+Unknown is written as unknown. While a side does not answer, the first lines say what a failover would lose and whether its gate
+is open. Sizes are estimates and say so. Text from outside never becomes markup.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from rich import box
@@ -14,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
+from drlib.drill.readiness.score import Readiness
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, WAITING, FlowView
 from drlib.mirror.status.causes import subject
 from drlib.mirror.status.forecast import Outlook
@@ -31,15 +34,28 @@ COLOURS: Final = {
     NO_WORKER: "red",
 }
 NEVER: Final = "not at these rates"
+OPEN: Final = "open"
+CLOSED: Final = "closed"
 
 
 def render_status(
-    views: Sequence[FlowView], *, rows: int = ROWS, footer: str = "", first: Sequence[str] = ()
+    views: Sequence[FlowView],
+    *,
+    rows: int = ROWS,
+    footer: str = "",
+    first: Sequence[str] = (),
+    readiness: Mapping[str, Readiness] = MappingProxyType({}),
 ) -> RenderableType:
-    """Every flow, one below the other, after the lines `first`. `rows`: how many partitions to show of each."""
+    """Every flow, one below the other, after the lines `first`.
+
+    `rows`: how many partitions to show of each; `readiness`: of flows that lost a side.
+    """
     parts: list[RenderableType] = [Text(formats.one_line(line)) for line in first]
     for view in views:
-        parts += [_head(view), Padding(_numbers(view), (0, 0, 0, 2))]
+        parts += [_head(view)]
+        if view.source_error or view.target_error:
+            parts += [Padding(_failover(view, readiness.get(view.flow)), (0, 0, 0, 2))]
+        parts += [Padding(_numbers(view), (0, 0, 0, 2))]
         parts += [Padding(_lanes(view), (1, 0, 0, 2))]
         if view.partitions:
             parts += [Padding(_partitions(view, rows), (1, 0, 0, 2))]
@@ -64,10 +80,56 @@ def _head(view: FlowView) -> Text:
     )
 
 
-def _numbers(view: FlowView) -> Table:
+def _failover(view: FlowView, readiness: Readiness | None) -> Table:
+    """What a failover now would lose, and whether its gate is open."""
+    table = _pairs()
+    source, _, target = view.flow.partition("->")
+    for alias, why in ((source, view.source_error), (target, view.target_error)):
+        if why:
+            table.add_row("lost side", Text(f"{formats.one_line(alias)}: {formats.one_line(why)}"))
+    table.add_row("loses at most", Text(formats.one_line(loss(view))))
+    state, why = gate_of(view, readiness)
+    colour = {OPEN: "green", CLOSED: "red"}.get(state, "magenta")
+    table.add_row("gate", Text.assemble((state, f"bold {colour}"), f": {formats.one_line(why)}"))
+    return table
+
+
+def loss(view: FlowView) -> str:
+    """The records that a failover now would lose at most, as far as they are known. Pure."""
+    source = view.flow.partition("->")[0]
+    if view.lag is None or not view.partitions:
+        unasked = "no worker that answers knows" if not view.workers else "its workers do not know"
+        return f"unknown: {source} does not say where its logs end, and {unasked}"
+    at = f"{formats.clock(view.as_of_ms)[:8]} UTC" if view.as_of_ms else "an unknown time"
+    age = f" ({formats.duration(max(0, view.at_ms - view.as_of_ms) / 1000)} ago)" if view.as_of_ms else ""
+    return f"{formats.records(view.lag)} known at {at}{age}, and what {source} took after that, which is unknown"
+
+
+def gate_of(view: FlowView, readiness: Readiness | None) -> tuple[str, str]:
+    """The gate of an emergency failover, and why it is so. Pure."""
+    if view.target_error:
+        return CLOSED, f"applications cannot be moved: {view.target_error}"
+    if readiness is None or not readiness.source_lost:
+        return formats.UNKNOWN, "drlib doctor says"
+    closed = readiness.emergency
+    if closed:
+        return CLOSED, "; ".join(f"{f.title}: {f.evidence}. {f.fix}" for f in closed[:3])
+    left = f"; not determined: {', '.join(readiness.not_determined)}" if readiness.not_determined else ""
+    return (
+        OPEN,
+        f"the target can take over, and scores {readiness.score} of 100{left}. drlib run emergency-failover FILE",
+    )
+
+
+def _pairs() -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
+    return table
+
+
+def _numbers(view: FlowView) -> Table:
+    table = _pairs()
     stale = ""
     if view.partitions and view.as_of_ms and view.at_ms - view.as_of_ms > STALE_MS:
         stale = f", as of {formats.duration((view.at_ms - view.as_of_ms) / 1000)} ago"

@@ -1,7 +1,8 @@
 """Actions `source.fence` and `source.unfence`: stop every write to the source, and wait until its logs no longer grow.
 
-Rules: a source that does not answer cannot be fenced: the evidence says so, with what to do when it comes back. Partitions
-that still grow are named; groups that do not follow the pointer are named and not waited for. An undo ends the hold.
+Rules: a source that does not answer cannot be fenced: the evidence says so, with what to do when it comes back. Of one that
+answers in part, what answers is fenced and the rest is named; neither ends a run. Partitions of a whole source that still grow
+are named; groups that do not follow the pointer are named and not waited for. An undo ends the hold.
 With `deny_write` the brokers refuse producers that do not follow the pointer: an ACL denies writing to the topics of
 these patterns, once producers that follow the pointer have had `grace_s` to finish what is in flight. The rules are removed
 by an undo, by `source.unfence` and by a planned move that comes back (`deny_writes`). A cluster without an authorizer is
@@ -10,6 +11,7 @@ declares that the cluster allows everything on topics without an ACL, and keeps 
 Not for: records written on the former source since (failback).
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,10 +28,12 @@ from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.flow_arguments import FlowArguments, question_row
-from drlib.errors import Deviated, Unreachable, UsageError
+from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline, question_row
+from drlib.drill.step.known_silence import ask_in_run
+from drlib.errors import Deviated, DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import who_answers
+from drlib.kafka.admin.connect import ANSWER_S
+from drlib.kafka.admin.reachability import GROUPS_TOPIC, ClusterService, examine
 from drlib.kafka.admin.topic_acls import topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.model import TopicPartition
@@ -37,11 +41,12 @@ from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.waiting import LOOK_S
 
+BROKERS_S: Final = 3.0  # for a sign of life of each broker of a source that answers
 _LEAVE_S: Final = 10.0  # for the members of a group to commit and leave
 _PAUSE_S: Final = 0.5  # without a record: what was in flight has come, or has waited for more than a linger
 
 
-class FenceSource(PointerArgument, FlowArguments, DrillAction):
+class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
     """Hold the applications that follow the pointer, deny writing to others if asked, and wait until no log grows any more."""
 
     name = "source.fence"
@@ -82,9 +87,10 @@ class FenceSource(PointerArgument, FlowArguments, DrillAction):
         wanted = {self.entity: "held"}
         if self.deny_write:
             wanted[self._rights] = f"denied to {', '.join(self.deny_principals)}"
-            answer = who_answers([self.source_cluster])[self.flow.source]
+            answer = ask_in_run(self.context, [self.source_cluster])[self.flow.source]
             if isinstance(answer, ClusterMetadata):
-                self._fence(answer)
+                with contextlib.suppress(Unreachable):  # the step itself says what it could not deny
+                    self._fence(answer)
         return tuple(
             Change(fact.entity, fact.value, wanted[fact.entity])
             for fact in observed
@@ -98,15 +104,28 @@ class FenceSource(PointerArgument, FlowArguments, DrillAction):
         if now is not None and not _for_good(now):
             self.pointer.write(now, replace(now, version=now.version + 1, hold=True, hold_limit_s=0.0))
         held = "held" if now is not None else "there is no pointer, so no application was held"
-        answer = who_answers([self.source_cluster])[source]
+        end = time.monotonic() + self.probe_s
+        answer: ClusterMetadata | ClusterService | Unreachable
+        answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[source]
+        if isinstance(answer, ClusterMetadata):
+            answer = examine([self.source_cluster], {}, max(1.0, min(BROKERS_S, end - time.monotonic())))[source]
         if isinstance(answer, Unreachable):
-            todo = f"Keep producers away from {source}, settle its unreplicated records (failback drill), keep the pointer."
-            self.show([question_row("fenced", f"no: {source} does not answer"), question_row("when it returns", todo)])
-            return {"fenced": False, "producers": held, "source": f"no answer: {answer.why}", "when_it_returns": todo}
+            self.show(
+                [question_row("fenced", f"no: {source} does not answer"), question_row("when it returns", self._todo)]
+            )
+            return {
+                "fenced": False,
+                "producers": held,
+                "source": f"no answer: {answer.why}",
+                "when_it_returns": self._todo,
+            }
+        if answer.not_led(self._mirrored(answer.metadata)) or answer.coordinators_missing[0]:
+            return {"producers": held, **self._fence_in_part(answer, end, abort)}
+        metadata = answer.metadata
         if self.deny_write:
-            self._finish_in_flight(answer, abort)
-            self._deny(answer)
-        ends = self._until_still(answer, abort)
+            self._finish_in_flight(metadata, abort)
+            self._deny(metadata)
+        ends = self._until_still(metadata, abort)
         busy = self._until_left(abort)
         rows: list[Mapping[str, Scalar]] = [
             {"topic": p.topic, "partition": p.partition, "ends at": end} for p, end in sorted(ends.items())
@@ -120,6 +139,63 @@ class FenceSource(PointerArgument, FlowArguments, DrillAction):
             "groups_still_in_use": ", ".join(busy),
             "source": "it answers",
             **({"write_rules": len(self.rules.kept())} if self.deny_write else {}),
+        }
+
+    @property
+    def _todo(self) -> str:
+        source = self.flow.source
+        return f"Keep producers away from {source}, settle its unreplicated records (failback drill), keep the pointer."
+
+    def _fence_in_part(self, service: ClusterService, end: float, abort: Abort) -> Evidence:
+        """Fence what answers, until `end` at the latest, and say what is not fenced: the rest cannot be asked."""
+        topics = self._mirrored(service.metadata)
+        silent = set(service.not_led(topics))
+        led = [partition for partition in self._partitions(service.metadata) if partition not in silent]
+        undetermined = [f"writes to {len(silent)} partitions whose leader does not answer"] if silent else []
+        if self.deny_write:
+            try:
+                self._deny(service.metadata)
+            except DrlibError as error:
+                undetermined.append(f"writing is not denied ({error.why})")
+        ends: dict[TopicPartition, int] = {}
+        growing: set[TopicPartition] = set()
+        try:
+            with Cluster(self.source_cluster, timeout_s=max(1.0, end - time.monotonic())) as cluster:
+                ends, since = cluster.log_ends(led), time.monotonic()
+                growing = set(led)
+                while led and time.monotonic() - since < self.still_s and time.monotonic() < end:
+                    abort.wait(LOOK_S)
+                    now = cluster.log_ends(led)
+                    growing = {partition for partition in led if now[partition] != ends[partition]}
+                    if growing:
+                        ends, since = now, time.monotonic()
+        except DrlibError as error:
+            growing = set()
+            undetermined.append(f"writes to {len(led)} partitions ({error.why})")
+        missing, coordinators = service.coordinators_missing
+        if missing:
+            undetermined.append(f"members of the groups in {missing} of {coordinators} partitions of {GROUPS_TOPIC}")
+        rows: list[Mapping[str, Scalar]] = [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "fenced": "not determined"
+                if partition not in ends
+                else "no: still written to"
+                if partition in growing
+                else "yes",
+                "ends at": ends.get(partition),
+            }
+            for partition in sorted({*led, *silent})
+        ]
+        self.show(rows)
+        return {
+            "fenced": not growing and not undetermined,
+            "partitions": len(ends) - len(growing),
+            "still_written": ", ".join(str(partition) for partition in sorted(growing)),
+            "not_determined": "; ".join(undetermined),
+            "source": f"answers in part: {service.answering} of {len(service.metadata.brokers)} brokers",
+            "when_it_returns": self._todo,
         }
 
     def probe(self, changes: Changes) -> Reach:

@@ -5,9 +5,11 @@ was there before a step and what it writes are on disk before it writes, so that
 Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from drlib import clock
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer, PointerConflict
@@ -16,11 +18,13 @@ from drlib.drill.step import step_output as details
 from drlib.drill.step.action import DrillCall
 from drlib.drill.step.argument_types import Text
 from drlib.drill.step.context import DrillContext
-from drlib.errors import Deviated, Unreachable
-from drlib.kafka.admin.connect import who_answers
+from drlib.drill.step.known_silence import KnownSilence, Silence, ask_in_run, repeated
+from drlib.errors import Deviated, DrlibError, Unreachable
+from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.runs.journal import Scalar
 
+LEFT_OUT_S = 60.0  # for which a cluster is left out whose topic could not be read or written
 NO_POINTER = "nobody"  # the value in plans and journals
 
 
@@ -62,7 +66,9 @@ class PointerPlace:
             except FileNotFoundError:
                 return Read(None, {})
         answering, silent = self._who()
-        newest = read_pointer(answering, self._application)
+        began = time.monotonic()
+        newest = read_pointer(answering, self._application, timeout_s=ANSWER_S)
+        self._note(answering, newest.silent, began)
         return Read(newest.pointer, silent | {alias: error.why for alias, error in newest.silent.items()})
 
     def write(self, before: Pointer | None, after: Pointer) -> Mapping[str, str]:
@@ -79,7 +85,9 @@ class PointerPlace:
             pointer_file.write_atomic(self._place.pointer, after)
             return {}
         answering, silent = self._who()
+        began = time.monotonic()
         published = publish(answering, after, self._application)
+        self._note(answering, published.missing, began)
         return silent | {alias: error.why for alias, error in published.missing.items()}
 
     def kept(self) -> Moved | None:
@@ -122,14 +130,35 @@ class PointerPlace:
         return f"run {self._place.run_dir.name}"
 
     def _who(self) -> tuple[list[ClusterSettings], dict[str, str]]:
+        """The clusters to ask, and why the others are left out: they are silent, or their topic was, a moment ago."""
         clusters = list(self._place.clusters.values())
-        answers = who_answers(clusters)
+        answers = ask_in_run(self._place, clusters)
         silent = {alias: answer.why for alias, answer in answers.items() if isinstance(answer, Unreachable)}
+        known = KnownSilence(self._place.run_dir).all()
+        for cluster in clusters:
+            subject = _topic_on(cluster.alias)
+            if subject in known and clock.now_ms() - known[subject].at_ms < LEFT_OUT_S * 1000:
+                silent.setdefault(cluster.alias, repeated(subject, clock.now_ms(), known).why)
         answering = [cluster for cluster in clusters if cluster.alias not in silent]
         if not answering:
             why = "; ".join(f"{alias}: {reason}" for alias, reason in silent.items())
             raise Unreachable("the pointer cannot be read", why, "Start one of the clusters.")
         return answering, silent
+
+    def _note(self, asked: Sequence[ClusterSettings], silent: Mapping[str, DrlibError], began: float) -> None:
+        """A cluster may answer while nothing can be read from it or written to it, as with one broker of three."""
+        now_ms, took_s = clock.now_ms(), round(time.monotonic() - began, 3)
+        KnownSilence(self._place.run_dir).note(
+            {
+                _topic_on(alias): Silence(silent[alias].why, now_ms, took_s) if alias in silent else None
+                for alias in (cluster.alias for cluster in asked)
+                if alias != self._place.flow.target
+            }
+        )
+
+
+def _topic_on(alias: str) -> str:
+    return f"topic {TOPIC} on {alias}"
 
 
 class PointerArgument(DrillCall):

@@ -1,7 +1,8 @@
 """Action `mirror.drain`: wait until the target has all the source had; with the source lost, all that can still arrive.
 
 Rules: a drain in a planned move ends with nothing missing, or does not end. With the source gone it ends when nothing more
-can arrive, and what is known to be missing is the least the RPO can be. What is unknown is None, never a guess.
+can arrive, or at the deadline for a lost source, and what is known to be missing is the least the RPO can be. What is unknown
+is None, never a guess.
 """
 
 import time
@@ -11,10 +12,11 @@ from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, sec
 from drlib.drill.actions.failover.triage_rules import Expected
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds
-from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
+from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction
+from drlib.drill.step.known_silence import AGAIN_S, ask_in_run
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import who_answers
+from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.descriptions import Range
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
@@ -25,7 +27,7 @@ _STILL_S: Final = 0.3  # without progress before the target counts as no longer 
 _MOST_READ: Final = 10_000  # offsets that may be read to see whether they are markers only
 
 
-class DrainMirror(ReadOnlyTargetAction):
+class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
     """Wait until the target has every record of the source; with the source lost, every record that can still arrive."""
 
     name = "mirror.drain"
@@ -33,41 +35,37 @@ class DrainMirror(ReadOnlyTargetAction):
     expect: Expected = Expected.GONE
     """The state in which the operator expects the source. With `serving` a source that does not answer is an error."""
     deadline_s: Seconds = 60
-    """How long to wait."""
+    """How long to wait while the source serves; with the source lost, `probe_s` at most."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         began, mirrored, since = time.monotonic(), -1, -1.0
-        answer = who_answers([self.source_cluster])[self.flow.source]
+        answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[self.flow.source]
         silence = answer.why if isinstance(answer, Unreachable) else ""
         while True:
-            state = observe_flow(self.context, self.flow, silence)
+            state = observe_flow(self.context, self.flow, silence, AGAIN_S)
             if state.survey.target_error:
                 raise Unreachable(
                     f"{self.flow.target} gave no answer",
                     state.survey.target_error,
                     "Start its brokers, then see: drlib status.",
                 )
-            gone = bool(state.survey.source_error)
+            lost = state.survey.source_error or state.survey.source_partly
+            gone = bool(lost)
             if gone and self.expect is Expected.SERVING:
-                raise Unreachable(
-                    f"{self.flow.source} does not answer", state.survey.source_error, "Fail over instead."
-                )
+                raise Unreachable(f"{self.flow.source} does not serve", lost, "Fail over instead.")
             if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state):
                 return self._done(state, 0, 0.0, "every record of the source is on the target")
             total = sum(p.mirrored for p in state.view.partitions)
             if total != mirrored:
                 mirrored, since = total, time.monotonic()
             still = time.monotonic() - since > _STILL_S
-            if gone and still and state.in_memory in (0, None):
+            deadline_s = min(self.deadline_s, self.probe_s) if gone else self.deadline_s
+            late = time.monotonic() - began > deadline_s
+            arrives = state.known_behind if state.survey.source_partly and state.view.members else []
+            if gone and ((still and state.in_memory in (0, None) and not arrives) or late):
                 known = state.not_mirrored
                 seconds = seconds_behind(self.context, self.flow, state)
-                why = (
-                    "a worker reports it"
-                    if state.in_memory == 0
-                    else "no worker answers, and the target has stopped growing"
-                )
-                return self._done(state, known, seconds, f"nothing more can arrive: {why}", gone=True)
-            late = time.monotonic() - began > self.deadline_s
+                return self._done(state, known, seconds, _end(state, late, deadline_s), gone=True)
             if late and self.expect is Expected.GONE and not gone and state.not_mirrored is not None:
                 seconds = seconds_behind(self.context, self.flow, state)
                 why = f"{self.flow.source} answers and is still written to after {self.deadline_s:g} s"
@@ -108,7 +106,9 @@ class DrainMirror(ReadOnlyTargetAction):
             for p in state.view.partitions
         ]
         self.show(rows)
+        ends = sum(not p.known for p in state.view.partitions)
         return {
+            "not_determined": f"log ends of {ends} partitions on {self.flow.source}" if ends else "",
             "rpo_records": known,
             "rpo_seconds": seconds,
             "rpo_at_least": gone and known is not None,
@@ -116,3 +116,13 @@ class DrainMirror(ReadOnlyTargetAction):
             "source": self.source_state(),
             "mirror": state.view.state,
         }
+
+
+def _end(state: FlowState, late: bool, deadline_s: float) -> str:
+    """Why the wait ends, with the source lost as a whole or in part."""
+    if late:
+        held = "records that a worker holds" if state.in_memory else "the rest"
+        return f"{held} did not arrive within {deadline_s:g} s"
+    if state.in_memory == 0:
+        return "nothing more can arrive: a worker reports it"
+    return "nothing more can arrive: no worker answers, and the target has stopped growing"

@@ -13,6 +13,7 @@ from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS, FailoverTestbed
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.descriptions import Range
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.monitor.observer import FlowObserver
@@ -37,6 +38,11 @@ class FlowState:
         return self.view.lag if self.view.partitions else None
 
     @property
+    def known_behind(self) -> Sequence[PartitionStatus]:
+        """Partitions whose source log end is known to be ahead of the mirror."""
+        return [partition for partition in self.view.partitions if partition.known and partition.lag]
+
+    @property
     def behind(self) -> Sequence[PartitionStatus]:
         return [partition for partition in self.view.partitions if not partition.known or partition.lag]
 
@@ -48,16 +54,17 @@ class FlowState:
         return sum(max(0, p.position - p.mirrored) for p in self.view.partitions)
 
 
-def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "") -> FlowState:
+def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "", answer_s: float = ANSWER_S) -> FlowState:
     """Ask both clusters and every worker. Blocks; raises nothing that a cluster can cause.
 
-    `source_silence`: why the source is not asked, where it has just failed to answer.
+    `source_silence`: why the source is not asked, where it has just failed to answer. `answer_s`: how long brokers may take
+    to give a sign of life.
     """
     settings = place.mirror_settings()
     chosen = settings.flow(flow.source, flow.target)
 
     observer = FlowObserver()
-    (survey,) = observer.survey_blocking([(settings, chosen)], {flow.source: source_silence})
+    (survey,) = observer.survey_blocking([(settings, chosen)], {flow.source: source_silence}, answer_s)
     statuses: list[WorkerStatus] = []
     if place.lab is not None:
         statuses = [FailoverTestbed(place.lab, place.run_dir, flow=flow).mirror()]

@@ -1,32 +1,39 @@
 """Action `failover.triage`: whether to fail over: which clusters answer, what is missing, what it costs.
 
-Rules: it changes nothing and guesses nothing; what could not be checked is reported by name. Where failing over is not
+Rules: it changes nothing and guesses nothing; everything is asked at the same time, and what was not determined by its deadline
+is reported by name and does not end the run. Where failing over is not
 the right action it refuses, and its error names the right one.
 Not for: the judgement itself (`drlib.drill.actions.failover.triage_rules`).
 """
 
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
 
 from drlib import formats
 from drlib.drill.actions.applications.pointer import PointerArgument, describe
-from drlib.drill.actions.failover.flow_state import observe_flow, seconds_behind
-from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
+from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
+from drlib.drill.actions.failover.triage_rules import Expected, advise, side_of
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Text
-from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, question_row
+from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction, question_row
+from drlib.drill.step.known_silence import ask_in_run
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import who_answers
+from drlib.kafka.admin.connect import ANSWER_S
+from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.cluster_client import ClusterMetadata
-from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
+BROKERS_S: Final = 3.0  # for a sign of life of each broker of a cluster that answers
 
-class Triage(PointerArgument, ReadOnlyTargetAction):
+
+class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     """Decide whether to fail over: which clusters answer, what is missing, what it costs. Fails where it is not right."""
 
     name = "failover.triage"
@@ -38,14 +45,35 @@ class Triage(PointerArgument, ReadOnlyTargetAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `UsageError` where failing over is not the answer."""
-        run_dir, flow = self.context.run_dir, self.flow
-        clusters = [self.source_cluster, self.target_cluster]
-        answers = who_answers(clusters)
-        source, target = (self._side(cluster, answers[cluster.alias]) for cluster in clusters)
+        run_dir, flow, end = self.context.run_dir, self.flow, time.monotonic() + self.probe_s
+        asked = [self.source_cluster, self.target_cluster]
+        silence = ask_in_run(self.context, asked, min(ANSWER_S, self.probe_s))
         abort.check()
-        state = observe_flow(self.context, flow, source.silence)
+        answering = [each for each in asked if not isinstance(silence[each.alias], Unreachable)]
+        topics = {alias: self._topics(alias, answer) for alias, answer in silence.items()}
+        why_silent = answer.why if isinstance(answer := silence[flow.source], Unreachable) else ""
+        with ThreadPoolExecutor(
+            2, "triage"
+        ) as pool:  # all at the same time: the wait for one is not added to another's
+            left_s = max(1.0, min(BROKERS_S, end - time.monotonic()))
+            observed = pool.submit(observe_flow, self.context, flow, why_silent, left_s)
+            found: Mapping[str, ClusterService | Unreachable] = {
+                **{alias: answer for alias, answer in silence.items() if isinstance(answer, Unreachable)},
+                **examine(answering, topics, left_s),
+            }
+            state = observed.result()
+        abort.check()
+        source, target = (side_of(each.alias, found[each.alias], topics[each.alias]) for each in asked)
         missing, seconds = state.not_mirrored, seconds_behind(self.context, flow, state)
-        both = self._both_written(answers, abort) if source.answers and target.answers else ()
+        open_questions = [*_unasked(found, topics), *self._unknown(state)]
+        both: tuple[str, ...] = ()
+        if source.serves and target.serves:
+            try:
+                both = self._both_written(found, abort, max(1.0, end - time.monotonic()))
+            except Unreachable as error:
+                open_questions.append(f"topics written to on both sides ({error.why})")
+        elif source.answers:
+            open_questions.append(f"topics written to on both sides ({source.alias} serves in part)")
         if not source.serves and state.silent_since_ms is not None:
             last_ms = min(state.view.as_of_ms or state.silent_since_ms, state.silent_since_ms)
             moments.mark(run_dir, "fault", last_ms)  # another partition may have been fetched a little later
@@ -61,9 +89,11 @@ class Triage(PointerArgument, ReadOnlyTargetAction):
             question_row("the pointer names", describe(pointer)),
             question_row("the mirror", state.view.state),
             question_row("records known and not mirrored", missing),
+            question_row("as the source said at", _moment(state.view.as_of_ms)),
             question_row("seconds they span", seconds),
             question_row("seconds until the mirror has caught up", state.view.eta_s if source.answers else None),
             question_row("topics written to on both sides", ", ".join(both) or "none seen"),
+            question_row("not determined", "; ".join(open_questions) or "nothing"),
             question_row("fail over", "yes" if advice.go else "no"),
             question_row("because", advice.why),
         ]
@@ -78,39 +108,65 @@ class Triage(PointerArgument, ReadOnlyTargetAction):
             "records_not_mirrored": missing,
             "seconds_not_mirrored": seconds,
             "both_written": ", ".join(both),
+            "not_determined": "; ".join(open_questions),
             "why": advice.why,
         }
 
-    def _side(self, cluster: ClusterSettings, answer: ClusterMetadata | Unreachable) -> Side:
+    def _topics(self, alias: str, answer: ClusterMetadata | Unreachable) -> list[str]:
+        """The flow's topics on one cluster: those that are mirrored, or their mirrors."""
         if isinstance(answer, Unreachable):
-            return Side(cluster.alias, silence=answer.why.rstrip("."))
+            return []
         flow = self.flow
         chosen = self.context.mirror_settings().flow(flow.source, flow.target)
-        mirrored = [
-            topic
-            for name, topic in answer.topics.items()
-            if (cluster.alias == flow.source and chosen.mirrors_topic(name))
-            or (cluster.alias == flow.target and chosen.policy.source_of(name) == flow.source)
+        return [
+            name
+            for name in answer.topics
+            if (alias == flow.source and chosen.mirrors_topic(name))
+            or (alias == flow.target and chosen.policy.source_of(name) == flow.source)
         ]
-        leaderless = sum(partition.leader < 0 for topic in mirrored for partition in topic.partitions.values())
-        return Side(cluster.alias, len(answer.brokers), answer.controller_id, leaderless)
+
+    def _unknown(self, state: FlowState) -> list[str]:
+        """What the mirror's state leaves open, by name."""
+        rows = []
+        ends = sum(not partition.known for partition in state.view.partitions)
+        if state.survey.target_error:
+            rows.append(f"the mirror's progress ({state.survey.target_error})")
+        elif ends or not state.view.partitions:
+            which = f"log ends of {ends} partitions on {self.flow.source}" if ends else "which partitions are mirrored"
+            rows.append(f"{which}, and with them what a failover loses")
+        if not state.view.workers:
+            rows.append("what the mirror holds in memory (no worker answers at its address)")
+        if state.silent_since_ms is None and (state.survey.source_error or state.survey.source_partly):
+            rows.append(f"since when {self.flow.source} is silent (no worker says)")
+        return rows
 
     def _both_written(
-        self, answers: Mapping[str, ClusterMetadata | Unreachable], abort: Abort, watch_s: float = 1.0
+        self,
+        answers: Mapping[str, ClusterService | Unreachable],
+        abort: Abort,
+        timeout_s: float,
+        watch_s: float = 1.0,
     ) -> tuple[str, ...]:
-        """Topics of the flow whose logs grow on the source and, as local ones of the same name, on the target as well."""
+        """Topics of the flow whose logs grow on the source and, as local ones of the same name, on the target as well.
+
+        Raises `Unreachable`.
+        """
         flow = self.flow
         chosen = self.context.mirror_settings().flow(flow.source, flow.target)
-        on_source, on_target = answers[flow.source], answers[flow.target]
-        assert isinstance(on_source, ClusterMetadata)
-        assert isinstance(on_target, ClusterMetadata)
+        source_service, target_service = answers[flow.source], answers[flow.target]
+        assert isinstance(source_service, ClusterService)
+        assert isinstance(target_service, ClusterService)
+        on_source, on_target = source_service.metadata, target_service.metadata
         names = [
             n for n in on_source.topics if chosen.mirrors_topic(n) and chosen.policy.remote_topic(flow.source, n) != n
         ]
         common = [name for name in names if name in on_target.topics and not on_target.topics[name].error_code]
         if not common:
             return ()
-        with Cluster(self.source_cluster) as source, Cluster(self.target_cluster) as target:
+        with (
+            Cluster(self.source_cluster, timeout_s=timeout_s) as source,
+            Cluster(self.target_cluster, timeout_s=timeout_s) as target,
+        ):
             sides = [
                 (side, [TopicPartition(n, p) for n in common for p in meta.topics[n].partitions])
                 for side, meta in ((source, on_source), (target, on_target))
@@ -122,3 +178,16 @@ class Triage(PointerArgument, ReadOnlyTargetAction):
             {p.topic for p, end in after.items() if end > before[p]} for before, after in zip(first, later, strict=True)
         ]
         return tuple(sorted(grown[0] & grown[1]))
+
+
+def _unasked(found: Mapping[str, ClusterService | Unreachable], topics: Mapping[str, Collection[str]]) -> list[str]:
+    """Which answering clusters did not say how many copies a write needs."""
+    return [
+        f"min.insync.replicas of {len(topics[alias])} topics on {alias}"
+        for alias, each in found.items()
+        if isinstance(each, ClusterService) and topics[alias] and not each.min_isr
+    ]
+
+
+def _moment(at_ms: int) -> str | None:
+    return f"{formats.second(at_ms)} UTC" if at_ms else None

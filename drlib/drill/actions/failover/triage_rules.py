@@ -1,14 +1,19 @@
 """Decide whether to fail over, from observations of both sides: yes, no, or unknown.
 
-Rules: a target that does not answer, or has partitions without a leader, cannot take over, whatever the source does. A
+Rules: a cluster serves when every mirrored partition has a leader that answers and enough copies in sync to be written, and
+every group a coordinator. A target that does not serve cannot take over, whatever the source does; a source that serves in
+part is lost as far as applications are concerned, which is advice to fail over, and not an error. A
 source that is expected to be lost and answers is a reason to wait, unless a reason is given. Both sides
 written to is never ignored: it is reported, topic by topic, and fails unless a reason is given.
 Not for: asking (`drlib.drill.actions.failover.triage`), and the price, which is reported and not weighed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from drlib.errors import Unreachable
+from drlib.kafka.admin.reachability import ClusterService
 
 
 class Expected(StrEnum):
@@ -20,13 +25,21 @@ class Expected(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One cluster as it answers. `silence` is why it does not; `leaderless` counts mirrored partitions without a leader."""
+    """One cluster as it answers. `silence` is why it does not; partitions are counted of mirrored topics.
+
+    `leaderless`: without a leader that answers; `not_writable`: with fewer answering copies in sync than min.insync.replicas;
+    `without_coordinator`: partitions of the groups' topic that are not led, of `coordinators`.
+    """
 
     alias: str
     brokers: int = 0
     controller: int = -1
     leaderless: int = 0
     silence: str = ""
+    silent_brokers: int = 0
+    not_writable: int = 0
+    without_coordinator: int = 0
+    coordinators: int = 0
 
     @property
     def answers(self) -> bool:
@@ -34,13 +47,46 @@ class Side:
 
     @property
     def serves(self) -> bool:
-        return self.answers and not self.leaderless
+        return self.answers and not self.lacks
+
+    @property
+    def lacks(self) -> Sequence[str]:
+        """What keeps applications from working, where it answers."""
+        return [
+            text
+            for number, text in (
+                (self.leaderless, f"{self.leaderless} partitions without a leader that answers"),
+                (self.not_writable, f"{self.not_writable} partitions below min.insync.replicas"),
+                (
+                    self.without_coordinator,
+                    f"no coordinator for groups in {self.without_coordinator} of {self.coordinators} partitions",
+                ),
+            )
+            if number
+        ]
 
     def __str__(self) -> str:
         if not self.answers:
             return f"no answer: {self.silence}"
-        led = f", {self.leaderless} partitions without a leader" if self.leaderless else ""
-        return f"answers: {self.brokers} brokers, controller {self.controller}{led}"
+        silent = f", {self.silent_brokers} of them silent" if self.silent_brokers else ""
+        return ", ".join([f"answers: {self.brokers} brokers{silent}, controller {self.controller}", *self.lacks])
+
+
+def side_of(alias: str, found: ClusterService | Unreachable, topics: Collection[str]) -> Side:
+    """One cluster, of which `topics` are mirrored or mirrors."""
+    if isinstance(found, Unreachable):
+        return Side(alias, silence=found.why.rstrip("."))
+    missing, coordinators = found.coordinators_missing
+    return Side(
+        alias,
+        len(found.metadata.brokers),
+        found.metadata.controller_id,
+        len(found.not_led(topics)),
+        silent_brokers=len(found.silent),
+        not_writable=len(found.not_writable(topics)),
+        without_coordinator=missing,
+        coordinators=coordinators,
+    )
 
 
 @dataclass(frozen=True, slots=True)

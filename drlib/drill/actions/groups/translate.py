@@ -3,7 +3,8 @@
 Rules: what is decided is on disk before anything is written, and a resumed step completes exactly that. A group with
 members on the target is refused by name, and so is one of which a position would be guessed, before any group is written;
 `leave` names groups that may be moved in part. A position that is neither what it was nor what was decided was changed by
-others: it is left, and named. Undo restores what was there before; a group that had nothing there is deleted.
+others: it is left, and named. A source that does not answer in time is not waited for: positions are those that the target
+knows, and the step says as of when. Undo restores what was there before; a group that had nothing there is deleted.
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
 """
 
@@ -13,20 +14,29 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar, Final
 
-from drlib import clock
+from drlib import clock, formats
 from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import PositionMove, blocked, decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
+from drlib.drill.step import step_output
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns
 from drlib.drill.step.cluster_identity import identity
-from drlib.drill.step.flow_arguments import FlowArguments
-from drlib.errors import DrlibError, UsageError
+from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline
+from drlib.drill.step.known_silence import ask_in_run
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.mirror.offsets.translation.translate_groups import translate_groups
+from drlib.kafka.admin.connect import ANSWER_S
+from drlib.mirror.offsets.translation.translate_groups import (
+    Positions,
+    PositionsFound,
+    checkpointed_positions,
+    newest_positions,
+    translate_groups,
+)
 from drlib.model import TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -39,7 +49,7 @@ class PositionsFrom(StrEnum):
     EITHER = "either"  # of the source where it answers
 
 
-class TranslateGroups(FlowArguments, DrillAction):
+class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     """Translate every group's position on the source, and commit it on the target."""
 
     name = "groups.translate"
@@ -88,6 +98,11 @@ class TranslateGroups(FlowArguments, DrillAction):
         return {
             "groups": len({move.group for move in moves}),
             "positions": len(moves),
+            "positions_as_of": _as_of(moves, decided_ms),
+            "not_determined": ", ".join(
+                f"positions of {row['group']} ({row['why']})"
+                for row in step_output.read_rows(run_dir, self._unknown_file)
+            ),
             **{kind.value: kinds[kind] for kind in TranslationKind if kinds[kind]},
             "records_behind": sum(move.records for move in moves if move.kind is TranslationKind.BEHIND),
             "left": sum(move.offset is None for move in moves),
@@ -113,7 +128,9 @@ class TranslateGroups(FlowArguments, DrillAction):
     def decided(self) -> tuple[PositionMove, ...]:
         """Decide every position of the chosen groups. Raises `UsageError` naming what prevents the move."""
         flow, settings = self.flow, self.context.mirror_settings()
-        translations = translate_groups(settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from])
+        translations = translate_groups(
+            settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from], positions=self._positions()
+        )
         chosen = [item for item in translations if self._chosen(item.group)]
         if not chosen:
             known = ", ".join(sorted({item.group for item in translations})[:10]) or "none"
@@ -140,6 +157,24 @@ class TranslateGroups(FlowArguments, DrillAction):
             )
         return tuple(replace(move, group=names[move.group]) for move in moves)
 
+    def _positions(self) -> Positions | None:
+        """What is known of the groups' positions, where the source need not answer; None where the caller reads them."""
+        if self.positions_from is not PositionsFrom.EITHER:
+            return None
+        settings = self.context.mirror_settings()
+        answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[self.flow.source]
+        if isinstance(answer, Unreachable):
+            found = PositionsFound(checkpointed_positions(settings, self.flow))
+        else:
+            found = newest_positions(settings, self.flow, self.probe_s)
+        rows = [{"group": group, "why": why} for group, why in sorted(found.unknown.items()) if self._chosen(group)]
+        step_output.write_rows(self.context.run_dir, self._unknown_file, rows)
+        return found.positions
+
+    @property
+    def _unknown_file(self) -> str:
+        return f"{self.step}.unknown"
+
     def named(self, group: str) -> str:
         """The name on the target of the source's `group`."""
         return group
@@ -150,9 +185,9 @@ class TranslateGroups(FlowArguments, DrillAction):
     def _known_on_source(self) -> set[str]:
         settings, flow = self.context.mirror_settings(), self.flow
         try:
-            return {
-                item.group for item in translate_groups(settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from])
-            }
+            positions = self._positions()
+            alive = _SOURCE_ALIVE[self.positions_from]
+            return {item.group for item in translate_groups(settings, flow, source_alive=alive, positions=positions)}
         except DrlibError:
             return set()  # nothing was mirrored yet: it is looked at again when the step begins
 
@@ -164,6 +199,16 @@ _SOURCE_ALIVE: Final[Mapping[PositionsFrom, bool | None]] = {
 }
 
 
+def _as_of(moves: Sequence[PositionMove], now_ms: int) -> str:
+    """When the oldest position was last known to be the committed one: later commits of its group are read again."""
+    if not moves:
+        return ""
+    oldest = min(move.as_of_ms for move in moves)
+    return (
+        f"{formats.second(oldest)} UTC, {formats.duration(max(0, now_ms - oldest) / 1000)} before they were translated"
+    )
+
+
 def _row(move: PositionMove, source: str, target: str) -> dict[str, Scalar]:
     return {
         "group": move.group,
@@ -171,6 +216,7 @@ def _row(move: PositionMove, source: str, target: str) -> dict[str, Scalar]:
         "partition": move.source.partition,
         f"on {source}": move.source_offset,
         f"on {target}": move.offset,
+        "as of": f"{formats.second(move.as_of_ms)} UTC",
         "meaning": move.kind.value,
         "records": move.records,
         "before": "none" if move.before is None else move.before,

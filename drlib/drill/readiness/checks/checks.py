@@ -58,6 +58,8 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "durability": _judge(observed.durability, lambda durability: topics.durability(durability, context)),
         "drill-age": _judge(observed.drills, lambda drills: _drills(drills, observed.at_ms, context)),
     }
+    if observed.source.error:
+        judged = {**judged, **_as_last_known(judged, observed)}
     findings = [
         Finding(check.id, entity, severity, evidence, fix, _expires(check.id, observed, context))
         for check in CHECKS
@@ -66,9 +68,28 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
     return Readiness(observed.flow, observed.at_ms, tuple(findings)).as_of(observed.at_ms)
 
 
+def _as_last_known(judged: Mapping[str, Judgements], observed: FlowObservation) -> Mapping[str, Judgements]:
+    """What is known of a lost source, with its age."""
+    ages = {}
+    if not isinstance(observed.mirror, Unanswered) and mirror.lag_unknown(observed.mirror) is None:
+        ages["lag"] = observed.mirror.view.as_of_ms
+    if not isinstance(observed.translations, Unanswered) and observed.translations:
+        ages["groups-exact"] = min(position.as_of_ms for position in observed.translations)
+    return {
+        check: [
+            (entity, severity, f"{evidence}, as last known {span(max(0, observed.at_ms - at_ms) / 1000)} ago", fix)
+            for entity, severity, evidence, fix in judged[check]
+        ]
+        for check, at_ms in ages.items()
+        if at_ms
+    }
+
+
 def _expires(check: str, observed: FlowObservation, context: CheckContext) -> int:
     """When the evidence of a check is too old: counted from when it was true, which may be before it was observed."""
     since = observed.at_ms
+    if observed.source.error and check in ("lag", "groups-exact"):
+        return since + check_of(check).lasts_s * 1000  # nothing newer exists: the evidence says how old it is
     if check == "lag" and not isinstance(observed.mirror, Unanswered) and mirror.lag_unknown(observed.mirror) is None:
         since = min(since, observed.mirror.view.as_of_ms or observed.mirror.view.at_ms)
     elif check == "groups-exact" and not isinstance(observed.translations, Unanswered):

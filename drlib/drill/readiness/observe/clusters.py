@@ -1,12 +1,14 @@
 """The two clusters of a flow: metadata, cluster IDs, what the mirror may do there, and the newest heartbeat.
 
 Rules: a cluster that answers with another ID than the file names counts as one that does not answer: nothing it says is
-used. Rights are those that `Preflight` checks, with its commands; while the source does not answer, those on the target.
+used. Rights are those that `Preflight` checks, with its commands; while the source does not answer, those on the target. A
+cluster of which mirrored partitions or coordinators are not led answers in part.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from drlib.config.flow_settings import FlowSettings
@@ -21,8 +23,9 @@ from drlib.drill.readiness.observe import ask as questions
 from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.admin.descriptions import Range
+from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import Clusters
@@ -30,6 +33,7 @@ from drlib.mirror.mm2.records import Heartbeat, MalformedRecord
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.preflight.checks import NotAuthorized, NotReady, Preflight
+from drlib.mirror.threads import in_daemon
 from drlib.model import TopicPartition
 
 METADATA_S: Final = 5.0  # one request for metadata
@@ -46,51 +50,97 @@ class AskedCluster:
     client: ClusterClient | None
     metadata: ClusterMetadata | None
     error: DrlibError | None = None
+    service: ClusterService | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Does every broker of it answer?"""
+        return self.metadata is not None and self.service is not None and not self.service.silent
 
     @property
     def unanswered(self) -> Unanswered:
         """The answer to every question that needs this cluster, while it does not answer."""
         alias = self.settings.alias
-        return Unanswered(f"{alias} does not answer", f"Restore {alias}, then run drlib doctor again.")
+        how = "does not answer" if self.metadata is None else "answers in part"
+        return Unanswered(f"{alias} {how}", f"Restore {alias}, then run drlib doctor again.")
 
-    def answer(self) -> ClusterAnswer:
+    def answer(self, topics: Collection[str] = ()) -> ClusterAnswer:
+        """`topics`: those that have to be led, for the cluster to count as one that answers."""
         alias, address = self.settings.alias, ",".join(self.settings.bootstrap_servers)
         if self.error is not None:
             reason = refusal(self.error)
             return ClusterAnswer(alias, address, 0, reason.why, reason.fix)
+        if self.service is not None and (lacks := _lacks(self.service, topics)):
+            brokers = f"{self.service.answering} of {len(self.service.metadata.brokers)} brokers"
+            return ClusterAnswer(
+                alias, address, self.service.answering, f"{alias} answers in part ({brokers}): {lacks}", _restore(self)
+            )
         return ClusterAnswer(alias, address, len(self.metadata.brokers) if self.metadata else 0)
 
-    async def ask(self, question: Coroutine[Any, Any, Answer]) -> Answer | Unanswered:
+    async def ask(self, question: Coroutine[Any, Any, Answer], seconds: float) -> Answer | Unanswered:
         """`question`, unless this cluster does not answer."""
         if self.metadata is None:
             question.close()
             return self.unanswered
-        return await questions.ask(question)
+        return await questions.ask(question, seconds)
 
-    async def ask_blocking(self, work: Callable[[], Answer]) -> Answer | Unanswered:
+    async def ask_blocking(self, work: Callable[[], Answer], seconds: float) -> Answer | Unanswered:
         """`work`, unless this cluster does not answer."""
-        return self.unanswered if self.metadata is None else await questions.ask_blocking(work)
+        return self.unanswered if self.metadata is None else await questions.ask_blocking(work, seconds)
 
 
-async def connect(settings: ClusterSettings, *, as_target: bool = False) -> AskedCluster:
-    """Ask a cluster for its metadata, `as_target` one that is mirrored to. Raises nothing a cluster can cause."""
+def _lacks(service: ClusterService, topics: Collection[str]) -> str:
+    """What keeps the cluster from serving `topics` and groups; empty where nothing does."""
+    not_led, (missing, coordinators) = service.not_led(topics), service.coordinators_missing
+    texts = [f"{len(not_led)} partitions have no leader that answers"] if not_led else []
+    if missing:
+        texts.append(f"{missing} of {coordinators} partitions for groups have no coordinator")
+    return ", ".join(texts)
+
+
+def _restore(cluster: AskedCluster) -> str:
+    silent = cluster.service.silent if cluster.service is not None else {}
+    nodes = ", ".join(f"{node}" for node in sorted(silent)[:5])
+    return (
+        f"Start the brokers of {cluster.settings.alias} that do not answer ({nodes})."
+        if nodes
+        else "Start its brokers."
+    )
+
+
+async def connect(
+    settings: ClusterSettings, *, as_target: bool = False, silence: str = "", answer_s: float = ANSWER_S
+) -> AskedCluster:
+    """Ask a cluster for its metadata, `as_target` one that is mirrored to. Raises nothing a cluster can cause.
+
+    `silence`: why it is known not to answer; it is then not asked.
+    """
     client: ClusterClient | None = None
     try:
         client = wire_client(settings, client_id="drlib-doctor", timeout_s=METADATA_S, as_target=as_target)
         if settings.cluster_id:
             client.expect(settings.cluster_id)
-        async with asyncio.timeout(3 * METADATA_S):
-            return AskedCluster(settings, client, await client.metadata(None))
+        if silence:
+            return AskedCluster(settings, client, None, _silent(settings, silence))
+        service = (await in_daemon(partial(examine, [settings], {}, answer_s)))[settings.alias]
+        if isinstance(service, Unreachable):
+            return AskedCluster(settings, client, None, _silent(settings, service.why))
+        client.brokers = {n: each for n, each in service.metadata.brokers.items() if n not in service.silent}
+        async with asyncio.timeout(METADATA_S):
+            return AskedCluster(settings, client, await client.metadata(None), None, service)
     except DrlibError as error:
         return AskedCluster(settings, client, None, error)
     except (TimeoutError, OSError) as error:
-        address = ", ".join(settings.bootstrap_servers)
-        unreachable = Unreachable(
-            f"{settings.alias} at {address} cannot be reached",
-            str(error) or f"no answer within {3 * METADATA_S:g} s",
-            f"Check that its brokers run and that {settings.alias}.bootstrap.servers is right.",
-        )
-        return AskedCluster(settings, client, None, unreachable)
+        why = str(error) or f"no answer within {METADATA_S:g} s"
+        return AskedCluster(settings, client, None, _silent(settings, why))
+
+
+def _silent(settings: ClusterSettings, why: str) -> Unreachable:
+    return Unreachable(
+        f"{settings.alias} at {', '.join(settings.bootstrap_servers)} cannot be reached",
+        why,
+        f"Check that its brokers run and that {settings.alias}.bootstrap.servers is right.",
+    )
 
 
 async def identities(

@@ -1,12 +1,15 @@
 """One observation of one flow: every question, independent ones at the same time.
 
-Rules: the clusters' metadata first; then the journal, workers, groups, rights and settings at once; then what needs those
-answers.
+Rules: which brokers answer, and the clusters' metadata first; then the journal, workers, groups, rights and settings at once;
+then what needs those answers. While a side is lost, in whole or in part, all questions share a deadline; what is open then is
+unknown.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
@@ -29,6 +32,7 @@ from drlib.drill.readiness.observe import clusters, groups, producer_topics, top
 from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import AskedCluster
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.descriptions import Quota
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.survey import Survey
@@ -38,16 +42,36 @@ from drlib.mirror.status.event_log import Event
 from drlib.mirror.sync.rules import local_topics
 from drlib.model import GroupTranslation, TopicPartition
 
+ONE_SIDE_S = 4.5  # for all questions, after the clusters were asked whether they answer and one of them did not
+LEAST_S = 1.0
+AGAIN_S = 1.0  # for a sign of life of brokers that were asked for it a moment ago
 SURVEY_S = 3 * ASK_S  # a survey has deadlines of its own for each cluster, and reads the whole journal
 
 
 async def observe_flow(
-    settings: MirrorSettings, flow: FlowSettings, drills: PastDrills | Unanswered, *, addresses: Sequence[str] = ()
+    settings: MirrorSettings,
+    flow: FlowSettings,
+    drills: PastDrills | Unanswered,
+    *,
+    addresses: Sequence[str] = (),
+    silent: Mapping[str, str] = MappingProxyType({}),
+    answer_s: float = ANSWER_S,
 ) -> FlowObservation:
-    """What can be observed of a flow now. `addresses`: workers to ask besides those the journal names. Raises nothing."""
+    """What can be observed of a flow now. `addresses`: workers to ask besides those the journal names. Raises nothing.
+
+    `silent`: by alias, why a cluster is known not to answer; it is then not asked. `answer_s`: how long brokers may take to
+    give a sign of life.
+    """
     source, target = await asyncio.gather(
-        clusters.connect(settings.clusters[flow.flow.source]),
-        clusters.connect(settings.clusters[flow.flow.target], as_target=True),
+        *(
+            clusters.connect(
+                settings.clusters[alias],
+                as_target=alias == flow.flow.target,
+                silence=silent.get(alias, ""),
+                answer_s=answer_s,
+            )
+            for alias in (flow.flow.source, flow.flow.target)
+        )
     )
     try:
         return await _Observer(settings, flow, source, target, tuple(addresses)).observe(drills)
@@ -69,27 +93,35 @@ class _Observer:
         self.source = source
         self.target = target
         self.addresses = addresses
+        self.whole = source.whole and target.whole
+        self._end = time.monotonic() + ONE_SIDE_S
+
+    def _left_s(self, most_s: float = ASK_S) -> float:
+        """How long the next question may take: while a side is lost, all of them end together."""
+        return most_s if self.whole else max(LEAST_S, min(most_s, self._end - time.monotonic()))
 
     async def observe(self, drills: PastDrills | Unanswered) -> FlowObservation:
         source, target, flow = self.source, self.target, self.flow
         surveyed, source_groups, identities, obstacles, heartbeat, source_settings = await asyncio.gather(
-            ask(self._survey(), SURVEY_S),
+            ask(self._survey(), self._left_s(SURVEY_S)),
             self._source_groups(),
-            target.ask(clusters.identities(flow, source, target)),
-            target.ask(clusters.obstacles(flow, source, target)),
-            target.ask_blocking(partial(clusters.last_heartbeat, target.settings, flow, ASK_S)),
+            target.ask(clusters.identities(flow, source, target), self._left_s()),
+            target.ask(clusters.obstacles(flow, source, target), self._left_s()),
+            target.ask_blocking(partial(clusters.last_heartbeat, target.settings, flow, ASK_S), self._left_s()),
             self._settings(source, list(self._names(None))),
         )
         survey, status = (None, surveyed) if isinstance(surveyed, Unanswered) else surveyed
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
-        target_settings = await self._settings(target, [mirror for mirror in names.values() if mirror in existing])
-        translations, target_positions = await self._positions(survey, source_groups)
+        target_settings, (translations, target_positions) = await asyncio.gather(
+            self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
+            self._positions(survey, source_groups),
+        )
         return FlowObservation(
             flow=str(flow.flow),
             at_ms=clock.now_ms(),
-            target=target.answer(),
-            source=source.answer(),
+            target=target.answer([name for name in existing if flow.policy.source_of(name) == flow.flow.source]),
+            source=source.answer([] if source.metadata is None else list(names)),
             identities=identities,
             obstacles=obstacles,
             mirror=status,
@@ -107,7 +139,9 @@ class _Observer:
 
     async def _survey(self) -> tuple[Survey, MirrorStatus]:
         observer = FlowObserver(addresses=self.addresses)
-        (survey,) = await observer.survey([(self.settings, self.flow)])
+        silent = {each.settings.alias: each.answer().error for each in (self.source,) if each.metadata is None}
+        answer_s = ANSWER_S if self.whole else AGAIN_S
+        (survey,) = await observer.survey([(self.settings, self.flow)], silent, answer_s)
         (view,) = await asyncio.to_thread(observer.views)
         return survey, MirrorStatus(view, _unmapped(survey), survey.source_error, survey.target_error)
 
@@ -118,13 +152,20 @@ class _Observer:
         )
 
     async def _settings(self, cluster: AskedCluster, names: Sequence[str]) -> TopicSettings | Unanswered:
-        return await cluster.ask_blocking(partial(topics.read_settings, cluster.settings, list(names), ASK_S))
+        if cluster is self.source and not cluster.whole:  # the controller that is asked may be one that is dead
+            return cluster.unanswered
+        return await cluster.ask_blocking(
+            partial(topics.read_settings, cluster.settings, list(names), ASK_S), self._left_s()
+        )
 
     async def _source_groups(self) -> groups.SourceGroups | Unanswered:
-        if self.source.metadata is not None:
-            return await ask_blocking(partial(groups.read_source_groups, self.source.settings, self.flow, ASK_S))
+        if self.source.whole:
+            read = partial(groups.read_source_groups, self.source.settings, self.flow, ASK_S)
+            return await ask_blocking(read, self._left_s())
         if self.target.metadata is not None:
-            return await ask_blocking(partial(groups.read_checkpointed_groups, self.settings, self.flow))
+            return await ask_blocking(
+                partial(groups.read_checkpointed_groups, self.settings, self.flow), self._left_s()
+            )
         return self.source.unanswered
 
     async def _positions(
@@ -143,21 +184,21 @@ class _Observer:
             return unread, unread
         partitions = sorted({partition for offsets in source_groups.committed.values() for partition in offsets})
         mirrors = groups.with_leader((groups.mirror_partition(self.flow, at) for at in partitions), metadata)
-        log_starts = await ask_blocking(partial(self._log_starts, mirrors))
+        log_starts = await ask_blocking(partial(self._log_starts, mirrors), self._left_s())
         if isinstance(log_starts, Unanswered):
             return log_starts, log_starts
         translations = groups.translate_positions(
             source_groups, self.flow, survey.maps, self.source.metadata, log_starts
         )
         on_target = partial(groups.read_target_positions, self.target.settings, translations, metadata, ASK_S)
-        return translations, await ask_blocking(on_target)
+        return translations, await ask_blocking(on_target, self._left_s())
 
     def _log_starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         with Cluster(self.target.settings, timeout_s=ASK_S) as target:
             return target.log_starts(partitions)
 
     def _readers(self, source_groups: groups.SourceGroups | Unanswered) -> Readers | Unanswered:
-        if self.source.metadata is None:
+        if self.source.metadata is None or not self.source.whole:
             return self.source.unanswered
         if isinstance(source_groups, Unanswered):
             return source_groups

@@ -1,30 +1,34 @@
 """Translate committed offsets of consumer groups to the target, from the journal and the logs; read-only.
 
-Rules: positions come from the source where it answers, else from the newest checkpoints on the target and the position in
-their headers (how old such a position is stands in `as_of_ms`). The map includes the records that mirror topics hold beyond
-the last Ack, so a killed worker loses nothing. Committing refuses groups with members.
+Rules: positions come from the source as far as its coordinators answer in time, else from the newest checkpoints on the target
+and the position in their headers (how old such a position is stands in `as_of_ms`). The map includes the records that mirror
+topics hold beyond the last Ack, so a killed worker loses nothing. Committing refuses groups with members.
 Not for: failback and planned switchover (`two_way`), positions outside Kafka (`external_offsets`).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drlib import clock, decoding
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import blocking, refuse_silence, who_answers, wire_client
+from drlib.kafka.admin.connect import ANSWER_S, blocking, refuse_silence, who_answers, wire_client
 from drlib.kafka.admin.descriptions import Range, Record
 from drlib.kafka.admin.group_offsets import committed
+from drlib.kafka.admin.reachability import examine
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
 COMMITTED_OFFSETS_TIMEOUT_S = 15.0  # for the positions of all groups
+PARTLY_DEAD_S = 3.0  # for those whose coordinators answer, where others are missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +43,72 @@ class KnownPosition:
 Positions = Mapping[tuple[str, TopicPartition], KnownPosition]  # (group, source partition)
 
 
-def source_positions(settings: MirrorSettings, flow: Flow) -> Positions:
+@dataclass(frozen=True, slots=True)
+class PositionsFound:
+    """Positions, and the groups of the source whose positions are neither there nor on the target, with the reason."""
+
+    positions: Positions
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+def source_positions(settings: MirrorSettings, flow: Flow, timeout_s: float = COMMITTED_OFFSETS_TIMEOUT_S) -> Positions:
     """Read the committed offsets of the flow's groups from the source. Raises `Unreachable`."""
-    known: dict[tuple[str, TopicPartition], KnownPosition] = {}
     flow_settings = settings.flow(flow.source, flow.target)
     source = settings.clusters[flow.source]
-    with Cluster(source) as cluster:
+    with Cluster(source, timeout_s=timeout_s) as cluster:
         groups = [listing.group for listing in cluster.groups() if flow_settings.mirrors_group(listing.group)]
+    known, refused = _answered(source, groups, timeout_s)
+    for error in refused.values():
+        raise error
+    return known
+
+
+def _answered(
+    source: ClusterSettings, groups: Sequence[str], timeout_s: float
+) -> tuple[Positions, dict[str, DrlibError]]:
+    """The positions of the groups whose coordinator answers, and why there are none of the others."""
+    known: dict[tuple[str, TopicPartition], KnownPosition] = {}
+    refused: dict[str, DrlibError] = {}
     now_ms = clock.now_ms()
-    for group, positions in committed(source, groups, COMMITTED_OFFSETS_TIMEOUT_S).items():
+    for group, positions in committed(source, groups, timeout_s).items():
         if isinstance(positions, DrlibError):
-            raise positions
+            refused[group] = positions
+            continue
         for partition, position in positions.items():
             known[group, partition] = KnownPosition(position.offset, now_ms, position.metadata)
-    return known
+    return known, refused
+
+
+def newest_positions(
+    settings: MirrorSettings, flow: Flow, timeout_s: float = COMMITTED_OFFSETS_TIMEOUT_S
+) -> PositionsFound:
+    """Every group's newest known position: of the source as far as it answers within about `timeout_s`, else of the target.
+
+    Raises `Unreachable` where the target does not answer.
+    """
+    source, end = settings.clusters[flow.source], time.monotonic() + timeout_s
+    service = examine([source], {}, min(ANSWER_S, timeout_s))[flow.source]
+    if isinstance(service, Unreachable):
+        return PositionsFound(checkpointed_positions(settings, flow))
+    missing, coordinators = service.coordinators_missing
+    if not missing:
+        try:
+            return PositionsFound(source_positions(settings, flow, timeout_s))
+        except Unreachable:
+            pass
+    known: Positions = checkpointed_positions(settings, flow)
+    refused: Mapping[str, DrlibError] = {}
+    if missing < coordinators:
+        groups = sorted({group for group, _ in known})
+        left_s = max(1.0, min(PARTLY_DEAD_S, end - time.monotonic()))
+        try:
+            answered, refused = _answered(source, groups, left_s)
+        except Unreachable:
+            return PositionsFound(known)
+        of_source = {group for group, _ in answered}
+        known = {key: at for key, at in known.items() if key[0] not in of_source} | dict(answered)
+    have = {group for group, _ in known}
+    return PositionsFound(known, {group: error.why for group, error in refused.items() if group not in have})
 
 
 def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
@@ -84,29 +140,22 @@ def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Position
 
 
 def translate_groups(
-    settings: MirrorSettings, flow: Flow, groups: Sequence[str] | None = None, *, source_alive: bool | None = None
+    settings: MirrorSettings,
+    flow: Flow,
+    groups: Sequence[str] | None = None,
+    *,
+    source_alive: bool | None = None,
+    positions: Positions | None = None,
 ) -> tuple[GroupTranslation, ...]:
     """Translate every committed offset of `groups` (all when None) on a mirrored topic.
 
-    `source_alive`: False reads the target only; True requires the source; None tries the source first.
-    Raises `UsageError` for a group without any known position, `Unreachable` naming every cluster that is needed and does not
-    answer.
+    `source_alive`: False reads the target only; True requires the source; None tries the source first. `positions`: those
+    that were read already. Raises `UsageError` for a group without any known position, `Unreachable` naming every cluster that
+    is needed and does not answer.
     """
     settings.flow(flow.source, flow.target)
-    aliases = [flow.target] if source_alive is False else [flow.target, flow.source]
-    answers = who_answers([settings.clusters[alias] for alias in aliases])
-    unreachable = {alias: answer for alias, answer in answers.items() if isinstance(answer, Unreachable)}
-    if flow.target in unreachable or source_alive:
-        refuse_silence(unreachable)
-    try:
-        if source_alive is False or unreachable:
-            positions = checkpointed_positions(settings, flow)
-        else:
-            positions = source_positions(settings, flow)
-    except Unreachable:
-        if source_alive is not None:
-            raise
-        positions = checkpointed_positions(settings, flow)
+    if positions is None:
+        positions = _positions(settings, flow, source_alive)
     unknown = set(groups or ()) - {group for group, _ in positions}
     if unknown:
         raise UsageError(
@@ -132,6 +181,15 @@ def translate_groups(
             GroupTranslation(group, source, position.offset, target, translation, position.as_of_ms, position.metadata)
         )
     return tuple(translations)
+
+
+def _positions(settings: MirrorSettings, flow: Flow, source_alive: bool | None) -> Positions:
+    needed = [flow.target, flow.source] if source_alive else [flow.target]
+    answers = who_answers([settings.clusters[alias] for alias in needed])
+    refuse_silence({alias: answer for alias, answer in answers.items() if isinstance(answer, Unreachable)})
+    if source_alive is None:
+        return newest_positions(settings, flow).positions
+    return source_positions(settings, flow) if source_alive else checkpointed_positions(settings, flow)
 
 
 async def _read_maps(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sample_observation import CONTEXT, FLOW, NOW, mirror, observation
 
@@ -67,6 +67,7 @@ def test_score_improved_finding_is_never_lower_and_gate_stays_open(found: list[F
     better = data.draw(st.sampled_from([v for v in Severity if BETTER[v] >= BETTER[found[at].severity]]))
     before = Readiness(FLOW, NOW, tuple(found))
     after = Readiness(FLOW, NOW, (*found[:at], replace(found[at], severity=better), *found[at + 1 :]))
+    assume(before.source_lost is after.source_lost)  # what counts is another question then
     assert after.score >= before.score
     assert after.ready(MINIMUM) or not before.ready(MINIMUM)
 
@@ -74,7 +75,8 @@ def test_score_improved_finding_is_never_lower_and_gate_stays_open(found: list[F
 @given(findings, st.data())
 def test_score_unknown_check_counts_nothing(found: list[Finding], data: st.DataObject) -> None:
     check = data.draw(st.sampled_from(CHECKS))
-    others = tuple(f for f in found if f.check != check.id)
+    others = tuple(f for f in found if f.check not in (check.id, "source-answers"))
+    assume(check.id != "source-answers")
 
     def with_severity(severity: Severity) -> int:
         return Readiness(FLOW, NOW, (*others, Finding(check.id, "", severity, "", "", NOW))).score
@@ -157,6 +159,43 @@ def test_gate_without_source_is_closed_by_target_checks_only() -> None:
     with pytest.raises(ReadinessError, match=r"cannot be failed over.*target-answers RIGHT: RIGHT is down") as caught:
         gate_without_source(judge_flow(nowhere, CONTEXT))
     assert caught.value.remedy == "Start RIGHT."
+
+
+def test_score_with_a_lost_source_is_that_of_the_target_and_names_what_is_open() -> None:
+    gone, unasked = (
+        ClusterAnswer("LEFT", "l", 0, "LEFT is down", "Start it."),
+        Unanswered("LEFT does not answer", "Restore it."),
+    )
+    dead = observation(
+        source=gone,
+        retention_ms=unasked,
+        readers=unasked,
+        topics=unasked,
+        settings=unasked,
+        mirror=mirror(source_error="down"),
+    )
+    lost = judge_flow(dead, CONTEXT)
+    assert (lost.score, lost.source_lost, lost.emergency) == (100, True, ())
+    assert set(lost.not_determined) >= {"retention", "groups-mirrored", "partitions", "topic-settings", "lag"}
+    assert not lost.ready(0)  # a lost source is still a critical finding
+    with pytest.raises(ReadinessError, match=r"emergency failover is open, the target scores 100 of 100"):
+        gate([lost], MINIMUM)
+    worse = judge_flow(replace(dead, translations=Unanswered("no answer")), CONTEXT)
+    assert worse.score == 100 * (38 - 10) // 38  # what the target leaves open is a lack of readiness
+    assert all(f.fix for f in lost.findings if f.severity is not Severity.OK)
+    assert lost.worst_first()[0].check == "source-answers"
+
+
+def test_lost_source_does_not_age_what_was_last_known_of_it() -> None:
+    gone = ClusterAnswer("LEFT", "l", 0, "LEFT is down", "Start it.")
+    old = observation(source=gone, translations=(replace(observation().translations[0], as_of_ms=NOW - 300_000),))  # type: ignore[index]
+    (exact,) = [f for f in judge_flow(old, CONTEXT).findings if f.check == "groups-exact"]
+    assert exact.severity is Severity.OK
+    assert exact.evidence.endswith("all exact, as last known 5 min ago")
+    (aged,) = [
+        f for f in judge_flow(replace(old, source=observation().source), CONTEXT).findings if f.check == "groups-exact"
+    ]
+    assert aged.severity is Severity.UNKNOWN
 
 
 def test_docs_table_lists_checks_weights_and_lifetimes() -> None:

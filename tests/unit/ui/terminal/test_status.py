@@ -8,10 +8,11 @@ from dataclasses import replace
 from rich.console import Console
 from sample_flow import FLOW, NOW, partition, survey, worker
 
+from drlib.drill.readiness.score import Finding, Readiness, Severity
 from drlib.mirror.monitor.flow_view import FlowView, overview
 from drlib.mirror.monitor.survey import GroupStatus
 from drlib.mirror.status.worker_status import Event
-from drlib.ui.terminal.status import render_status
+from drlib.ui.terminal.status import gate_of, loss, render_status
 
 
 def shown(*views: FlowView, width: int = 110, rows: int = 12) -> str:
@@ -35,6 +36,45 @@ def test_render_status_unreachable_source_shows_lag_as_unknown() -> None:
     assert "lag   unknown" in shown(
         overview(survey(partitions=(partition(0, 90, -1),), source_error="refused"), [], NOW)
     )
+
+
+LOST = Readiness(FLOW, NOW, (Finding("source-answers", "A", Severity.CRITICAL, "A is down", "Start it.", NOW + 1),))
+
+
+def test_render_status_dead_source_and_no_worker_is_never_nothing_to_mirror() -> None:
+    view = overview(survey(members=(), claims={}, partitions=(), source_error="refused"), [], NOW)
+    text = shown(view)
+    assert "nothing to mirror" not in text
+    assert view.lag is None
+    assert "loses at most  unknown:" in text
+    assert "no worker that answers knows" in text
+
+
+def test_render_status_lost_source_says_what_a_failover_loses_and_that_its_gate_is_open() -> None:
+    old = partition(0, 5, 9, as_of_ms=NOW - 30_000)
+    status = replace(worker(), flows=(replace(worker().flows[0], partitions=(old,)),))
+    view = overview(survey(partitions=(), source_error="refused"), [status], NOW)
+    assert loss(view).startswith("4 records known at ")
+    assert "UTC (30 s ago), and what " in loss(view)
+    assert gate_of(view, LOST)[0] == "open"
+    assert gate_of(view, None)[0] == "unknown"
+    text = " ".join(shown(view).split())
+    assert "lost side" in text
+
+
+def test_gate_of_a_target_that_cannot_take_over_is_closed_with_reason_and_fix() -> None:
+    closed = replace(
+        LOST,
+        findings=(
+            *LOST.findings,
+            Finding("durability", "t", Severity.CRITICAL, "no leader", "Start brokers.", NOW + 1),
+        ),
+    )
+    view = overview(survey(source_error="refused"), [], NOW)
+    state, why = gate_of(view, closed)
+    assert state == "closed"
+    assert "no leader. Start brokers." in why
+    assert gate_of(overview(survey(target_error="refused"), [], NOW), None)[0] == "closed"
 
 
 def test_render_status_old_log_end_is_shown_with_its_age() -> None:

@@ -7,6 +7,9 @@ from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
 DEAD = Side("LEFT", silence="connection refused")
 WELL = Side("LEFT", 3, 1)
 LAME = Side("LEFT", 2, 1, leaderless=4)
+HALF = Side("LEFT", 3, 1, leaderless=4, silent_brokers=2)
+UNWRITABLE = Side("LEFT", 3, 1, not_writable=2)
+UNCOORDINATED = Side("LEFT", 3, 1, without_coordinator=2, coordinators=4)
 TARGET = Side("RIGHT", 3, 2)
 GONE, SERVING = Expected.GONE, Expected.SERVING
 
@@ -16,6 +19,11 @@ GONE, SERVING = Expected.GONE, Expected.SERVING
     [
         (DEAD, TARGET, GONE, (), "", True, "no answer: connection refused"),
         (LAME, TARGET, GONE, (), "", True, "4 partitions without a leader"),
+        (HALF, TARGET, GONE, (), "", True, "3 brokers, 2 of them silent"),
+        (UNWRITABLE, TARGET, GONE, (), "", True, "2 partitions below min.insync.replicas"),
+        (UNCOORDINATED, TARGET, GONE, (), "", True, "no coordinator for groups in 2 of 4 partitions"),
+        (UNCOORDINATED, TARGET, SERVING, (), "", False, "a planned move needs"),
+        (WELL, Side("RIGHT", 3, 1, not_writable=1), GONE, (), "", False, "RIGHT cannot take over"),
         (WELL, TARGET, GONE, (), "", False, "LEFT answers: 3 brokers"),
         (WELL, TARGET, GONE, (), "its site burns", True, "forced, 'its site burns'"),
         (WELL, TARGET, SERVING, (), "", True, "RIGHT serves"),

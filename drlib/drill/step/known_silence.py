@@ -1,0 +1,115 @@
+"""What a run has found not to answer, and when: a file in its folder, so that later steps do not wait for it in full again.
+
+Rules: a finding that cost a wait counts for `FRESH_S`, then the question is asked again for `AGAIN_S` only, and after
+`FORGOTTEN_S` in full. One that cost no wait, such as a refused connection, is asked again each time. What answers again is
+forgotten at once. The target of a run is always asked in full, since no step is done without it.
+Not for: how long a first question may take (`drlib.kafka.admin.connect.ANSWER_S`, `PROBE_S`).
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from drlib import clock
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import DETAILS
+from drlib.errors import Unreachable
+from drlib.files import read_json, write_whole
+from drlib.kafka.admin.connect import ANSWER_S, who_answers
+from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.security.cluster_settings import ClusterSettings
+
+PROBE_S: Final = 10.0  # for everything that one step of an emergency asks of the source
+FRESH_S: Final = 5.0
+AGAIN_S: Final = 1.0
+FORGOTTEN_S: Final = 120.0
+CHEAP_S: Final = 0.3
+_FILE: Final = "silent.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Why there was no answer at `at_ms`, and how long that took."""
+
+    why: str
+    at_ms: int
+    took_s: float
+
+
+_SILENCES: Final = TypeAdapter(dict[str, Silence])
+
+
+def patience_s(known: Silence | None, now_ms: int, full_s: float) -> float:
+    """How long to wait for an answer now; 0 where the finding counts as it is. Pure."""
+    if known is None or not 0 <= now_ms - known.at_ms < FORGOTTEN_S * 1000:
+        return full_s
+    if known.took_s <= CHEAP_S:
+        return min(full_s, AGAIN_S)
+    return 0.0 if now_ms - known.at_ms < FRESH_S * 1000 else min(full_s, AGAIN_S)
+
+
+class KnownSilence:
+    """The findings of the run in `run_dir`, by subject: a cluster's alias, or a part of it."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path = run_dir / DETAILS / _FILE
+
+    def all(self) -> Mapping[str, Silence]:
+        try:
+            return read_json(self._path, _SILENCES)
+        except FileNotFoundError:
+            return {}
+
+    def of(self, subject: str) -> Silence | None:
+        return self.all().get(subject)
+
+    def note(self, found: Mapping[str, Silence | None]) -> None:
+        """Keep what was found of each subject now; None: it answers."""
+        before = self.all()
+        after = {name: each for name, each in {**before, **found}.items() if each is not None}
+        if after != before:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._path, _SILENCES.dump_json(after))
+
+
+def ask_in_run(
+    context: DrillContext, clusters: Sequence[ClusterSettings], full_s: float = ANSWER_S
+) -> Mapping[str, ClusterMetadata | Unreachable]:
+    """`who_answers`, with what the run found before. Blocks for `full_s` at most."""
+    silence, now_ms = KnownSilence(context.run_dir), clock.now_ms()
+    known = silence.all()
+    waits = {
+        each.alias: full_s if each.alias == context.flow.target else patience_s(known.get(each.alias), now_ms, full_s)
+        for each in clusters
+    }
+
+    def one(cluster: ClusterSettings) -> ClusterMetadata | Unreachable:
+        wait_s = waits[cluster.alias]
+        return who_answers([cluster], wait_s)[cluster.alias] if wait_s else repeated(cluster.alias, now_ms, known)
+
+    def timed(cluster: ClusterSettings) -> tuple[ClusterMetadata | Unreachable, float]:
+        began = time.monotonic()
+        return one(cluster), round(time.monotonic() - began, 3)
+
+    with ThreadPoolExecutor(max(1, len(clusters)), "asking") as pool:
+        found = dict(zip([each.alias for each in clusters], pool.map(timed, clusters), strict=True))
+    silence.note(
+        {
+            alias: Silence(answer.why, clock.now_ms(), took_s) if isinstance(answer, Unreachable) else None
+            for alias, (answer, took_s) in found.items()
+            if waits[alias] and alias != context.flow.target
+        }
+    )
+    return {alias: answer for alias, (answer, _) in found.items()}
+
+
+def repeated(subject: str, now_ms: int, known: Mapping[str, Silence]) -> Unreachable:
+    """The error of a subject that was found silent a moment ago and is not asked again."""
+    age_s = max(0, now_ms - known[subject].at_ms) / 1000
+    why = f"{known[subject].why.rstrip('.')}, as found {age_s:.0f} s ago"
+    return Unreachable(f"{subject} does not answer", why, f"Restore {subject}, or continue without it.")
