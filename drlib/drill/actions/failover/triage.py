@@ -7,9 +7,11 @@ Not for: the judgement itself (`drlib.drill.actions.failover.triage_rules`).
 
 from collections.abc import Mapping
 
-from drlib import formats
+from drlib import clock, formats
 from drlib.drill.actions.applications.pointer import PointerArgument, describe
-from drlib.drill.actions.failover.flow_state import observe_flow, seconds_behind
+from drlib.drill.actions.failover import fault_moment
+from drlib.drill.actions.failover.fault_moment import MirrorSilence
+from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
@@ -35,21 +37,26 @@ class Triage(PointerArgument, ReadOnlyTargetAction):
     """The state in which the operator expects the source."""
     force_reason: Text = ""
     """Why to fail over although the source answers."""
+    fault_at: Text = ""
+    """When the source failed, if you know it: ISO 8601 in UTC. By default the mirror's last successful fetch."""
+
+    def check(self) -> None:
+        super().check()
+        fault_moment.parse(self.fault_at)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `UsageError` where failing over is not the answer."""
         run_dir, flow = self.context.run_dir, self.flow
+        given_ms, probe_ms = fault_moment.parse(self.fault_at), clock.now_ms()
         clusters = [self.source_cluster, self.target_cluster]
         answers = who_answers(clusters)
         source, target = (self._side(cluster, answers[cluster.alias]) for cluster in clusters)
         abort.check()
         state = observe_flow(self.context, flow, source.silence)
-        missing, seconds = state.not_mirrored, seconds_behind(self.context, flow, state)
         both = self._both_written(answers, abort) if source.answers and target.answers else ()
-        if not source.serves and state.silent_since_ms is not None:
-            last_ms = min(state.view.as_of_ms or state.silent_since_ms, state.silent_since_ms)
-            moments.mark(run_dir, "fault", last_ms)  # another partition may have been fetched a little later
-            moments.mark(run_dir, "detect", state.silent_since_ms)
+        if not source.serves or given_ms is not None:
+            self._mark_fault(state, given_ms, probe_ms, source.serves)
+        missing, seconds = state.not_mirrored, seconds_behind(self.context, flow, state)
         since_ms = state.silent_since_ms
         silent_since = None if since_ms is None else f"{formats.second(since_ms)} UTC"
         advice = advise(source, target, self.expect, both, self.force_reason)
@@ -61,7 +68,7 @@ class Triage(PointerArgument, ReadOnlyTargetAction):
             question_row("the pointer names", describe(pointer)),
             question_row("the mirror", state.view.state),
             question_row("records known and not mirrored", missing),
-            question_row("seconds they span", seconds),
+            question_row("seconds they span, at most", seconds),
             question_row("seconds until the mirror has caught up", state.view.eta_s if source.answers else None),
             question_row("topics written to on both sides", ", ".join(both) or "none seen"),
             question_row("fail over", "yes" if advice.go else "no"),
@@ -80,6 +87,16 @@ class Triage(PointerArgument, ReadOnlyTargetAction):
             "both_written": ", ".join(both),
             "why": advice.why,
         }
+
+    def _mark_fault(self, state: FlowState, given_ms: int | None, probe_ms: int, serves: bool) -> None:
+        """Keep when the source failed, and when that was noticed."""
+        silence = None
+        if state.silent_since_ms is not None and not serves:
+            skew = fault_moment.workers_skew(state.addresses)
+            silence = MirrorSilence(state.view.as_of_ms, state.silent_since_ms, skew)
+        fault, detect = fault_moment.fault_and_detection(given_ms, silence, probe_ms)
+        moments.mark(self.context.run_dir, "fault", moment=fault)
+        moments.mark(self.context.run_dir, "detect", moment=detect)
 
     def _side(self, cluster: ClusterSettings, answer: ClusterMetadata | Unreachable) -> Side:
         if isinstance(answer, Unreachable):
