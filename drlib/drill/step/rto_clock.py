@@ -27,6 +27,7 @@ from drlib.runs.scorecard import RtoSeconds
 FOLDER: Final = "moments"
 CLOCK: Final = ".clock"  # what follows the moment's name in the file with its bounds
 _MOST_BYTES: Final = 64
+MIRROR: Final = "mirror"
 STAGES: Final = ("fault", "detect", "decide", "act", "verify")
 NO_FAULT: Final = "no moment of the fault is known"
 NOT_SERVED: Final = "no application was observed to be served"
@@ -93,6 +94,23 @@ def moment_of(run_dir: Path, stage: str) -> Moment | None:
         return Moment(earliest_ms=at_ms, latest_ms=at_ms)
     except (OSError, Undecodable) as error:
         raise UsageError(f"{path} cannot be used", str(error), "Do not rely on this run.") from None
+
+
+def keep_mirror_ahead(run_dir: Path, low_ms: int, high_ms: int) -> None:
+    """Keep the bounds of (the mirror's clock - this machine's)."""
+    kept = Moment(earliest_ms=low_ms, latest_ms=high_ms, machine=socket.gethostname(), basis="the mirror's clock")
+    path = run_dir / FOLDER / (MIRROR + CLOCK)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(path, kept.model_dump_json())
+
+
+def mirror_ahead(run_dir: Path) -> tuple[int, int] | None:
+    """The same in ms; None where it was not measured on this machine."""
+    try:
+        kept = decoding.json_as(Moment, read_stored(run_dir / FOLDER / (MIRROR + CLOCK)))
+    except (OSError, Undecodable):
+        return None
+    return (kept.earliest_ms, kept.latest_ms) if kept.machine == socket.gethostname() else None
 
 
 def _moment(path: Path) -> int:

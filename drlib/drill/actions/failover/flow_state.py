@@ -18,6 +18,7 @@ from drlib.drill.testbed.failover_testbed import SILENT_EVENTS, FailoverTestbed
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
+from drlib.kafka.net.authorized_operations import Skew
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.monitor.observer import FlowObserver, claimed_addresses, configured_address
 from drlib.mirror.monitor.survey import Survey
@@ -80,7 +81,8 @@ def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple
     """
     fault = moments.moment_of(place.run_dir, "fault")
     fault_ms = clock.now_ms() if fault is None else fault.latest_ms
-    skew = workers_skew(state.addresses) if state.view.workers else NO_SKEW
+    known = moments.mirror_ahead(place.run_dir)
+    skew = Skew(*known) if known else workers_skew(state.addresses) if state.view.workers else NO_SKEW
     unclear = [p for p in state.view.partitions if not p.known or p.lag or not p.as_of_ms or skew is None]
     try:
         with Cluster(place.cluster(flow.target)) as cluster:

@@ -93,6 +93,8 @@ class Triage(PointerArgument, ReadOnlyTargetAction):
         silence = None
         if state.silent_since_ms is not None and not serves:
             skew = fault_moment.workers_skew(state.addresses)
+            if skew is not None:
+                moments.keep_mirror_ahead(self.context.run_dir, skew.low, skew.high)
             silence = MirrorSilence(state.view.as_of_ms, state.silent_since_ms, skew)
         fault, detect = fault_moment.fault_and_detection(given_ms, silence, probe_ms)
         moments.mark(self.context.run_dir, "fault", moment=fault)

@@ -43,7 +43,7 @@ RIGHT: dict[str, Value] = {
 # made with the code of before the classes, of each runbook's drill with its defaults and no step observed
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
-    "emergency-failover": "4043f0887351f71704d3cc4511c49d3055a34caad9f3913c11cf750a3a2a3b35",
+    "emergency-failover": "32d352922a22518e5ec6a1ca1fd2aa96cc0837dbb4e68ddf1b3b79e632764674",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
     "failover-drill": "8dc6501043ba745e1e8de245c55af9d24a7c991be32ad90ad885ae511d8b3cad",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
@@ -108,8 +108,9 @@ def test_argument_of_a_wrong_type_or_range_is_refused_by_name(name: str, field: 
 
 # Arguments whose text a plan holds as it is: names, places and reasons, which nobody takes for a secret.
 AS_WRITTEN = {
-    "application", "applications", "argv", "at", "ca", "cluster", "clusters", "deny_principals", "deny_write", "folder",
-    "force_reason", "group", "groups", "leave", "others", "source", "target", "topic", "topics", "undo_argv", "written",
+    "application", "applications", "argv", "at", "ca", "cluster", "clusters", "deny_principals", "deny_write",
+    "fault_at", "folder", "force_reason", "group", "groups", "leave", "not_read", "others", "source", "target", "topic",
+    "topics", "undo_argv", "written",
 }  # fmt: skip
 
 
