@@ -52,8 +52,8 @@ def loss(evidence: PartitionEvidence, fault_ms: int, *, exact: bool = False) -> 
     last = evidence.last_mirrored_ms
     if last is not None and last <= fault_ms:
         bounds.append((fault_ms - last, f"the last mirrored record is of {second(last)} UTC"))
-    if missing == 0 and as_of is not None and as_of <= fault_ms:
-        bounds.append((fault_ms - as_of, f"all was mirrored of what the source had at {second(as_of)} UTC"))
+    if missing == 0 and as_of is not None:
+        bounds.append((max(0, fault_ms - as_of), f"all was mirrored of what the source had at {second(as_of)} UTC"))
     most, basis = min(bounds, default=(None, _unbounded(evidence, fault_ms)))
     least = None if missing is None else 0.0
     if missing and evidence.oldest_missing_s is not None:

@@ -61,8 +61,9 @@ def fault_and_detection(given_ms: int | None, silence: MirrorSilence | None, pro
     if silence is not None and silence.skew is not None:
         since = silence.silent_since_ms
         last = min(silence.last_fetch_ms or since, since)
-        fault = corrected(last, silence.skew, "the mirror's last successful fetch")
         detect = corrected(since, silence.skew, "the mirror's first failed fetch")
+        fault = corrected(last, silence.skew, "between the mirror's last successful fetch and its first failed one")
+        fault = fault.model_copy(update={"latest_ms": detect.latest_ms})
     elif silence is not None:
         probe = probe.model_copy(update={"basis": f"{probe.basis}; the mirror's clock could not be compared"})
         fault = detect = probe

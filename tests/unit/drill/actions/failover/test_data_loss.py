@@ -46,6 +46,10 @@ def test_loss_source_that_answers_with_everything_mirrored_is_exactly_zero() -> 
     assert loss(CUT, FAULT, exact=True).at_most_s == 0.0
 
 
+def test_loss_report_after_the_fault_with_everything_mirrored_leaves_nothing() -> None:
+    assert loss(replace(CUT, as_of_ms=FAULT + 40), FAULT).at_most_s == 0.0
+
+
 def test_worst_names_the_widest_partition_and_one_unknown_makes_all_unknown() -> None:
     near = loss(replace(CUT, partition=1, as_of_ms=FAULT - 300), FAULT)
     assert worst_s([near, loss(CUT, FAULT)])[:2] == (0.0, 60.0)

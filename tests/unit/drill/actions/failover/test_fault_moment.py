@@ -21,7 +21,7 @@ HOUR = 3_600_000
 def test_fault_moment_of_a_mirror_an_hour_ahead_is_corrected_with_bounds() -> None:
     silence = MirrorSilence(10_000 + HOUR, 10_400 + HOUR, Skew(HOUR - 200, HOUR + 100))
     fault, detect = fault_and_detection(None, silence, 30_000)
-    assert (fault.earliest_ms, fault.latest_ms) == (9_900, 10_200)
+    assert (fault.earliest_ms, fault.latest_ms) == (9_900, 10_600)  # between the last fetch and the first that failed
     assert (detect.earliest_ms, detect.latest_ms) == (10_300, 10_600)
 
 
