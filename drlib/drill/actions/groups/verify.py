@@ -31,6 +31,7 @@ from drlib.kafka.admin.descriptions import GroupDescription, Range
 from drlib.kafka.net.cluster_client import TopicMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
+from drlib.outgoing.terminal import show
 from drlib.runs.abort import Abort
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
@@ -296,7 +297,7 @@ class Watch:
     def _note(self, name: str, by_ms: int, how: str) -> None:
         if name not in self.served:
             self.served[name] = Observed(min(self._looked_ms, by_ms), by_ms)
-            print(f"{formats.clock(by_ms)} UTC  {formats.one_line(name)} is served: {how}", flush=True)
+            show(f"{formats.clock(by_ms)} UTC  {formats.one_line(name)} is served: {how}")
 
     # -- what is shown ----------------------------------------------------------------------------------------------
 
@@ -318,7 +319,7 @@ class Watch:
         address = ",".join(self._action.target_cluster.bootstrap_servers)
         for group in self.groups:
             topics = ", ".join(sorted({p.topic for p in self._begins[group]})) or "none of its topics is there"
-            print(f"group {formats.one_line(group)}: {formats.one_line(topics)} at {address}", flush=True)
+            show(f"group {formats.one_line(group)}: {formats.one_line(topics)} at {address}")
 
     def _say_waiting(self, over: bool) -> None:
         now = time.monotonic()
