@@ -327,9 +327,7 @@ class Watch:
             return
         self._said_at = now
         waiting = [*self.unwritten, *(g for g in self.groups if g not in self.served)]
-        print(
-            f"after {now - self._began:.0f} s: waiting for {', '.join(map(formats.one_line, waiting[:5]))}", flush=True
-        )
+        show(f"after {now - self._began:.0f} s: waiting for {', '.join(map(formats.one_line, waiting[:5]))}")
 
     def rows(self) -> list[dict[str, Scalar]]:
         """One row for each group, each written topic, each topic that groups read, and each other group with members."""
