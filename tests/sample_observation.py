@@ -141,3 +141,7 @@ def producer_topics(
 
 def drill(verdict: str, days: float) -> PastDrill:
     return PastDrill(f"r-{verdict}-{days:g}", "failover-drill", verdict, int(NOW - days * DAY_S * 1000))
+
+
+def rehearsal(days: float) -> PastDrill:
+    return PastDrill("rehearsed", "rehearse-failover", "pass", int(NOW - days * DAY_S * 1000), rehearsal=True)

@@ -5,9 +5,11 @@ Not for: the verdict of a whole run and its exit code (`drlib.runs.verdict`).
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pydantic import ConfigDict
+
+CANARY: Final = "a canary reads the right records"  # the check of a rehearsal, by which it is known as one
 
 
 class Verdict(StrEnum):

@@ -22,23 +22,31 @@ class _Frozen(BaseModel):
 
 
 class RtoSeconds(_Frozen):
-    """Fault to: noticed, decided, acted, verified. Each is the time that stage took; None when it was not reached."""
+    """Fault to: noticed, decided, acted, verified. Each is the time that stage took; None when it was not reached.
+
+    `total` is the most it can have been, `at_least` the least where the clocks leave a range; `why` it was not measured.
+    """
 
     detect: float | None = None
     decide: float | None = None
     act: float | None = None
     verify: float | None = None
     total: float | None = None
+    at_least: float | None = None
+    why: str = ""
 
 
 class Rpo(_Frozen):
     """Acknowledged on the source and not on the target. `measured`: did a step look for it, whether it could tell or not?
-    `at_least`: the source is gone, and what it acknowledged after its last word is counted when it returns."""
+    `at_least`: the source is gone, and what it acknowledged after its last word is counted when it returns. `seconds`: the
+    most that the missing records can span, `seconds_at_least` the least where both differ; `why`: what they rest on."""
 
     records: int | None = None
     seconds: float | None = None
     measured: bool = True
     at_least: bool = False
+    seconds_at_least: float | None = None
+    why: str = ""
 
 
 class Records(_Frozen):
@@ -66,7 +74,10 @@ class Objectives(_Frozen):
 
 
 class PartitionOffsets(_Frozen):
-    """One partition before and after: where the source ended, how far it was mirrored, where the mirror ends."""
+    """One partition before and after: where the source ended, how far it was mirrored, where the mirror ends.
+
+    The seconds are bounds of the time that its missing records span; None is unknown. `basis`: what they rest on.
+    """
 
     topic: str
     partition: int
@@ -74,6 +85,9 @@ class PartitionOffsets(_Frozen):
     mirrored_to: int | None
     target_end: int | None
     unmirrored: int | None
+    at_least_seconds: float | None = None
+    at_most_seconds: float | None = None
+    basis: str = ""
 
 
 class LostExample(_Frozen):

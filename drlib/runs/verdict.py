@@ -2,7 +2,8 @@
 
 Rules: any failed check fails the drill; else anything unknown makes it unknown; else records lost within the objective
 make it a pass with conditions, and so does a loss of which only the least is known, as its source is gone. A missed
-objective is a failed check of its own and exit code 7; any other failure 6.
+objective is a failed check of its own and exit code 7; any other failure 6. A figure with bounds is compared by both: only
+the worst one passes. An objective that was not measured is unknown, with the reason; without an objective it is stated only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,28 +24,41 @@ LATER: Final = "records that the source acknowledged after its last answer are c
 
 
 def objective_checks(objectives: Objectives, rto: RtoSeconds, rpo: Rpo) -> tuple[Check, ...]:
-    """One check for each objective that is set."""
-    pairs = (
-        ("RTO in seconds", objectives.rto_seconds, rto.total, False),
-        ("RPO in records", objectives.rpo_records, rpo.records, rpo.at_least),
-        ("RPO in seconds", objectives.rpo_seconds, rpo.seconds, rpo.at_least),
+    """One check for each objective that is set. A range that straddles an objective is unknown, as is what was not measured."""
+    rows = (
+        ("RTO in seconds", objectives.rto_seconds, _bounds(rto.total, rto.at_least), False, rto.why),
+        ("RPO in records", objectives.rpo_records, (rpo.records, rpo.records), rpo.at_least, rpo.why),
+        ("RPO in seconds", objectives.rpo_seconds, _bounds(rpo.seconds, rpo.seconds_at_least), rpo.at_least, rpo.why),
     )
-    checks = []
-    for name, target, achieved, at_least in pairs:
-        if target is None:
-            continue
-        if achieved is None:
-            checks.append(Check(name=OBJECTIVE + name, verdict=Verdict.UNKNOWN, evidence="not measured"))
-            continue
-        verdict = Verdict.PASS if achieved <= target else Verdict.FAIL
-        if at_least and verdict is Verdict.PASS:
-            evidence = f"at least {_plain(achieved)} of at most {_plain(target)}; {LATER}"
-            checks.append(Check(name=OBJECTIVE + name, verdict=Verdict.CONDITIONS, evidence=evidence))
-            continue
-        margin = target - achieved
-        evidence = f"{_plain(achieved)} of at most {_plain(target)}, margin {_plain(margin)}"
-        checks.append(Check(name=OBJECTIVE + name, verdict=verdict, evidence=evidence))
-    return tuple(checks)
+    return tuple(
+        Check(OBJECTIVE + name, *_compared(target, least, most, gone, why))
+        for name, target, (least, most), gone, why in rows
+        if target is not None
+    )
+
+
+def _bounds(most: float | None, least: float | None) -> tuple[float | None, float | None]:
+    """(least, most), where one of them alone is both."""
+    return (most if least is None else least, least if most is None else most)
+
+
+def _compared(target: float, least: float | None, most: float | None, gone: bool, why: str) -> tuple[Verdict, str]:
+    """`gone`: the source is, and what it acknowledged later is counted when it returns."""
+    if least is None or most is None:
+        return Verdict.UNKNOWN, f"not measured{f': {why}' if why else ''}"
+    most = max(least, most)
+    allowed = f"of at most {_plain(target)}"
+    if least > target:
+        return (
+            Verdict.FAIL,
+            f"{'at least ' if least < most else ''}{_plain(least)} {allowed}, margin {_plain(target - least)}",
+        )
+    if most > target:
+        return Verdict.UNKNOWN, f"not measured closely enough: between {_plain(least)} and {_plain(most)} {allowed}"
+    if gone:
+        known = f"at least {_plain(least)}" if least == most else f"between {_plain(least)} and {_plain(most)}"
+        return Verdict.CONDITIONS, f"{known} {allowed}; {LATER}"
+    return Verdict.PASS, f"{_plain(most)} {allowed}, margin {_plain(target - most)}"
 
 
 def overall(checks: Iterable[Check], lost: int | None) -> Verdict:

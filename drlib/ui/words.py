@@ -5,7 +5,7 @@ from typing import Final
 
 from drlib import formats
 from drlib.runs.check import Verdict
-from drlib.runs.scorecard import Rpo
+from drlib.runs.scorecard import Rpo, RtoSeconds
 
 NOT_MEASURED: Final = "not measured by this drill"
 NO_DRILL: Final = "does not apply: an analysis moves nothing"
@@ -13,7 +13,7 @@ STAGES: Final[Mapping[str, str]] = {
     "detect": "fault to noticed",
     "decide": "noticed to decided",
     "act": "decided to switched over",
-    "verify": "switched over to proven",
+    "verify": "switched over to the first record of the last application",
 }
 VERDICTS: Final[Mapping[Verdict, tuple[str, str]]] = {
     Verdict.PASS: ("PASS", "Every check holds and nothing was lost."),
@@ -27,8 +27,20 @@ def at_risk(rpo: Rpo) -> str:
     """ "118 records, 0.031 s"; "unknown" when neither is known, `NOT_MEASURED` when no step measured it."""
     if rpo.records is None and rpo.seconds is None:
         return formats.UNKNOWN if rpo.measured else NOT_MEASURED
-    least = "at least " if rpo.at_least else ""
-    return f"{least}{formats.records(rpo.records)}, {formats.seconds(rpo.seconds)}"
+    least = "at least " if rpo.at_least and rpo.records is not None else ""
+    span = formats.seconds(rpo.seconds)
+    if rpo.seconds is not None and rpo.seconds_at_least is not None:
+        span = f"{formats.seconds(rpo.seconds_at_least)} to {span}"
+    return f"{least}{formats.records(rpo.records)}, {span}"
+
+
+def served_again(rto: RtoSeconds) -> str:
+    """ "3.21 s", "between 2.90 s and 3.21 s", or that it was not measured and why."""
+    if rto.total is None:
+        return f"not measured: {rto.why}" if rto.why else NOT_MEASURED
+    if rto.at_least is not None:
+        return f"between {formats.seconds(rto.at_least)} and {formats.seconds(rto.total)}"
+    return formats.seconds(rto.total)
 
 
 def kinds(positions: Mapping[str, int]) -> str:

@@ -13,7 +13,12 @@ from own_processes import processes_of
 from repository_root import ROOT
 
 from drlib.drill.run import stored_run
+from drlib.drill.step import rto_clock as moments
+from drlib.drill.step import step_output
+from drlib.lab.checker import history_files
+from drlib.lab.checker.history import ProducedStatus
 from drlib.runs import folder, journal
+from drlib.runs.scorecard import Scorecard
 
 RUNBOOK = ROOT / "runbooks" / "failover-drill.yaml"
 SMALL = ["-p", "backlog=20000", "-p", "records_per_second=2000"]
@@ -58,6 +63,23 @@ def test_failover_drill_passes_and_accounts_for_every_record(drill: tuple[Path, 
     rto = card["rto_seconds"]
     stages = sum(rto[stage] for stage in ("detect", "decide", "act", "verify"))
     assert stages == pytest.approx(rto["total"], abs=0.01)
+
+
+def test_failover_drill_rto_is_what_the_applications_experienced(drill: tuple[Path, str]) -> None:
+    """From SIGKILL to the first record that the slowest of them produced or processed on RIGHT, by their own histories."""
+    run, card = drill[0], Scorecard.read(drill[0] / "scorecard.json")
+    fault = moments.at(run, "fault")
+    assert fault is not None
+    firsts = {}
+    for name in ("flights", "arrivals", "delays"):
+        rows = history_files.read_history(run / "history" / f"{name}.jsonl")
+        acked = [r.acked_ms for r in rows.produced if r.cluster == "RIGHT" and r.status is ProducedStatus.ACKED]
+        firsts[name] = min([*acked, *(r.at_ms for r in rows.consumed if r.cluster == "RIGHT")])
+    assert card.rto_seconds.total == pytest.approx((max(firsts.values()) - fault) / 1000, abs=1.0), firsts
+    shown = {str(row["name"]): row for row in step_output.read_rows(run, "verify")}
+    for name, row in (("flights", "producers of flights"), ("arrivals", "arrivals"), ("delays", "delays")):
+        assert shown[row]["seen"] == "served"
+        assert shown[row]["seconds after the fault"] == pytest.approx((firsts[name] - fault) / 1000, abs=1.0)
 
 
 def test_failover_drill_run_folder_is_complete_private_and_offline(drill: tuple[Path, str]) -> None:

@@ -1,7 +1,7 @@
 """How ready flows are for a failover, from the clusters and from past drills.
 
 Rules: a past drill is a run that is verified (`drlib.drill.run.stored_run`); others are counted as unverified. A scorecard
-does not name clusters, so any drill in that folder counts.
+does not name clusters, so any drill in that folder counts, and a rehearsal does as such; an analysis does not.
 Not for: what is observed (`drlib.drill.readiness.observe`), how it is judged (`drlib.drill.readiness.checks`, `score`).
 """
 
@@ -21,6 +21,8 @@ from drlib.drill.run import stored_run
 from drlib.errors import UsageError
 from drlib.kafka.admin.connect import ANSWER_S, blocking
 from drlib.model import Flow
+from drlib.runs.check import CANARY
+from drlib.runs.scorecard import Kind
 
 
 def doctor(
@@ -63,8 +65,9 @@ def past_drills(runs: Path) -> PastDrills | Unanswered:
         card = stored_run.read(folder).scorecard
         if card is None:
             unverified.append(folder.name)
-        else:
-            drills.append(PastDrill(card.run_id, card.runbook, card.verdict.value, card.finished_ms))
+        elif card.kind is Kind.DRILL:  # an analysis moves nothing, and shows nothing of a failover
+            rehearsal = any(check.name == CANARY for check in card.checks)
+            drills.append(PastDrill(card.run_id, card.runbook, card.verdict.value, card.finished_ms, rehearsal))
     return PastDrills(str(runs), tuple(sorted(drills, key=lambda drill: -drill.finished_ms)), tuple(unverified))
 
 

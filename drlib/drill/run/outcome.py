@@ -1,13 +1,11 @@
 """How a run ended: a result, or the error with its exit code, explained from its journal.
 
 Rules: what was not undone is always named, and so is the reason, as the journal has it. An objective that was not measured
-is missed. Without a measurement of its own, the RTO is the time from the first step's beginning to the last step's end, by
-the journal's clock and with every pause in it.
+is missed. How long a run took says nothing about how long applications were not served, so it is never the RTO.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from drlib.drill.plan.plan import Drill
 from drlib.drill.plan.progress import Noted, Outcome, Reach, RunOutcome
@@ -17,7 +15,10 @@ from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Line, Scalar
 from drlib.runs.scorecard import Rpo, RtoSeconds
 
-_RPO = frozenset({"rpo_records", "rpo_seconds", "rpo_at_least"})  # a later step's count replaces the earlier whole
+# a later step's figure replaces the earlier whole
+_RPO = frozenset({"rpo_records", "rpo_seconds", "rpo_at_least", "rpo_seconds_at_least", "rpo_why"})
+_RTO = frozenset({"rto_seconds", "rto_at_least", "rto_why"})
+NO_STEP = "no step of this drill observes when applications are served again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +92,25 @@ def _why(lines: Sequence[Line]) -> str:
 
 
 def measured(lines: Sequence[Line]) -> tuple[RtoSeconds, Rpo]:
-    """What the steps measured; for RTO, where none did, the time from the first step's beginning to the last's end."""
+    """What the steps measured."""
     values: dict[str, Scalar] = {}
     for line in lines:
         if line.event == Noted.STEP_SUCCEEDED:
-            measured_now = {name: value for name, value in line.data.items() if name in _RPO | {"rto_seconds"}}
-            kept = {k: v for k, v in values.items() if k not in _RPO} if measured_now.keys() & _RPO else values
-            values = kept | measured_now
-    began = [datetime.fromisoformat(line.at) for line in lines if line.event == Noted.STEP_STARTED]
-    ended = [datetime.fromisoformat(line.at) for line in lines if line.event == Noted.STEP_SUCCEEDED]
-    elapsed = (ended[-1] - began[0]).total_seconds() if began and ended else None
+            for figure in (_RPO, _RTO):
+                now = {name: value for name, value in line.data.items() if name in figure}
+                if now:
+                    values = {name: value for name, value in values.items() if name not in figure} | now
+    rto = {
+        "total": values.get("rto_seconds"),
+        "at_least": values.get("rto_at_least"),
+        "why": values.get("rto_why", "" if "rto_seconds" in values else NO_STEP),
+    }
     rpo = {
         "records": values.get("rpo_records"),
         "seconds": values.get("rpo_seconds"),
         "at_least": values.get("rpo_at_least", False),
+        "seconds_at_least": values.get("rpo_seconds_at_least"),
+        "why": values.get("rpo_why", ""),
         "measured": not values.keys().isdisjoint({"rpo_records", "rpo_seconds"}),
     }
-    return RtoSeconds.model_validate({"total": values.get("rto_seconds", elapsed)}), Rpo.model_validate(rpo)
+    return RtoSeconds.model_validate(rto), Rpo.model_validate(rpo)

@@ -4,12 +4,15 @@ Rules: a run that did not reach its end has a check that says so, and no pass. A
 hypothesis checked; records that were not counted are None. Objectives are checked as `endings` does.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from drlib import clock
+from drlib.drill.actions.groups import decided
+from drlib.drill.actions.groups.rehearsal import SHADOW
 from drlib.drill.plan import shown
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, Outcome
@@ -25,7 +28,7 @@ from drlib.runs import journal
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import JOURNAL, Line
-from drlib.runs.scorecard import Records, Scorecard
+from drlib.runs.scorecard import GroupScore, PartitionOffsets, Records, RtoSeconds, Scorecard
 
 GATE: Final = "readiness gate"
 ENDED: Final = "the drill ran to its end"
@@ -37,7 +40,7 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
     drill = plan.drill
     whole = details.joined(details.read_part(run_dir, step.name) for step in drill.steps)
     rto, rpo = endings.measured(lines)
-    rto, rpo = whole.rto_seconds or rto, whole.rpo or rpo
+    rto, rpo = _newer(whole.rto_seconds, rto), whole.rpo or rpo
     checks = (
         *_gate(lines),
         *_steady(drill, lines),
@@ -54,14 +57,14 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
         rto_seconds=rto,
         rpo=rpo,
         records=whole.records or Records(),
-        groups=whole.groups,
+        groups=whole.groups or _groups(run_dir, drill.flow.target),
         checks=checks,
         objectives=drill.objectives,
         started_ms=times[0] if times else clock.now_ms(),
         finished_ms=times[-1] if times else clock.now_ms(),
         marks=tuple(sorted(whole.marks, key=lambda mark: mark.at_ms)),
         samples=whole.samples or sampler.read(run_dir),  # of a drill that did not come to where they are kept
-        partitions=whole.partitions,
+        partitions=_partitions(whole.partitions),
         lost_examples=whole.lost_examples,
         environment={**whole.environment, "plan": plan.hash, **_shown(drill, run_dir), "flow": str(drill.flow)},
     )
@@ -82,6 +85,32 @@ def write(plan: Plan, run_dir: Path, error: BaseException | None) -> None:
     """Conclude the folder `run_dir` with it, unless the run was refused before its start and has no journal."""
     if (run_dir / JOURNAL).exists():
         folders.conclude(run_dir, scorecard(plan, run_dir, error))
+
+
+def _newer(part: RtoSeconds | None, reported: RtoSeconds) -> RtoSeconds:
+    """What a step keeps has the stages; what it reported is the figure where it kept none."""
+    return part if part is not None and (part.total is not None or reported.total is None) else reported
+
+
+def _partitions(rows: Sequence[PartitionOffsets]) -> tuple[PartitionOffsets, ...]:
+    """One row for each partition: what a later step counted, with the seconds of an earlier one where it has none."""
+    found: dict[tuple[str, int], PartitionOffsets] = {}
+    for row in rows:
+        key, before = (row.topic, row.partition), found.get((row.topic, row.partition))
+        if before is not None and not row.basis:
+            seconds = {name: getattr(before, name) for name in ("at_least_seconds", "at_most_seconds", "basis")}
+            row = row.model_copy(update=seconds)
+        found[key] = row
+    return tuple(found[key] for key in sorted(found))
+
+
+def _groups(run_dir: Path, target: str) -> tuple[GroupScore, ...]:
+    """The groups that were moved, or rehearsed, with the kinds of their positions; what each read again is not counted."""
+    moves = decided.read(run_dir, target) or decided.read(run_dir, target, SHADOW) or ()
+    kinds: dict[str, Counter[str]] = {}
+    for move in moves:
+        kinds.setdefault(move.group, Counter())[move.kind.value] += 1
+    return tuple(GroupScore(group=group, positions=dict(kinds[group])) for group in sorted(kinds))
 
 
 def _gate(lines: Sequence[Line]) -> list[Check]:

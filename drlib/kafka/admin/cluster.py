@@ -36,6 +36,7 @@ from drlib.kafka.admin.descriptions import (
     ConfigChange,
     ConfigSource,
     ConfigValue,
+    GroupDescription,
     GroupListing,
     GroupMember,
     GroupState,
@@ -245,17 +246,25 @@ class Cluster:
             if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
                 return ()
             raise as_drlib_error(error, self.settings, doing) from error
-        return tuple(
-            GroupMember(
-                member.member_id,
-                member.host,
-                tuple(
-                    TopicPartition(p.topic, p.partition)
-                    for p in (member.assignment.topic_partitions if member.assignment else ())
-                ),
-            )
-            for member in described.members
-        )
+        return _members(described)
+
+    def group_descriptions(self, groups: Collection[str]) -> dict[str, GroupDescription | DrlibError]:
+        """State and members of each group, or why they are not known; a group that does not exist is DEAD."""
+        doing = "describing groups"
+        if not groups:
+            return {}
+        found: dict[str, GroupDescription | DrlibError] = {}
+        for group, future in self._call(doing, "describe_consumer_groups", sorted(groups)).items():
+            try:
+                described = self._result(future)
+            except (KafkaException, TimeoutError) as error:
+                if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
+                    found[group] = GroupDescription("DEAD")
+                else:
+                    found[group] = as_drlib_error(error, self.settings, f"describing group {group}")
+            else:
+                found[group] = GroupDescription(described.state.name, _members(described))
+        return found
 
     def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:
         """The state of each group, classic or of KIP-848; ABSENT for one that does not exist."""
@@ -445,6 +454,20 @@ class Cluster:
             f"its state is {state}, so it has members, which own its offsets",
             f"Stop the consumers of {group} on {self.settings.alias}, then run the command again.",
         )
+
+
+def _members(described: Any) -> tuple[GroupMember, ...]:
+    return tuple(
+        GroupMember(
+            member.member_id,
+            member.host,
+            tuple(
+                TopicPartition(p.topic, p.partition)
+                for p in (member.assignment.topic_partitions if member.assignment else ())
+            ),
+        )
+        for member in described.members
+    )
 
 
 def _portions(wanted: Iterable[NewTopicSpec]) -> Iterator[list[NewTopicSpec]]:

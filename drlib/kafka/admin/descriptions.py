@@ -60,6 +60,14 @@ class GroupMember:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group, classic or of KIP-848. `state` is Kafka's name in capitals; assignments are final in `STABLE` only."""
+
+    state: str
+    members: tuple[GroupMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class CommittedOffset:
     """A group's position in one partition."""
 

@@ -87,6 +87,7 @@ def render(
             stages=[(name, meaning, getattr(card.rto_seconds, name)) for name, meaning in words.STAGES.items()],
             timed=any(getattr(card.rto_seconds, name) is not None for name in words.STAGES),
             **({} if card.kind is Kind.ANALYSIS else _pictures(card, drawings)),
+            bounded=any(p.basis or p.at_most_seconds is not None for p in card.partitions),
             lost=card.lost_examples[:MOST_LOST],
             lost_rest=_rest(card),
             timeline=timeline[:MOST_LINES],

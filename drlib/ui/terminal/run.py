@@ -129,10 +129,12 @@ def _numbers(card: Scorecard) -> Table:
         return table
     target = card.objectives.rto_seconds
     against = "" if target is None else f"  (objective {formats.seconds(target)})"
-    table.add_row(Text("RTO"), Text(f"{formats.seconds(rto.total)}{against}"))
+    table.add_row(Text("RTO"), Text(f"{formats.one_line(words.served_again(rto))}{against}"))
     split = " → ".join(f"{name} {formats.seconds(getattr(rto, name))}" for name in words.STAGES)
     table.add_row(Text(""), Text(split))
     table.add_row(Text("RPO"), Text(words.at_risk(card.rpo)))
+    if card.rpo.why:
+        table.add_row(Text(""), Text(formats.one_line(card.rpo.why)))
     counts = (
         ("produced", records.produced),
         ("mirrored", records.mirrored),

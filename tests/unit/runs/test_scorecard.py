@@ -97,6 +97,22 @@ def test_objective_checks_lower_bound_of_loss_is_a_condition() -> None:
     assert overall(found[:1], 0) is Verdict.CONDITIONS
 
 
+@pytest.mark.parametrize(
+    ("rpo", "verdict", "evidence"),
+    [
+        (Rpo(seconds=4.0, seconds_at_least=0.0), P, "4 of at most 5"),
+        (Rpo(seconds=60.0, seconds_at_least=0.0), U, "not measured closely enough: between 0 and 60 of at most 5"),
+        (Rpo(seconds=60.0, seconds_at_least=50.0), F, "at least 50 of at most 5"),
+        (Rpo(seconds=4.0, seconds_at_least=0.0, at_least=True), C, "between 0 and 4 of at most 5"),
+        (Rpo(seconds=None, why="no report of t-0"), U, "not measured: no report of t-0"),
+    ],
+)
+def test_objective_checks_bounds_pass_by_the_worst_one_only(rpo: Rpo, verdict: Verdict, evidence: str) -> None:
+    (check,) = objective_checks(Objectives(rpo_seconds=5), RtoSeconds(), rpo)
+    assert check.verdict is verdict
+    assert check.evidence.startswith(evidence)
+
+
 def card(**changes: object) -> Scorecard:
     fields: dict[str, object] = {
         "runbook": "drill",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drlib.runs.scorecard import Rpo
+from drlib.runs.scorecard import Rpo, RtoSeconds
 from drlib.ui import words
 
 
@@ -11,3 +11,13 @@ def test_rpo_as_text() -> None:
     assert words.at_risk(Rpo(measured=False)) == "not measured by this drill"
     assert words.at_risk(Rpo(records=1, seconds=0.5)) == "1 record, 0.500 s"
     assert words.at_risk(Rpo(records=0)) == "0 records, unknown"
+    assert words.at_risk(Rpo(records=60, seconds=60.5, seconds_at_least=58.0, at_least=True)) == (
+        "at least 60 records, 58.0 s to 60.5 s"
+    )
+
+
+def test_rto_as_text() -> None:
+    assert words.served_again(RtoSeconds()) == "not measured by this drill"
+    assert words.served_again(RtoSeconds(why="no fault")) == "not measured: no fault"
+    assert words.served_again(RtoSeconds(total=66.0)) == "66.0 s"
+    assert words.served_again(RtoSeconds(total=66.0, at_least=65.5)) == "between 65.5 s and 66.0 s"

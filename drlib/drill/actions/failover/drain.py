@@ -8,12 +8,14 @@ is None, never a guess.
 import time
 from typing import Final
 
-from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
+from drlib.drill.actions.failover.data_loss import worst_s
+from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, partition_losses
 from drlib.drill.actions.failover.triage_rules import Expected
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds
 from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction
 from drlib.drill.step.known_silence import AGAIN_S, ask_in_run
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
@@ -21,6 +23,7 @@ from drlib.kafka.admin.descriptions import Range
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
+from drlib.runs.scorecard import PartitionOffsets
 from drlib.runs.waiting import LOOK_S
 
 _STILL_S: Final = 0.3  # without progress before the target counts as no longer growing
@@ -54,7 +57,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
             if gone and self.expect is Expected.SERVING:
                 raise Unreachable(f"{self.flow.source} does not serve", lost, "Fail over instead.")
             if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state):
-                return self._done(state, 0, 0.0, "every record of the source is on the target")
+                return self._done(state, 0, "every record of the source is on the target")
             total = sum(p.mirrored for p in state.view.partitions)
             if total != mirrored:
                 mirrored, since = total, time.monotonic()
@@ -64,12 +67,10 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
             arrives = state.known_behind if state.survey.source_partly and state.view.members else []
             if gone and ((still and state.in_memory in (0, None) and not arrives) or late):
                 known = state.not_mirrored
-                seconds = seconds_behind(self.context, self.flow, state)
-                return self._done(state, known, seconds, _end(state, late, deadline_s), gone=True)
+                return self._done(state, known, _end(state, late, deadline_s), gone=True)
             if late and self.expect is Expected.GONE and not gone and state.not_mirrored is not None:
-                seconds = seconds_behind(self.context, self.flow, state)
                 why = f"{self.flow.source} answers and is still written to after {self.deadline_s:g} s"
-                return self._done(state, state.not_mirrored, seconds, why)
+                return self._done(state, state.not_mirrored, why)
             if late:
                 behind = ", ".join(f"{p.topic}-{p.partition} by {p.lag}" for p in state.behind[:5])
                 raise Unreachable(
@@ -91,27 +92,55 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
         with Cluster(self.source_cluster) as cluster:
             return next(iter(cluster.read(ranges)), None) is None
 
-    def _done(
-        self, state: FlowState, known: int | None, seconds: float | None, why: str, gone: bool = False
-    ) -> Evidence:
-        rows: list[dict[str, Scalar]] = [
-            {
-                "topic": p.topic,
-                "partition": p.partition,
-                f"end on {self.flow.source}": p.high_watermark if p.known else None,
-                "mirrored to": p.mirrored,
-                f"end on {self.flow.target}": p.target_end,
-                "not mirrored": p.lag if p.known else None,
-            }
-            for p in state.view.partitions
-        ]
+    def _done(self, state: FlowState, known: int | None, why: str, gone: bool = False) -> Evidence:
+        losses = partition_losses(self.context, self.flow, state) if known != 0 or gone else ()
+        least, most, basis = worst_s(losses) if known != 0 or gone else (0.0, 0.0, "")
+        bounds = {(each.evidence.topic, each.evidence.partition): each for each in losses}
+        rows: list[dict[str, Scalar]] = []
+        parts: list[PartitionOffsets] = []
+        for p in state.view.partitions:
+            each = bounds.get((p.topic, p.partition))
+            all_there = known == 0 and not gone
+            spans: tuple[float | None, float | None, str]
+            spans = (0.0, 0.0, "") if all_there else (None, None, "the target does not answer")
+            if each is not None:
+                spans = (each.at_least_s, each.at_most_s, each.basis)
+            rows.append(
+                {
+                    "topic": p.topic,
+                    "partition": p.partition,
+                    f"end on {self.flow.source}": p.high_watermark if p.known else None,
+                    "mirrored to": p.mirrored,
+                    f"end on {self.flow.target}": p.target_end,
+                    "not mirrored": p.lag if p.known else None,
+                    "seconds at least": spans[0],
+                    "seconds at most": spans[1],
+                    "basis": spans[2],
+                }
+            )
+            parts.append(
+                PartitionOffsets(
+                    topic=p.topic,
+                    partition=p.partition,
+                    source_end=p.high_watermark if p.known else None,
+                    mirrored_to=p.mirrored,
+                    target_end=p.target_end,
+                    unmirrored=p.lag if p.known else None,
+                    at_least_seconds=spans[0],
+                    at_most_seconds=spans[1],
+                    basis=spans[2],
+                )
+            )
         self.show(rows)
         ends = sum(not p.known for p in state.view.partitions)
+        self.score(ScorecardPart(partitions=tuple(parts)))
         return {
             "not_determined": f"log ends of {ends} partitions on {self.flow.source}" if ends else "",
             "rpo_records": known,
-            "rpo_seconds": seconds,
+            "rpo_seconds": most,
+            **({} if least == most else {"rpo_seconds_at_least": least}),
             "rpo_at_least": gone and known is not None,
+            "rpo_why": basis,
             "why": why,
             "source": self.source_state(),
             "mirror": state.view.state,

@@ -9,14 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from drlib import clock
+from drlib.drill.actions.failover.data_loss import PartitionEvidence, PartitionLoss, loss, worst_s
+from drlib.drill.actions.failover.fault_moment import NO_SKEW, workers_skew
+from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS, FailoverTestbed
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.descriptions import Range
+from drlib.kafka.net.authorized_operations import Skew
 from drlib.mirror.monitor.flow_view import FlowView
-from drlib.mirror.monitor.observer import FlowObserver
+from drlib.mirror.monitor.observer import FlowObserver, claimed_addresses, configured_address
 from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status.worker_status import PartitionStatus, WorkerStatus
 from drlib.model import Flow, TopicPartition
@@ -31,6 +36,7 @@ class FlowState:
     survey: Survey
     view: FlowView
     silent_since_ms: int | None
+    addresses: tuple[str, ...] = ()  # of workers that were asked
 
     @property
     def not_mirrored(self) -> int | None:
@@ -70,27 +76,55 @@ def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "", answ
         statuses = [FailoverTestbed(place.lab, place.run_dir, flow=flow).mirror()]
     (view,) = observer.views(statuses)
     silent = [e.opened_ms for e in view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
-    return FlowState(survey, view, min(silent, default=None))
+    configured = configured_address(chosen)
+    asked = {*claimed_addresses(survey).values(), *([] if configured is None else [configured])}
+    return FlowState(survey, view, min(silent, default=None), tuple(sorted(asked)))
+
+
+def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple[PartitionLoss, ...]:
+    """What is missing of each partition, up to the fault as far as it is known, else up to now.
+
+    Empty where the target does not answer.
+    """
+    fault = moments.moment_of(place.run_dir, "fault")
+    fault_ms = clock.now_ms() if fault is None else fault.latest_ms
+    known = moments.mirror_ahead(place.run_dir)
+    skew = Skew(*known) if known else workers_skew(state.addresses) if state.view.workers else NO_SKEW
+    unclear = [p for p in state.view.partitions if not p.known or p.lag or not p.as_of_ms or skew is None]
+    try:
+        with Cluster(place.cluster(flow.target)) as cluster:
+            stamps = _last_timestamps(cluster, [TopicPartition(p.target_topic, p.partition) for p in unclear])
+    except DrlibError:
+        return ()
+    exact = not state.survey.source_error
+    return tuple(
+        loss(
+            PartitionEvidence(
+                p.topic,
+                p.partition,
+                p.high_watermark if p.known else None,
+                p.mirrored,
+                p.target_end,
+                p.as_of_ms - skew.high if p.as_of_ms and skew is not None else None,
+                stamps.get(TopicPartition(p.target_topic, p.partition)),
+                p.outlook.lag_s,
+            ),
+            fault_ms,
+            exact=exact,
+        )
+        for p in state.view.partitions
+    )
+
+
+def _last_timestamps(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """The timestamp of the last record of each partition that has one among its last offsets."""
+    topics = cluster.topics({p.topic for p in partitions})
+    there = [p for p in partitions if p.topic in topics and p.partition < topics[p.topic].partitions]
+    ends, starts = cluster.log_ends(there), cluster.log_starts(there)
+    ranges = {p: Range(max(starts[p], ends[p] - _TAIL), ends[p]) for p in there}
+    return {record.partition: record.timestamp_ms for record in cluster.read(ranges)}
 
 
 def seconds_behind(place: DrillContext, flow: Flow, state: FlowState) -> float | None:
-    """The time that the records not mirrored span: from the last mirrored record to the source's last fetch.
-
-    The largest of the partitions; 0 where nothing is missing, None where it is unknown.
-    """
-    if state.not_mirrored is None:
-        return None
-    policy = place.mirror_settings().flow(flow.source, flow.target).policy
-    worst = 0.0
-    try:
-        with Cluster(place.cluster(flow.target)) as cluster:
-            for each in state.behind:
-                remote = TopicPartition(policy.remote_topic(flow.source, each.topic), each.partition)
-                end, start = cluster.log_ends([remote])[remote], cluster.log_starts([remote])[remote]
-                stamps = [r.timestamp_ms for r in cluster.read({remote: Range(max(start, end - _TAIL), end)})]
-                if not stamps:
-                    return None  # nothing of the partition is on the target, so its last timestamp is unknown
-                worst = max(worst, (each.as_of_ms - stamps[-1]) / 1000)
-    except DrlibError:
-        return None
-    return round(worst, 3)
+    """The time that the records not mirrored span at most, of the partition where it is the most; None where it is unknown."""
+    return worst_s(partition_losses(place, flow, state))[1]

@@ -11,8 +11,10 @@ from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from drlib import formats
+from drlib import clock, formats
 from drlib.drill.actions.applications.pointer import PointerArgument, describe
+from drlib.drill.actions.failover import fault_moment
+from drlib.drill.actions.failover.fault_moment import MirrorSilence
 from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected, advise, side_of
 from drlib.drill.step import rto_clock as moments
@@ -42,10 +44,17 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     """The state in which the operator expects the source."""
     force_reason: Text = ""
     """Why to fail over although the source answers."""
+    fault_at: Text = ""
+    """When the source failed, if you know it: ISO 8601 in UTC. By default the mirror's last successful fetch."""
+
+    def check(self) -> None:
+        super().check()
+        fault_moment.parse(self.fault_at)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `UsageError` where failing over is not the answer."""
         run_dir, flow, end = self.context.run_dir, self.flow, time.monotonic() + self.probe_s
+        given_ms, probe_ms = fault_moment.parse(self.fault_at), clock.now_ms()
         asked = [self.source_cluster, self.target_cluster]
         silence = ask_in_run(self.context, asked, min(ANSWER_S, self.probe_s))
         abort.check()
@@ -64,6 +73,8 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             state = observed.result()
         abort.check()
         source, target = (side_of(each.alias, found[each.alias], topics[each.alias]) for each in asked)
+        if not source.serves or given_ms is not None:
+            self._mark_fault(state, given_ms, probe_ms, source.serves)
         missing, seconds = state.not_mirrored, seconds_behind(self.context, flow, state)
         open_questions = [*_unasked(found, topics), *self._unknown(state)]
         both: tuple[str, ...] = ()
@@ -74,10 +85,6 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
                 open_questions.append(f"topics written to on both sides ({error.why})")
         elif source.answers:
             open_questions.append(f"topics written to on both sides ({source.alias} serves in part)")
-        if not source.serves and state.silent_since_ms is not None:
-            last_ms = min(state.view.as_of_ms or state.silent_since_ms, state.silent_since_ms)
-            moments.mark(run_dir, "fault", last_ms)  # another partition may have been fetched a little later
-            moments.mark(run_dir, "detect", state.silent_since_ms)
         since_ms = state.silent_since_ms
         silent_since = None if since_ms is None else f"{formats.second(since_ms)} UTC"
         advice = advise(source, target, self.expect, both, self.force_reason)
@@ -90,7 +97,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             question_row("the mirror", state.view.state),
             question_row("records known and not mirrored", missing),
             question_row("as the source said at", _moment(state.view.as_of_ms)),
-            question_row("seconds they span", seconds),
+            question_row("seconds they span, at most", seconds),
             question_row("seconds until the mirror has caught up", state.view.eta_s if source.answers else None),
             question_row("topics written to on both sides", ", ".join(both) or "none seen"),
             question_row("not determined", "; ".join(open_questions) or "nothing"),
@@ -111,6 +118,18 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             "not_determined": "; ".join(open_questions),
             "why": advice.why,
         }
+
+    def _mark_fault(self, state: FlowState, given_ms: int | None, probe_ms: int, serves: bool) -> None:
+        """Keep when the source failed, and when that was noticed."""
+        silence = None
+        if state.silent_since_ms is not None and not serves:
+            skew = fault_moment.workers_skew(state.addresses)
+            if skew is not None:
+                moments.keep_mirror_ahead(self.context.run_dir, skew.low, skew.high)
+            silence = MirrorSilence(state.view.as_of_ms, state.silent_since_ms, skew)
+        fault, detect = fault_moment.fault_and_detection(given_ms, silence, probe_ms)
+        moments.mark(self.context.run_dir, "fault", moment=fault)
+        moments.mark(self.context.run_dir, "detect", moment=detect)
 
     def _topics(self, alias: str, answer: ClusterMetadata | Unreachable) -> list[str]:
         """The flow's topics on one cluster: those that are mirrored, or their mirrors."""

@@ -2,8 +2,9 @@
 
 Rules: a shadow group is `drill.<run>.<group>`, so it belongs to one run; undoing the step deletes every shadow of that run,
 also those of a process that was killed. The canary reads without joining any group. What it reads is compared with what the
-source has right after the group's position, by key, value, timestamp and headers; where the source does not answer, the
-comparison is unknown, which is not a pass.
+source has right after the group's position, by key, value, timestamp and headers; where there is nothing after it on either
+side, the records right before it are. Where the source does not answer, or not one position could be compared, the check is
+unknown, which is not a pass.
 Not for: moving anything (`translate`).
 """
 
@@ -26,13 +27,13 @@ from drlib.kafka.admin.descriptions import Range, Record
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
-from drlib.runs.check import Check, Verdict
+from drlib.runs.check import CANARY, Check, Verdict
 from drlib.runs.journal import Scalar
 
 PREFIX: Final = "drill."
 SHADOW: Final = "shadow"
 _ROOM: Final = 64  # offsets looked through for each record wanted: markers and aborted records have offsets too
-CHECK: Final = "a canary reads the right records"
+NOTHING_AFTER: Final = "nothing to read there yet"
 
 
 class ShadowGroups(TranslateGroups):
@@ -91,12 +92,16 @@ class ReadCanary(ReadOnlyTargetAction):
             silence = ""
         except (Unreachable, UsageError) as error:
             source_records, silence = {}, str(error)
+        ended = [m for m in mine if not read[_at(m)] and not source_records.get(_from(m), [None]) and _exact(m)]
+        before = self._read(self.target_cluster, {_at(m) for m in ended}, abort, back=True)
+        source_before = self._read(self.source_cluster, {_from(m) for m in ended}, abort, back=True)
         rows: list[dict[str, Scalar]] = []
         wrong: list[str] = []
         for move in mine:
-            records = read[move.target, move.offset or 0]
-            expected = source_records.get((move.source, move.source_offset))
-            verdict = _compared(move, records, expected)
+            records = read[_at(move)]
+            verdict = _compared(move, records, source_records.get(_from(move)))
+            if verdict == NOTHING_AFTER and _at(move) in before:
+                verdict = _compared_before(before[_at(move)], source_before[_from(move)])
             if verdict.startswith("wrong"):
                 wrong.append(f"{move.group.removeprefix(prefix)} in {move.target} at {move.offset}: {verdict}")
             rows.append(
@@ -111,11 +116,12 @@ class ReadCanary(ReadOnlyTargetAction):
                 }
             )
         self.show(rows)
-        compared = sum(row["compared"] == "the same" for row in rows)
+        compared = sum(str(row["compared"]).startswith("the same") for row in rows)
         total = sum(len(records) for records in read.values())
-        verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not total else Verdict.PASS
-        evidence = "; ".join(wrong[:3]) or silence or f"{total} records, {compared} of {len(rows)} positions compared"
-        self.score(ScorecardPart(checks=(Check(name=CHECK, verdict=verdict, evidence=evidence),)))
+        verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not compared else Verdict.PASS
+        counted = f"{total} records, {compared} of {len(rows)} positions compared"
+        evidence = "; ".join(wrong[:3]) or silence or (counted if compared else f"not checked: {counted}")
+        self.score(ScorecardPart(checks=(Check(name=CANARY, verdict=verdict, evidence=evidence),)))
         if wrong:
             raise Deviated(
                 f"{len(wrong)} of {len(rows)} positions lead to other records",
@@ -125,9 +131,9 @@ class ReadCanary(ReadOnlyTargetAction):
         return {"positions": len(rows), "records": total, "the_same": compared, "source": silence or "it answers"}
 
     def _read(
-        self, cluster: ClusterSettings, starts: set[tuple[TopicPartition, int]], abort: Abort
+        self, cluster: ClusterSettings, starts: set[tuple[TopicPartition, int]], abort: Abort, *, back: bool = False
     ) -> dict[tuple[TopicPartition, int], list[Record]]:
-        """Read the next records from each of `starts`, at most `records` of each."""
+        """Read the next records from each of `starts`, at most `records` of each; with `back` the last ones before it."""
         records: dict[tuple[TopicPartition, int], list[Record]] = {start: [] for start in starts}
         with Cluster(cluster, timeout_s=TIMEOUT_S) as handle:
             existing = handle.topics({partition.topic for partition, _ in starts})
@@ -136,14 +142,19 @@ class ReadCanary(ReadOnlyTargetAction):
                 raise UsageError(
                     f"topics {', '.join(sorted(missing))}", f"they are not on {cluster.alias}", "See: drlib status."
                 )
-            ends = handle.log_ends({partition for partition, _ in starts})
+            partitions = {partition for partition, _ in starts}
+            ends, begins = handle.log_ends(partitions), handle.log_starts(partitions) if back else {}
             for turn in _turns(starts):
                 abort.check()
                 ranges = {p: Range(at, min(ends[p], at + self.records * _ROOM)) for p, at in turn.items()}
+                if back:
+                    far = {p: max(begins[p], at - self.records * _ROOM) for p, at in turn.items()}
+                    ranges = {p: Range(far[p], at) for p, at in turn.items() if far[p] < at}
                 for record in handle.read(ranges):
                     mine = records[record.partition, turn[record.partition]]
-                    if len(mine) < self.records:
-                        mine.append(record)
+                    mine.append(record)
+                    if len(mine) > self.records:
+                        mine.pop(0 if back else -1)
         return records
 
 
@@ -162,6 +173,28 @@ def _turns(starts: set[tuple[TopicPartition, int]]) -> Iterator[dict[TopicPartit
         waiting = left
 
 
+def _at(move: PositionMove) -> tuple[TopicPartition, int]:
+    return move.target, move.offset or 0
+
+
+def _from(move: PositionMove) -> tuple[TopicPartition, int]:
+    return move.source, move.source_offset
+
+
+def _exact(move: PositionMove) -> bool:
+    return move.kind is TranslationKind.EXACT
+
+
+def _compared_before(records: Sequence[Record], expected: Sequence[Record]) -> str:
+    """Compare the records right before a position that has nothing after it, from the last one back."""
+    for actual, wanted in zip(reversed(records), reversed(expected), strict=False):
+        if _content(actual) != _content(wanted):
+            return f"wrong: before it, offset {actual.offset} is not what the source has at {wanted.offset}"
+    if not records or not expected:
+        return f"{NOTHING_AFTER}, nor before it on both sides"
+    return "the same before it, nothing after it"
+
+
 def _compared(move: PositionMove, records: Sequence[Record], expected: Sequence[Record] | None) -> str:
     """Compare records with those that the source has at the same position, as far as both have them."""
     if expected is None:
@@ -172,7 +205,7 @@ def _compared(move: PositionMove, records: Sequence[Record], expected: Sequence[
         if _content(actual) != _content(wanted):
             return f"wrong: offset {actual.offset} is not what the source has at {wanted.offset}"
     if not records:
-        return "nothing to read there yet" if not expected else "not mirrored yet"
+        return NOTHING_AFTER if not expected else "not mirrored yet"
     return "the same" if expected else "wrong: the source has nothing there"
 
 

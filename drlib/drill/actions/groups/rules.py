@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from drlib.formats import second
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.mirror.sync.rules.group_offsets import SyncDecision, TranslatedPosition, decide_position
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
@@ -138,6 +139,38 @@ def decide_all(
         own = ours is not None and now is not None and ours.get(item.group, {}).get(item.target) == now
         moves.append(decide(item, bounds.get(item.target), now, rewind=rewind or own))
     return tuple(moves)
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """The time a position is of, in words, and how many records the group may read again at most; None is unknown."""
+
+    words: str
+    re_reads: int | None
+
+
+def as_of(
+    move: PositionMove, log_end: int | None, fault_ms: tuple[int, int] | None, ahead_ms: tuple[int, int] | None
+) -> AsOf:
+    """What `move.as_of_ms` means: commits on the source after it are not known, and lead to records that are read again.
+
+    `log_end` is of the target: what lies behind the position there can be read again, nothing else. `fault_ms`: the fault by
+    this machine's clock, with bounds; `ahead_ms`: the mirror's clock minus this one's, with bounds, None where it is unknown.
+    """
+    if move.offset is None:
+        return AsOf("", 0)
+    words = f"{move.kind.value} as of {second(move.as_of_ms)} UTC"
+    if fault_ms is None:
+        return AsOf(words, None)
+    most = None if log_end is None else max(0, log_end - move.offset)
+    if ahead_ms is not None:
+        age_ms = fault_ms[1] - (move.as_of_ms - ahead_ms[1])
+        if age_ms <= 0:
+            return AsOf(f"{words}, after the fault", 0)
+        words += f", {age_ms / 1000:.1f} s before the fault"
+    else:
+        words += " by the mirror's clock"
+    return AsOf(f"{words}; {'unknown number of' if most is None else f'up to {most:,}'} re-reads", most)
 
 
 def blocked(moves: Iterable[PositionMove]) -> dict[str, tuple[PositionMove, ...]]:

@@ -8,6 +8,7 @@ knows, and the step says as of when. Undo restores what was there before; a grou
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,9 +19,11 @@ from drlib import clock, formats
 from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
-from drlib.drill.actions.groups.rules import PositionMove, blocked, decide_all
+from drlib.drill.actions.groups.rules import AsOf, PositionMove, blocked, decide_all
+from drlib.drill.actions.groups.rules import as_of as as_of_words
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
+from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns
@@ -92,13 +95,14 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         group_writing.write(self.target_cluster, moves)
         done_ms = clock.now_ms()
         group_writing.read_back(self.target_cluster, moves)
-        self.show([_row(move, self.flow.source, target) for move in moves])
+        as_of = self._as_of(moves)
+        self.show([_row(move, each, self.flow.source, target) for move, each in zip(moves, as_of, strict=True)])
         self.mark(Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"))
-        kinds = Counter(move.kind for move in moves)
+        kinds, again = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
         return {
             "groups": len({move.group for move in moves}),
             "positions": len(moves),
-            "positions_as_of": _as_of(moves, decided_ms),
+            "positions_as_of": _oldest(moves, decided_ms),
             "not_determined": ", ".join(
                 f"positions of {row['group']} ({row['why']})"
                 for row in step_output.read_rows(run_dir, self._unknown_file)
@@ -106,9 +110,21 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             **{kind.value: kinds[kind] for kind in TranslationKind if kinds[kind]},
             "records_behind": sum(move.records for move in moves if move.kind is TranslationKind.BEHIND),
             "left": sum(move.offset is None for move in moves),
+            "re_reads_at_most": None if None in again else sum(each or 0 for each in again),
             "translated_s": (decided_ms - began_ms) / 1000,
             "committed_s": (done_ms - decided_ms) / 1000,
         }
+
+    def _as_of(self, moves: Sequence[PositionMove]) -> list[AsOf]:
+        """What the time of each position means; a target that does not answer leaves the number of re-reads unknown."""
+        fault, ahead = moments.moment_of(self.context.run_dir, "fault"), moments.mirror_ahead(self.context.run_dir)
+        bounds = {}
+        if fault is not None:
+            with contextlib.suppress(DrlibError):
+                bounds = group_writing.log_bounds(self.target_cluster, (move.target for move in moves))
+        at_ms = None if fault is None else (fault.earliest_ms, fault.latest_ms)
+        ends = {partition: each.end for partition, each in bounds.items()}
+        return [as_of_words(move, ends.get(move.target), at_ms, ahead) for move in moves]
 
     def probe(self, changes: Changes) -> Reach:
         return group_writing.reached(self.target_cluster, self._kept())
@@ -199,7 +215,7 @@ _SOURCE_ALIVE: Final[Mapping[PositionsFrom, bool | None]] = {
 }
 
 
-def _as_of(moves: Sequence[PositionMove], now_ms: int) -> str:
+def _oldest(moves: Sequence[PositionMove], now_ms: int) -> str:
     """When the oldest position was last known to be the committed one: later commits of its group are read again."""
     if not moves:
         return ""
@@ -209,16 +225,16 @@ def _as_of(moves: Sequence[PositionMove], now_ms: int) -> str:
     )
 
 
-def _row(move: PositionMove, source: str, target: str) -> dict[str, Scalar]:
+def _row(move: PositionMove, as_of: AsOf, source: str, target: str) -> dict[str, Scalar]:
     return {
         "group": move.group,
         "topic": move.source.topic,
         "partition": move.source.partition,
         f"on {source}": move.source_offset,
         f"on {target}": move.offset,
-        "as of": f"{formats.second(move.as_of_ms)} UTC",
         "meaning": move.kind.value,
         "records": move.records,
         "before": "none" if move.before is None else move.before,
         "left because": move.why,
+        "as of": as_of.words,
     }

@@ -1,97 +1,385 @@
-"""Action `groups.verify`: wait until the groups consume from their new positions, and topics are written to.
+"""Action `groups.verify`: observe each moved group and each topic that applications write to until it is served on the target.
 
-Rules: a group whose position is the end of everything has nothing to read, and is not waited for. The error of a wait names
-what did not happen and where to look. The moment the wait ends is the end of the RTO.
+Rules: a group that has no members, or nothing to read, is not observed, with the reason; it fails nothing. A group with members
+and unread records that does not read, or whose members are not assigned a topic with unread records, fails the step, and so
+does a topic that no producer can write to. One application never waits for another. Every group and every topic has its row,
+from the first look on. The RTO ends when the last application that was observed was served; where none was, or a topic that
+is `written` got no record, it is not measured.
+Not for: judging one look (`verify_rules`).
 """
 
-import functools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from drlib import clock, formats
 from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import decided as positions
+from drlib.drill.actions.groups import verify_rules as rules
 from drlib.drill.actions.groups.commit import TIMEOUT_S
+from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.actions.groups.verify_rules import GroupLook, GroupVerdict, Observed, Seen
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Seconds, Texts
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
 from drlib.drill.step.step_output import ScorecardPart
-from drlib.errors import UsageError
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.admin.descriptions import GroupDescription, Range
+from drlib.kafka.net.cluster_client import TopicMetadata
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
+from drlib.outgoing.terminal import show
 from drlib.runs.abort import Abort
+from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import Mark
-from drlib.runs.waiting import wait_for
+from drlib.runs.scorecard import Mark, RtoSeconds
+from drlib.runs.waiting import LOOK_S
+
+CHECK: Final = "applications are served"
+_MARKERS: Final = 16  # offsets looked through for the last record: markers have offsets too
+_DESCRIBE_S: Final = 0.5
+_SAY_S: Final = 10.0
+_OURS: Final = ("drlib.", "drill.")  # groups of workers, leases and shadows
 
 
 class VerifyGroups(ReadOnlyTargetAction):
-    """Wait until the groups consume from their new positions, and topics are written to: the service is restored."""
+    """Observe that the moved groups read on from their new positions, and that topics are written to."""
 
     name = "groups.verify"
 
     groups: Patterns = (".*",)
-    """Which of the moved groups have to make progress."""
+    """Which of the moved groups have to be served."""
     written: Texts = ()
-    """Topics of the target that have to grow."""
+    """Topics of the target that applications write to."""
     deadline_s: Seconds = 60
-    """How long to wait for each group and topic."""
+    """How long groups that have members and records to read, and producers of the written topics, may take."""
+    members_s: Seconds = 30
+    """How long to wait for members of groups that have records to read and no members, such as those moved by hand; 0: not."""
+    not_read: Patterns = ()
+    """Topics that no group has to read, although it has a position and unread records there."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
+        """Raises `Unreachable` naming each application that is not served and why, `UsageError` for an unusable topic."""
         run_dir, alias = self.context.run_dir, self.flow.target
-        moves = [
-            m for m in positions.read(run_dir, alias) or () if matches(self.groups, m.group) and m.offset is not None
-        ]
-        groups = sorted({move.group for move in moves})
-        if not groups:
+        moves = [m for m in positions.read(run_dir, alias) or () if matches(self.groups, m.group)]
+        if not moves and not self.written:
             raise UsageError(
                 "nothing can be verified",
                 f"no group of {', '.join(self.groups)} was moved",
                 "Translate groups before it.",
             )
         with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
-            topics = cluster.topics({*self.written, *(move.target.topic for move in moves)})
-            missing = sorted(set(self.written) - topics.keys())
-            if missing:
-                raise UsageError(f"topics {', '.join(missing)}", f"they are not on {alias}", "Correct `written`.")
-            local = [TopicPartition(t, n) for t in self.written for n in range(topics[t].partitions)]
-            before = cluster.log_ends(local)
-            ends = cluster.log_ends({move.target for move in moves})
+            watch = Watch(self, cluster, moves)
+            self._refuse_unwritable(cluster)
+            watch.begin()
+            self.show(watch.rows())
+            watch.say_by_hand()
+            while not watch.look():
+                self.show(watch.rows())
+                abort.wait(max(LOOK_S, 3 * watch.took_s))
+        unwritable = self._unwritable() if watch.unwritten else {}
+        rto = self._rto(watch, unwritable)
+        self.show(watch.rows())
+        failed = {name: verdict.detail for name, verdict in watch.verdicts.items() if verdict.seen.failed} | unwritable
+        self._score(watch, failed, rto)
+        if failed:
+            shown = [f"{name}: {why}" for name, why in sorted(failed.items())]
+            more = f"; and {len(shown) - 5} more" if len(shown) > 5 else ""
+            raise Unreachable(
+                f"{len(failed)} of {len(watch.applications)} applications are not served by {alias}",
+                "; ".join(shown[:5]) + more,
+                f"Check whether they follow the pointer to {alias}, and which topics they subscribe to; then resume.",
+            )
+        measured: dict[str, Scalar] = {"rto_why": rto.why} if rto.total is None else {"rto_seconds": rto.total}
+        if rto.at_least is not None:
+            measured["rto_at_least"] = rto.at_least
+        return {
+            "groups": len(watch.verdicts),
+            "served": len(watch.served),
+            "not_observed": "; ".join(f"{name}: {why}" for name, why in watch.not_observed().items()),
+            "other_groups": ", ".join(watch.others),
+            "source": self.source_state(),
+            **measured,
+        }
 
-            def ready(group: str) -> bool:
-                """Did it read on, or is there nothing to read for it?"""
-                mine = [move for move in moves if move.group == group]
-                now = cluster.group_offsets(group)
-                went_on = any(m.target in now and now[m.target].offset > (m.offset or 0) for m in mine)
-                return went_on or all((m.offset or 0) >= ends[m.target] for m in mine)
+    def _refuse_unwritable(self, cluster: Cluster) -> None:
+        """Raises `UsageError` at once for topics that no producer can write to."""
+        if reasons := self._unwritable():
+            raise UsageError(
+                f"no producer can write to {', '.join(reasons)} on {self.flow.target}",
+                "; ".join(f"{name}: {why}" for name, why in reasons.items()),
+                "Create them there with their settings on the source, or correct `written`; then resume.",
+            )
 
-            def grown(topic: str) -> bool:
-                now = cluster.log_ends([p for p in local if p.topic == topic])
-                return any(now[p] > before[p] for p in now)
+    def _unwritable(self) -> dict[str, str]:
+        if not self.written:
+            return {}
+        found = blocking(_metadata(self.target_cluster, self.written))
+        existing = [name for name in self.written if name in found and not found[name].error_code]
+        with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
+            config = cluster.topic_config(existing, inherited=True)
+        least = {name: int(values.get("min.insync.replicas", "1")) for name, values in config.items()}
+        return rules.unwritable(self.written, found, least)
 
-            for topic in self.written:
-                remedy = f"Check whether its producers follow the pointer to {alias}."
-                wait_for(
-                    abort, f"{topic} on {alias} is written to", functools.partial(grown, topic), self.deadline_s, remedy
-                )
-            for group in groups:
-                remedy = f"Check whether the consumers of {group} follow the pointer to {alias}."
-                wait_for(
-                    abort,
-                    f"{group} makes progress on {alias}",
-                    functools.partial(ready, group),
-                    self.deadline_s,
-                    remedy,
-                )
-            rows: list[dict[str, Scalar]] = []
-            for group in groups:
-                now = cluster.group_offsets(group)
-                mine = [move for move in moves if move.group == group]
-                read = sum(max(0, now[m.target].offset - (m.offset or 0)) for m in mine if m.target in now)
-                left = sum(max(0, ends[m.target] - now[m.target].offset) for m in mine if m.target in now)
-                rows.append({"group": group, "records read on": read, "left of what was mirrored": left})
-        at_ms = moments.mark(run_dir, "verify")
-        rto = moments.seconds(run_dir)
-        mark = Mark(name="service restored", at_ms=at_ms, detail=f"written to and consumed on {alias}")
-        self.score(ScorecardPart(marks=(mark,), rto_seconds=rto if rto.total is not None else None))
-        self.show(rows)
-        measured: dict[str, Scalar] = {} if rto.total is None else {"rto_seconds": rto.total}
-        return {"groups": len(groups), "source": self.source_state(), **measured}
+    def _rto(self, watch: "Watch", unwritable: Mapping[str, str]) -> RtoSeconds:
+        """Mark the end of the RTO where it was observed."""
+        run_dir = self.context.run_dir
+        missing = [*watch.unwritten, *(n for n, v in watch.verdicts.items() if v.seen.failed), *unwritable]
+        if missing or not watch.served:
+            rto = moments.seconds(run_dir)
+            if rto.total is not None:  # an earlier attempt of this step observed it
+                return rto
+            why = f"{', '.join(missing[:5])} not observed to be served" if missing else moments.NOT_SERVED
+            return rto.model_copy(update={"why": why})
+        after = max(seen.after_ms for seen in watch.served.values())
+        by = max(seen.by_ms for seen in watch.served.values())
+        moments.mark(
+            run_dir, "verify", moment=moments.Moment(earliest_ms=after, latest_ms=by, basis="the last first record")
+        )
+        return moments.seconds(run_dir)
+
+    def _score(self, watch: "Watch", failed: Mapping[str, str], rto: RtoSeconds) -> None:
+        marks: tuple[Mark, ...] = ()
+        if (at_ms := moments.at(self.context.run_dir, "verify")) is not None:
+            marks = (Mark(name="service restored", at_ms=at_ms, detail=f"on {self.flow.target}: {watch.slowest()}"),)
+        unseen = [f"{name}: {why}" for name, why in watch.not_observed().items()]
+        seen = f"{len(watch.served)} of {len(watch.applications)} observed"
+        if failed:
+            verdict, evidence = Verdict.FAIL, "; ".join(f"{name}: {why}" for name, why in sorted(failed.items())[:5])
+        elif unseen:
+            said = "not checked" if not watch.served else seen
+            verdict, evidence = Verdict.CONDITIONS, f"{said}; not observed: {'; '.join(unseen[:5])}"
+        else:
+            verdict, evidence = Verdict.PASS, seen
+        check = Check(name=CHECK, verdict=verdict, evidence=evidence)
+        self.score(ScorecardPart(checks=(check,), marks=marks, rto_seconds=rto))
+
+
+class Watch:
+    """What is seen of every application, look by look."""
+
+    def __init__(self, action: VerifyGroups, cluster: Cluster, moves: Sequence[PositionMove]) -> None:
+        self._action = action
+        self._cluster = cluster
+        self._moves = moves
+        self.groups = sorted({move.group for move in moves})
+        self.verdicts: dict[str, GroupVerdict] = {}
+        self.served: dict[str, Observed] = {}
+        self.others: tuple[str, ...] = ()
+        self.took_s = 0.0
+        self._begins: dict[str, dict[TopicPartition, int]] = {}
+        self._descriptions: dict[str, GroupDescription | DrlibError] = {}
+        self._settled_since: dict[str, float] = {}
+        self._described_at = self._said_at = float("-inf")
+        self._last_records: dict[tuple[TopicPartition, int], int] = {}
+        self._written: dict[TopicPartition, int] = {}
+        self._read: dict[str, Mapping[TopicPartition, int]] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._began = time.monotonic()
+        self._looked_ms = clock.now_ms()
+
+    @property
+    def applications(self) -> list[str]:
+        """Groups, and topics that are written to."""
+        return [*self.groups, *(topic_row(name) for name in self._action.written)]
+
+    @property
+    def unwritten(self) -> list[str]:
+        return [topic_row(name) for name in self._action.written if topic_row(name) not in self.served]
+
+    def begin(self) -> None:
+        """Where every group and every written topic begins. Raises what the cluster answers."""
+        action, cluster = self._action, self._cluster
+        written = cluster.topics(action.written)
+        local = {t: [TopicPartition(t, n) for n in range(written[t].partitions)] for t in action.written}
+        self._written = dict(cluster.log_ends([p for each in local.values() for p in each]))
+        committed = cluster.committed(self.groups)
+        for group in self.groups:
+            answer = committed[group]
+            now = {} if isinstance(answer, DrlibError) else {p: at.offset for p, at in answer.items()}
+            moved = rules.moved_to(self._moves, group)
+            home = {m.source.topic for m in self._moves if m.group == group} & local.keys()
+            new = {p: now.get(p, self._written[p]) for topic in home for p in local[topic]}
+            begins = {**now, **new, **moved}
+            self._begins[group] = {p: at for p, at in begins.items() if not matches(action.not_read, p.topic)}
+        topics = cluster.topics({p.topic for begins in self._begins.values() for p in begins})
+        for group, begins in self._begins.items():
+            there = {
+                p: at for p, at in begins.items() if p.topic in topics and p.partition < topics[p.topic].partitions
+            }
+            self._begins[group] = there
+        listed = [g.group for g in cluster.groups() if g.state not in rules.WITHOUT_MEMBERS]
+        self.others = tuple(g for g in listed if g not in self._begins and not g.startswith(_OURS))
+        act_ms = moments.at(action.context.run_dir, "act")
+        self._looked_ms = clock.now_ms() if act_ms is None else min(act_ms, clock.now_ms())
+        self.verdicts = {group: GroupVerdict(Seen.UNKNOWN, "not looked at yet") for group in self.groups}
+
+    def look(self) -> bool:
+        """Look once more at what is not served yet; True when the watch has ended. Raises `Unreachable` after the deadline."""
+        action, began_ms, began = self._action, clock.now_ms(), time.monotonic()
+        waited_s = began - self._began
+        try:
+            self._describe()
+            committed = self._cluster.committed(self.groups)
+            partitions = {p for begins in self._begins.values() for p in begins}
+            self._ends = self._cluster.log_ends(partitions | self._written.keys())
+        except Unreachable:
+            if waited_s > action.deadline_s:
+                raise
+            return False
+        by_ms = clock.now_ms()
+        for group in self.groups:
+            answer = committed[group]
+            if not isinstance(answer, DrlibError):
+                self._read[group] = {p: at.offset for p, at in answer.items()}
+        ends = self._record_ends()
+        for group in self.groups:
+            answer = committed[group]
+            verdict = rules.judge(
+                self._begins[group], ends, self._look_at(group, str(answer) if isinstance(answer, DrlibError) else "")
+            )
+            if verdict.read_on:
+                self._note(group, by_ms, verdict.detail)
+            self.verdicts[group] = verdict
+        for topic in action.written:
+            if any(self._ends[p] > end for p, end in self._written.items() if p.topic == topic):
+                self._note(topic_row(topic), by_ms, "it is written to")
+        self._looked_ms, self.took_s = began_ms, time.monotonic() - began
+        seen = {group: verdict.seen for group, verdict in self.verdicts.items()}
+        over = rules.done(seen, self.unwritten, waited_s, action.members_s, action.deadline_s)
+        self._say_waiting(over)
+        return over
+
+    def _look_at(self, group: str, error: str) -> GroupLook:
+        described = self._descriptions.get(group)
+        if isinstance(described, DrlibError):
+            return GroupLook({}, None, error=str(described))
+        since = self._settled_since.get(group)
+        settled_s = 0.0 if since is None else time.monotonic() - since
+        return GroupLook(self._read.get(group, {}), described, settled_s, error)
+
+    def _describe(self) -> None:
+        now = time.monotonic()
+        if now - self._described_at < _DESCRIBE_S:
+            return
+        found = self._cluster.group_descriptions(self.groups)
+        for group, described in found.items():
+            before = self._descriptions.get(group)
+            same = not isinstance(described, DrlibError) and not isinstance(before, DrlibError)
+            if same and rules.settled(before, described):  # type: ignore[arg-type]
+                self._settled_since.setdefault(group, self._described_at)
+            else:
+                self._settled_since.pop(group, None)
+        self._descriptions, self._described_at = found, now
+
+    def _record_ends(self) -> dict[TopicPartition, int]:
+        """The offset after the last record of each log; where a position is far from its log's end, the log's end."""
+        ends = dict(self._ends)
+        near: dict[TopicPartition, Range] = {}
+        for group, begins in self._begins.items():
+            read = self._read.get(group, {})
+            for p, begin in begins.items():
+                gap = ends[p] - read.get(p, begin)
+                if 0 < gap <= _MARKERS and (p, ends[p]) not in self._last_records:
+                    near[p] = Range(ends[p] - _MARKERS, ends[p])
+        if near:
+            starts = self._cluster.log_starts(near)
+            near = {p: Range(max(starts[p], r.start), r.end) for p, r in near.items()}
+            found = {p: r.start for p, r in near.items()}
+            for record in self._cluster.read(near):
+                found[record.partition] = record.offset + 1
+            self._last_records.update({(p, ends[p]): found[p] for p in near})
+        return {p: self._last_records.get((p, end), end) for p, end in ends.items()}
+
+    def _note(self, name: str, by_ms: int, how: str) -> None:
+        if name not in self.served:
+            self.served[name] = Observed(min(self._looked_ms, by_ms), by_ms)
+            show(f"{formats.clock(by_ms)} UTC  {formats.one_line(name)} is served: {how}")
+
+    # -- what is shown ----------------------------------------------------------------------------------------------
+
+    def not_observed(self) -> dict[str, str]:
+        """Applications that were not seen to be served, and that fail nothing; and why."""
+        groups = {
+            name: verdict.detail
+            for name, verdict in self.verdicts.items()
+            if name not in self.served and not verdict.seen.failed
+        }
+        return groups | dict.fromkeys(self.unwritten, "no record was written to it while it was watched")
+
+    def slowest(self) -> str:
+        """The application that was served last."""
+        return max(self.served, key=lambda name: self.served[name].by_ms, default="")
+
+    def say_by_hand(self) -> None:
+        """Say for every group where it continues: who does not follow the pointer is moved by hand."""
+        address = ",".join(self._action.target_cluster.bootstrap_servers)
+        for group in self.groups:
+            topics = ", ".join(sorted({p.topic for p in self._begins[group]})) or "none of its topics is there"
+            show(f"group {formats.one_line(group)}: {formats.one_line(topics)} at {address}")
+
+    def _say_waiting(self, over: bool) -> None:
+        now = time.monotonic()
+        if over or now - max(self._said_at, self._began) < _SAY_S:
+            return
+        self._said_at = now
+        waiting = [*self.unwritten, *(g for g in self.groups if g not in self.served)]
+        show(f"after {now - self._began:.0f} s: waiting for {', '.join(map(formats.one_line, waiting[:5]))}")
+
+    def rows(self) -> list[dict[str, Scalar]]:
+        """One row for each group, each written topic, each topic that groups read, and each other group with members."""
+        rows = [self._row("group", group, self.verdicts[group]) for group in self.groups]
+        for name in self._action.written:
+            there = topic_row(name) in self.served
+            detail = "it is written to" if there else "no record was written to it while it was watched"
+            verdict = GroupVerdict(Seen.SERVED if there else Seen.WAITING, detail)
+            rows.append(self._row("written topic", topic_row(name), verdict))
+        for topic in sorted({move.target.topic for move in self._moves}):
+            rows.append(self._topic_row(topic))
+        for group in self.others:
+            other = GroupVerdict(Seen.SERVED, "it has members there and was not moved by this run")
+            rows.append({**self._row("other group", group, other), "seen": "in use"})
+        return rows
+
+    def _row(self, kind: str, name: str, verdict: GroupVerdict) -> dict[str, Scalar]:
+        served, fault = self.served.get(name), moments.at(self._action.context.run_dir, "fault")
+        state = verdict.seen.value if verdict.seen.failed or served else f"not observed: {verdict.seen.value}"
+        return {
+            "kind": kind,
+            "name": name,
+            "seen": state,
+            "first record seen, UTC": None if served is None else formats.clock(served.by_ms),
+            "seconds after the fault": None if served is None or fault is None else max(0, served.by_ms - fault) / 1000,
+            "records read on": verdict.read_on,
+            "unread": verdict.unread,
+            "detail": verdict.detail,
+        }
+
+    def _topic_row(self, topic: str) -> dict[str, Scalar]:
+        reading = {g: b for g, b in self._begins.items() if any(p.topic == topic for p in b)}
+        on = left = 0
+        for group, begins in reading.items():
+            for p, begin in begins.items():
+                if p.topic == topic:
+                    now = self._read.get(group, {}).get(p, begin)
+                    on, left = on + max(0, now - begin), left + max(0, self._ends.get(p, now) - now)
+        missed = [g for g in reading if topic in self.verdicts[g].missed]
+        detail = f"groups: {', '.join(sorted(reading)) or 'none'}" + (
+            f"; not read by {', '.join(missed)}" if missed else ""
+        )
+        seen = Seen.MISSES if missed else Seen.SERVED if on else Seen.WAITING if left else Seen.IDLE
+        word = "read" if seen is Seen.SERVED else "not read" if seen is Seen.WAITING else seen.value
+        return {**self._row("topic", topic, GroupVerdict(seen, detail, on, left)), "seen": word}
+
+
+def topic_row(name: str) -> str:
+    """What an application that writes to topic `name` is called: only the topic is known of it."""
+    return f"producers of {name}"
+
+
+async def _metadata(cluster: ClusterSettings, topics: Sequence[str]) -> Mapping[str, TopicMetadata]:
+    async with wire_client(cluster, client_id="drlib-verify", timeout_s=TIMEOUT_S) as client:
+        return (await client.metadata(list(topics))).topics

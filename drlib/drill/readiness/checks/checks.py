@@ -20,7 +20,7 @@ from drlib.drill.readiness.checks.observations import (
     Unanswered,
 )
 from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Severity, check_of
-from drlib.formats import span
+from drlib.formats import span, utc
 
 PASSING: Final = frozenset({"pass", "conditions"})
 
@@ -143,7 +143,9 @@ def _drills(drills: PastDrills, now_ms: int, context: CheckContext) -> Judgement
         return [(newest.run, Severity.WARN, f"no drill passed; the newest ended with {newest.verdict}", fix)]
     last = passing[0]
     age = max(0.0, (now_ms - last.finished_ms) / 1000)
-    evidence = f"{last.run} ({last.verdict}) was {span(age)} ago, one is due every {context.objectives.drill_days} d"
+    kind = f"{last.verdict}, a rehearsal" if last.rehearsal else last.verdict
+    day = f"{utc(last.finished_ms):%Y-%m-%d}"
+    evidence = f"{last.run} ({kind}) of {day} was {span(age)} ago, one is due every {context.objectives.drill_days} d"
     if age > context.objectives.drill_days * DAY_S:
         return [(last.run, Severity.WARN, evidence, fix)]
     if newest is not last:

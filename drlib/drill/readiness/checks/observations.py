@@ -158,6 +158,7 @@ class PastDrill:
     runbook: str
     verdict: str
     finished_ms: int
+    rehearsal: bool = False  # shadow groups and a canary: no application was moved
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,9 @@ def test_argument_of_a_wrong_type_or_range_is_refused_by_name(name: str, field: 
 
 # Arguments whose text a plan holds as it is: names, places and reasons, which nobody takes for a secret.
 AS_WRITTEN = {
-    "application", "applications", "argv", "at", "ca", "cluster", "clusters", "deny_principals", "deny_write", "folder",
-    "force_reason", "group", "groups", "leave", "others", "source", "target", "topic", "topics", "undo_argv", "written",
+    "application", "applications", "argv", "at", "ca", "cluster", "clusters", "deny_principals", "deny_write",
+    "fault_at", "folder", "force_reason", "group", "groups", "leave", "not_read", "others", "source", "target", "topic",
+    "topics", "undo_argv", "written",
 }  # fmt: skip
 
 

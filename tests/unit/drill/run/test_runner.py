@@ -332,8 +332,12 @@ def test_step_of_unknown_reach_ends_the_run(here: Setting) -> None:
         ({"rto_seconds": 61.0, "rpo_records": 3}, "RTO in seconds: 61 of at most 60"),
         ({"rto_seconds": 59.0, "rpo_records": 4}, "RPO in records: 4 of at most 3"),
         ({"rto_seconds": 59.0}, "RPO in records: not measured"),
-        ({"rpo_records": 3}, ""),
-        ({"rpo_records": 3, "rpo_at_least": True}, ""),
+        ({"rpo_records": 3}, "RTO in seconds: not measured: no step of this drill observes"),
+        ({"rto_seconds": 59.0, "rpo_records": 3}, ""),
+        ({"rto_seconds": 59.0, "rpo_records": 3, "rpo_at_least": True}, ""),
+        ({"rto_seconds": 61.0, "rto_at_least": 59.0, "rpo_records": 3}, "RTO in seconds: not measured closely enough"),
+        ({"rto_seconds": 63.0, "rto_at_least": 61.0, "rpo_records": 3}, "RTO in seconds: at least 61 of at most 60"),
+        ({"rto_why": "nothing read", "rpo_records": 3}, "RTO in seconds: not measured: nothing read"),
         ({"rpo_records": 4, "rpo_at_least": True}, "RPO in records: 4 of at most 3"),
     ],
 )
@@ -622,8 +626,12 @@ def test_run_supersedes_once_also_when_it_is_killed_as_it_does(here: Setting, ki
     told: list[str] = []
     plan = here.plan(mode=Mode.EMERGENCY)
 
+    def note(record: LeaseRecord) -> str:
+        told.append(record.run)
+        return "done"
+
     def run(resume: bool) -> Result:
-        runner = here.runner(plan, flow=flow, new=new, on_superseded=lambda record: told.append(record.run) or "done")
+        runner = here.runner(plan, flow=flow, new=new, on_superseded=note)
         return runner.run(resume=resume)
 
     if killed:

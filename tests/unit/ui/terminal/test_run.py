@@ -37,7 +37,7 @@ def test_print_scorecard_colours_the_verdict_on_a_terminal() -> None:
 
 def test_print_scorecard_says_unknown() -> None:
     text = printed(sample.unmeasured())
-    assert "RTO      unknown" in text
+    assert "RTO      not measured by this drill" in text
     assert "RPO      unknown" in text
     assert "unknown lost" in text
     assert "0 " not in text.replace("T100000Z", "")

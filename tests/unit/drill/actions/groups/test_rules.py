@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.drill.actions.groups.rules import Left, LogBounds, PositionMove, blocked, decide, decide_all
+from drlib.drill.actions.groups.rules import Left, LogBounds, PositionMove, as_of, blocked, decide, decide_all
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 
@@ -117,3 +117,39 @@ def test_decide_all_never_writes_past_the_end_backwards_or_unknown(
         now = committed.get(item.group, {}).get(item.target)
         assert move.before == (None if now is None else now.offset)
     assert set(blocked(moves)) == {m.group for m in moves if m.left not in (None, Left.NOT_MIRRORED)}
+
+
+READ_MS = 1_767_323_045_000  # 2026-01-02 03:04:05 UTC
+
+
+@pytest.mark.parametrize(
+    ("log_end", "fault", "ahead", "words", "re_reads"),
+    [
+        (65, None, None, "exact as of 2026-01-02 03:04:05 UTC", None),
+        (65, 3_200, (0, 0), "exact as of 2026-01-02 03:04:05 UTC, 3.2 s before the fault; up to 15 re-reads", 15),
+        (
+            None,
+            3_200,
+            (0, 0),
+            "exact as of 2026-01-02 03:04:05 UTC, 3.2 s before the fault; unknown number of re-reads",
+            None,
+        ),
+        (65, -1, (0, 0), "exact as of 2026-01-02 03:04:05 UTC, after the fault", 0),
+        # the mirror's clock is between 10 and 11 s ahead: its 3.2 s after the fault are up to 7.8 s before it
+        (
+            65,
+            -3_200,
+            (10_000, 11_000),
+            "exact as of 2026-01-02 03:04:05 UTC, 7.8 s before the fault; up to 15 re-reads",
+            15,
+        ),
+        (65, -1, None, "exact as of 2026-01-02 03:04:05 UTC by the mirror's clock; up to 15 re-reads", 15),
+    ],
+)
+def test_as_of_says_how_old_a_position_was_and_what_may_be_read_again(
+    log_end: int | None, fault: int | None, ahead: tuple[int, int] | None, words: str, re_reads: int | None
+) -> None:
+    item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(50, TranslationKind.EXACT, 0), READ_MS)
+    fault_ms = None if fault is None else (READ_MS + fault, READ_MS + fault)
+    found = as_of(decide(item, BOUNDS), log_end, fault_ms, ahead)
+    assert (found.words, found.re_reads) == (words, re_reads)

@@ -16,6 +16,7 @@ from sample_observation import (
     observation,
     on_target,
     producer_topics,
+    rehearsal,
     topic,
     topics,
     translation,
@@ -177,6 +178,7 @@ CASES = [
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30.001),))}, "warn", "one is due every 30 d", "drlib"),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", -1),))}, "ok", "was 0.0 s ago", ""),  # by another clock
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 31),))}, "warn", "31 d ago, one is due every 30 d", "drlib"),
+    ("drill-age", {"drills": PastDrills("runs", (rehearsal(3),))}, "ok", "(pass, a rehearsal) of 2", ""),
     ("drill-age", {"drills": PastDrills("runs", (drill("fail", 1),))}, "warn", "no drill passed", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (drill("fail", 1), drill("conditions", 5)))}, "warn", "ended with fail", ""),
 ]  # fmt: skip
