@@ -37,6 +37,7 @@ from drlib.drill.run import request as run_request
 from drlib.drill.run import stored_run as runs
 from drlib.drill.scenarios.failover import proof
 from drlib.drill.step import rto_clock, step_output
+from drlib.drill.step.known_silence import KnownSilence
 from drlib.drill.testbed import sampler
 from drlib.errors import UsageError
 from drlib.files import read_json
@@ -209,6 +210,7 @@ def request(where: Path) -> object:
 
 
 ROWS: Final = samples.as_json([{"group": "a", "records": 5, "late": None, "ok": True}])
+SILENCES: Final = samples.as_json({"LEFT": {"why": "no answer within 5 s", "at_ms": 1, "took_s": 5.0}})
 PARTS: Final = samples.as_json(json.loads(_CARD.model_dump_json(include={"rpo", "checks", "records", "environment"})))
 
 
@@ -222,6 +224,10 @@ def in_details(name: str, data: bytes) -> Path:
 
 def step_rows(data: bytes) -> object:
     return step_output.read_rows(in_details("details/move.rows.json", data), "move")
+
+
+def known_silence(data: bytes) -> object:
+    return KnownSilence(in_details("details/silent.json", data)).all()
 
 
 def step_part(data: bytes) -> object:

@@ -154,6 +154,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.drill.run.stored_run:read", stored.stored_run, stored.RUNS, (), 10.0),
     Target("drlib.drill.run.approvals:read", files(stored.approvals, "approved"), stored.APPROVALS, ()),
     Target("drlib.drill.run.request:find", files(stored.request, "run.json"), stored.REQUESTS, _USAGE),
+    Target("drlib.drill.step.known_silence:KnownSilence", stored.known_silence, stored.SILENCES, ()),
     Target("drlib.drill.step.step_output:read_rows", stored.step_rows, stored.ROWS, _USAGE),
     Target("drlib.drill.step.step_output:read_part", stored.step_part, stored.PARTS, _USAGE),
     Target("drlib.drill.step.rto_clock:at", stored.moment, ((b"1700000000000",),), _USAGE),
