@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from drlib import decoding
 from drlib.errors import UsageError
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show
@@ -64,7 +65,7 @@ def init(
     given = _parse(rto, rpo, rpo_records)  # a slip is named before anything is asked
     to = file.parent / "runbooks" if directory is None else directory
     notebooks = first.shipped_notebooks()
-    drills = NotebookFile.model_validate_json(notebooks[runbooks.DRILL_NOTEBOOK])
+    drills = decoding.json_as(NotebookFile, notebooks[runbooks.DRILL_NOTEBOOK])
     takes = parameters.declared_in(runbooks.DRILL_NOTEBOOK, drills) or {}
     place = runbooks.Place(file.name, os.path.relpath(to, file.parent), frozenset(takes))
     aliases = dict.fromkeys(a for each in settings.enabled_flows for a in (each.flow.source, each.flow.target))
@@ -112,7 +113,6 @@ def _chosen(settings: MirrorSettings, flow: str | None) -> MirrorSettings:
 
 def _parse(rto: str | None, rpo: str | None, rpo_records: str | None) -> dict[str, float | int | None]:
     """The objectives that were given, None for one that is to be none. Raises `UsageError`."""
-    from drlib import decoding
     from drlib.config.quantities import seconds
 
     given: dict[str, float | int | None] = {}

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +23,7 @@ from pydantic import BaseModel, ConfigDict
 import drlib
 from drlib.drill.run import registry
 from drlib.errors import UsageError
-from drlib.files import read_given_bytes, read_json, write_whole
+from drlib.files import read_given, read_given_bytes, read_json, write_whole
 from drlib.runbook import run_parameters
 from drlib.runbook.file import drill_section, model
 from drlib.runbook.first_runbooks import readme, runbooks
@@ -80,11 +79,10 @@ def make(
 def shipped_notebooks() -> dict[str, str]:
     """The notebooks that the runbooks use, by name: of the installed package, or of the repository. Raises `UsageError`."""
     names = sorted(set(runbooks.NOTEBOOKS.values()))
-    package = package_files(drlib)
-    for root in (package / "notebooks", Path(str(package)).parent / "notebooks"):
-        found = [root / name for name in names]
-        if all(each.is_file() for each in found):
-            return {name: each.read_text(encoding="utf-8") for name, each in zip(names, found, strict=True)}
+    package = Path(drlib.__file__).parent
+    for root in (package / "notebooks", package.parent / "notebooks"):
+        if all((root / name).is_file() for name in names):
+            return {name: read_given(root / name, "a notebook") for name in names}
     raise UsageError("drlib's notebooks are missing", f"{package} has none", "Install drlib again from its wheel.")
 
 

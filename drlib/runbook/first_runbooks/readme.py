@@ -14,7 +14,7 @@ from typing import Final
 
 from drlib.formats import one_line
 from drlib.runbook.first_runbooks.observation import FlowFacts, SeenCluster, SeenGroup
-from drlib.runbook.first_runbooks.runbooks import AUDIT, FAILOVER, LAG, REHEARSE, SWAP, Place
+from drlib.runbook.first_runbooks.runbooks import AUDIT, FAILOVER, LAG, REHEARSE, SWAP, Place, short
 from drlib.runs.scorecard import Objectives
 
 NAME: Final = "README.md"
@@ -98,7 +98,7 @@ def unknown(flows: Sequence[FlowFacts], objectives: Objectives) -> list[str]:
 
 def code(text: str, *, cell: bool = False) -> str:
     """`text` as a code span on one line; in the `cell` of a table a bar does not end the cell."""
-    line = one_line(text) or "(no name)"
+    line = short(text)
     if cell:
         line = line.replace("|", "\\|")
     fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)

@@ -15,8 +15,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import yaml
-
 from drlib.config.patterns.selection import LONGEST
 from drlib.formats import one_line
 from drlib.runbook.first_runbooks.observation import FlowFacts, SeenGroup
@@ -40,6 +38,8 @@ APPROVED: Final[Mapping[str, str]] = {FAILOVER: "fence", SWAP: "go-home"}  # the
 COPIES: Final = "notebooks"  # the folder of copies, beside the runbooks
 _PLAIN: Final = re.compile(r"([^A-Za-z0-9_\-\u0080-\U0010ffff])")
 _SHOWN: Final = 3
+_LONGEST_NAME: Final = 250  # letters of a name in a comment; a topic has at most 249
+_MOST_LISTED: Final = 250_000  # letters of one list of groups: a runbook has at most 1 MiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,23 @@ def pattern(group: str) -> str | None:
 
 
 def quoted(text: str) -> str:
-    """`text` as a YAML scalar on one line."""
-    return yaml.safe_dump(text, default_style='"', width=float("inf"), allow_unicode=False).strip()
+    """`text` as a YAML scalar on one line: double-quoted, with everything but printable ASCII escaped."""
+    return f'"{"".join(map(_scalar, text))}"'
+
+
+def _scalar(letter: str) -> str:
+    code = ord(letter)
+    if letter in '"\\':
+        return f"\\{letter}"
+    if 0x20 <= code < 0x7F:
+        return letter
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+
+
+def short(text: str) -> str:
+    """A name on one line, of at most `_LONGEST_NAME` letters."""
+    line = one_line(text) or "(no name)"
+    return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}..."
 
 
 _WHAT: Final = {
@@ -239,7 +254,7 @@ def _swap(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "      action: switchover.move",
         f'      arguments: {{{both}, groups: "${{groups}}", stopped_s: "${{stopped_seconds}}"}}',
         "      approval: true # applications move: --approve go-home",
-        *(f"      # {_application(group)}" for group in facts.applications or ()),
+        *_bounded([f"      # {_application(group)}" for group in facts.applications or ()], "      "),
         *_unknown_applications(facts, "      "),
     ]
 
@@ -303,11 +318,24 @@ def _drill(facts: FlowFacts, mode: str, answering: Iterable[str], activity: str 
 def _groups(facts: FlowFacts, *, explained: bool = True) -> list[str]:
     lines = ["      arguments:", "        groups: # patterns, by name; the order in which applications move is yours"]
     lines += _unknown_applications(facts, "          ") if explained else []
+    listed = []
     for group in facts.applications or ():
         named = pattern(group.name)
         about = f" # {_application(group)}" if explained or named is None else ""
-        lines.append(f"          - {quoted(named)}{about}" if named else f"          # by the last pattern:{about}")
+        listed.append(f"          - {quoted(named)}{about}" if named else f"          # by the last pattern:{about}")
+    lines += _bounded(listed, "          ")
     return [*lines, '          - ".*" # and groups that are created later; without this line only those above']
+
+
+def _bounded(lines: list[str], indent: str) -> list[str]:
+    """The first of `lines`, as many as a runbook can hold, and how many more there are."""
+    kept, letters = [], 0
+    for line in lines:
+        letters += len(line)
+        if letters > _MOST_LISTED:
+            return [*kept, f"{indent}# and {len(lines) - len(kept)} more"]
+        kept.append(line)
+    return kept
 
 
 def _unknown_applications(facts: FlowFacts, indent: str) -> list[str]:
@@ -321,18 +349,18 @@ def _unknown_applications(facts: FlowFacts, indent: str) -> list[str]:
 def _application(group: SeenGroup) -> str:
     """One application for a comment."""
     if group.members is None:
-        who = f"members unknown ({one_line(group.why)})"
+        who = f"members unknown ({short(group.why)})"
     else:
         who = f"{group.members} member{'' if group.members == 1 else 's'}"
     clients = f", client ids {few(group.clients)}" if group.clients else ""
     reads = f", reads {few(group.topics)}" if group.topics else ", topics unknown"
-    return f"{one_line(group.name) or '(no name)'}: {who}{clients}{reads}"
+    return f"{short(group.name)}: {who}{clients}{reads}"
 
 
 def few(items: Sequence[str]) -> str:
-    """The first few of `items`, each on one line."""
+    """The first few of `items`, on one line."""
     more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return ", ".join(one_line(item) for item in items[:_SHOWN]) + more
+    return ", ".join(short(item) for item in items[:_SHOWN]) + more
 
 
 def _fence_notes(facts: FlowFacts) -> list[str]:
