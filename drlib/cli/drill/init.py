@@ -56,8 +56,6 @@ def init(
     Reads the clusters and changes nothing on them. A file in DIR that was edited, or that drlib init did not write, is kept.
     """
     from drlib.config.settings import load_mirror_settings
-    from drlib.runbook.file import parameters
-    from drlib.runbook.file.parameters import NotebookFile
     from drlib.runbook.first_runbooks import folder as first
     from drlib.runbook.first_runbooks import observation, observe, readme, runbooks
 
@@ -65,9 +63,7 @@ def init(
     given = _parse(rto, rpo, rpo_records)  # a slip is named before anything is asked
     to = file.parent / "runbooks" if directory is None else directory
     notebooks = first.shipped_notebooks()
-    drills = decoding.json_as(NotebookFile, notebooks[runbooks.DRILL_NOTEBOOK])
-    takes = parameters.declared_in(runbooks.DRILL_NOTEBOOK, drills) or {}
-    place = runbooks.Place(file.name, os.path.relpath(to, file.parent), frozenset(takes))
+    place = runbooks.Place(file.name, os.path.relpath(to, file.parent), first.drill_parameters(notebooks))
     aliases = dict.fromkeys(a for each in settings.enabled_flows for a in (each.flow.source, each.flow.target))
     show(one_line(f"Asking {', '.join(aliases)}, for at most {observe.ALL_S:g} s ..."), error=True)
     seen = observe.observe(settings)
@@ -133,7 +129,7 @@ def _objectives(given: dict[str, float | int | None], known: Objectives) -> Obje
     """What was given, else what the runbook there has; on a terminal, where nothing was given, what is answered."""
     from drlib.runs.scorecard import Objectives
 
-    if not given and sys.stdin.isatty() and sys.stdout.isatty():
+    if not given and sys.stdin.isatty():
         asked = (
             ("RTO of a failover, such as 5m", known.rto_seconds, "s"),
             ("RPO in time, such as 30s", known.rpo_seconds, "s"),

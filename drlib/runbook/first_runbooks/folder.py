@@ -21,11 +21,13 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 import drlib
+from drlib import decoding
 from drlib.drill.run import registry
 from drlib.errors import UsageError
 from drlib.files import read_given, read_given_bytes, read_json, write_whole
 from drlib.runbook import run_parameters
-from drlib.runbook.file import drill_section, model
+from drlib.runbook.file import drill_section, model, parameters
+from drlib.runbook.file.parameters import NotebookFile
 from drlib.runbook.first_runbooks import readme, runbooks
 from drlib.runbook.first_runbooks.observation import FlowFacts
 from drlib.runbook.first_runbooks.runbooks import Place
@@ -86,13 +88,19 @@ def shipped_notebooks() -> dict[str, str]:
     raise UsageError("drlib's notebooks are missing", f"{package} has none", "Install drlib again from its wheel.")
 
 
+def drill_parameters(notebooks: Mapping[str, str]) -> frozenset[str]:
+    """The parameters that the notebook of drills takes. Raises `UsageError`."""
+    content = decoding.json_as(NotebookFile, notebooks[runbooks.DRILL_NOTEBOOK])
+    return frozenset(parameters.declared_in(runbooks.DRILL_NOTEBOOK, content) or ())
+
+
 def check(made: FirstRunbooks) -> None:
     """Load each runbook as `drlib run` does. Raises `UsageError` for one that it would refuse."""
     with tempfile.TemporaryDirectory(prefix="drlib-init-") as name:
         root = Path(name)
         (root / runbooks.COPIES).mkdir()
         for path, text in made.files.items():
-            (root / path).write_text(text, encoding="utf-8")
+            write_whole(root / path, text, durable=False)
         for path in made.files:
             if path.endswith(".yaml"):
                 accept(root / path)
@@ -123,7 +131,7 @@ def write(made: FirstRunbooks, folder: Path, forced: Collection[str] = ()) -> di
     if unknown := [name for name in forced if name not in made.files]:
         known = ", ".join(name for name in made.files if not name.startswith(runbooks.COPIES))
         raise UsageError(f"--force {unknown[0]}", "drlib init writes no such file", f"Its files are {known}.")
-    manifest = _manifest(folder)
+    manifest = read_manifest(folder)
     outcomes = {}
     try:
         (folder / runbooks.COPIES).mkdir(parents=True, exist_ok=True)
@@ -156,7 +164,8 @@ def _decide(there: bytes | None, text: str, written: str | None, forced: bool, p
     return Outcome.UNANSWERED if partial else Outcome.WRITTEN
 
 
-def _manifest(folder: Path) -> dict[str, str]:
+def read_manifest(folder: Path) -> dict[str, str]:
+    """SHA-256 by path of what was written before; empty where nothing was. Raises `UsageError` for an unreadable one."""
     try:
         return dict(read_json(folder / MANIFEST, Manifest, "Delete it; drlib init then replaces nothing.").sha256)
     except FileNotFoundError:

@@ -329,7 +329,8 @@ def _groups(facts: FlowFacts, *, explained: bool = True) -> list[str]:
 
 def _bounded(lines: list[str], indent: str) -> list[str]:
     """The first of `lines`, as many as a runbook can hold, and how many more there are."""
-    kept, letters = [], 0
+    kept: list[str] = []
+    letters = 0
     for line in lines:
         letters += len(line)
         if letters > _MOST_LISTED:
