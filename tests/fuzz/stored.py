@@ -44,6 +44,7 @@ from drlib.files import read_json
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runbook.file import model, parameters
 from drlib.runbook.file.drill_section import drill
+from drlib.runbook.first_runbooks import folder as first_runbooks
 from drlib.runs import folder as folders
 from drlib.runs import journal as journals
 from drlib.runs.abort import Abort
@@ -207,6 +208,13 @@ def approvals(where: Path) -> object:
 def request(where: Path) -> object:
     found = run_request.find(where)
     return found and found.granted(("x",), ("y",))
+
+
+MANIFESTS: Final = samples.as_json({"sha256": {"failover.yaml": "0" * 64}})
+
+
+def first_manifest(where: Path) -> object:
+    return first_runbooks.read_manifest(where)
 
 
 ROWS: Final = samples.as_json([{"group": "a", "records": 5, "late": None, "ok": True}])

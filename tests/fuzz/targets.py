@@ -148,6 +148,12 @@ TARGETS: Final[tuple[Target, ...]] = (
         "drlib.ui.report.notebook_cells:read_cells", file(stored.cells), stored.executed(), stored.CELL_ERRORS, 10.0
     ),
     # -- what drlib wrote, which others can have changed
+    Target(
+        "drlib.runbook.first_runbooks.folder:read_manifest",
+        files(stored.first_manifest, ".drlib-init.json"),
+        stored.MANIFESTS,
+        _USAGE,
+    ),
     Target("drlib.runs.scorecard:Scorecard", stored.scorecard, stored.SCORECARDS, _BAD),
     Target("drlib.runs.journal:parse", stored.run_journal, stored.RUN_JOURNALS, (DrlibError,)),
     Target("drlib.drill.run.planning:parse", stored.plan, stored.PLANS, (ValueError,)),
