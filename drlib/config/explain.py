@@ -5,7 +5,7 @@ References are shown as written, even where they cannot be resolved; secrets are
 Not for: printing (`drlib.cli.mirror.config`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from drlib.config.shown import shown
 from drlib.config.values import Lookup
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
-from drlib.kafka.java_formats.properties import PropertiesFile
+from drlib.kafka.java_formats.properties import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +51,23 @@ def explain(path: str | Path, key: str | None = None) -> Explanation:
     file = properties.read(path)
     lookups_of: dict[str, Sequence[Lookup]] = {}
     settings = from_file(file, lookups_of.__setitem__, lenient=True)
-    values = []
+    values, entries = [], file.effective()
     for scope, lookups in lookups_of.items():
         seen: set[tuple[str, ...]] = set()
         for lookup in lookups:
             if lookup.tried not in seen:
                 seen.add(lookup.tried)
-                values.append(_effective(file, scope, lookup))
+                values.append(_effective(entries, scope, lookup))
         if scope in settings.clusters:
-            values += _security(file, scope)
+            values += _security(entries, scope)
     if key is None:
         return Explanation(settings, tuple(values), settings.notices)
     return _only(key, Explanation(settings, tuple(values), settings.notices))
 
 
-def _effective(file: PropertiesFile, scope: str, lookup: Lookup) -> Effective:
+def _effective(entries: Mapping[str, Entry], scope: str, lookup: Lookup) -> Effective:
     entry = lookup.entry
-    set_keys = file.effective()
-    others = [set_keys[key] for key in lookup.tried if key in set_keys and set_keys[key] is not entry]
+    others = [entries[key] for key in lookup.tried if key in entries and entries[key] is not entry]
     return Effective(
         scope,
         _name(lookup),
@@ -90,9 +89,8 @@ def _name(lookup: Lookup) -> str:
     return lookup.key
 
 
-def _security(file: PropertiesFile, alias: str) -> list[Effective]:
+def _security(entries: Mapping[str, Entry], alias: str) -> list[Effective]:
     """The TLS and SASL keys set for a cluster; those under its alias override those at the top."""
-    entries = file.effective()
     values: dict[str, Effective] = {}
     for prefix in ("", f"{alias}."):
         for key, entry in entries.items():

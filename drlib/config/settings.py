@@ -28,7 +28,7 @@ from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
-MOST_CLUSTERS = 50
+MOST_CLUSTERS = 30
 MOST_SERVERS = 100  # addresses in a cluster's bootstrap.servers
 MOST_ITEMS = 20_000  # of all lists of a file; a value that is no list is one
 NOT_SECURITY = "in this file only keys that begin with security., ssl. or sasl. have an effect"

@@ -37,12 +37,14 @@ from drlib.drill.run import request as run_request
 from drlib.drill.run import stored_run as runs
 from drlib.drill.scenarios.failover import proof
 from drlib.drill.step import rto_clock, step_output
+from drlib.drill.step.known_silence import KnownSilence
 from drlib.drill.testbed import sampler
 from drlib.errors import UsageError
 from drlib.files import read_json
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runbook.file import model, parameters
 from drlib.runbook.file.drill_section import drill
+from drlib.runbook.first_runbooks import folder as first_runbooks
 from drlib.runs import folder as folders
 from drlib.runs import journal as journals
 from drlib.runs.abort import Abort
@@ -208,7 +210,15 @@ def request(where: Path) -> object:
     return found and found.granted(("x",), ("y",))
 
 
+MANIFESTS: Final = samples.as_json({"sha256": {"failover.yaml": "0" * 64}})
+
+
+def first_manifest(where: Path) -> object:
+    return first_runbooks.read_manifest(where)
+
+
 ROWS: Final = samples.as_json([{"group": "a", "records": 5, "late": None, "ok": True}])
+SILENCES: Final = samples.as_json({"LEFT": {"why": "no answer within 5 s", "at_ms": 1, "took_s": 5.0}})
 PARTS: Final = samples.as_json(json.loads(_CARD.model_dump_json(include={"rpo", "checks", "records", "environment"})))
 
 
@@ -222,6 +232,10 @@ def in_details(name: str, data: bytes) -> Path:
 
 def step_rows(data: bytes) -> object:
     return step_output.read_rows(in_details("details/move.rows.json", data), "move")
+
+
+def known_silence(data: bytes) -> object:
+    return KnownSilence(in_details("details/silent.json", data)).all()
 
 
 def step_part(data: bytes) -> object:

@@ -148,12 +148,19 @@ TARGETS: Final[tuple[Target, ...]] = (
         "drlib.ui.report.notebook_cells:read_cells", file(stored.cells), stored.executed(), stored.CELL_ERRORS, 10.0
     ),
     # -- what drlib wrote, which others can have changed
+    Target(
+        "drlib.runbook.first_runbooks.folder:read_manifest",
+        files(stored.first_manifest, ".drlib-init.json"),
+        stored.MANIFESTS,
+        _USAGE,
+    ),
     Target("drlib.runs.scorecard:Scorecard", stored.scorecard, stored.SCORECARDS, _BAD),
     Target("drlib.runs.journal:parse", stored.run_journal, stored.RUN_JOURNALS, (DrlibError,)),
     Target("drlib.drill.run.planning:parse", stored.plan, stored.PLANS, (ValueError,)),
     Target("drlib.drill.run.stored_run:read", stored.stored_run, stored.RUNS, (), 10.0),
     Target("drlib.drill.run.approvals:read", files(stored.approvals, "approved"), stored.APPROVALS, ()),
     Target("drlib.drill.run.request:find", files(stored.request, "run.json"), stored.REQUESTS, _USAGE),
+    Target("drlib.drill.step.known_silence:KnownSilence", stored.known_silence, stored.SILENCES, ()),
     Target("drlib.drill.step.step_output:read_rows", stored.step_rows, stored.ROWS, _USAGE),
     Target("drlib.drill.step.step_output:read_part", stored.step_part, stored.PARTS, _USAGE),
     Target("drlib.drill.step.rto_clock:at", stored.moment, ((b"1700000000000",),), _USAGE),

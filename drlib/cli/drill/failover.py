@@ -256,10 +256,9 @@ class FailoverScreen(Screen):
             if not result.error:
                 _show_next(self._made, self._file)
             elif drills.unfinished(result.folder):
-                show(
-                    f"Or repeat this command, here: drlib failover {shlex.quote(str(self._file))} {shlex.quote(self._made.flow)}",
-                    error=True,
-                )
+                again = f"drlib failover {shlex.quote(str(self._file))} {shlex.quote(self._made.flow)}"
+                again = shlex.join(["drlib", "failover", str(self._file), self._made.flow])
+                show(f"Or repeat it, after a new assessment: {again}", error=True)
             return code
         card = result.scorecard
         values = {
@@ -314,12 +313,12 @@ class Follower:
         lines = journal.read(self._folder / JOURNAL)
         titles = {step.name: step.title for step in steps}
         for line in lines[self._lines :]:
-            step = str(line.data.get("step") or "")
+            name = str(line.data.get("step") or "")
             if line.event == "step-started":
-                self._progress.stage(titles.get(step, step))
+                self._progress.stage(titles.get(name, name))
             elif line.event == "step-failed":
                 self._progress.fail()
-                self._progress.note(f"failed: {line.data.get('error') or line.data.get('detail') or step}")
+                self._progress.note(f"failed: {line.data.get('error') or line.data.get('detail') or name}")
         self._lines = len(lines)
         done = {str(line.data.get("step")) for line in lines if line.event == "step-succeeded"}
         if not self._said_changes and any(s.name in done for s in steps if s.action.name == "pointer.move"):

@@ -1,6 +1,7 @@
 """`drlib config`: explain every effective value of a file, or make a file of Connect's or Strimzi's form."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 from rich.table import Table
 
 from drlib.cli import print_error
-from drlib.config.explain import Explanation, explain
+from drlib.config.explain import Effective, Explanation, explain
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show, write_document
 from drlib.ui.terminal.plain_console import plain_console
@@ -36,13 +37,15 @@ def explain_command(
     if not console.is_terminal:
         console = plain_console(width=200)
     enabled = {str(flow.flow) for flow in explanation.settings.enabled_flows}
-    scopes = dict.fromkeys(value.scope for value in explanation.values)
+    scopes: dict[str, list[Effective]] = {}
+    for value in explanation.values:
+        scopes.setdefault(value.scope, []).append(value)
     hidden = []
-    for scope in scopes:
+    for scope, values in scopes.items():
         if key is None and "->" in scope and scope not in enabled:
             hidden.append(scope)
             continue
-        console.print(_table(explanation, scope, "" if scope in enabled or "->" not in scope else " (not enabled)"))
+        console.print(_table(values, scope, "" if scope in enabled or "->" not in scope else " (not enabled)"))
     if hidden:
         console.print(f"Not enabled: {', '.join(hidden)}; --json has their values too.")
     if explanation.notices:
@@ -71,15 +74,14 @@ def import_command(
         print_error(f"not converted: {line}")
 
 
-def _table(explanation: Explanation, scope: str, note: str) -> Table:
+def _table(values: Sequence[Effective], scope: str, note: str) -> Table:
     table = Table(title=f"{scope}{note}", title_justify="left", title_style="bold")
     for name in ("key", "value", "from", "meaning"):
         table.add_column(name, overflow="fold")
-    for value in explanation.values:
-        if value.scope == scope:
-            origin = f"line {value.line}: {value.written}" if value.line else "default"
-            origins = "\n".join(map(one_line, [origin, *(f"(not {place})" for place in value.overridden)]))
-            table.add_row(one_line(value.key), one_line(value.value), origins, value.meaning)
+    for value in values:
+        origin = f"line {value.line}: {value.written}" if value.line else "default"
+        origins = "\n".join(map(one_line, [origin, *(f"(not {place})" for place in value.overridden)]))
+        table.add_row(one_line(value.key), one_line(value.value), origins, value.meaning)
     return table
 
 

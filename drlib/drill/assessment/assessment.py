@@ -230,9 +230,8 @@ def _gate(readiness: Readiness) -> tuple[Gate, tuple[str, ...], str]:
 def _sightings(seen: Observed) -> tuple[Sighting, ...]:
     if seen.source.serves:
         return ()
-    found = [
-        Sighting(f"this host ({seen.host})", None, f"{seen.source}, as asked at {formats.clock(seen.at_ms)[:8]} UTC")
-    ]
+    asked = f"it does not serve, as asked at {formats.clock(seen.at_ms)[:8]} UTC"
+    found = [Sighting(f"this host ({seen.host})", None, asked)]
     status = seen.observation.mirror
     if isinstance(status, Unanswered):
         return (*found, Sighting("the mirror", None, f"unknown: {status.why}"))

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,9 @@ from drlib.drill.plan.states import unfinished
 from drlib.drill.plan.supersede import Beginning, Entered, Refusal
 from drlib.errors import LeaseHeld, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.group_members import remove_members
+from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.net import group_requests
+from drlib.kafka.protocol.error_codes import UNKNOWN_MEMBER_ID, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runs import lock
@@ -118,3 +120,24 @@ def _until_stopped(flow: Flow, record: LeaseRecord) -> None:
     if lock.held(folder, RUNNING):
         why = f"the process of run {record.run} (pid {pid or 'unknown'}) still works on a step"
         raise LeaseHeld(f"{flow} is held", why, f"End it: kill -9 {pid}. Then run this again.")
+
+
+def remove_members(cluster: ClusterSettings, group: str, member_ids: Sequence[str], *, timeout_s: float = 5.0) -> None:
+    """Remove `member_ids` from the classic group `group`, as Kafka's admin client does (KIP-571). Raises `Unreachable`,
+    `BrokerError`.
+
+    A member learns of it by its next heartbeat, and may join again. One that has left meanwhile is no error.
+    """
+
+    async def remove() -> None:
+        async with wire_client(cluster, client_id="drlib-group-members", timeout_s=timeout_s) as client:
+            node = await client.coordinator(group, "group", deadline_s=timeout_s)
+            connection = await client.connection(node, "group")
+            for member_id in member_ids:
+                try:
+                    await group_requests.leave_group(connection, group=group, member_id=member_id)
+                except BrokerError as error:
+                    if error.code != UNKNOWN_MEMBER_ID:
+                        raise
+
+    blocking(remove())

@@ -9,6 +9,7 @@ A missing approval is a pause: the run releases lease and journal, and any permi
 waits for the approval where a page with the board is open, and resumes the run; an interrupt, or the end of the
 last page, ends that wait and leaves the pause. Elsewhere (papermill) it raises at once.
 Not for: making a drill from a file (`drlib.runbook.open_drill`), and what is done (`runner`).
+Longer than most modules: it is all that a cell may call.
 """
 
 import contextlib

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from drlib import clock
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import DETAILS
-from drlib.errors import Unreachable
+from drlib.errors import Unreachable, UsageError
 from drlib.files import read_json, write_whole
 from drlib.kafka.admin.connect import ANSWER_S, who_answers
 from drlib.kafka.net.cluster_client import ClusterMetadata
@@ -60,9 +60,10 @@ class KnownSilence:
         self._path = run_dir / DETAILS / _FILE
 
     def all(self) -> Mapping[str, Silence]:
+        """Nothing where the file is missing or cannot be used: then everything is asked in full."""
         try:
             return read_json(self._path, _SILENCES)
-        except FileNotFoundError:
+        except (FileNotFoundError, UsageError):
             return {}
 
     def of(self, subject: str) -> Silence | None:

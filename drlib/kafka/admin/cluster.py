@@ -465,6 +465,7 @@ def _members(described: Any) -> tuple[GroupMember, ...]:
                 TopicPartition(p.topic, p.partition)
                 for p in (member.assignment.topic_partitions if member.assignment else ())
             ),
+            member.client_id or "",
         )
         for member in described.members
     )

@@ -52,11 +52,12 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """`host` as the broker saw it, such as `/10.0.0.7`; `assignment` is the member's."""
+    """`host` as the broker saw it, such as `/10.0.0.7`; `assignment` is the member's; `client_id` is the application's own."""
 
     member_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
+    client_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

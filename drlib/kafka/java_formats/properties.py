@@ -18,6 +18,7 @@ from drlib.errors import UsageError
 from drlib.files import read_given
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
+MOST_ENTRIES: Final = 20_000  # a line for people each is what `drlib config explain` may have to show
 _BLANKS: Final = " \t\f"
 
 
@@ -73,6 +74,12 @@ def parse(text: str, path: Path) -> PropertiesFile:
             "it has half of a surrogate pair, which no text of Kafka can hold",
             r"Write both halves, such as \ud83d\ude00.",
         ) from None
+    if len(entries) > MOST_ENTRIES:
+        raise UsageError(
+            f"{path} has too many keys",
+            f"it sets {len(entries):,}, and drlib reads up to {MOST_ENTRIES:,}",
+            "Remove keys that are set again, and those of other programs.",
+        )
     return PropertiesFile(path, tuple(entries))
 
 

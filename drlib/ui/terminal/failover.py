@@ -122,7 +122,7 @@ def _topics(made: Assessment) -> str:
 
 def change_lines(groups: Sequence[GroupChange], producers: Sequence[ProducerChange], target: str) -> Iterator[str]:
     """What to change where an application does not follow the pointer, in the words of its configuration."""
-    addresses = dict.fromkeys(each.bootstrap for each in (*groups, *producers))
+    addresses = dict.fromkeys([*(each.bootstrap for each in groups), *(each.bootstrap for each in producers)])
     yield f"The pointer names {target}. Applications that do not follow it, change now:"
     for address in addresses:
         yield f"  bootstrap.servers = {address}"

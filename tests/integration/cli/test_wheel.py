@@ -104,6 +104,17 @@ def test_base_explains_a_properties_file(base: Installed) -> None:
     assert "paris->lyon" in done.stdout
 
 
+def test_base_writes_runbooks_with_copies_of_their_notebooks(base: Installed) -> None:
+    done = base.run("drlib", "init", "mirror.properties")
+    assert done.returncode == 0, done.stderr
+    folder = base.folder / "runbooks"
+    assert (folder / "notebooks" / "10_run_a_drill.ipynb").read_bytes() == (
+        ROOT / "notebooks" / "10_run_a_drill.ipynb"
+    ).read_bytes()
+    planned = base.run("drlib", "plan", "runbooks/failover.yaml", "mirror.properties")
+    assert "cannot be reached" in planned.stderr, planned.stderr  # its notebook was found; the clusters are silent
+
+
 @pytest.mark.parametrize(
     "command", [("status",), ("doctor",), ("translate", "--flow", "paris->lyon")], ids=lambda c: c[0]
 )

@@ -99,7 +99,7 @@ def test_living_run_is_stopped_before_the_emergency_acts(make: Make) -> None:
 
     night = make("night", supersede=planned.name)
     began = time.monotonic()
-    assert night.do() == 0
+    assert night.do() == 0, night.error
     assert time.monotonic() - began < 15
     acted = night.work.path.stat().st_mtime
     process.join(20)
@@ -154,7 +154,7 @@ def test_killed_holder_in_every_activity_is_resumed_rolled_back_or_superseded(ma
         assert killed.state is doing
         killed.hangs, killed.wait_s = False, 20.0
         (killed.folder / "abort").write_text("a test\n")
-        assert killed.do("resume") == 8
+        assert killed.do("resume") == 8, killed.error
         assert killed.state is left
 
         again = make("again", activity=activity, mode=Mode.PLANNED, supersede=killed.name)

@@ -189,7 +189,7 @@ def test_flow_selects_topics_groups_and_configs(load: Load) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (f"clusters = {','.join(f'c{n}' for n in range(51))}", "names 51 clusters, and drlib reads up to 50"),
+        (f"clusters = {','.join(f'c{n}' for n in range(31))}", "names 31 clusters, and drlib reads up to 30"),
         (f"LEFT.bootstrap.servers = {','.join(['h:1'] * 101)}", "has 101 addresses, and drlib reads up to 100"),
         (
             f"LEFT->RIGHT.topics = {','.join(map(str, range(20_000)))}",

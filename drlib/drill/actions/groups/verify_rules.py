@@ -93,6 +93,11 @@ def judge(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, in
                 Seen.MISSES, f"its members are assigned no partition of {topics}", read_on, unread, aside
             )
         return GroupVerdict(Seen.WAITING, f"no member is assigned {topics} yet", read_on, unread)
+    untouched = {p.topic for p in left} - {p.topic for p, begin in begins.items() if now[p] > begin}
+    if read_on and not members and untouched:  # who read may not be described yet; which topics it reads is not known
+        seen = Seen.NO_MEMBERS if look.description.state in WITHOUT_MEMBERS else Seen.WAITING
+        detail = f"{read_on:,} offsets read on, and no members now; nothing of {', '.join(sorted(untouched))} was read"
+        return GroupVerdict(seen, detail, read_on, unread)
     if read_on:
         return GroupVerdict(Seen.SERVED, f"{read_on:,} offsets read on", read_on, unread)
     if not members and look.description.state in WITHOUT_MEMBERS:

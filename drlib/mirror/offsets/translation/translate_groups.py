@@ -184,12 +184,18 @@ def translate_groups(
 
 
 def _positions(settings: MirrorSettings, flow: Flow, source_alive: bool | None) -> Positions:
-    needed = [flow.target, flow.source] if source_alive else [flow.target]
-    answers = who_answers([settings.clusters[alias] for alias in needed])
-    refuse_silence({alias: answer for alias, answer in answers.items() if isinstance(answer, Unreachable)})
+    silent = _silent(settings, [flow.target, flow.source] if source_alive else [flow.target])
+    if silent and source_alive is None:
+        silent |= _silent(settings, [flow.source])
+    refuse_silence(silent)
     if source_alive is None:
         return newest_positions(settings, flow).positions
     return source_positions(settings, flow) if source_alive else checkpointed_positions(settings, flow)
+
+
+def _silent(settings: MirrorSettings, aliases: Sequence[str]) -> dict[str, Unreachable]:
+    answers = who_answers([settings.clusters[alias] for alias in aliases])
+    return {alias: answer for alias, answer in answers.items() if isinstance(answer, Unreachable)}
 
 
 async def _read_maps(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:

@@ -181,7 +181,7 @@ def test_score_with_a_lost_source_is_that_of_the_target_and_names_what_is_open()
     with pytest.raises(ReadinessError, match=r"emergency failover is open, the target scores 100 of 100"):
         gate([lost], MINIMUM)
     worse = judge_flow(replace(dead, translations=Unanswered("no answer")), CONTEXT)
-    assert worse.score == 100 * (38 - 10) // 38  # what the target leaves open is a lack of readiness
+    assert worse.score == 100 * (41 - 10) // 41  # what the target leaves open is a lack of readiness
     assert all(f.fix for f in lost.findings if f.severity is not Severity.OK)
     assert lost.worst_first()[0].check == "source-answers"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.errors import UsageError
-from drlib.kafka.java_formats.properties import Entry, parse, read
+from drlib.kafka.java_formats.properties import MOST_ENTRIES, Entry, parse, read
 
 TEXT = r"""# a comment
 clusters = A, B
@@ -68,3 +68,9 @@ def test_parse_half_of_a_surrogate_pair_is_refused_with_its_line(text: str) -> N
     with pytest.raises(UsageError, match=r"x:2 .*surrogate"):
         parse(f"b = 1\n{text}", Path("x"))
     assert parse("a = \\ud83d\\ude00", Path("x")).effective()["a"].value == "\U0001f600"
+
+
+def test_parse_more_keys_than_anyone_writes_are_refused() -> None:
+    assert len(parse("a=1\n" * MOST_ENTRIES, Path("x")).entries) == MOST_ENTRIES
+    with pytest.raises(UsageError, match=r"sets 20,001, and drlib reads up to 20,000"):
+        parse("a=1\n" * (MOST_ENTRIES + 1), Path("x"))

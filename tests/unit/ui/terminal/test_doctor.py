@@ -42,7 +42,7 @@ def test_readiness_of_worst_finding_first_and_every_line_fits(width: int) -> Non
     lines = out.getvalue().splitlines()
     assert all(len(line) <= width for line in lines)
     assert "NOT READY" in lines[0]
-    assert "score 11 of 100, 80 required" in lines[0]
+    assert "score 10 of 100, 80 required" in lines[0]
     text = out.getvalue()
     places = [text.index(word) for word in ("every lane", "the objective", "as many partitions", "RIGHT has 3 brokers")]
     assert places == sorted(places)
@@ -54,7 +54,7 @@ def test_readiness_of_worst_finding_first_and_every_line_fits(width: int) -> Non
 
 def test_doctor_json_has_every_finding_with_fix_and_expiry() -> None:
     (row,) = json.loads(as_json_text([readiness()], 80))
-    assert (row["flow"], row["score"], row["minimum"], row["ready"]) == ("LEFT->RIGHT", 11, 80, False)
+    assert (row["flow"], row["score"], row["minimum"], row["ready"]) == ("LEFT->RIGHT", 10, 80, False)
     assert [f["verdict"] for f in row["findings"]] == ["critical", "unknown", *["warn"] * 6, "ok"]
     assert row["findings"][0] == {
         "id": "worker",

@@ -54,6 +54,20 @@ def test_group_that_reads_one_topic_and_is_not_assigned_another_misses_that() ->
     assert "west.orders (15 unread)" in verdict.detail
 
 
+@pytest.mark.parametrize(
+    ("described", "seen"),
+    [(NONE, Seen.NO_MEMBERS), (GroupDescription("PREPARING_REBALANCE"), Seen.WAITING)],
+)
+def test_group_that_read_one_topic_and_is_described_without_members_may_still_miss_another(
+    described: GroupDescription, seen: Seen
+) -> None:
+    """It commits before the description that has its members is there: what it subscribes to is not known then."""
+    look = GroupLook({LOCAL: 50, REMOTE: 10}, described)
+    verdict = judge({LOCAL: 20, REMOTE: 10}, {LOCAL: 50, REMOTE: 25}, look)
+    assert (verdict.seen, verdict.read_on, verdict.unread) == (seen, 30, 15)
+    assert "west.orders" in verdict.detail
+
+
 def test_group_whose_answer_failed_is_unknown_and_fails() -> None:
     verdict = judge({REMOTE: 1}, {REMOTE: 9}, GroupLook({}, None, error="the coordinator does not answer"))
     assert (verdict.seen, verdict.seen.failed) == (Seen.UNKNOWN, True)

@@ -1,0 +1,189 @@
+"""`drlib init`: the first runbooks for the clusters of a properties file, and what to do next.
+
+Rules: the clusters are only read, in bounded time. Objectives are options, or asked for on a terminal; nothing else is.
+What is kept instead of replaced is named with the reason. At the end the doctor says what is worst now, at most `WORST`
+findings.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from drlib import decoding
+from drlib.errors import UsageError
+from drlib.formats import one_line
+from drlib.outgoing.terminal import show
+
+if TYPE_CHECKING:
+    from drlib.config.settings import MirrorSettings
+    from drlib.runbook.first_runbooks.folder import Outcome
+    from drlib.runs.scorecard import Objectives
+
+WORST: Final = 5
+DOCTOR_S: Final = 20.0
+NONE: Final = "none"
+
+
+def init(
+    file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
+    directory: Annotated[
+        Path | None, typer.Option("--dir", help="Where to write them. Default: runbooks/ beside FILE.", metavar="DIR")
+    ] = None,
+    flow: Annotated[str | None, typer.Option(help="One flow, e.g. 'paris->lyon'. Default: all enabled flows.")] = None,
+    rto: Annotated[
+        str | None, typer.Option(help="Objective of a failover, such as 5m; none: without.", metavar="TIME")
+    ] = None,
+    rpo: Annotated[
+        str | None, typer.Option(help="Records that may be lost, in time: 30s; none: without.", metavar="TIME")
+    ] = None,
+    rpo_records: Annotated[
+        str | None, typer.Option(help="Records that may be lost; none: without.", metavar="N")
+    ] = None,
+    force: Annotated[
+        list[str] | None,
+        typer.Option(help="Replace this file of DIR, although it was edited; repeat for more.", metavar="NAME"),
+    ] = None,
+    runs: Annotated[Path, typer.Option("--runs-dir", help="Where run folders are, for the doctor.")] = Path("runs"),
+) -> None:
+    """Look at the clusters of FILE and write runbooks for them: rehearsal, failover, change of roles, audit, lag report.
+
+    Reads the clusters and changes nothing on them. A file in DIR that was edited, or that drlib init did not write, is kept.
+    """
+    from drlib.config.settings import load_mirror_settings
+    from drlib.runbook.first_runbooks import folder as first
+    from drlib.runbook.first_runbooks import observation, observe, readme, runbooks
+
+    settings = _chosen(load_mirror_settings(file), flow)
+    given = _parse(rto, rpo, rpo_records)  # a slip is named before anything is asked
+    to = file.parent / "runbooks" if directory is None else directory
+    notebooks = first.shipped_notebooks()
+    place = runbooks.Place(file.name, os.path.relpath(to, file.parent), first.drill_parameters(notebooks))
+    aliases = dict.fromkeys(a for each in settings.enabled_flows for a in (each.flow.source, each.flow.target))
+    show(one_line(f"Asking {', '.join(aliases)}, for at most {observe.ALL_S:g} s ..."), error=True)
+    seen = observe.observe(settings)
+    facts = observation.facts(settings, seen)
+    for line in readme.lines_of(facts):
+        show(one_line(line))
+    for cluster in seen.values():
+        if cluster.silence or cluster.in_part:
+            show(one_line(f"{cluster.alias} did not answer: {cluster.silence or cluster.in_part}"))
+        for why in cluster.unknown:
+            show(one_line(f"not known of {cluster.alias}: {why}"))
+    objectives = _objectives(given, first.known_objectives(to, facts))
+    made = first.make(facts, place, objectives, notebooks)
+    first.check(made)
+    outcomes = first.write(made, to, force or ())
+    _say(to, outcomes)
+    show("\nNext:")
+    typed = shlex.quote(str(file))
+    for names in runbooks.names(facts)[:1]:
+        show(one_line(f"  drlib doctor {typed}"))
+        show(one_line(f"  drlib run {shlex.quote(str(to / names[runbooks.REHEARSE]))} {typed}"))
+    _doctor(settings, runs)
+
+
+def _chosen(settings: MirrorSettings, flow: str | None) -> MirrorSettings:
+    """`settings` with the enabled flows that are asked for. Raises `UsageError` where there is none."""
+    from dataclasses import replace
+
+    from drlib.model import Flow
+
+    if flow is not None:
+        wanted = Flow.parse(flow)
+        settings.flow(wanted.source, wanted.target)
+        settings = replace(settings, flows=tuple(each for each in settings.flows if each.flow == wanted))
+    if not settings.enabled_flows:
+        raise UsageError(
+            f"{settings.path} enables no flow" if flow is None else f"flow {flow} is not enabled in {settings.path}",
+            "there is nothing to write runbooks for",
+            f"Set '{flow or 'A->B'}.enabled = true'.",
+        )
+    return settings
+
+
+def _parse(rto: str | None, rpo: str | None, rpo_records: str | None) -> dict[str, float | int | None]:
+    """The objectives that were given, None for one that is to be none. Raises `UsageError`."""
+    from drlib.config.quantities import seconds
+
+    given: dict[str, float | int | None] = {}
+    if rto is not None:
+        given["rto_seconds"] = None if rto.strip().lower() in ("", NONE) else seconds(rto, "RTO")
+    if rpo is not None:
+        given["rpo_seconds"] = None if rpo.strip().lower() in ("", NONE) else seconds(rpo, "RPO")
+    if rpo_records is not None:
+        try:
+            none = rpo_records.strip().lower() in ("", NONE)
+            given["rpo_records"] = None if none else decoding.integer(rpo_records.strip())
+        except decoding.Undecodable as error:
+            raise UsageError(f"'{rpo_records}' is not a number of records", str(error), "Write 0 or more.") from None
+    return given
+
+
+def _objectives(given: dict[str, float | int | None], known: Objectives) -> Objectives:
+    """What was given, else what the runbook there has; on a terminal, where nothing was given, what is answered."""
+    from drlib.runs.scorecard import Objectives
+
+    if not given and sys.stdin.isatty():
+        asked = (
+            ("RTO of a failover, such as 5m", known.rto_seconds, "s"),
+            ("RPO in time, such as 30s", known.rpo_seconds, "s"),
+            ("RPO in records, such as 0", known.rpo_records, ""),
+        )
+        answers = [
+            typer.prompt(
+                f"{what} (empty or {NONE}: no objective)",
+                default="" if now is None else f"{now:g}{unit}",
+                show_default=now is not None,
+                err=True,
+            )
+            for what, now, unit in asked
+        ]
+        given = _parse(*answers)
+    return Objectives.model_validate({**known.model_dump(), **given})
+
+
+def _say(folder: Path, outcomes: dict[str, Outcome]) -> None:
+    from drlib.runbook.first_runbooks.folder import Outcome
+
+    written = [path for path, outcome in outcomes.items() if outcome is Outcome.WRITTEN]
+    for path in written:
+        show(one_line(f"written: {folder / path}"))
+    if not written:
+        show(one_line(f"nothing to write in {folder}"))
+    for path, outcome in outcomes.items():
+        if outcome not in (Outcome.WRITTEN, Outcome.UNCHANGED):
+            show(one_line(f"{outcome.value}: {folder / path} (replace it: --force {shlex.quote(path)})"))
+
+
+def _doctor(settings: MirrorSettings, runs: Path) -> None:
+    """What is worst now, of all flows. A doctor that does not answer in time is said to be open."""
+    from drlib.drill.readiness.checks.observations import Unanswered
+    from drlib.drill.readiness.doctor import doctor
+    from drlib.drill.readiness.observe.ask import ask_blocking
+    from drlib.drill.readiness.score import MINIMUM, WORST_FIRST, Severity
+    from drlib.kafka.admin.connect import blocking
+
+    show(f"\ndrlib doctor, for at most {DOCTOR_S:g} s ...", error=True)
+    report = blocking(ask_blocking(lambda: doctor(settings, runs=runs), DOCTOR_S))
+    if isinstance(report, Unanswered):
+        show(one_line(f"drlib doctor: {report.why}. {report.fix}"))
+        return
+    for readiness in report:
+        state = "ready" if readiness.ready(MINIMUM) else "not ready"
+        show(one_line(f"{readiness.flow}: {state}, score {readiness.score} of 100"))
+    findings = [(each.flow, finding) for each in report for finding in each.worst_first()]
+    findings = [(of, each) for of, each in findings if each.severity is not Severity.OK]
+    findings.sort(key=lambda pair: (WORST_FIRST.index(pair[1].severity), -pair[1].weight))
+    for of, each in findings[:WORST]:
+        about = f" ({each.entity})" if each.entity and each.entity != of else ""
+        show(one_line(f"  {each.severity.value}: {of}: {each.title}{about}: {each.evidence}"))
+        if each.fix:
+            show(one_line(f"    {each.fix}"))
+    if len(findings) > WORST:
+        show(f"  and {len(findings) - WORST} more: drlib doctor")

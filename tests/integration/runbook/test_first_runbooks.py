@@ -1,0 +1,95 @@
+"""`drlib init` on two real clusters with a mirror: what it learns of groups and producers, and what it leaves alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from fix_engine import Engine, commit, create_topic, produce, wait_for
+
+from drlib.config.settings import load_mirror_settings
+from drlib.runbook.file import model
+from drlib.runbook.first_runbooks import observation, observe
+from drlib.runs.scorecard import Objectives
+
+
+@pytest.fixture
+def paris(engine: Engine) -> Iterator[Engine]:
+    """A mirrored topic of paris, with a group that has a member, and one that has committed offsets only."""
+    tag = engine.source.removeprefix("SRC")
+    engine.source, engine.target = f"paris{tag}", f"lyon{tag}"
+    engine.extra = {
+        "drlib.metrics.address": "127.0.0.1:0",
+        "emit.heartbeats.enabled": "false",
+        "groups": f"{engine.topics}.*",
+    }
+    create_topic(engine.left, engine.topics, 2)
+    produce(engine.left, engine.topics, 40, partitions=2)
+    commit(engine.left, f"{engine.topics}.search", engine.topics, 5)
+    engine.start()
+    engine.wait_caught_up(engine.topics, 2)
+    member = Consumer(
+        {
+            "bootstrap.servers": engine.left,
+            "group.id": f"{engine.topics}.billing",
+            "client.id": "billing-1",
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    member.subscribe([engine.topics])
+    wait_for("the member is assigned both partitions", lambda: bool(member.poll(0.2)) and len(member.assignment()) == 2)
+    yield engine
+    member.close()
+
+
+def drlib(*arguments: object, cwd: Path, code: int = 0) -> str:
+    argv = [sys.executable, "-m", "drlib.cli", *map(str, arguments)]
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == code, done.stdout[-6000:] + done.stderr[-6000:]
+    assert "Traceback" not in done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.timeout(180)
+def test_init_writes_runbooks_that_can_be_planned_and_replaces_no_edited_one(paris: Engine, tmp_path: Path) -> None:
+    file, folder, topic = paris.properties, paris.root / "runbooks", paris.topics
+    flow = f"{paris.source}->{paris.target}"
+
+    settings = load_mirror_settings(file)
+    (facts,) = observation.facts(settings, observe.observe(settings))
+    assert facts.complete
+    assert facts.mirrored == {topic: f"{paris.source}.{topic}"}
+    assert facts.applications is not None
+    assert [(each.name, each.members, each.clients, each.topics) for each in facts.applications] == [
+        (f"{topic}.billing", 1, ("billing-1",), (topic,)),
+        (f"{topic}.search", 0, (), (topic,)),
+    ]
+    assert (facts.written, facts.transactional, facts.missing) == ((topic,), (), (topic,))
+    assert facts.source.authorizer is False
+
+    said = drlib("init", file, "--rto", "5m", cwd=tmp_path)
+    assert f"{flow}: 1 mirrored topics, 2 consumer groups, 1 topics with idempotent producers" in said
+    assert f"{flow}: not ready, score " in said or f"{flow}: ready, score " in said
+    failover = folder / "failover.yaml"
+    assert model.load(failover).objectives == Objectives(rto_seconds=300)
+    assert f"{topic}.billing: 1 member, client ids billing-1, reads {topic}" in failover.read_text()
+    assert f"missing on {paris.target} when this was written: {topic}" in failover.read_text()
+
+    for name in ("rehearse", "failover"):
+        planned = drlib("plan", folder / f"{name}.yaml", file, "--runs-dir", tmp_path / "planned", cwd=tmp_path)
+        assert "Run it: drlib run --plan " in planned
+
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    again = drlib("init", file, cwd=tmp_path)
+    assert "nothing to write" in again
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+    failover.write_text(failover.read_text() + "# mine\n")
+    kept = drlib("init", file, "--rto", "10m", cwd=tmp_path)
+    assert "kept, as it was edited since drlib init wrote it: " in kept
+    assert failover.read_text().endswith("# mine\n")

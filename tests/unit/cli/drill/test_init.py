@@ -1,0 +1,77 @@
+"""`drlib init` without brokers: what it refuses, and what it writes of clusters that do not answer."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import drlib, error_line
+
+HEAD = "clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{}\nlyon.bootstrap.servers = 127.0.0.1:{}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """Two clusters that do not answer: their ports are bound here, so that no other process takes them."""
+    with socket.socket() as one, socket.socket() as two:
+        for held in (one, two):
+            held.bind(("127.0.0.1", 0))
+        path = tmp_path / "mirror.properties"
+        head = HEAD.format(one.getsockname()[1], two.getsockname()[1])
+        path.write_text(head + "paris->lyon.enabled = true\n")
+        yield path
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--rto", "5"], "'5' is not a valid RTO"),
+        (["--rpo", "soon"], "'soon' is not a valid RPO"),
+        (["--rpo-records", "-1"], "'-1' is not a number of records"),
+        (["--flow", "lyon->paris"], "flow lyon->paris is not enabled"),
+        (["--flow", "paris->rome"], "has no flow paris->rome"),
+    ],
+)
+def test_init_refuses_a_slip_before_anything_is_asked(file: Path, options: list[str], said: str) -> None:
+    assert said in error_line(drlib("init", str(file), *options), 2)
+    assert not (file.parent / "runbooks").exists()
+
+
+def test_init_of_a_file_without_an_enabled_flow_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mirror.properties").write_text(HEAD.format(1, 2))
+    assert "enables no flow" in error_line(drlib("init", str(tmp_path / "mirror.properties")), 2)
+
+
+def test_init_of_silent_clusters_names_them_writes_and_lets_the_doctor_speak(file: Path) -> None:
+    done = drlib("init", str(file), "--rto", "5m", "--rpo-records", "0")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    for alias in ("paris", "lyon"):
+        assert f"{alias} did not answer: " in done.stdout
+    folder = file.parent / "runbooks"
+    assert f"written: {folder / 'failover.yaml'}" in done.stdout
+    assert f"drlib run {folder / 'rehearse.yaml'} {file}" in done.stdout
+    assert "paris->lyon: not ready" in done.stdout
+    assert done.stdout.count("  critical: ") == 2
+    assert "rto_seconds: 300" in (folder / "failover.yaml").read_text()
+    again = drlib("init", str(file))
+    assert "nothing to write" in again.stdout
+    none = drlib("init", str(file), "--rto", "none", "--rpo-records", "none", "--force", "failover.yaml")
+    assert none.stdout.count("written: ") == 1
+    assert "rto_seconds" not in (folder / "failover.yaml").read_text()
+
+
+def test_init_force_of_another_name_is_refused(file: Path) -> None:
+    done = drlib("init", str(file), "--force", "mine.yaml")
+    assert done.returncode == 2
+    assert "drlib: --force mine.yaml: drlib init writes no such file" in done.stderr
+    assert not (file.parent / "runbooks").exists()
+
+
+def test_init_to_a_folder_that_is_a_file_is_refused(file: Path) -> None:
+    done = drlib("init", str(file), "--dir", str(file))
+    assert done.returncode == 2
+    assert "cannot be" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,169 @@
+"""First runbooks made of an observation: accepted by the loader, whatever the names, and nothing invented."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from first_runbooks import PARIS_LYON, facts_of, group, paris_and_lyon
+from hostile_text import HOSTILE
+
+from drlib.config.patterns.selection import matches
+from drlib.drill.plan.plan import Drill
+from drlib.runbook.file import drill_section, model
+from drlib.runbook.first_runbooks import folder, runbooks
+from drlib.runbook.first_runbooks.observation import FlowFacts
+from drlib.runbook.first_runbooks.runbooks import AUDIT, FAILOVER, LAG, REHEARSE, SWAP, Place
+from drlib.runs.scorecard import Objectives
+
+PLACE = Place("mm2.properties", "runbooks", frozenset({"force_reason"}))
+NONE = Objectives()
+HOSTILE_GROUPS = [name for kind, name in HOSTILE.items() if kind not in ("lone surrogate", "nothing")]
+
+
+def books(
+    flows: tuple[FlowFacts, ...], to: Path, objectives: Objectives = NONE, place: Place = PLACE
+) -> dict[str, model.Runbook]:
+    """The runbooks as `drlib run` loads them, by file."""
+    made = folder.make(flows, place, objectives, folder.shipped_notebooks())
+    folder.check(made)
+    folder.write(made, to)
+    return {path: folder.accept(to / path) for path in made.files if path.endswith(".yaml")}
+
+
+def drill_of(book: model.Runbook) -> Drill:
+    assert book.drill is not None
+    return drill_section.drill(book.drill, book.name, book.objectives, book.parameters)
+
+
+def arguments(book: model.Runbook, step: str) -> dict[str, object]:
+    (found,) = [each for each in drill_of(book).steps if each.name == step]
+    return {each.name: each.value for each in found.action.arguments}
+
+
+def test_runbooks_of_one_flow_have_its_names_groups_and_written_topics(tmp_path: Path) -> None:
+    clusters = paris_and_lyon(group("billing", clients=("billing-1",), topics=("orders",)), group("search"))
+    made = books(facts_of(clusters), tmp_path)
+    assert list(made) == [f"{kind}.yaml" for kind in (REHEARSE, FAILOVER, SWAP, AUDIT, LAG)]
+    assert all("paris" in book.title or "lyon" in book.title for book in made.values())
+    failover = made["failover.yaml"]
+    assert drill_of(failover).flow == PARIS_LYON
+    assert arguments(failover, "translate") == {"groups": ("billing", "search", ".*"), "leave": ()}
+    assert arguments(failover, "verify") == {"groups": ("billing", "search", ".*"), "written": ("orders",)}
+    assert arguments(made["rehearse.yaml"], "translate") == {"groups": ("billing", "search", ".*")}
+    assert [step.name for step in drill_of(failover).steps if step.approval] == ["fence"]
+    assert [step.name for step in drill_of(made["swap-roles.yaml"]).steps if step.approval] == ["go-home"]
+    assert made["nightly-audit.yaml"].parameters["flow"] == "paris->lyon"
+    text = (tmp_path / "failover.yaml").read_text()
+    assert "billing: 1 member, client ids billing-1, reads orders" in text
+
+
+def test_runbooks_are_scheduled_rehearsal_by_month_and_audit_by_night(tmp_path: Path) -> None:
+    made = books(facts_of(paris_and_lyon()), tmp_path)
+    schedules = {path: book.schedule.every for path, book in made.items() if book.schedule is not None}
+    assert schedules == {"rehearse.yaml": "30d", "nightly-audit.yaml": "1d"}
+
+
+def test_objectives_without_an_answer_are_in_no_runbook(tmp_path: Path) -> None:
+    made = books(facts_of(paris_and_lyon()), tmp_path)
+    assert [path for path, book in made.items() if book.objectives != NONE] == []
+    assert "\nobjectives:" not in (tmp_path / "failover.yaml").read_text()
+
+
+def test_objectives_given_are_in_the_runbooks_that_move_applications(tmp_path: Path) -> None:
+    given = Objectives(rto_seconds=300, rpo_seconds=30, rpo_records=0)
+    made = books(facts_of(paris_and_lyon()), tmp_path, given)
+    assert made["failover.yaml"].objectives == given
+    assert made["swap-roles.yaml"].objectives == Objectives(rpo_records=0)
+    assert made["rehearse.yaml"].objectives == NONE
+    assert made["lag-report.yaml"].parameters["objective"] == "30s"
+
+
+def test_fault_at_is_a_parameter_only_where_the_notebook_takes_it() -> None:
+    (facts,) = facts_of(paris_and_lyon())
+    files = runbooks.names([facts])[0]
+    without = runbooks.texts(facts, files, PLACE, NONE)["failover.yaml"]
+    given = runbooks.texts(facts, files, replace(PLACE, takes=frozenset({"fault_at"})), NONE)["failover.yaml"]
+    assert "fault_at" not in without
+    assert 'fault_at: "${fault_at}"' in given
+    assert 'fault_at: ""' in given
+
+
+@pytest.mark.parametrize("name", HOSTILE_GROUPS)
+def test_pattern_of_any_group_matches_that_group_alone(name: str) -> None:
+    written = runbooks.pattern(name)
+    assert written is not None
+    assert matches((written,), name)
+    assert not matches((written,), f"{name}x")
+    assert not matches((written,), "other")
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "x" * 2001])
+def test_pattern_that_cannot_be_written_is_none(name: str) -> None:
+    assert runbooks.pattern(name) is None
+
+
+def test_runbooks_of_hostile_groups_are_accepted_with_each_group_as_written(tmp_path: Path) -> None:
+    groups = [group(name, clients=(name,), topics=("orders",)) for name in HOSTILE.values()]
+    flows = facts_of(paris_and_lyon(*groups), "paris->lyon.enabled = true\ngroups = (?s).*\n")
+    book = books(flows, tmp_path)["failover.yaml"]
+    patterns = arguments(book, "translate")["groups"]
+    assert isinstance(patterns, tuple)
+    assert {name for name in HOSTILE_GROUPS if matches(tuple(patterns[:-1]), name)} == set(HOSTILE_GROUPS)
+    assert len(patterns) == len(HOSTILE_GROUPS) + 1
+
+
+def test_runbooks_of_many_groups_name_them_and_stay_loadable(tmp_path: Path) -> None:
+    few = books(facts_of(paris_and_lyon(*(group(f"g{n:04}") for n in range(500)))), tmp_path / "few")
+    patterns = arguments(few["failover.yaml"], "translate")["groups"]
+    assert isinstance(patterns, tuple)
+    assert len(patterns) == 501
+    long = [group(f"{'g' * 240}{n}", clients=("c" * 300,) * 3) for n in range(9000)]
+    many = books(facts_of(paris_and_lyon(*long)), tmp_path / "many")
+    patterns = arguments(many["failover.yaml"], "translate")["groups"]
+    assert isinstance(patterns, tuple)
+    assert patterns[-1] == ".*"
+    assert "more\n" in (tmp_path / "many" / "failover.yaml").read_text()
+
+
+def test_runbooks_of_silent_clusters_name_them_and_leave_lines_to_fill_in(tmp_path: Path) -> None:
+    clusters = {a: replace(c, silence="no answer\nat all") for a, c in paris_and_lyon(seen=False).items()}
+    made = books(facts_of(clusters), tmp_path)
+    text = (tmp_path / "failover.yaml").read_text()
+    assert "# paris did not answer: no answer at all" in text
+    assert "# the groups of paris are not known" in text
+    assert arguments(made["failover.yaml"], "verify")["written"] == ()
+
+
+def test_runbooks_of_two_flows_have_files_and_run_names_of_their_own(tmp_path: Path) -> None:
+    both = "paris->lyon.enabled = true\nlyon->paris.enabled = true\n"
+    made = books(facts_of(paris_and_lyon(), both), tmp_path)
+    assert {"failover-paris-lyon.yaml", "failover-lyon-paris.yaml"} <= set(made)
+    assert len({book.name for book in made.values()}) == len(made) == 10
+    assert str(drill_of(made["failover-lyon-paris.yaml"]).flow) == "lyon->paris"
+
+
+def test_names_of_flows_that_differ_in_case_only_are_distinct() -> None:
+    (facts,) = facts_of(paris_and_lyon())
+    flows = [replace(facts, flow=replace(PARIS_LYON, source=source)) for source in ("a", "A")]
+    one, two = runbooks.names(flows)
+    assert one[FAILOVER] == "failover-a-lyon.yaml"
+    assert two[FAILOVER] == "failover-a-lyon-2.yaml"
+
+
+@pytest.mark.parametrize("aliases", [("eu-west.1", "us_east"), ("A", "b"), ("-x", "9.9"), ("null", "true")])
+def test_runbooks_of_any_aliases_are_accepted(aliases: tuple[str, str], tmp_path: Path) -> None:
+    source, target = aliases
+    made = books(facts_of(paris_and_lyon(group("billing"), aliases=aliases), aliases=aliases), tmp_path)
+    assert str(drill_of(made["failover.yaml"]).flow) == f"{source}->{target}"
+
+
+@pytest.mark.parametrize(
+    ("authorizer", "said"), [(True, "has an authorizer"), (False, "has no authorizer"), (None, "not known")]
+)
+def test_fence_says_whether_the_source_has_an_authorizer(authorizer: bool | None, said: str) -> None:
+    clusters = paris_and_lyon()
+    (facts,) = facts_of({**clusters, "paris": replace(clusters["paris"], authorizer=authorizer)})
+    text = runbooks.texts(facts, runbooks.names([facts])[0], PLACE, NONE)["failover.yaml"]
+    assert said in text.partition("name: fence")[2].partition("name: drain")[0]
