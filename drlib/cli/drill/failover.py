@@ -323,9 +323,9 @@ class Follower:
         done = {str(line.data.get("step")) for line in lines if line.event == "step-succeeded"}
         if not self._said_changes and any(s.name in done for s in steps if s.action.name == "pointer.move"):
             self._say_changes()
-        for step in steps:
-            if step.action.name == "groups.verify":
-                self._say_seen(step.name)
+        for each in steps:
+            if each.action.name == "groups.verify":
+                self._say_seen(each.name)
 
     def _say_changes(self) -> None:
         from drlib.config.settings import load_mirror_settings
