@@ -256,7 +256,6 @@ class FailoverScreen(Screen):
             if not result.error:
                 _show_next(self._made, self._file)
             elif drills.unfinished(result.folder):
-                again = f"drlib failover {shlex.quote(str(self._file))} {shlex.quote(self._made.flow)}"
                 again = shlex.join(["drlib", "failover", str(self._file), self._made.flow])
                 show(f"Or repeat it, after a new assessment: {again}", error=True)
             return code
