@@ -1,13 +1,8 @@
-"""`drlib failover` on clusters named paris and lyon: paris is killed and the command dies in the middle.
-
-The same command again continues to a verdict; a third time it is done already.
-"""
+"""`drlib failover` on clusters called paris and lyon: paris is killed, the command is given, a group is moved by hand, done."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
@@ -22,173 +17,141 @@ from fix_engine import commit, create_topic, produce, wait_for
 from drlib import publish_pointer
 from drlib.client.pointer_topic import read_pointer
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.assessment.observe import next_step
-from drlib.errors import DrlibError
+from drlib.drill.plan.states import DrillState
+from drlib.drill.session.unfinished_runs import read_state
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.model import Flow
-from drlib.runs import journal
-from drlib.runs.journal import JOURNAL
 
 FLOW = Flow("paris", "lyon")
-READ, ALL = 30, 50
+GROUP, TOPIC, RECORDS, READ = "billing", "orders", 400, 150
 
 
-@dataclass
+@dataclass(frozen=True)
 class Night:
     lab: Lab
-    folder: Path
     file: Path
 
+    def command(self, *arguments: str, json_lines: bool = True) -> subprocess.Popen[str]:
+        form = ["--json"] if json_lines else []
+        argv = [sys.executable, "-m", "drlib.cli", "failover", str(self.file), *form, *arguments]
+        runs = ["--runs-dir", str(self.file.parent / "runs")]
+        return subprocess.Popen([*argv, *runs], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def ended(self, *arguments: str, code: int) -> tuple[list[dict[str, object]], str]:
+        out, err = (process := self.command(*arguments)).communicate(timeout=120)
+        assert process.returncode == code, out[-3000:] + err[-3000:]
+        assert "Traceback" not in out + err
+        return [json.loads(line) for line in out.splitlines()], err
+
     @property
-    def lyon(self) -> ClusterSettings:
-        return ClusterSettings("lyon", (self.lab.clusters["RIGHT"].bootstrap,))
-
-    def argv(self, *more: str) -> list[str]:
-        return [sys.executable, "-m", "drlib.cli", "failover", str(self.file), *more]
-
-    def failover(self, *more: str, code: int) -> str:
-        done = subprocess.run(
-            self.argv(*more),
-            cwd=self.folder,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        said = done.stdout + done.stderr
-        assert done.returncode == code, said[-6000:]
-        assert "Traceback" not in said
-        return said
-
-    def runs(self) -> list[Path]:
-        return sorted((self.folder / "runs").glob("*")) if (self.folder / "runs").exists() else []
-
     def active(self) -> str:
-        pointer = read_pointer([self.lyon]).pointer
-        return "" if pointer is None else pointer.active
+        pointer = read_pointer([self.lab.clusters["lyon"].settings()]).pointer
+        assert pointer is not None
+        return pointer.active
 
 
-@pytest.fixture
-def night(tmp_path: Path) -> Iterator[Night]:
-    lab = Lab(tmp_path / "clusters", detach=True)
-    try:
-        lab.up()
-        paris, lyon = lab.clusters["LEFT"].bootstrap, lab.clusters["RIGHT"].bootstrap
-        folder = tmp_path / "own"
-        folder.mkdir()
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
+    """A mirrored topic with a group that has read some of it, and the pointer at paris. The file lies outside of the lab."""
+    root = tmp_path_factory.mktemp("night")
+    with Lab(root / "lab", ("paris", "lyon")) as lab:
+        paris, lyon = lab.clusters["paris"], lab.clusters["lyon"]
         keys = {
             "clusters": "paris, lyon",
-            "paris.bootstrap.servers": paris,
-            "lyon.bootstrap.servers": lyon,
+            "paris.bootstrap.servers": paris.bootstrap,
+            "lyon.bootstrap.servers": lyon.bootstrap,
             "paris->lyon.enabled": "true",
-            "paris->lyon.topics": "orders",
+            "paris->lyon.topics": TOPIC,
+            "lyon->paris.enabled": "false",
             "lyon->paris.emit.heartbeats.enabled": "false",
             "replication.factor": "1",
             "drlib.metrics.address": "127.0.0.1:0",
             "emit.checkpoints.interval.seconds": "1",
         }
-        file = folder / "mm2.properties"
+        file = root / "mirror.properties"
         file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
-        create_topic(paris, "orders", 1)
-        produce(paris, "orders", ALL, partitions=1)
-        commit(paris, "billing", "orders", READ)
+        create_topic(paris.bootstrap, TOPIC, 1)
+        produce(paris.bootstrap, TOPIC, RECORDS, partitions=1)
+        commit(paris.bootstrap, GROUP, TOPIC, READ)
         lab.start_module("mirror", "drlib.cli", "mirror", str(file))
 
-        def checkpointed() -> bool:
-            try:
-                return bool(checkpointed_positions(load_mirror_settings(file), FLOW))
-            except DrlibError:
-                return False  # its topics are not there yet
+        def mirrored() -> bool:
+            with Cluster(lyon.settings()) as cluster:
+                if len(cluster.topics([f"paris.{TOPIC}", "paris.checkpoints.internal"])) < 2:
+                    return False
+            return bool(checkpointed_positions(load_mirror_settings(file), FLOW))
 
-        wait_for("the group's position is on lyon", checkpointed)
+        wait_for("the mirror and its checkpoints are there", mirrored, 60)
         publish_pointer(file, "paris")
-        yield Night(lab, folder, file)
-    finally:
-        lab.down()
+        yield Night(lab, file)
 
 
-class Application(threading.Thread):
-    """A consumer of group billing that is configured by hand once the pointer names lyon."""
-
-    def __init__(self, night: Night) -> None:
-        super().__init__(daemon=True)
-        self._night, self._end, self.read = night, threading.Event(), 0
-
-    def run(self) -> None:
-        while self._night.active() != "lyon":
-            if self._end.wait(0.3):
-                return
-        address = ",".join(self._night.lyon.bootstrap_servers)
-        consumer = Consumer({"bootstrap.servers": address, "group.id": "billing", "auto.offset.reset": "earliest"})
-        consumer.subscribe(["paris.orders", "orders"])
-        while not self._end.is_set():
-            message = consumer.poll(0.2)
-            if message is not None and message.error() is None:
-                self.read += 1
+def read_on(bootstrap: str, found: list[int], end: threading.Event) -> None:
+    """The application that was moved by hand: it reads the mirror topic, and commits."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "error"})
+    consumer.subscribe([f"paris.{TOPIC}", TOPIC])
+    while not end.is_set():
+        for message in consumer.consume(100, 0.2):
+            if message.error() is None:
+                found.append(message.offset() or 0)
                 consumer.commit(message, asynchronous=False)
-        consumer.close()
-
-    def close(self) -> None:
-        self._end.set()
-        self.join(20)
+    consumer.close()
 
 
-@pytest.mark.long
 @pytest.mark.timeout(300)
-def test_failover_killed_and_repeated_continues_to_a_verdict_and_is_done_then(night: Night) -> None:
-    assert "Use a planned switchover" in night.failover("--yes", "lyon", code=3)
-    night.lab.clusters["LEFT"].kill()
-    assert "Give --yes lyon" in night.failover(code=9)
-    assert night.active() == "paris"
-    assert night.runs() == []
+def test_failover_command_moves_applications_and_is_done_once(night: Night) -> None:
+    (assessed,), err = night.ended("--yes", "lyon", code=3)  # paris serves
+    assert (assessed["event"], assessed["next"], assessed["source_serves"]) == ("assessment", "refuse", True)
+    assert "--force-reason" in err
+    assert night.active == "paris"
 
-    nothing = subprocess.DEVNULL
-    first = subprocess.Popen(
-        night.argv("--yes", "lyon"), cwd=night.folder, stdin=nothing, stdout=nothing, stderr=nothing
-    )
+    night.lab.clusters["paris"].kill()
+    _, err = night.ended("--yes", "rome", code=2)
+    assert "nothing was changed" in err
+    (assessed,), err = night.ended(code=9)
+    assert "Give --yes lyon" in err
+    assert (assessed["next"], assessed["gate"], assessed["source_serves"]) == ("begin", "open", False)
+    (group,) = assessed["groups"]  # type: ignore[misc]
+    assert (group["group"], group["continues"], group["re_reads"]) == (GROUP, "exactly", 0)
+    assert assessed["missing_topics"] == [TOPIC]
+    assert assessed["loss"]["records"] == 0  # type: ignore[index]
+    assert night.active == "paris"
 
-    def translating() -> bool:
-        assert first.poll() is None, "it ended before it was killed"
-        paths = [run / JOURNAL for run in night.runs() if (run / JOURNAL).exists()]
-        return any(line.data.get("step") == "drain" for path in paths for line in journal.read(path))
-
-    wait_for("the first run is under way", translating, 90)
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait(20)
-    (run,) = night.runs()
-    application = Application(night)
-    application.start()
+    process = night.command("--yes", "lyon")
+    assert process.stdout is not None
+    lines: list[dict[str, object]] = []
+    found: list[int] = []
+    end = threading.Event()
+    application = threading.Thread(target=read_on, args=(night.lab.clusters["lyon"].bootstrap, found, end))
     try:
-        said = night.failover("paris->lyon", "--json", "--yes", "lyon", code=0)
+        for text in process.stdout:
+            lines.append(json.loads(text))
+            if lines[-1]["event"] == "applications":
+                assert night.active == "lyon"
+                application.start()
+        assert process.wait(60) == 0, lines
     finally:
-        application.close()
-    documents = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-    assessment, result = documents[0], documents[-1]
-    assert (assessment["event"], assessment["next"], assessment["run"]) == ("assessment", "continue", run.name)
-    assert assessment["next_step"] in ("drain", "translate", "topics", "move", "verify")
-    assert assessment["gate"] == "open"
-    assert [(g["group"], g["continues"], g["re_reads"]) for g in assessment["groups"]] == [("billing", "exactly", 0)]
-    assert assessment["loss"]["records"] == 0
-    (changes,) = [each for each in documents if each["event"] == "applications"]
-    address = ",".join(night.lyon.bootstrap_servers)
-    assert [(g["group"], g["bootstrap"], g["subscribe"]) for g in changes["groups"]] == [
-        ("billing", address, ["paris.orders", "orders"])
-    ]
-    assert [p["topic"] for p in changes["producers"]] == ["orders"]
-    assert [e["seen"] for e in documents if e["event"] == "application" and e["name"] == "billing"][-1] == "served"
-    assert (result["exit_code"], result["run"]) == (0, str(run))
-    assert Path(result["report"]).exists()
-    assert application.read == ALL - READ
-    assert next_step(run) == ""
-    assert night.active() == "lyon"
-    with Cluster(night.lyon) as cluster:
-        assert "orders" in cluster.topics(["orders"])
+        process.kill()
+        end.set()
+        if application.ident is not None:
+            application.join(30)
+    told = next(line for line in lines if line["event"] == "applications")
+    (change,) = told["groups"]  # type: ignore[misc]
+    assert change["group"] == GROUP
+    assert change["subscribe"] == [f"paris.{TOPIC}", TOPIC]
+    assert change["bootstrap"] == night.lab.clusters["lyon"].bootstrap
+    assert any(line["event"] == "application" and line.get("seen") == "served" for line in lines)
+    assert lines[-1]["event"] == "result"
+    assert (lines[-1]["exit_code"], lines[-1]["error"]) == (0, "")
+    assert min(found) == READ
+    lyon = night.lab.clusters["lyon"].settings()
+    assert read_state(lyon, FLOW).state is DrillState.FAILED_OVER
+    with Cluster(lyon) as cluster:
+        assert TOPIC in cluster.topics([TOPIC])
 
-    again = night.failover("--yes", "lyon", code=0)
-    assert "DONE" in again
-    assert "is failed over" in again
-    assert night.runs() == [run]
+    again, _ = night.ended("--yes", "lyon", code=0)
+    assert again[0]["next"] == "nothing"
+    assert again[-1]["event"] == "result"
+    assert str(lines[-1]["run"]).endswith(str(again[-1]["run"]))
