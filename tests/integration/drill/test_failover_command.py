@@ -67,6 +67,9 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
             "lyon->paris.enabled": "false",
             "lyon->paris.emit.heartbeats.enabled": "false",
             "replication.factor": "1",
+            "checkpoints.topic.replication.factor": "1",
+            "heartbeats.topic.replication.factor": "1",
+            "offset-syncs.topic.replication.factor": "1",
             "drlib.metrics.address": "127.0.0.1:0",
             "emit.checkpoints.interval.seconds": "1",
         }
@@ -89,13 +92,13 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
 
 
 def read_on(bootstrap: str, found: list[int], end: threading.Event) -> None:
-    """The application that was moved by hand: it reads the mirror topic, and commits."""
+    """The application that was moved by hand: it reads the mirror topic, and commits. `found`: the numbers of records."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "auto.offset.reset": "error"})
     consumer.subscribe([f"paris.{TOPIC}", TOPIC])
     while not end.is_set():
         for message in consumer.consume(100, 0.2):
             if message.error() is None:
-                found.append(message.offset() or 0)
+                found.append(int(dict(message.headers() or ())["n"]))
                 consumer.commit(message, asynchronous=False)
     consumer.close()
 
@@ -141,6 +144,7 @@ def test_failover_command_moves_applications_and_is_done_once(night: Night) -> N
         assert process.wait(60) == 0, lines
     finally:
         process.kill()
+        process.communicate()
         end.set()
         if application.ident is not None:
             application.join(30)
