@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from drlib.cli.drill.run import Screen
-from drlib.errors import ApprovalMissing, DrlibError, ReadinessError, Unreachable, UsageError
+from drlib.errors import ApprovalMissing, DrlibError, ObjectiveMissed, ReadinessError, Unreachable, UsageError
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show, write_document
 from drlib.ui.terminal.plain_console import plain_console
@@ -253,7 +253,7 @@ class FailoverScreen(Screen):
 
         if not self._json:
             code = super().result(result)
-            if not result.error:
+            if code in (0, ObjectiveMissed.exit_code):  # every step is done
                 _show_next(self._made, self._file)
             elif drills.unfinished(result.folder):
                 again = shlex.join(["drlib", "failover", str(self._file), self._made.flow])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 from collections.abc import Iterator
@@ -9,6 +10,18 @@ from pathlib import Path
 
 import pytest
 from command_line import drlib, error_line
+from rich.console import Console
+from testbed_moves import drill, step
+
+from drlib.cli.drill.failover import Follower
+from drlib.drill.actions.groups import decided
+from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.plan.plan import Mode, Plan, StepPlan
+from drlib.drill.run import planning
+from drlib.drill.step.step_output import write_rows
+from drlib.model import TopicPartition, TranslationKind
+from drlib.runs.journal import JOURNAL, DrillJournal
+from drlib.ui.terminal.run import Progress
 
 
 @pytest.fixture
@@ -67,3 +80,37 @@ def test_failover_takes_the_runbook_beside_the_file_and_refuses_one_of_another_f
     other = shipped.replace('"${flow}"', '"lyon->paris"').replace("../notebooks/10_run_a_drill.ipynb", str(notebook))
     (folder / "failover.yaml").write_text(other)
     assert "it is for lyon->paris, not for paris->lyon" in error_line(drlib("failover", str(file)), 2)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_follower_says_steps_then_what_to_change_once_the_pointer_moved_and_who_is_back(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    folder, out = tmp_path / "run", io.StringIO()
+    folder.mkdir()
+    wanted = drill(step("move", "pointer.move"), step("verify", "groups.verify"), mode=Mode.EMERGENCY)
+    planning.write(Plan(wanted, tuple(StepPlan(each.name) for each in wanted.steps)), folder)
+    orders, mirror = TopicPartition("orders", 0), TopicPartition("paris.orders", 0)
+    decided.write(folder, "lyon", [PositionMove("billing", orders, 5, mirror, 5, TranslationKind.EXACT, 0, 1)])
+    follower = Follower(folder, "lyon", file, Progress(Console(file=out, width=200)), as_json=as_json)
+
+    def said() -> str:
+        follower.look()
+        return out.getvalue() + capsys.readouterr().out
+
+    assert said() == ""
+    log = DrillJournal(folder / JOURNAL)
+    log.write("step-started", step="move", detail="")
+    begun = said()
+    assert "move" in begun
+    assert "billing" not in begun
+    log.write("step-succeeded", step="move", detail="")
+    assert ("group.id = billing: subscribe to paris.orders, then orders" in said()) is not as_json
+    for seen in ("not observed: waiting", "served"):
+        write_rows(folder, "verify", [{"kind": "group", "name": "billing", "seen": seen, "detail": "x"}])
+        assert seen in said()
+    before = out.getvalue()
+    assert said() == before  # nothing is said twice
+    log.write("step-failed", step="verify", detail="", error="no answer")
+    assert "failed: no answer" in said()
+    log.close()
