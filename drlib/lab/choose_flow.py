@@ -16,14 +16,17 @@ from drlib.lab.lab import Lab
 from drlib.model import Flow
 
 COMMAND: Final = "drlib run RUNBOOK"
+NAME_IT: Final = "-p 'flow={}'"
 SHOWN: Final = 10  # flows that an error lists
 
 
-def of_file(settings: MirrorSettings, asked: str, command: str = COMMAND, *, enabled: bool = True) -> Flow:
+def of_file(
+    settings: MirrorSettings, asked: str, command: str = COMMAND, *, enabled: bool = True, name_it: str = NAME_IT
+) -> Flow:
     """The flow of a file that `asked` ("A->B") names, "" for its only enabled one.
 
-    `command`: what was called, to which `-p 'flow=A->B'` is added in errors. `enabled`: a disabled flow is refused. Raises
-    `UsageError`.
+    `command`: what was called, to which `name_it` is added in errors, with a flow for `{}`. `enabled`: a disabled flow is
+    refused. Raises `UsageError`.
     """
     every = tuple(each.flow for each in settings.flows)
     usable = tuple(each.flow for each in settings.enabled_flows)
@@ -34,7 +37,7 @@ def of_file(settings: MirrorSettings, asked: str, command: str = COMMAND, *, ena
             raise UsageError(
                 f"which flow of {settings.path}",
                 f"{len(usable)} flows are enabled there: {_listed(usable)}",
-                _name_one(usable, command),
+                _name_one(usable, command, name_it),
             )
         raise UsageError(
             f"{settings.path} has no enabled flow",
@@ -46,13 +49,13 @@ def of_file(settings: MirrorSettings, asked: str, command: str = COMMAND, *, ena
         raise UsageError(
             f"{settings.path} has no flow {flow}",
             f"its clusters are {', '.join(settings.clusters)}, and its enabled flows are {_listed(usable)}",
-            _name_one(usable, command),
+            _name_one(usable, command, name_it),
         )
     if enabled and flow not in usable:
         raise UsageError(
             f"flow {flow} of {settings.path} is disabled",
             f"nothing mirrors it, and the enabled flows are {_listed(usable)}",
-            _name_one(usable, command, f"Set '{flow}.enabled = true'"),
+            _name_one(usable, command, name_it, f"Set '{flow}.enabled = true'"),
         )
     return flow
 
@@ -87,7 +90,7 @@ def _listed(flows: Sequence[Flow]) -> str:
     return f"{shown} and {rest} more" if rest > 0 else shown
 
 
-def _name_one(usable: Sequence[Flow], command: str, otherwise: str = "Set 'A->B.enabled = true'") -> str:
+def _name_one(usable: Sequence[Flow], command: str, name_it: str, otherwise: str = "Set 'A->B.enabled = true'") -> str:
     if not usable:
         return f"{otherwise}."
-    return f"Name one: {command} -p 'flow={usable[0]}'"
+    return f"Name one: {command} {name_it.format(usable[0])}"

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -54,8 +54,24 @@ class Wanted:
     granted: Granted = NOTHING
 
 
-def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
-    """Run the runbook at `path`; returns the exit code."""
+class Screen:
+    """What a run is shown on: its introduction, its progress, its result. Another screen overrides parts of it."""
+
+    def introduce(self, run: Introduction) -> None:
+        _introduce(run)
+
+    def following(self, folder: Path | None, progress: Progress) -> AbstractContextManager[Listener]:
+        """While inside, the run in `folder` is shown; the notebook's own progress goes to the listener."""
+        return nullcontext(_teller(progress))
+
+    def result(self, result: RunResult) -> int:
+        """Show how it ended; returns the exit code."""
+        return _told(result)
+
+
+def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | None = None) -> int:
+    """Run the runbook at `path`, shown on `screen`; returns the exit code."""
+    screen = screen or Screen()
     require("notebooks", RUN)
     runbook = load(path)
     known = parameters.declared(runbook.notebook)
@@ -63,13 +79,13 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
     if runbook.drill is None:
         arguments = _of_analysis(runbook.name, arguments, wanted, takes=frozenset(known))
     run_parameters.resolved(runbook, arguments)
-    _introduce(introduce(runbook, arguments, wanted.target, lab=wanted.lab))
+    screen.introduce(introduce(runbook, arguments, wanted.target, lab=wanted.lab))
     with terminal_progress() as progress:
-        tell = _teller(progress)
 
         def ready(target: ClusterTarget) -> RunResult:
             run, lab_dir = _prepared(runbook, arguments, wanted, target), target.lab_dir
-            return execute(runbook, arguments, runs_dir=wanted.runs_dir, lab_dir=lab_dir, on_progress=tell, run=run)
+            with screen.following(run.path if run else None, progress) as tell:
+                return execute(runbook, arguments, runs_dir=wanted.runs_dir, lab_dir=lab_dir, on_progress=tell, run=run)
 
         try:
             result = (
@@ -78,7 +94,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted) -> int:
         except DrlibError as refused:
             _alert(runbook, refused)
             raise
-    return _told(result)
+    return screen.result(result)
 
 
 def _of_analysis(name: str, arguments: Mapping[str, Value], wanted: Wanted, takes: frozenset[str]) -> dict[str, Value]:
@@ -100,7 +116,7 @@ def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
     return _again(folder, load(asked.runbook), asked)
 
 
-def resume(folder: Path, asked: Request, granted: Granted) -> int:
+def resume(folder: Path, asked: Request, granted: Granted, screen: Screen | None = None) -> int:
     """Execute the notebook of an unfinished run again; completed steps are skipped. Returns the exit code."""
     require("notebooks", RUN)
     if drills.held_by_executor(folder):
@@ -110,22 +126,23 @@ def resume(folder: Path, asked: Request, granted: Granted) -> int:
     runbook, asked = drills.take_up(folder, asked, granted)
     drills.wait_for_the_dead(folder)
     asked.write(folder)
-    return _again(folder, runbook, asked)
+    return _again(folder, runbook, asked, screen)
 
 
-def _again(folder: Path, runbook: Runbook, asked: Request) -> int:
-    _introduce(introduce(runbook, asked.parameters, asked.target, place=folder))
+def _again(folder: Path, runbook: Runbook, asked: Request, screen: Screen | None = None) -> int:
+    screen = screen or Screen()
+    screen.introduce(introduce(runbook, asked.parameters, asked.target, place=folder))
     run = RunFolder(folder, folder.name)
-    with terminal_progress() as progress:
+    with terminal_progress() as progress, screen.following(folder, progress) as tell:
         result = execute(
             runbook,
             asked.parameters,
             runs_dir=folder.parent,
             lab_dir=asked.lab_dir,
-            on_progress=_teller(progress),
+            on_progress=tell,
             run=run,
         )
-    return _told(result)
+    return screen.result(result)
 
 
 def _prepared(

@@ -14,7 +14,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.objectives import CheckContext, Objectives
-from drlib.drill.readiness.checks.observations import PastDrill, PastDrills, Unanswered
+from drlib.drill.readiness.checks.observations import FlowObservation, PastDrill, PastDrills, Unanswered
 from drlib.drill.readiness.observe import observe_flow
 from drlib.drill.readiness.score import Readiness
 from drlib.drill.run import stored_run
@@ -52,6 +52,15 @@ def doctor(
         return await asyncio.gather(*map(judge, chosen))
 
     return tuple(blocking(judge_all()))
+
+
+def observed(
+    settings: MirrorSettings, flow: Flow, *, runs: Path, silent: Mapping[str, str], answer_s: float = ANSWER_S
+) -> tuple[FlowObservation, Readiness]:
+    """What was observed of the enabled `flow`, and how ready it is by that; arguments and errors as of `doctor`."""
+    (chosen,) = _enabled(settings, flow)
+    seen = blocking(observe_flow(settings, chosen, past_drills(runs), silent=silent, answer_s=answer_s))
+    return seen, judge_flow(seen, _context(settings, chosen, Objectives()))
 
 
 def past_drills(runs: Path) -> PastDrills | Unanswered:

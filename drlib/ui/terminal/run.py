@@ -78,6 +78,14 @@ class Progress:
             return
         self._bar.update(self._task, total=1.0, completed=min(max(fraction, 0.0), 1.0), detail=formats.one_line(text))
 
+    def note(self, text: str) -> None:
+        """A line that stays, above the bars."""
+        self._console.print(f"  {formats.one_line(text)}", markup=False, soft_wrap=True)
+
+    def fail(self) -> None:
+        """Mark this step as stopped where it is."""
+        self._finish(done=False)
+
     def _finish(self, *, done: bool) -> None:
         """A finished step has a full bar; an interrupted one keeps its progress and is marked."""
         if self._bar is None or self._task is None:

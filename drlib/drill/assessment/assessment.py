@@ -1,0 +1,292 @@
+"""The assessment before a failover, made from observations of both sides. Pure.
+
+Rules: what is not known is None or UNKNOWN, with the reason, never 0 and never "none". The judgements are those of the steps
+themselves: `triage_rules.advise` for which side serves, the readiness gate for the target, `supersede` for unfinished runs.
+What comes next is decided here once: a failover that is done is not done again, an unfinished one on this machine is continued,
+any other unfinished run has to be superseded by name.
+Not for: asking (`observe`), showing (`drlib.ui.terminal.failover`).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from drlib import formats
+from drlib.drill.actions.failover.triage_rules import Advice, Expected, Side, advise
+from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.plan.plan import Mode
+from drlib.drill.plan.states import DrillState
+from drlib.drill.readiness.checks.observations import FlowObservation, Unanswered, available
+from drlib.drill.readiness.score import MINIMUM, Readiness, Severity
+from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.drill.testbed.failover_testbed import SILENT_EVENTS
+from drlib.model import Flow, GroupTranslation, TranslationKind
+
+_MOVED: Final = frozenset({DrillState.FAILED_OVER, DrillState.REPROTECTED})
+_RE_READ: Final = frozenset({TranslationKind.BEHIND, TranslationKind.BOUNDED})
+
+
+class Gate(StrEnum):
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Continues(StrEnum):
+    """How a group continues on the target."""
+
+    EXACTLY = "exactly"
+    READS_AGAIN = "reads again"
+    UNKNOWN = "unknown"
+
+
+class Next(StrEnum):
+    """What `drlib failover` does next."""
+
+    BEGIN = "begin"
+    CONTINUE = "continue"
+    NOTHING = "nothing"  # it is done
+    REFUSE = "refuse"
+    SUPERSEDE_FIRST = "supersede first"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What was asked of a flow at `at_ms`. `record` and `pointer` are of the target, None where it did not say.
+
+    `folder_here`: the folder of the flow's unfinished run is on this machine; `next_step`: the first step of it that is not
+    done. `supersede`: the run that the operator gives up. `creates_topics`: the runbook has a step that creates topics.
+    """
+
+    flow: Flow
+    at_ms: int
+    host: str
+    source: Side
+    target: Side
+    observation: FlowObservation
+    readiness: Readiness
+    record: LeaseRecord | None
+    pointer: str | None
+    unfinished: UnfinishedRuns
+    folder_here: bool = False
+    next_step: str = ""
+    supersede: str = ""
+    force_reason: str = ""
+    creates_topics: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """From where the source does not answer, and since when (ms, by the clock there; None where that is not known)."""
+
+    seen_from: str
+    since_ms: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """`records` were on the source and not on the target as of `as_of_ms`; None: unknown. `why` says what that rests on."""
+
+    records: int | None
+    as_of_ms: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutlook:
+    """How one group continues. `re_reads`: at most, of what it had committed at `as_of_ms`; None where it is unknown."""
+
+    group: str
+    continues: Continues
+    re_reads: int | None
+    as_of_ms: int
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """All that is known before anything is changed. Lists with a reason beside them are empty where the reason is not."""
+
+    flow: str
+    at_ms: int
+    source: str
+    target: str
+    source_state: str
+    source_serves: bool
+    unreachable: tuple[Sighting, ...]
+    target_state: str
+    target_answers: bool
+    target_serves: bool
+    gate: Gate
+    gate_why: tuple[str, ...]
+    loss: Loss
+    groups: tuple[GroupOutlook, ...]
+    groups_unknown: str
+    missing_topics: tuple[str, ...]
+    missing_topics_unknown: str
+    creates_topics: bool
+    pointer: str | None
+    unfinished: UnfinishedRun | None
+    unfinished_unknown: str
+    supersede_means: str
+    advice: Advice
+    next: Next
+    why: str
+    remedy: str
+    run: str = ""
+    next_step: str = ""
+
+
+def assess(seen: Observed) -> Assessment:
+    """The assessment of what was observed."""
+    gate, gate_why, gate_fix = _gate(seen.readiness)
+    advice = _advice(seen, gate, gate_why, gate_fix)
+    groups, groups_unknown = _groups(seen.observation.translations)
+    topics, topics_unknown = _missing_topics(seen.observation)
+    run = seen.unfinished.of(str(seen.flow))
+    made = Assessment(
+        flow=str(seen.flow),
+        at_ms=seen.at_ms,
+        source=seen.flow.source,
+        target=seen.flow.target,
+        source_state=str(seen.source),
+        source_serves=seen.source.serves,
+        unreachable=_sightings(seen),
+        target_state=str(seen.target),
+        target_answers=seen.target.answers,
+        target_serves=seen.target.serves,
+        gate=gate,
+        gate_why=gate_why,
+        loss=_loss(seen),
+        groups=groups,
+        groups_unknown=groups_unknown,
+        missing_topics=topics,
+        missing_topics_unknown=topics_unknown,
+        creates_topics=seen.creates_topics,
+        pointer=seen.pointer,
+        unfinished=run,
+        unfinished_unknown=dict(seen.unfinished.unknown).get(str(seen.flow), ""),
+        supersede_means="" if run is None else _supersede_means(run),
+        advice=advice,
+        next=Next.BEGIN,
+        why=advice.why,
+        remedy=advice.remedy,
+        next_step=seen.next_step,
+    )
+    return _with_next(made, seen)
+
+
+def _with_next(made: Assessment, seen: Observed) -> Assessment:
+    """`made` with what comes next, and why."""
+    run, record = made.unfinished, seen.record
+    if run is None and record is not None and record.state in _MOVED and seen.pointer == made.target:
+        since = f" since {formats.second(record.since_ms)} UTC" if record.since_ms else ""
+        why = f"{made.flow} is failed over{since} by run {record.run}, and the pointer names {made.target}"
+        return replace(made, next=Next.NOTHING, why=why, remedy="", run=record.run)
+    if run is not None and run.run != seen.supersede:
+        if run.mode == Mode.EMERGENCY and seen.folder_here:
+            why = f"run {run.run} of this failover is {run.state} and continues at step {seen.next_step or 'unknown'}"
+            return replace(made, next=Next.CONTINUE, why=why, remedy="", run=run.run)
+        where = (
+            f"in {run.folder} on {run.host or 'an unknown host'}" if run.folder else "in a folder that is not recorded"
+        )
+        what = "a failover" if run.mode == Mode.EMERGENCY else f"a run in mode {run.mode}"
+        why = f"{what} of {made.flow} is {run.state}: run {run.run}, {where}"
+        remedy = f"Continue it there: {run.resume}. Or begin here: add {run.supersede} ({made.supersede_means})."
+        return replace(made, next=Next.SUPERSEDE_FIRST, why=why, remedy=remedy, run=run.run)
+    return made if made.advice.go else replace(made, next=Next.REFUSE)
+
+
+def _advice(seen: Observed, gate: Gate, gate_why: Sequence[str], gate_fix: str) -> Advice:
+    advice = advise(seen.source, seen.target, Expected.GONE, (), seen.force_reason)
+    if not advice.go or gate is Gate.OPEN:
+        return advice
+    closed = f"the readiness gate is closed: {'; '.join(gate_why)}"
+    if seen.force_reason:
+        return Advice(True, f"forced, '{seen.force_reason}', although {closed}", "")
+    return Advice(
+        False, closed, gate_fix or f"See drlib doctor, or give a reason: --force-reason for {seen.flow.target}."
+    )
+
+
+def _gate(readiness: Readiness) -> tuple[Gate, tuple[str, ...], str]:
+    """The gate of an emergency, what keeps it closed, and the first fix."""
+    if readiness.source_lost:
+        closed = readiness.emergency
+        reasons = tuple(f"{f.title}: {f.entity + ': ' if f.entity else ''}{f.evidence}" for f in closed)
+    elif readiness.ready(MINIMUM):
+        return Gate.OPEN, (), ""
+    else:
+        closed = tuple(f for f in readiness.worst_first() if f.severity is not Severity.OK)
+        reasons = (
+            f"readiness is {readiness.score} of 100, {MINIMUM} required",
+            *(f"{f.title}: {f.evidence}" for f in closed[:3]),
+        )
+    return (Gate.CLOSED if closed else Gate.OPEN), reasons, closed[0].fix if closed else ""
+
+
+def _sightings(seen: Observed) -> tuple[Sighting, ...]:
+    if seen.source.serves:
+        return ()
+    asked = f"it does not serve, as asked at {formats.clock(seen.at_ms)[:8]} UTC"
+    found = [Sighting(f"this host ({seen.host})", None, asked)]
+    status = seen.observation.mirror
+    if isinstance(status, Unanswered):
+        return (*found, Sighting("the mirror", None, f"unknown: {status.why}"))
+    since = [e.opened_ms for e in status.view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
+    if since:
+        return (*found, Sighting("the mirror's workers", min(since), "fetching from it fails"))
+    why = "they do not report that it is silent" if status.view.workers else "no worker answers"
+    return (*found, Sighting("the mirror's workers", None, f"unknown: {why}"))
+
+
+def _loss(seen: Observed) -> Loss:
+    source, status = seen.flow.source, seen.observation.mirror
+    if isinstance(status, Unanswered):
+        return Loss(None, None, f"the mirror's progress is not known: {status.why}")
+    view = status.view
+    if view.lag is None or not view.partitions:
+        who = "its workers do not know" if view.workers else "no worker that answers knows"
+        return Loss(None, None, f"{source} does not say where its logs end, and {who}")
+    if seen.source.serves:
+        return Loss(view.lag, view.as_of_ms or None, f"as {source} says now")
+    as_of = view.as_of_ms or None
+    when = f"after {formats.second(as_of)} UTC" if as_of else "since"
+    return Loss(view.lag, as_of, f"and what {source} accepted {when}, which is not known")
+
+
+def _groups(found: tuple[GroupTranslation, ...] | Unanswered) -> tuple[tuple[GroupOutlook, ...], str]:
+    if isinstance(found, Unanswered):
+        return (), found.why
+    by_group: Mapping[str, list[GroupTranslation]] = defaultdict(list)
+    for each in found:
+        by_group[each.group].append(each)
+    return tuple(_outlook(group, by_group[group]) for group in sorted(by_group)), ""
+
+
+def _outlook(group: str, positions: Sequence[GroupTranslation]) -> GroupOutlook:
+    as_of = min(each.as_of_ms for each in positions)
+    unknown = [each for each in positions if each.translation.kind is TranslationKind.UNKNOWN]
+    if unknown:
+        first = f"{unknown[0].source.topic}-{unknown[0].source.partition}"
+        return GroupOutlook(
+            group, Continues.UNKNOWN, None, as_of, f"{len(unknown)} positions cannot be translated, such as {first}"
+        )
+    again = sum(each.translation.records for each in positions if each.translation.kind in _RE_READ)
+    lost = sum(each.translation.records for each in positions if each.translation.kind is TranslationKind.LOST)
+    detail = f"{formats.records(lost)} that it had not read did not reach the target" if lost else ""
+    return GroupOutlook(group, Continues.READS_AGAIN if again else Continues.EXACTLY, again, as_of, detail)
+
+
+def _missing_topics(observation: FlowObservation) -> tuple[tuple[str, ...], str]:
+    found = observation.producer_topics
+    if isinstance(found, Unanswered):
+        return (), found.why
+    return tuple(name for name in found.names or () if not available(found.target, name)), ""
+
+
+def _supersede_means(run: UnfinishedRun) -> str:
+    kept = f"its changes stay ({', '.join(run.not_undone)})" if run.not_undone else "no change of it is recorded"
+    return f"a process that runs it is stopped, {kept}, and it is never resumed or rolled back"

@@ -1,0 +1,47 @@
+"""What each application has to change once the pointer has moved, in the words of its own configuration. Pure.
+
+Rules: with mirrors under prefixed names a group reads the mirror topic first, then the local topic of the same name, which
+producers write to from now on; where mirrors keep their names nothing of a topic's name changes. A group that follows the
+pointer needs none of this.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drlib.drill.actions.groups.rules import PositionMove
+from drlib.model import TranslationKind
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """`subscribe`: the topics in their order. `re_reads`: at most, of what was committed; `left`: positions not committed."""
+
+    group: str
+    bootstrap: str
+    subscribe: tuple[str, ...]
+    re_reads: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerChange:
+    """Who writes to `topic` writes to it at `bootstrap`."""
+
+    topic: str
+    bootstrap: str
+
+
+def changes(
+    moves: Sequence[PositionMove], bootstrap: str
+) -> tuple[tuple[GroupChange, ...], tuple[ProducerChange, ...]]:
+    """One change for each group, and one for each topic that the groups read, both sorted by name."""
+    groups = []
+    for group in sorted({move.group for move in moves}):
+        own = [move for move in moves if move.group == group]
+        topics: dict[str, None] = {}
+        for source, target in sorted({(move.source.topic, move.target.topic) for move in own}):
+            topics |= dict.fromkeys((target, source))
+        again = sum(m.records for m in own if m.kind in (TranslationKind.BEHIND, TranslationKind.BOUNDED))
+        groups.append(GroupChange(group, bootstrap, tuple(topics), again, sum(not move.harmless for move in own)))
+    topics_written = sorted({move.source.topic for move in moves})
+    return tuple(groups), tuple(ProducerChange(topic, bootstrap) for topic in topics_written)

@@ -1,0 +1,125 @@
+"""Ask all that the assessment of a failover needs: both clusters, workers, the flow's state, the pointer, the folder of runs.
+
+Rules: it only reads. First both clusters are asked whether they answer, for `ANSWER_S` at most; then everything else at the
+same time, under the deadlines of the parts, and a cluster that did not answer is not asked again. In all about ten seconds.
+What a cluster can cause is an answer here and not an error.
+"""
+
+import socket
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from drlib import clock
+from drlib.client.pointer_topic import read_pointer
+from drlib.config.settings import MirrorSettings
+from drlib.drill.actions.failover.triage import BROKERS_S
+from drlib.drill.actions.failover.triage_rules import side_of
+from drlib.drill.assessment.assessment import Observed
+from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.plan.progress import fold
+from drlib.drill.readiness.doctor import observed
+from drlib.drill.run import planning, request
+from drlib.drill.run.request import ClusterTarget
+from drlib.drill.run.runner import notes_of
+from drlib.drill.session import unfinished_runs
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.admin.connect import who_answers
+from drlib.kafka.admin.reachability import examine
+from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.model import Flow
+from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
+
+
+def observe(
+    settings: MirrorSettings,
+    flow: Flow,
+    runs_dir: Path,
+    *,
+    supersede: str = "",
+    force_reason: str = "",
+    creates_topics: bool = True,
+) -> Observed:
+    """What can be observed of the enabled `flow` now. Blocks. Raises `UsageError` and `SecurityFault` for a wrong file."""
+    source, target = settings.clusters[flow.source], settings.clusters[flow.target]
+    at_ms = clock.now_ms()
+    answers = who_answers([source, target])
+    silent = {alias: each.why for alias, each in answers.items() if isinstance(each, Unreachable)}
+    topics = {alias: _topics(settings, flow, alias, each) for alias, each in answers.items()}
+    place = ClusterTarget(properties=settings.path.absolute())
+    with ThreadPoolExecutor(5, "assessment") as pool:
+        doctor = pool.submit(observed, settings, flow, runs=runs_dir, silent=silent)
+        serving = pool.submit(
+            examine, [each for each in (source, target) if each.alias not in silent], topics, BROKERS_S
+        )
+        unfinished = pool.submit(unfinished_runs.find, [(flow, target)], runs_dir, place, down=silent)
+        record = pool.submit(_record, target, flow, silent)
+        pointer = pool.submit(_pointer, target, silent)
+        services = {**{a: e for a, e in answers.items() if isinstance(e, Unreachable)}, **serving.result()}
+        found = unfinished.result()
+        observation, readiness = doctor.result()
+        run = found.of(str(flow))
+        folder = Path(run.folder) if run is not None and run.folder else None
+        here = run is not None and folder is not None and run.host in ("", socket.gethostname()) and _is_run(folder)
+        return Observed(
+            flow=flow,
+            at_ms=at_ms,
+            host=socket.gethostname(),
+            source=side_of(flow.source, services[flow.source], topics[flow.source]),
+            target=side_of(flow.target, services[flow.target], topics[flow.target]),
+            observation=observation,
+            readiness=readiness,
+            record=record.result(),
+            pointer=pointer.result(),
+            unfinished=found,
+            folder_here=here,
+            next_step=next_step(folder) if here and folder is not None else "",
+            supersede=supersede,
+            force_reason=force_reason,
+            creates_topics=creates_topics,
+        )
+
+
+def next_step(folder: Path) -> str:
+    """The first step of the run in `folder` that is not done; empty where its folder does not say."""
+    try:
+        plan = planning.read(folder)
+        lines = journal.read(folder / JOURNAL) if (folder / JOURNAL).exists() else ()
+        done = fold(notes_of(lines)).done
+    except (DrlibError, OSError):
+        return ""
+    return next((step.name for step in plan.drill.steps if step.name not in done), "")
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return request.find(folder) is not None
+    except (DrlibError, OSError):
+        return False
+
+
+def _topics(settings: MirrorSettings, flow: Flow, alias: str, answer: ClusterMetadata | Unreachable) -> Collection[str]:
+    """The flow's topics on one cluster: those that are mirrored, or their mirrors."""
+    if isinstance(answer, Unreachable):
+        return ()
+    chosen = settings.flow(flow.source, flow.target)
+    if alias == flow.source:
+        return [name for name in answer.topics if chosen.mirrors_topic(name)]
+    return [name for name in answer.topics if chosen.policy.source_of(name) == flow.source]
+
+
+def _record(target: ClusterSettings, flow: Flow, silent: Collection[str]) -> LeaseRecord | None:
+    try:
+        return None if target.alias in silent else unfinished_runs.read_state(target, flow)
+    except (DrlibError, OSError):
+        return None  # what stands in the way is said of the unfinished runs, which read the same
+
+
+def _pointer(target: ClusterSettings, silent: Collection[str]) -> str | None:
+    try:
+        found = None if target.alias in silent else read_pointer([target]).pointer
+    except (DrlibError, OSError):
+        return None
+    return None if found is None else found.active

@@ -1,0 +1,173 @@
+"""The screen of a failover: the assessment, what applications have to change, who is back; as text and as JSON.
+
+Rules: what is advised stands last, next to the question. Lists are cut with the number that is left out; JSON is complete, one
+document a line. Unknown is written as unknown. Text from outside is one line and never markup.
+"""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from drlib import formats
+from drlib.drill.assessment.assessment import Assessment, Continues, Gate, GroupOutlook, Next
+from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange
+from drlib.runs.journal import Scalar
+
+SHOWN: Final = 12  # groups, topics or applications of a list on the screen
+_COLOURS: Final = {Gate.OPEN: "green", Gate.CLOSED: "red"}
+_HEADS: Final = {
+    Next.BEGIN: ("FAIL OVER", "bold reverse yellow"),
+    Next.CONTINUE: ("CONTINUE", "bold reverse yellow"),
+    Next.NOTHING: ("DONE", "bold reverse green"),
+    Next.REFUSE: ("DO NOT FAIL OVER", "bold reverse red"),
+    Next.SUPERSEDE_FIRST: ("UNFINISHED RUN", "bold reverse red"),
+}
+
+
+def render_assessment(made: Assessment) -> RenderableType:
+    """The whole assessment, then what comes next and why."""
+    head, style = _HEADS[made.next]
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text, colour in _rows(made):
+        table.add_row(name, Text(formats.one_line(text), style=colour))
+    last = Text.assemble((f" {head} ", style), f"  {formats.one_line(made.why)}")
+    more = [Text(formats.one_line(made.remedy), style="cyan")] if made.remedy else []
+    return Group(
+        Text(f"{made.flow}, as of {formats.second(made.at_ms)} UTC", style="bold"),
+        Padding(table, (0, 0, 1, 2)),
+        last,
+        *more,
+    )
+
+
+def assessment_json(made: Assessment) -> str:
+    """All of it, with `"event": "assessment"`."""
+    return _line("assessment", asdict(made))
+
+
+def _rows(made: Assessment) -> Iterator[tuple[str, str, str]]:
+    """Name, text and colour."""
+    yield made.source, f"the source: {made.source_state}", "" if made.source_serves else "red"
+    for each in made.unreachable:
+        since = f"unreachable since {formats.second(each.since_ms)} UTC; " if each.since_ms else ""
+        yield "", f"seen from {each.seen_from}: {since}{each.detail}", ""
+    yield made.target, f"the target: {made.target_state}", "" if made.target_serves else "red"
+    yield "gate", f"{made.gate}{': ' + '; '.join(made.gate_why) if made.gate_why else ''}", _COLOURS[made.gate]
+    yield "pointer", f"names {made.pointer}" if made.pointer else "unknown, or there is none", ""
+    known = made.loss.records
+    yield (
+        "loses at most",
+        f"unknown: {made.loss.why}" if known is None else f"{formats.records(known)}, {made.loss.why}",
+        "",
+    )
+    yield from _group_rows(made)
+    yield "topics", _topics(made), ""
+    if made.unfinished is not None:
+        run = made.unfinished
+        yield (
+            "unfinished",
+            f"run {run.run} ({run.mode}) is {run.state}; superseding it: {made.supersede_means}",
+            "yellow",
+        )
+    elif made.unfinished_unknown:
+        yield "unfinished", f"unknown: {made.unfinished_unknown}", "yellow"
+
+
+def _group_rows(made: Assessment) -> Iterator[tuple[str, str, str]]:
+    if made.groups_unknown:
+        yield "groups", f"unknown: {made.groups_unknown}", "yellow"
+        return
+    by_kind = {kind: [g for g in made.groups if g.continues is kind] for kind in Continues}
+    counted = [f"{len(by_kind[Continues.EXACTLY])} continue exactly"]
+    counted += [f"{len(found)} {kind}" for kind, found in by_kind.items() if found and kind is not Continues.EXACTLY]
+    yield "groups", ", ".join(counted) if made.groups else "no group has a committed position on a mirrored topic", ""
+    worst = sorted(made.groups, key=lambda g: (g.continues is Continues.EXACTLY, -(g.re_reads or 0), g.group))
+    for each in worst[:SHOWN]:
+        yield "", f"{each.group}: {group_words(each)}", ""
+    if len(worst) > SHOWN:
+        yield "", f"and {len(worst) - SHOWN:,} more, all in --json", "dim"
+
+
+def group_words(group: GroupOutlook) -> str:
+    """How one group continues, in a few words."""
+    as_of = f"; what it committed after {formats.clock(group.as_of_ms)[:8]} UTC is read again" if group.as_of_ms else ""
+    more = f"; {group.detail}" if group.detail else ""
+    if group.continues is Continues.UNKNOWN:
+        return f"unknown{more}"
+    if group.continues is Continues.READS_AGAIN:
+        return f"reads at most {formats.records(group.re_reads)} again{as_of}{more}"
+    return f"exactly{as_of}{more}"
+
+
+def _topics(made: Assessment) -> str:
+    if made.missing_topics_unknown:
+        return f"which are missing on {made.target} is unknown: {made.missing_topics_unknown}"
+    if not made.missing_topics:
+        return f"all topics that producers write to are on {made.target}"
+    names = _few(made.missing_topics)
+    does = (
+        "the run creates them" if made.creates_topics else "the runbook has no step topics.create: create them yourself"
+    )
+    return f"{len(made.missing_topics)} that producers write to are missing on {made.target} ({does}): {names}"
+
+
+def change_lines(groups: Sequence[GroupChange], producers: Sequence[ProducerChange], target: str) -> Iterator[str]:
+    """What to change where an application does not follow the pointer, in the words of its configuration."""
+    addresses = dict.fromkeys([*(each.bootstrap for each in groups), *(each.bootstrap for each in producers)])
+    yield f"The pointer names {target}. Applications that do not follow it, change now:"
+    for address in addresses:
+        yield f"  bootstrap.servers = {address}"
+    for each in groups:
+        again = f"; at most {formats.records(each.re_reads)} again" if each.re_reads else ""
+        left = f"; {each.left} positions were not moved" if each.left else ""
+        topics = ", then ".join(each.subscribe)
+        yield f"  group.id = {each.group}: subscribe to {topics}{again}{left}"
+    for producer in producers:
+        yield f"  producers of {producer.topic}: topic {producer.topic}"
+
+
+def changes_json(groups: Sequence[GroupChange], producers: Sequence[ProducerChange], target: str) -> str:
+    """The same with `"event": "applications"`."""
+    rows = {"groups": [asdict(each) for each in groups], "producers": [asdict(each) for each in producers]}
+    return _line("applications", {"target": target, **rows})
+
+
+def seen_line(row: Mapping[str, Scalar]) -> str:
+    """One application as the step that verifies sees it."""
+    return f"{row.get('kind')} {row.get('name')}: {row.get('seen')}, {row.get('detail')}"
+
+
+def seen_json(row: Mapping[str, Scalar]) -> str:
+    return _line("application", dict(row))
+
+
+def next_lines(source: str, target: str, file: str) -> Iterator[str]:
+    """What is to be done after a failover."""
+    back, name = shlex.quote(f"flow={target}->{source}"), shlex.quote(file)
+    yield f"Next: {target} serves and nothing protects it until {source} is back and {target}->{source} is mirrored."
+    yield f"  Keep producers away from {source}: what they write there now, {target} does not get."
+    yield f"  When {source} is back: enable {target}->{source} in {file}, start drlib mirror {name}, watch drlib status {name}."
+    yield f"  Home again: drlib run runbooks/planned-switchover.yaml {name} -p {back}"
+
+
+def result_json(values: Mapping[str, object]) -> str:
+    """How it ended, with `"event": "result"`."""
+    return _line("result", values)
+
+
+def _line(event: str, values: Mapping[str, object]) -> str:
+    return json.dumps({"event": event, **values}, ensure_ascii=False)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

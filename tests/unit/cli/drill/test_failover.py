@@ -1,0 +1,116 @@
+"""`drlib failover` for what it refuses, without brokers; and what its screen reads of a run's folder."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import drlib, error_line
+from rich.console import Console
+from testbed_moves import drill, step
+
+from drlib.cli.drill.failover import Follower
+from drlib.drill.actions.groups import decided
+from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.plan.plan import Mode, Plan, StepPlan
+from drlib.drill.run import planning
+from drlib.drill.step.step_output import write_rows
+from drlib.model import TopicPartition, TranslationKind
+from drlib.runs.journal import JOURNAL, DrillJournal
+from drlib.ui.terminal.run import Progress
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """Clusters at ports of this machine without a listener, held so that no other process takes them."""
+    with socket.socket() as one, socket.socket() as two:
+        for held in (one, two):
+            held.bind(("127.0.0.1", 0))
+        path = tmp_path / "mm2.properties"
+        path.write_text(
+            f"clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{one.getsockname()[1]}\n"
+            f"lyon.bootstrap.servers = 127.0.0.1:{two.getsockname()[1]}\nparis->lyon.enabled = true\n"
+        )
+        yield path
+
+
+def test_failover_to_a_target_that_does_not_answer_is_refused_with_the_assessment(file: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    refused = drlib("failover", str(file), "--yes", "lyon", "--json", "--runs-dir", str(runs))
+    assert "lyon cannot take over" in error_line(refused, 11)
+    (made,) = map(json.loads, refused.stdout.splitlines())
+    assert (made["event"], made["flow"], made["next"], made["target_answers"]) == (
+        "assessment",
+        "paris->lyon",
+        "refuse",
+        False,
+    )
+    assert made["loss"]["records"] is None
+    assert made["groups_unknown"] == "lyon does not answer"
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--yes", "paris"), "'paris' was given to confirm it. Give lyon."),
+        (("--yes", "Lyon"), "'Lyon' was given to confirm it. Give lyon."),
+        (("lyon->paris",), "Name one: drlib failover"),
+        (("paris->nice",), "has no flow paris->nice"),
+        (("--runbook", "runbooks/rehearse-failover.yaml"), "it is not one of an emergency"),
+        (("--runbook", "notebooks"), "none of failover.yaml, failover-paris-lyon.yaml is in notebooks"),
+    ],
+)
+def test_failover_that_is_not_meant_is_refused_before_anything_is_asked(
+    file: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    said = error_line(drlib("failover", str(file), *arguments), 2)
+    assert words in said
+
+
+def test_failover_takes_the_runbook_beside_the_file_and_refuses_one_of_another_flow(file: Path) -> None:
+    folder = file.parent / "runbooks"
+    folder.mkdir()
+    shipped = (Path("runbooks") / "emergency-failover.yaml").read_text()
+    notebook = (Path("notebooks") / "10_run_a_drill.ipynb").absolute()
+    other = shipped.replace('"${flow}"', '"lyon->paris"').replace("../notebooks/10_run_a_drill.ipynb", str(notebook))
+    (folder / "failover.yaml").write_text(other)
+    assert "it is for lyon->paris, not for paris->lyon" in error_line(drlib("failover", str(file)), 2)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_follower_says_steps_then_what_to_change_once_the_pointer_moved_and_who_is_back(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    folder, out = tmp_path / "run", io.StringIO()
+    folder.mkdir()
+    wanted = drill(step("move", "pointer.move"), step("verify", "groups.verify"), mode=Mode.EMERGENCY)
+    planning.write(Plan(wanted, tuple(StepPlan(each.name) for each in wanted.steps)), folder)
+    orders, mirror = TopicPartition("orders", 0), TopicPartition("paris.orders", 0)
+    decided.write(folder, "lyon", [PositionMove("billing", orders, 5, mirror, 5, TranslationKind.EXACT, 0, 1)])
+    follower = Follower(folder, "lyon", file, Progress(Console(file=out, width=200)), as_json=as_json)
+
+    def said() -> str:
+        follower.look()
+        return out.getvalue() + capsys.readouterr().out
+
+    assert said() == ""
+    log = DrillJournal(folder / JOURNAL)
+    log.write("step-started", step="move", detail="")
+    begun = said()
+    assert "move" in begun
+    assert "billing" not in begun
+    log.write("step-succeeded", step="move", detail="")
+    assert ("group.id = billing: subscribe to paris.orders, then orders" in said()) is not as_json
+    for seen in ("not observed: waiting", "served"):
+        write_rows(folder, "verify", [{"kind": "group", "name": "billing", "seen": seen, "detail": "x"}])
+        assert seen in said()
+    before = out.getvalue()
+    assert said() == before  # nothing is said twice
+    log.write("step-failed", step="verify", detail="", error="no answer")
+    assert "failed: no answer" in said()
+    log.close()

@@ -1,0 +1,170 @@
+"""The assessment before a failover: what is known, what is not and why, and what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from sample_observation import CONTEXT, NOW, behind, durability, mirror, observation, producer_topics, translation
+
+from drlib.drill.actions.failover.triage_rules import Side
+from drlib.drill.assessment.assessment import Assessment, Continues, Gate, Next, Observed, assess
+from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.plan.plan import Mode
+from drlib.drill.plan.states import DrillState
+from drlib.drill.readiness.checks.checks import judge_flow
+from drlib.drill.readiness.checks.observations import ClusterAnswer, FlowObservation, Unanswered
+from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.mirror.status.event_log import Event
+from drlib.model import Flow, TranslationKind
+
+DEAD = Side("LEFT", silence="refused")
+SERVES = Side("RIGHT", 3, 1)
+SILENT = Event("SourceUnreachable", "LEFT", "refused", NOW - 90_000)
+
+
+def observed(seen: FlowObservation | None = None, **more: object) -> Observed:
+    """The source is dead and the target is ready, with `more` in place of parts of it."""
+    lost = ClusterAnswer("LEFT", "left:9092", 0, "LEFT is down", "Start it.")
+    seen = seen or observation(source=lost, mirror=mirror(events=(SILENT,), partitions=(behind(4, 2.0),)))
+    plain = Observed(
+        flow=Flow("LEFT", "RIGHT"),
+        at_ms=NOW,
+        host="ops1",
+        source=DEAD,
+        target=SERVES,
+        observation=seen,
+        readiness=judge_flow(seen, CONTEXT),
+        record=LeaseRecord(),
+        pointer="LEFT",
+        unfinished=UnfinishedRuns(),
+    )
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def run(mode: Mode = Mode.EMERGENCY, state: str = "incomplete") -> UnfinishedRuns:
+    commands = ("drlib run --resume /r", "drlib run --rollback /r", "--supersede r7")
+    return UnfinishedRuns(
+        (UnfinishedRun("LEFT->RIGHT", "r7", state, mode, NOW, "ops2", "/r", ("translate",), *commands),)
+    )
+
+
+def lost_source(**changes: object) -> FlowObservation:
+    return observation(source=ClusterAnswer("LEFT", "left:9092", 0, "LEFT is down", "Start it."), **changes)
+
+
+def test_assessment_of_a_dead_source_and_a_ready_target_begins_and_says_what_it_costs() -> None:
+    made = assess(observed())
+    assert made.next is Next.BEGIN
+    assert made.gate is Gate.OPEN
+    assert (made.loss.records, made.loss.as_of_ms) == (4, NOW)
+    assert "accepted after" in made.loss.why
+    assert [(each.seen_from, each.since_ms) for each in made.unreachable] == [
+        ("this host (ops1)", None),
+        ("the mirror's workers", NOW - 90_000),
+    ]
+    assert [(g.group, g.continues, g.re_reads) for g in made.groups] == [("billing", Continues.EXACTLY, 0)]
+    assert made.missing_topics == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "records", "continues", "re_reads", "words"),
+    [
+        (TranslationKind.BEHIND, 12, Continues.READS_AGAIN, 12, ""),
+        (TranslationKind.BOUNDED, 3, Continues.READS_AGAIN, 3, ""),
+        (TranslationKind.LOST, 5, Continues.EXACTLY, 0, "5 records that it had not read"),
+        (TranslationKind.UNKNOWN, 0, Continues.UNKNOWN, None, "1 positions cannot be translated, such as orders-0"),
+    ],
+)
+def test_group_of_each_kind_of_translation_continues_as_it_says(
+    kind: TranslationKind, records: int, continues: Continues, re_reads: int | None, words: str
+) -> None:
+    (group,) = assess(observed(lost_source(translations=(translation(kind, records),)))).groups
+    assert (group.continues, group.re_reads) == (continues, re_reads)
+    assert words in group.detail
+
+
+def test_what_was_not_answered_is_unknown_with_its_reason_and_never_nothing() -> None:
+    nothing = Unanswered("no answer in time")
+    made = assess(observed(lost_source(mirror=nothing, translations=nothing, producer_topics=nothing), record=None))
+    assert made.loss.records is None
+    assert "no answer in time" in made.loss.why
+    assert (made.groups, made.groups_unknown) == ((), "no answer in time")
+    assert (made.missing_topics, made.missing_topics_unknown) == ((), "no answer in time")
+
+
+def test_log_ends_that_no_worker_knows_leave_the_loss_unknown() -> None:
+    made = assess(observed(lost_source(mirror=mirror(answered=0, partitions=(behind(None, None),)))))
+    assert made.loss.records is None
+    assert "no worker that answers knows" in made.loss.why
+    assert made.unreachable[1].detail == "unknown: no worker answers"
+
+
+def test_topics_that_producers_write_to_and_that_the_target_lacks_are_named() -> None:
+    assert assess(observed(lost_source(producer_topics=producer_topics(None)))).missing_topics == ("orders",)
+
+
+def test_source_that_serves_is_advised_against_and_a_reason_overrules_it() -> None:
+    healthy = observation(mirror=mirror(partitions=(behind(0, 0.0),)))
+    serving = observed(healthy, source=Side("LEFT", 3, 1))
+    made = assess(serving)
+    assert (made.next, made.unreachable) == (Next.REFUSE, ())
+    assert "planned switchover" in made.remedy
+    assert made.loss.why == "as LEFT says now"
+    assert assess(replace(serving, force_reason="fire")).next is Next.BEGIN
+
+
+def test_target_that_does_not_serve_is_refused_whatever_the_reason() -> None:
+    made = assess(observed(target=Side("RIGHT", 3, 1, leaderless=2), force_reason="fire"))
+    assert made.next is Next.REFUSE
+    assert "cannot take over" in made.why
+
+
+def test_closed_gate_of_a_dead_source_is_refused_and_a_reason_overrules_it() -> None:
+    closed = observed(lost_source(durability=durability(leaderless=1)))
+    made = assess(closed)
+    assert (made.gate, made.next) == (Gate.CLOSED, Next.REFUSE)
+    assert made.gate_why
+    assert made.why.startswith("the readiness gate is closed")
+    forced = assess(replace(closed, force_reason="fire"))
+    assert forced.next is Next.BEGIN
+    assert forced.why.startswith("forced, 'fire'")
+
+
+def unfinished(**more: object) -> Assessment:
+    return assess(observed(**{"unfinished": run(), **more}))  # type: ignore[arg-type]
+
+
+def test_unfinished_failover_of_this_machine_is_continued_at_its_step_whatever_the_source_does() -> None:
+    made = unfinished(folder_here=True, next_step="move", source=Side("LEFT", 3, 1))
+    assert (made.next, made.run, made.next_step) == (Next.CONTINUE, "r7", "move")
+    assert "continues at step move" in made.why
+
+
+def test_unfinished_run_elsewhere_or_of_another_mode_has_to_be_superseded_by_name() -> None:
+    elsewhere = unfinished()
+    assert elsewhere.next is Next.SUPERSEDE_FIRST
+    for words in ("/r on ops2",):
+        assert words in elsewhere.why
+    for words in ("drlib run --resume /r", "--supersede r7", "its changes stay (translate)"):
+        assert words in elsewhere.remedy
+    rehearsal = unfinished(unfinished=run(Mode.PRACTICE), folder_here=True)
+    assert rehearsal.next is Next.SUPERSEDE_FIRST
+    assert unfinished(supersede="r7").next is Next.BEGIN
+    assert unfinished(supersede="r8").next is Next.SUPERSEDE_FIRST
+
+
+@pytest.mark.parametrize(
+    ("state", "pointer", "comes"),
+    [
+        (DrillState.FAILED_OVER, "RIGHT", Next.NOTHING),
+        (DrillState.REPROTECTED, "RIGHT", Next.NOTHING),
+        (DrillState.FAILED_OVER, "LEFT", Next.BEGIN),  # the applications went home since
+        (DrillState.FAILED_OVER, None, Next.BEGIN),
+        (DrillState.TESTED, "RIGHT", Next.BEGIN),
+    ],
+)
+def test_failover_that_is_done_is_not_done_again(state: DrillState, pointer: str | None, comes: Next) -> None:
+    made = assess(observed(record=LeaseRecord(state=state, run="r3", since_ms=NOW), pointer=pointer))
+    assert made.next is comes
+    assert (made.run == "r3") is (comes is Next.NOTHING)

@@ -1,0 +1,32 @@
+"""What applications have to change, with prefixed names and with names that stay."""
+
+from __future__ import annotations
+
+from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange, changes
+from drlib.model import TopicPartition, TranslationKind
+
+
+def move(
+    group: str, topic: str, mirror: str, kind: TranslationKind = TranslationKind.EXACT, records: int = 0
+) -> PositionMove:
+    return PositionMove(group, TopicPartition(topic, 0), 5, TopicPartition(mirror, 0), 5, kind, records, 1)
+
+
+def test_prefixed_names_are_subscribed_to_mirror_first_then_the_local_topic() -> None:
+    moves = [
+        move("billing", "orders", "paris.orders", TranslationKind.BEHIND, 3),
+        move("billing", "carts", "paris.carts"),
+        move("audit", "orders", "paris.orders"),
+    ]
+    groups, producers = changes(moves, "l:1,l:2")
+    assert groups == (
+        GroupChange("audit", "l:1,l:2", ("paris.orders", "orders"), 0, 0),
+        GroupChange("billing", "l:1,l:2", ("paris.carts", "carts", "paris.orders", "orders"), 3, 0),
+    )
+    assert producers == (ProducerChange("carts", "l:1,l:2"), ProducerChange("orders", "l:1,l:2"))
+
+
+def test_names_that_stay_are_subscribed_to_once() -> None:
+    (group,), _ = changes([move("billing", "orders", "orders")], "l:1")
+    assert group.subscribe == ("orders",)
