@@ -30,6 +30,7 @@ from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
 from drlib.drill.step.argument_types import nearest
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, Unreachable, UsageError
+from drlib.kafka.admin.connect import answers
 from drlib.lab.lab import Lab
 from drlib.runbook import open_drill as opening
 from drlib.runbook import run_parameters
@@ -72,7 +73,7 @@ def look(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget) -
     """What the drill would change now. Saves nothing and changes nothing."""
     target = targeted(target, arguments)
     with tempfile.TemporaryDirectory() as nowhere, _opened(book, arguments, target, Path(nowhere)) as opened:
-        return planning.make_plan(opened.drill, opened.actions)
+        return _planned(opened)
 
 
 def keep(
@@ -115,7 +116,7 @@ def keep(
                 if granted.supersede:  # a run that is refused does not stop another one
                     _refuse_unfinished(book, opened)
                 asked = asked.model_copy(update={"gate": gate_result, "gate_ms": clock.now_ms()})
-            plan = planning.make_plan(opened.drill, opened.actions)
+            plan = _planned(opened)
             asked.of_plan(plan.hash).write(run.path)
             planning.write(plan, run.path)
             return run.path
@@ -124,6 +125,13 @@ def keep(
         if isinstance(error, OSError) and error.errno in FULL:
             raise folders.unwritable(runs_dir, error) from error
         raise
+
+
+def _planned(opened: Opened) -> Plan:
+    """The plan of what is now. Where the target of own clusters does not answer, its silence is said once and at once."""
+    if opened.workplace.lab is None:
+        answers([opened.workplace.cluster(opened.drill.flow.target)])
+    return planning.make_plan(opened.drill, opened.actions)
 
 
 def by_hash(runs_dir: Path, digits: str) -> Path:

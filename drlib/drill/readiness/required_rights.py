@@ -26,10 +26,13 @@ from drlib.mirror.offsets.unreplicated.ledger import TOPIC as TAILS
 from drlib.mirror.preflight.checks import OWN_JOURNAL, READ_SOURCE, WRITE_MIRROR
 from drlib.mirror.preflight.pattern_resources import Names, resources
 from drlib.mirror.preflight.required_acls import ANONYMOUS, UNKNOWN_PRINCIPAL, Right, command, principal_of
+from drlib.mirror.sync.rules.local_topics import keeps_names
+from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
 from drlib.model import Flow
 
 COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
 DENY_WRITES: Final = "source.fence with deny_write"
+NEW_TOPICS: Final = "topics.create with acls"
 TAIL: Final = "tail.recover and tail.quarantine"
 SHADOWS: Final = "drill."  # the groups of rehearsals
 
@@ -149,11 +152,14 @@ def _mirror(reach: _Reach) -> list[Grant]:
         *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, *configs),
         *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *grows, *changes),
         *reach.on(target, "topic", own, "CREATE", *OWN_JOURNAL),
+        *reach.on(target, "topic", [flow.connect_offsets_topic], "READ"),  # whether MirrorMaker 2 mirrored before
         *reach.on(target, "group", [worker_group(reach.flow)], "READ"),
         *reach.on(target, "transactional-id", [Names(f"drlib.{source}.{target}.", True)], "WRITE"),
     ]
+    wanted += reach.on(target, "cluster", [""], "DESCRIBE_CONFIGS")  # for how long it remembers producers
     if flow.emit_checkpoints or flow.sync_group_offsets:
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE")
+        wanted += reach.on(source, "topic", [OFFSETS_TOPIC], "READ")  # commits are known when they are made
     # preflight asks for it whether or not checkpoints are emitted
     wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "CREATE", "WRITE")
     if flow.emit_heartbeats:
@@ -167,6 +173,8 @@ def _mirror(reach: _Reach) -> list[Grant]:
         wanted += reach.on(target, "group", reach.groups, "READ")
     if flow.sync_group_offsets_back:
         wanted += reach.on(source, "group", reach.groups, "READ")
+    if flow.sync_local_topics and not keeps_names(flow):
+        wanted += reach.on(target, "topic", reach.topics, "CREATE", "DESCRIBE")
     if flow.sync_topic_acls:
         wanted += [
             *reach.on(source, "cluster", [""], "DESCRIBE"),
@@ -180,8 +188,15 @@ def _doctor(reach: _Reach) -> list[Grant]:
     wanted = [
         *reach.on(source, "topic", reach.topics, "DESCRIBE", "DESCRIBE_CONFIGS"),
         *reach.on(source, "group", reach.groups, "DESCRIBE"),
-        *reach.on(source, "cluster", [""], "DESCRIBE"),  # or a list of groups may be incomplete
-        *reach.on(target, "topic", reach.copies, "DESCRIBE", "DESCRIBE_CONFIGS"),
+        # Describe: or a list of groups may be incomplete; and what applications may do. DescribeConfigs: quotas
+        *reach.on(source, "cluster", [""], "DESCRIBE", "DESCRIBE_CONFIGS"),
+        *reach.on(target, "cluster", [""], "DESCRIBE", "DESCRIBE_CONFIGS"),
+        *reach.on(
+            target, "topic", reach.copies, "READ", "DESCRIBE_CONFIGS"
+        ),  # READ: what the journal does not tell yet
+        *reach.on(
+            target, "topic", reach.topics, "DESCRIBE", "DESCRIBE_CONFIGS"
+        ),  # where applications continue to write
         *reach.on(target, "topic", [policy.journal_topic(source)], "READ"),
         *reach.on(target, "group", reach.groups, "DESCRIBE"),
         *reach.on(target, "group", [worker_group(reach.flow)], "DESCRIBE"),
@@ -199,8 +214,6 @@ def _drill(reach: _Reach) -> list[Grant]:
     wanted = [
         *_doctor(reach),
         *reach.on(source, "topic", reach.topics, "READ"),  # a canary compares records with their source
-        *reach.on(target, "topic", reach.copies, "READ"),
-        *reach.on(target, "topic", reach.topics, "DESCRIBE"),  # where applications continue
         *reach.on(target, "group", reach.groups, "READ"),
         *reach.on(target, "group", [Names(SHADOWS, True)], "READ", "DELETE"),
         *reach.on(target, "topic", [lease_record.TOPIC], "CREATE", "READ", "WRITE"),
@@ -211,6 +224,8 @@ def _drill(reach: _Reach) -> list[Grant]:
         wanted += reach.on(alias, "topic", [POINTER], "CREATE", "READ", "WRITE")
         wanted += reach.on(alias, "transactional-id", [POINTER], "WRITE")
     wanted += reach.on(source, "cluster", [""], "ALTER", only=DENY_WRITES)
+    wanted += reach.on(target, "topic", reach.topics, "CREATE", "DELETE", only=NEW_TOPICS)  # DELETE: its undo
+    wanted += reach.on(target, "cluster", [""], "ALTER", only=NEW_TOPICS)
     wanted += reach.on(target, "topic", [TAILS], "CREATE", "READ", "WRITE", only=TAIL)
     wanted += reach.on(target, "topic", reach.topics, "WRITE", only=TAIL)
     wanted += reach.on(target, "topic", [Names(f"drlib.tail.{source}.", True)], "CREATE", "WRITE", only=TAIL)

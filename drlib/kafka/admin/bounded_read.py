@@ -86,10 +86,9 @@ def read(
                 if message.offset() >= bounds.end - 1:
                     del open_ranges[partition]
                     consumer.incremental_unassign([ConfluentTopicPartition(partition.topic, partition.partition)])
-            if messages:
-                last_answer = (
-                    time.monotonic()
-                )  # taken after the caller has handled them, so that a slow caller is not an unreachable cluster
+            if any(message.topic() for message in messages):  # anything about a partition is an answer
+                # taken after the caller has handled them, so that a slow caller is not an unreachable cluster
+                last_answer = time.monotonic()
     except KafkaException as error:
         raise as_drlib_error(error, cluster, doing) from error
     finally:
@@ -115,6 +114,8 @@ def _is_end(cluster: ClusterSettings, message: Message, partition: TopicPartitio
     assert error is not None
     if error.code() == KafkaError._PARTITION_EOF:
         return True
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return False  # librdkafka asks for the coordinator of a group that nothing here uses
     if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, *_RESET):
         return False  # librdkafka reconnects; the deadline on silence decides
     raise as_drlib_error(error, cluster, f"reading {partition}")

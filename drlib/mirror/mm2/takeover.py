@@ -267,7 +267,7 @@ async def _partitions(client: ClusterClient, topic: str) -> list[int]:
     described = (await client.metadata([topic])).topics[topic]
     if described.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return []
-    raise_for(described.error_code, f"looking up {topic}")
+    raise_for(described.error_code, f"looking up {topic}", topics=[topic])
     return sorted(described.partitions)
 
 

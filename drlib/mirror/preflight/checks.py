@@ -299,6 +299,15 @@ class Grants:
             flow = self.settings.flow
             every = f"drlib.{flow.source}.{flow.target}."  # of each lane and each later generation
             return not_authorized(Right("transactional-id", every, ("WRITE",), prefixed=True), self.target)
+        own = self.settings
+        taken_over = {own.connect_offsets_topic, own.connect_configs_topic, own.offset_syncs_topic} & {*error.topics}
+        if taken_over:  # what MirrorMaker 2 left has to be known before a lane begins: nothing is copied on a guess
+            side = (
+                self.source
+                if own.offset_syncs_topic in taken_over and own.offset_syncs_location == "source"
+                else self.target
+            )
+            return not_authorized(Right("topic", min(taken_over), ("READ",)), side)
         return not_authorized(Right("topic", journal, OWN_JOURNAL), self.target)
 
     def membership(self, error: BrokerError | UnsupportedRequest) -> DrlibError:

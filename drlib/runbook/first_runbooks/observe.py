@@ -32,6 +32,7 @@ from drlib.runbook.first_runbooks.observation import OURS, SeenCluster, SeenGrou
 ALL_S: Final = 10.0
 ANSWER_S: Final = 4.0  # for a sign of life
 _LEAST_S: Final = 1.0
+_HIDDEN: Final = "this user may lack Describe on the cluster, without which groups and topics are hidden from it"
 
 
 def observe(settings: MirrorSettings, seconds: float = ALL_S) -> dict[str, SeenCluster]:
@@ -57,12 +58,19 @@ async def _observe(settings: MirrorSettings, cluster: ClusterSettings, end: floa
         outgoing = [each for each in settings.enabled_flows if each.flow.source == cluster.alias]
         topics = frozenset(n for n, topic in metadata.topics.items() if topic.error_code == 0 and topic.partitions)
         mirrored = [name for name in topics if any(each.mirrors_topic(name) for each in outgoing)]
-        groups, producers, authorizer = await asyncio.gather(
+        listed, producers, authorizer = await asyncio.gather(
             asked.ask_blocking(partial(_groups, cluster, _left_s(end)), _left_s(end)),
             asked.ask(_producers(asked.client, metadata, mirrored), _left_s(end)),
             asked.ask_blocking(partial(_has_authorizer, cluster), _left_s(end)),
         )
+        groups, every = (listed, True) if isinstance(listed, Unanswered) else listed
+        if not every:  # an empty list is then no answer
+            groups = groups or Unanswered(_HIDDEN)
+            producers = producers if mirrored else Unanswered(_HIDDEN)
         answers = {"consumer groups": groups, "producers": producers, "authorizer": authorizer}
+        unknown = [f"{what}: {each.why}" for what, each in answers.items() if isinstance(each, Unanswered)]
+        if not every and not isinstance(groups, Unanswered):
+            unknown.append(f"consumer groups: {_HIDDEN}")
         return plain(
             cluster_id=metadata.cluster_id or "",
             brokers=len(metadata.brokers),
@@ -71,7 +79,7 @@ async def _observe(settings: MirrorSettings, cluster: ClusterSettings, end: floa
             groups=None if isinstance(groups, Unanswered) else groups,
             producers=None if isinstance(producers, Unanswered) else producers,
             authorizer=None if isinstance(authorizer, Unanswered) else authorizer,
-            unknown=tuple(f"{what}: {each.why}" for what, each in answers.items() if isinstance(each, Unanswered)),
+            unknown=tuple(unknown),
         )
     finally:
         if asked.client is not None:
@@ -89,12 +97,16 @@ def _in_part(asked: clusters.AskedCluster) -> str:
     return f"{asked.service.answering} of {len(asked.metadata.brokers)} brokers answer"
 
 
-def _groups(settings: ClusterSettings, timeout_s: float) -> tuple[SeenGroup, ...]:
-    """Every consumer group that is not drlib's own. Blocks; raises `Unreachable` and `ClusterRefused`."""
+def _groups(settings: ClusterSettings, timeout_s: float) -> tuple[tuple[SeenGroup, ...], bool]:
+    """Every consumer group that is not drlib's own, and whether this user surely gets all of them listed.
+
+    Blocks; raises `Unreachable` and `ClusterRefused`.
+    """
     with Cluster(settings, timeout_s=timeout_s) as cluster:
         names = [each.group for each in cluster.groups() if not each.group.startswith(OURS)]
         described, committed = cluster.group_descriptions(names), cluster.committed(names)
-    return tuple(_group(name, described[name], committed[name]) for name in names)
+        every = cluster.lists_every_group() is True
+    return tuple(_group(name, described[name], committed[name]) for name in names), every
 
 
 def _group(

@@ -12,6 +12,10 @@ from confluent_kafka import Consumer
 from fix_engine import Engine, commit, create_topic, produce, wait_for
 
 from drlib.config.settings import load_mirror_settings
+from drlib.lab.brokers.security import ADMIN, MODES
+from drlib.lab.lab import Lab
+from drlib.lab.workload.topics import TopicSpec, create_topics, place_group
+from drlib.model import TopicPartition
 from drlib.runbook.file import model
 from drlib.runbook.first_runbooks import observation, observe
 from drlib.runs.scorecard import Objectives
@@ -71,6 +75,7 @@ def test_init_writes_runbooks_that_can_be_planned_and_replaces_no_edited_one(par
     ]
     assert (facts.written, facts.transactional, facts.missing) == ((topic,), (), (topic,))
     assert facts.source.authorizer is False
+    assert facts.source.unknown == facts.target.unknown == ()
 
     said = drlib("init", file, "--rto", "5m", cwd=tmp_path)
     assert f"{flow}: 1 mirrored topics, 2 consumer groups, 1 topics with idempotent producers" in said
@@ -93,3 +98,24 @@ def test_init_writes_runbooks_that_can_be_planned_and_replaces_no_edited_one(par
     kept = drlib("init", file, "--rto", "10m", cwd=tmp_path)
     assert "kept, as it was edited since drlib init wrote it: " in kept
     assert failover.read_text().endswith("# mine\n")
+
+
+def test_secured_clusters_are_asked_and_a_user_who_is_not_shown_all_groups_knows_none(tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab", ("paris", "lyon"), security=MODES["scram"]) as lab:
+        paris = lab.clusters["paris"]
+        create_topics(paris.settings(), [TopicSpec("flights", 1)])
+        wait_for("the group is there", lambda: place_group(paris, "billing", {TopicPartition("flights", 0): 0}))
+        of = {
+            user: load_mirror_settings(lab.write_properties(tmp_path / f"{user}.properties", user=user))
+            for user in (ADMIN, "audit")
+        }
+        admin, audit = (observation.facts(each, observe.observe(each))[0] for each in of.values())
+    assert admin.complete
+    assert admin.source.authorizer is True
+    assert list(admin.mirrored) == ["flights"]
+    assert [each.name for each in admin.applications or ()] == ["billing"]
+    assert not audit.complete
+    assert audit.applications is None
+    assert audit.written is None
+    assert any("may lack Describe on the cluster" in why for why in audit.source.unknown)
+    assert audit.source.authorizer is True

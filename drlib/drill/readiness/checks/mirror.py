@@ -26,6 +26,7 @@ BLOCKING: Final = frozenset(
         "MirrorContradiction", "MirrorTopicRefused", "TopicLoop",
     }
 )  # fmt: skip
+UNREAD: Final = "MirrorUnread"  # the doctor could not read a mirror topic, so its offset map is unknown
 # Events that another check covers, or that need no action.
 COVERED: Final = frozenset(
     {
@@ -79,6 +80,7 @@ def events(status: MirrorStatus, observed: FlowObservation) -> Judgements:
         if event.name in COVERED or unreachable.get(event.name):
             continue
         severity = Severity.CRITICAL if event.name in BLOCKING else Severity.WARN
+        severity = Severity.UNKNOWN if event.name == UNREAD else severity
         rows.append((subject(event), severity, f"{event.name}: {event.detail}", event.remedy))
     if view.members is None or len(view.workers) < view.members:
         why = "a worker did not answer, so its events are unknown; only those in the journal were read"

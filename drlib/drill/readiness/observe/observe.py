@@ -14,6 +14,7 @@ from types import MappingProxyType
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
+from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
     Durability,
     FlowObservation,
@@ -31,9 +32,11 @@ from drlib.drill.readiness.checks.observations import (
 from drlib.drill.readiness.observe import clusters, groups, producer_topics, topics
 from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import AskedCluster
+from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.descriptions import Quota
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -265,9 +268,13 @@ def _unmapped(survey: Survey) -> tuple[Event, ...]:
     for key, error in survey.maps.refused.items():
         names = survey.maps.names.get(key.topic_id)
         name = type(error).__name__
+        if isinstance(error, BrokerError | Unreachable):  # nothing is said about the mirror, only that it was not read
+            name = UNREAD
+        elif not kind_of(name).meaning:
+            name = "MirrorContradiction"
         events.append(
             Event(
-                name if kind_of(name).meaning else "MirrorContradiction",
+                name,
                 f"{names.source_topic if names else key.topic_id}-{key.partition}",
                 f"{error.what}: {error.why}",
                 0,

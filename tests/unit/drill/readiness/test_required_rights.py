@@ -9,7 +9,15 @@ import pytest
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.actions.groups import rehearsal
-from drlib.drill.readiness.required_rights import DENY_WRITES, SHADOWS, Role, flows_of, lines, required_rights
+from drlib.drill.readiness.required_rights import (
+    DENY_WRITES,
+    NEW_TOPICS,
+    SHADOWS,
+    Role,
+    flows_of,
+    lines,
+    required_rights,
+)
 from drlib.errors import UsageError
 from drlib.model import Flow
 
@@ -58,7 +66,7 @@ def test_mirror_keys_of_the_file_add_and_remove_rights(tmp_path: Path) -> None:
         settings(tmp_path, "sync.group.offsets.enabled = true", "sync.topic.acls.enabled = true"), Role.MIRROR
     )
     assert found["lyon", "group billing"] == {"READ"}
-    assert found["lyon", "cluster "] == {"ALTER"}  # which implies Describe
+    assert found["lyon", "cluster "] == {"ALTER", "DESCRIBE_CONFIGS"}  # the former implies Describe
 
 
 def test_identity_policy_keeps_names(tmp_path: Path) -> None:
@@ -83,8 +91,8 @@ def test_drill_may_do_what_the_doctor_may(tmp_path: Path) -> None:
 def test_rights_of_some_steps_are_listed_apart(tmp_path: Path) -> None:
     made = settings(tmp_path)
     required = required_rights(made, made.flow("paris", "lyon"), Role.DRILL)
-    (alters,) = [grant for grant in required.grants if "ALTER" in grant.right.operations]
-    assert (alters.alias, alters.only) == ("paris", DENY_WRITES)
+    alters = [grant for grant in required.grants if "ALTER" in grant.right.operations]
+    assert [(grant.alias, grant.only) for grant in alters] == [("paris", DENY_WRITES), ("lyon", NEW_TOPICS)]
     printed = list(lines(required, made.clusters, "User:dr"))
     assert f"# on paris, for {DENY_WRITES} alone" in printed
 

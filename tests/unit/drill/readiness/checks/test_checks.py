@@ -23,6 +23,7 @@ from sample_observation import (
 )
 
 from drlib.drill.readiness.checks.checks import judge_flow
+from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
     ClusterIdentity,
@@ -309,6 +310,13 @@ def test_events_of_partitions_without_a_map_are_listed_once() -> None:
     for status in (mirror(), mirror(events=(unmapped,))):
         finding = finding_of("events", mirror=replace(status, unmapped=(unmapped,)))
         assert (finding.entity, finding.severity) == ("orders-0", Severity.CRITICAL)
+
+
+def test_events_mirror_that_could_not_be_read_is_unknown_and_no_contradiction() -> None:
+    finding = finding_of(
+        "events", mirror=replace(mirror(), unmapped=(Event(UNREAD, "orders-0", "not authorized", NOW),))
+    )
+    assert (finding.entity, finding.severity) == ("orders-0", Severity.UNKNOWN)
 
 
 def test_events_unreachable_source_is_reported_by_source_check_only() -> None:
