@@ -112,8 +112,8 @@ def _quicker() -> Iterator[None]:
         for name, value in (("TIME_LIMIT_S", 0.05), ("LEAST_LIMIT_S", 0.005), ("MOST_PROBES", 200)):
             patch.setattr(selection, name, value)
         yield
-    selection.compile_list.cache_clear()
-    selection._try_hard_names.cache_clear()
+    for kept in (selection._compile_short, selection._compile_long, selection._try_hard_names):
+        kept.cache_clear()
 
 
 # -- key stores --------------------------------------------------------------------------------------------------------

@@ -149,13 +149,24 @@ def _tree(data: bytes, other: bytes, random: Random) -> bytes:
         for _ in range(random.choice((5, 63, 64, 65, 900))):
             value = [value] if random.random() < 0.5 else {"a": value}
     try:
-        text = json.dumps(value, ensure_ascii=random.random() < 0.5).encode(errors="surrogatepass")
+        text = _encoded(value, ensure_ascii=random.random() < 0.5)
     except (ValueError, RecursionError):
         return data
     if random.random() < 0.1:  # what no encoder writes
         at = text.find(b":", random.randint(0, len(text)))
         text = text[: at + 1] + random.choice(_LITERALS) + text[at + 1 :]
     return text
+
+
+def _encoded(value: object, *, ensure_ascii: bool) -> bytes:
+    """`value` as JSON, cut at `MOST_BYTES`: repeated items of repeated items would be gigabytes."""
+    text, size = [], 0
+    for piece in json.JSONEncoder(ensure_ascii=ensure_ascii).iterencode(value):
+        text.append(piece.encode(errors="surrogatepass"))
+        size += len(text[-1])
+        if size > MOST_BYTES:
+            break
+    return b"".join(text)
 
 
 def _changed(value: object, random: Random) -> object:

@@ -82,7 +82,7 @@ def compile_java(pattern: str) -> regex.Pattern[str]:
     """`pattern`, which Java reads, as a pattern of `regex`. Raises `UsageError`."""
     text = translate(pattern)
     try:
-        return regex.compile(text, regex.VERSION1 | regex.ASCII)
+        return regex.compile(text, regex.VERSION1 | regex.ASCII, cache_pattern=False)
     except (regex.error, OverflowError, RecursionError, MemoryError) as error:
         _refuse(pattern, f"it is malformed: {error}")
 

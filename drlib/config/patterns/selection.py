@@ -19,6 +19,7 @@ from drlib.config.patterns.java_regex import compile_java, shortened
 from drlib.errors import UsageError
 
 LONGEST: Final = 2000  # letters of one pattern
+SHORT_LIST: Final = 10_000  # letters of a list that takes little memory when it is compiled
 LONGEST_NAME: Final = 249  # letters of a topic's name (`Topic.MAX_NAME_LENGTH`)
 TIME_LIMIT_S: Final = 1.0  # of processor time for one name; a harmless pattern takes microseconds
 LEAST_LIMIT_S: Final = 0.01  # of processor time, for a list that was too slow for several names
@@ -88,12 +89,15 @@ def _too_slow(patterns: tuple[str, ...], name: str) -> PatternTooSlow:
     )
 
 
-@lru_cache(maxsize=256)
 def compile_list(patterns: tuple[str, ...]) -> PatternList | None:
     """The list as one pattern, joined before it is read, so that a flag or group may reach over a comma as in Java.
 
-    Returns None for an empty list. Raises `UsageError`.
+    Returns None for an empty list. Raises `UsageError`. Lists are kept once compiled, of the long ones few: one takes up to 200 MB.
     """
+    return (_compile_short if sum(map(len, patterns)) <= SHORT_LIST else _compile_long)(patterns)
+
+
+def _compile(patterns: tuple[str, ...]) -> PatternList | None:
     for pattern in patterns:
         if len(pattern) > LONGEST:
             raise UsageError(
@@ -102,6 +106,10 @@ def compile_list(patterns: tuple[str, ...]) -> PatternList | None:
                 "Write several shorter patterns; a list may have as many as you like.",
             )
     return PatternList(compile_java("|".join(patterns))) if patterns else None
+
+
+_compile_short = lru_cache(maxsize=256)(_compile)
+_compile_long = lru_cache(maxsize=4)(_compile)
 
 
 def split_list(text: str) -> tuple[str, ...]:
@@ -114,7 +122,7 @@ def validate(patterns: Iterable[str]) -> None:
     _try_hard_names(tuple(patterns))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=16)
 def _try_hard_names(patterns: tuple[str, ...]) -> None:
     """Match names that repeat one letter of a pattern: most patterns that take too long do so already here.
 

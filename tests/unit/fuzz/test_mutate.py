@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from random import Random
 
-from fuzz.mutate import MOST_BYTES, mutated
+from fuzz.mutate import MOST_BYTES, _encoded, mutated
 
 SAMPLES = ((b"key-1", b'{"a": [1, {"b": "text"}], "c": null}'), (b"key-2", b"\x00\x01" * 200))
 
@@ -36,3 +37,13 @@ def test_mutated_json_is_often_json_of_another_content() -> None:
     different = {repr(value) for value in read}
     assert len(read) > 200
     assert len(different) > 100
+
+
+def test_encoded_repeated_items_of_repeated_items_take_no_more_memory_than_a_case() -> None:
+    value: object = "a" * 20_000
+    for _ in range(3):
+        value = [value] * 50  # 2.5 GB of JSON
+    tracemalloc.start()
+    assert len(_encoded(value, ensure_ascii=True)) <= 2 * MOST_BYTES
+    assert tracemalloc.get_traced_memory()[1] < 16 * MOST_BYTES
+    tracemalloc.stop()
