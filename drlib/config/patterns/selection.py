@@ -92,7 +92,7 @@ def _too_slow(patterns: tuple[str, ...], name: str) -> PatternTooSlow:
 def compile_list(patterns: tuple[str, ...]) -> PatternList | None:
     """The list as one pattern, joined before it is read, so that a flag or group may reach over a comma as in Java.
 
-    Returns None for an empty list. Raises `UsageError`. Lists are kept once compiled, of the long ones few: one takes up to 200 MB.
+    Returns None for an empty list. Raises `UsageError`. Compiled lists are kept, of the long ones (up to 200 MB) few.
     """
     return (_compile_short if sum(map(len, patterns)) <= SHORT_LIST else _compile_long)(patterns)
 
