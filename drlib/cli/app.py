@@ -14,6 +14,7 @@ from drlib.cli.drill.drills import abort, plan, run
 from drlib.cli.drill.failover import failover
 from drlib.cli.drill.init import init
 from drlib.cli.drill.runs import runs_app, schedule_app
+from drlib.cli.drill.witness import witness
 from drlib.cli.incident import incident_app
 from drlib.cli.lab import lab_app
 from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
@@ -56,6 +57,7 @@ app.command("run")(run)
 app.command("abort")(abort)
 app.command("size")(size)
 app.command("translate")(translate)
+app.command("witness")(witness)
 
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
 

@@ -99,7 +99,7 @@ class Endpoint:
     """An HTTP server from `open` to `close`."""
 
     def __init__(self, address: str, snapshot: Callable[[], status.WorkerStatus]) -> None:
-        host, port = parse_address(address)
+        host, _ = parse_address(address)
         self._snapshot = snapshot
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
@@ -111,9 +111,8 @@ class Endpoint:
         self._scraping = threading.Lock()
         self._page = b""
         self._page_until = 0.0
-        self._server = make_server(host, port, self._answer, _Server, _Quiet)
+        self._server = start_server(address, self._answer)
         self.address = f"{host}:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.1,), name="endpoint", daemon=True).start()
 
     @classmethod
     def open(
@@ -162,7 +161,7 @@ class Endpoint:
     def _answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
         if environ.get("REQUEST_METHOD") != "GET":
-            return _text(start, "405 Method Not Allowed", "Only GET is allowed.")
+            return text(start, "405 Method Not Allowed", "Only GET is allowed.")
         try:
             if path == "/metrics":
                 body = self._scraped()
@@ -173,8 +172,17 @@ class Endpoint:
                 start("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
                 return [body]
         except NoAnswer:
-            return _text(start, "503 Service Unavailable", "The worker did not report its status in time.")
-        return _text(start, "404 Not Found", "Use /status or /metrics.")
+            return text(start, "503 Service Unavailable", "The worker did not report its status in time.")
+        return text(start, "404 Not Found", "Use /status or /metrics.")
+
+
+def start_server(address: str, answer: Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]) -> WSGIServer:
+    """Answer at HOST:PORT, on threads of its own, until `shutdown` and `server_close`. Raises `UsageError` when it is no
+    HOST:PORT, and `OSError` when it cannot be bound."""
+    host, port = parse_address(address)
+    server = make_server(host, port, answer, _Server, _Quiet)
+    threading.Thread(target=server.serve_forever, args=(0.1,), name="endpoint", daemon=True).start()
+    return server
 
 
 def parse_address(address: str) -> tuple[str, int]:
@@ -186,7 +194,8 @@ def parse_address(address: str) -> tuple[str, int]:
         raise UsageError(f"{address!r} is not an address to listen at", str(error), example) from None
 
 
-def _text(start: StartResponse, code: str, text: str) -> list[bytes]:
-    body = f"{text}\n".encode()
+def text(start: StartResponse, code: str, said: str) -> list[bytes]:
+    """One line of text with its status."""
+    body = f"{said}\n".encode()
     start(code, [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))])
     return [body]

@@ -14,14 +14,18 @@ from typing import Final
 from drlib import clock, formats
 from drlib.drill.actions.applications.pointer import PointerArgument, describe
 from drlib.drill.actions.failover import fault_moment
+from drlib.drill.actions.failover.automatic_approval import Approve, approve_steps, check_automatic
 from drlib.drill.actions.failover.fault_moment import MirrorSilence
 from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected, advise, side_of
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.argument_types import Text
+from drlib.drill.step.argument_types import Seconds, Text, Texts
 from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction, question_row
 from drlib.drill.step.known_silence import ask_in_run
+from drlib.drill.testbed.failover_testbed import FailoverTestbed
+from drlib.drill.witness.evidence import Finding, View
+from drlib.drill.witness.look import look_until_settled, without_answer
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
@@ -46,17 +50,26 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     """Why to fail over although the source answers."""
     fault_at: Text = ""
     """When the source failed, if you know it: ISO 8601 in UTC. By default the mirror's last successful fetch."""
+    witnesses: Texts = ()
+    """Addresses (HOST:PORT) of `drlib witness` at other places, which say what they see of both clusters."""
+    confirm_s: Seconds = 2.0
+    """For how long no place that is asked may reach the source before it counts as gone."""
+    approve: Approve = Approve.PERSON
+    """`automatic`: a source that is gone for this host or the mirror and for a witness approves the steps that wait."""
 
     def check(self) -> None:
         super().check()
         fault_moment.parse(self.fault_at)
+        check_automatic(self.approve, self.witnesses, self.confirm_s)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `UsageError` where failing over is not the answer."""
         run_dir, flow, end = self.context.run_dir, self.flow, time.monotonic() + self.probe_s
         given_ms, probe_ms = fault_moment.parse(self.fault_at), clock.now_ms()
         asked = [self.source_cluster, self.target_cluster]
+        began = time.monotonic()
         silence = ask_in_run(self.context, asked, min(ANSWER_S, self.probe_s))
+        waited_s = time.monotonic() - began
         abort.check()
         answering = [each for each in asked if not isinstance(silence[each.alias], Unreachable)]
         topics = {alias: self._topics(alias, answer) for alias, answer in silence.items()}
@@ -75,6 +88,10 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         source, target = (side_of(each.alias, found[each.alias], topics[each.alias]) for each in asked)
         if not source.serves or given_ms is not None:
             self._mark_fault(state, given_ms, probe_ms, source.serves)
+        seen = None
+        if not source.answers:
+            here = without_answer(self.source_cluster, target_answers=target.answers, waited_s=waited_s)
+            seen = self._seen(state, here, abort)
         missing, seconds = state.not_mirrored, seconds_behind(self.context, flow, state)
         open_questions = [*_unasked(found, topics), *self._unknown(state)]
         both: tuple[str, ...] = ()
@@ -87,12 +104,13 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             open_questions.append(f"topics written to on both sides ({source.alias} serves in part)")
         since_ms = state.silent_since_ms
         silent_since = None if since_ms is None else f"{formats.second(since_ms)} UTC"
-        advice = advise(source, target, self.expect, both, self.force_reason)
+        advice = advise(source, target, self.expect, both, self.force_reason, seen)
         pointer = self.pointer.read().pointer
         rows: list[dict[str, Scalar]] = [
             question_row(f"{source.alias}, the source", str(source)),
             question_row(f"{target.alias}, the target", str(target)),
             question_row(f"{source.alias} silent since", silent_since),
+            question_row(f"{source.alias} as seen from", None if seen is None else f"{seen.condition}: {seen}"),
             question_row("the pointer names", describe(pointer)),
             question_row("the mirror", state.view.state),
             question_row("records known and not mirrored", missing),
@@ -107,6 +125,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         self.show(rows)
         if not advice.go:
             raise UsageError("failing over is not the answer", advice.why, advice.remedy)
+        approved = approve_steps(run_dir, seen) if self.approve is Approve.AUTOMATIC else "by a person"
         at_ms = moments.mark(run_dir, "decide")
         self.mark(Mark(name="decided", at_ms=at_ms, detail="fail over"))
         return {
@@ -117,7 +136,24 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             "both_written": ", ".join(both),
             "not_determined": "; ".join(open_questions),
             "why": advice.why,
+            "seen_from": "" if seen is None else str(seen),
+            "approved": approved,
         }
+
+    def _seen(self, state: FlowState, here: View, abort: Abort) -> Finding:
+        """What this host, the mirror's workers and the witnesses see of a source that does not answer."""
+        place, lab = self.context, self.context.lab
+        testbed = None if lab is None else FailoverTestbed(lab, place.run_dir, flow=self.flow)
+        return look_until_settled(
+            self.source_cluster,
+            self.target_cluster,
+            state.addresses,
+            self.witnesses,
+            hold_s=self.confirm_s,
+            first=here,
+            statuses=lambda: [] if testbed is None else [testbed.mirror()],
+            pause=abort.wait,
+        )
 
     def _mark_fault(self, state: FlowState, given_ms: int | None, probe_ms: int, serves: bool) -> None:
         """Keep when the source failed, and when that was noticed."""

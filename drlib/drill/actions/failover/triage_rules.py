@@ -3,7 +3,8 @@
 Rules: a cluster serves when every mirrored partition has a leader that answers and enough copies in sync to be written, and
 every group a coordinator. A target that does not serve cannot take over, whatever the source does; a source that serves in
 part is lost as far as applications are concerned, which is advice to fail over, and not an error. A
-source that is expected to be lost and answers is a reason to wait, unless a reason is given. Both sides
+source that is expected to be lost and answers, here or at another place that was asked, or that comes and goes, is a reason
+to wait, unless a reason is given. Both sides
 written to is never ignored: it is reported, topic by topic, and fails unless a reason is given.
 Not for: asking (`drlib.drill.actions.failover.triage`), and the price, which is reported and not weighed.
 """
@@ -12,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from drlib.drill.witness.evidence import GONE, Condition, Finding
 from drlib.errors import Unreachable
 from drlib.kafka.admin.reachability import ClusterService
 
@@ -97,9 +99,17 @@ class Advice:
 
 
 def advise(
-    source: Side, target: Side, expected: Expected, both_written: Sequence[str] = (), force_reason: str = ""
+    source: Side,
+    target: Side,
+    expected: Expected,
+    both_written: Sequence[str] = (),
+    force_reason: str = "",
+    seen: Finding | None = None,
 ) -> Advice:
-    """What to do. `both_written` are topics that are written to on both sides; `force_reason` overrules all but the target."""
+    """What to do. `both_written` are topics that are written to on both sides; `force_reason` overrules all but the target.
+
+    `seen`: what several places see of a source that does not answer this host; None where that was not asked.
+    """
     if not target.serves:
         return Advice(False, f"{target.alias} cannot take over: {target}", f"Restore {target.alias} first.")
     against, remedy = "", ""
@@ -111,11 +121,21 @@ def advise(
     elif expected is Expected.GONE and source.serves:
         against = f"{source.alias} {source}"
         remedy = "Use a planned switchover (planned-switchover), which loses nothing, or give force_reason."
+    elif expected is Expected.GONE and seen is not None and seen.condition is Condition.CUT_OFF:
+        against = f"{source.alias} does not answer this host, and others reach it ({seen}): the network is cut, not the cluster"
+        remedy = (
+            f"Repair the network, or run this where {source.alias} is reached. To fail over although applications "
+            f"may go on writing to {source.alias}, give force_reason."
+        )
+    elif expected is Expected.GONE and seen is not None and seen.condition in GONE and not seen.settled:
+        against = f"{source.alias} comes and goes ({seen})"
+        remedy = "Ask again in a moment, or give force_reason."
     elif expected is Expected.SERVING and not source.serves:
         against = f"a planned move needs {source.alias}: {source}"
         remedy = "Wait until it serves, or fail over (emergency-failover)."
     if not against:
-        return Advice(True, f"{source.alias}: {source}; {target.alias} serves", "")
+        places = f" ({seen.condition}; {seen})" if seen is not None else ""
+        return Advice(True, f"{source.alias}: {source}{places}; {target.alias} serves", "")
     if force_reason:
         return Advice(True, f"forced, '{force_reason}', although {against}", "")
     return Advice(False, against, remedy)

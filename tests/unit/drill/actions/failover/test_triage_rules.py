@@ -3,6 +3,7 @@
 import pytest
 
 from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
+from drlib.drill.witness.evidence import Answer, Finding, Place, View, judge
 
 DEAD = Side("LEFT", silence="connection refused")
 WELL = Side("LEFT", 3, 1)
@@ -42,6 +43,30 @@ def test_advise_gives_decision_reason_and_remedy(
     assert advice.go is go
     assert message in advice.why
     assert bool(advice.remedy) is not go
+
+
+def seen(*views: View, settled: bool = True) -> Finding:
+    return Finding(judge(views), views, 60.0, settled)
+
+
+HERE = View(Place.HERE, "", Answer.SILENT, Answer.SERVES)
+MIRROR_REACHES = View(Place.MIRROR, "m:1", Answer.SERVES, Answer.SERVES)
+MIRROR_DOES_NOT = View(Place.MIRROR, "m:1", Answer.SILENT, Answer.SERVES, 61.0)
+
+
+def test_advise_source_that_others_reach_is_a_cut_network_and_no_reason_to_fail_over() -> None:
+    advice = advise(DEAD, TARGET, GONE, seen=seen(HERE, MIRROR_REACHES))
+    assert not advice.go
+    assert "the mirror's worker m:1: answers" in advice.why
+    assert "network is cut" in advice.why
+    assert advise(DEAD, TARGET, GONE, (), "burns", seen(HERE, MIRROR_REACHES)).go
+
+
+def test_advise_source_that_comes_and_goes_waits_and_one_that_nobody_reaches_does_not() -> None:
+    assert "comes and goes" in advise(DEAD, TARGET, GONE, seen=seen(HERE, settled=False)).why
+    advice = advise(DEAD, TARGET, GONE, seen=seen(HERE, MIRROR_DOES_NOT))
+    assert advice.go
+    assert "the mirror's worker m:1: no answer for 61 s" in advice.why
 
 
 def test_side_without_answer_has_no_broker_and_no_controller() -> None:
