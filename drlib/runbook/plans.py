@@ -73,7 +73,7 @@ def look(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget) -
     """What the drill would change now. Saves nothing and changes nothing."""
     target = targeted(target, arguments)
     with tempfile.TemporaryDirectory() as nowhere, _opened(book, arguments, target, Path(nowhere)) as opened:
-        return _planned(opened)
+        return _planned(book, opened)
 
 
 def keep(
@@ -116,7 +116,7 @@ def keep(
                 if granted.supersede:  # a run that is refused does not stop another one
                     _refuse_unfinished(book, opened)
                 asked = asked.model_copy(update={"gate": gate_result, "gate_ms": clock.now_ms()})
-            plan = _planned(opened)
+            plan = _planned(book, opened)
             asked.of_plan(plan.hash).write(run.path)
             planning.write(plan, run.path)
             return run.path
@@ -127,9 +127,9 @@ def keep(
         raise
 
 
-def _planned(opened: Opened) -> Plan:
-    """The plan of what is now. Where the target of own clusters does not answer, its silence is said once and at once."""
-    if opened.workplace.lab is None:
+def _planned(book: Runbook, opened: Opened) -> Plan:
+    """The plan of what is now. The silence of own clusters' target, without which no lease is held, is said at once."""
+    if opened.workplace.lab is None and book.drill is not None and book.drill.lease:
         answers([opened.workplace.cluster(opened.drill.flow.target)])
     return planning.make_plan(opened.drill, opened.actions)
 

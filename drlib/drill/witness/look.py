@@ -3,7 +3,7 @@
 Rules: this host, the mirror's workers and the witnesses are asked at the same time, each for `ANSWER_S` at most. A worker sees
 the source by what it fetches: log ends that are newer than `FRESH_S` are an answer, its event `SourceUnreachable` is none, and
 anything else is unknown. Only ages by one clock are compared. Looking ends with the first sign of life at this host, once being
-gone has held, or after `MOST_S` more. It only reads, and raises nothing that a peer can cause.
+gone has held, or after `MOST_S` more, where others still reach it. It only reads, and raises nothing that a peer can cause.
 Not for: judging (`evidence`), whether the source serves in full (`drlib.kafka.admin.reachability`).
 """
 
@@ -25,7 +25,7 @@ from drlib.model import Flow
 
 ANSWER_S: Final = 2.0
 FRESH_S: Final = 3.0  # a worker measures every second
-MOST_S: Final = 5.0  # beyond the time that being gone has to hold
+MOST_S: Final = 8.0  # beyond the time that being gone has to hold
 PAUSE_S: Final = 0.5
 _CONNECT_S: Final = 1.0
 
@@ -54,9 +54,12 @@ def look_until_settled(
         first = None
         looks.append(Look(time.monotonic(), views))
         finding = settle(looks, hold_s)
-        gone = finding.condition in GONE
-        undecided = (gone and not finding.settled) or finding.condition is Condition.CUT_OFF
-        if not undecided or time.monotonic() >= end:
+        more_s = 0.0
+        if finding.condition is Condition.CUT_OFF:  # of a source that has just failed, others do not know it yet
+            more_s = end - time.monotonic()
+        elif finding.condition in GONE and not finding.settled:
+            more_s = end + hold_s - time.monotonic()
+        if more_s <= 0:
             return finding
         pause(PAUSE_S)
 

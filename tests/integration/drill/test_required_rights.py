@@ -29,6 +29,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from deadline import crowding
 from fix_engine import wait_for
 
 from drlib import open_drill
@@ -249,7 +250,7 @@ def mirror_fails(site: Site, *, settled: bool = False) -> str:
                 or (bool(reported()) and not settled)
                 or (not done() and not (settled and reported()))
             ),
-            WORKS_S,
+            (60 if settled else WORKS_S) * crowding(),
         )
         if process.poll() is not None:
             return process.stderr.read() if process.stderr else "it ended"

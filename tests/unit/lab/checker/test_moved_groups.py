@@ -61,6 +61,17 @@ def test_resumed_groups_split_rows_at_the_move() -> None:
     assert found["g-1"].read_on is False
 
 
+def test_resumed_groups_records_read_on_the_source_and_not_committed_are_read_again() -> None:
+    before = [read("g", n, 100 + n, topic="t", cluster="LEFT") for n in range(8)]
+    found = on(had("g", 10, 1), *before, *(read("g", n, 6000) for n in range(5, 9)))["g-0"]
+    assert (found.true, found.again, found.skipped) == (10, 3, 0)  # 5, 6 and 7
+
+
+def test_resumed_groups_commit_between_the_fault_and_the_first_read_on_the_target_counts() -> None:
+    found = on(had("g", 10, 1), had("g", 14, 5004), read("g", 5, 6000), had("g", 30, 9000))["g-0"]
+    assert (found.true, found.again) == (14, 1)
+
+
 def test_served_intervals_end_at_pause_or_other_cluster() -> None:
     served = [(n, "LEFT") for n in (0, 100, 200, 1000)] + [(1100, "RIGHT"), (1150, "RIGHT")]
     assert served_intervals(reversed(served), 300) == (
