@@ -22,6 +22,7 @@ from drlib.drill.readiness.checks.observations import FlowObservation, Unanswere
 from drlib.drill.readiness.score import MINIMUM, Readiness, Severity
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS
+from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
 from drlib.model import Flow, GroupTranslation, TranslationKind
 
 _MOVED: Final = frozenset({DrillState.FAILED_OVER, DrillState.REPROTECTED})
@@ -235,6 +236,10 @@ def _sightings(seen: Observed) -> tuple[Sighting, ...]:
     status = seen.observation.mirror
     if isinstance(status, Unanswered):
         return (*found, Sighting("the mirror", None, f"unknown: {status.why}"))
+    if (mirror_maker := status.view.mirror_maker) is not None:
+        seen_ms = mirror_maker.source_seen_ms
+        last = f"the last heartbeat that it mirrored is of {formats.clock(seen_ms)[:8]} UTC" if seen_ms else "unknown"
+        return (*found, Sighting("MirrorMaker 2", None, f"{last}; {mirror_maker.words(status.view.at_ms)}"))
     since = [e.opened_ms for e in status.view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
     if since:
         return (*found, Sighting("the mirror's workers", min(since), "fetching from it fails"))
@@ -247,6 +252,9 @@ def _loss(seen: Observed) -> Loss:
     if isinstance(status, Unanswered):
         return Loss(None, None, f"the mirror's progress is not known: {status.why}")
     view = status.view
+    if view.lag is None and view.mirror_maker is not None:
+        why = f"{NAME}, which does not keep where the logs of {source} ended: what it took after each last mirrored record"
+        return Loss(None, None, why)
     if view.lag is None or not view.partitions:
         who = "its workers do not know" if view.workers else "no worker that answers knows"
         return Loss(None, None, f"{source} does not say where its logs end, and {who}")

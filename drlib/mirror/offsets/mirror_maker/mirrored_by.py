@@ -9,15 +9,17 @@ Not for: reading (`read_flow`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from drlib.formats import span
-from drlib.model import TopicPartition
+from drlib.model import Flow, GroupTranslation, TopicPartition
 
 NAME: Final = "mirrored by MirrorMaker 2"
-EXACT_BY_TAKEOVER: Final = "taken over by drlib mirror, every position and the lag would be exact, and a planned switchover and a failback possible"
+EXACT_BY_TAKEOVER: Final = (
+    "taken over by drlib mirror: every position, the lag, and a planned switchover and a failback without re-reads"
+)
 MISSED_HEARTBEATS: Final = 10  # that may be missing before it counts as silent, and at least:
 LATE_S: Final = 30
 
@@ -44,9 +46,9 @@ def evidence(traces: Traces) -> tuple[str, ...]:
     if traces.workers or traces.claims:
         return ()
     found = [
-        f"{number:,} {what}"
+        f"{what} ({number:,})"
         for number, what in (
-            (traces.copied, "partitions with offsets committed by Connect"),
+            (traces.copied, "committed offsets of Connect"),
             (traces.checkpoints, "checkpoints"),
         )
         if number
@@ -56,7 +58,7 @@ def evidence(traces: Traces) -> tuple[str, ...]:
     if not found and not weak:
         return ()
     if traces.synced:
-        found.append(f"{traces.synced:,} partitions with offset syncs")
+        found.append(f"offset syncs of {traces.synced:,} partition{'' if traces.synced == 1 else 's'}")
     if traces.heartbeats:
         found.append("heartbeats")
     return tuple(found)
@@ -102,6 +104,31 @@ class MirrorMakerFlow:
         if self.connect_members is not None:
             texts.append(f"its Connect group has {'members' if self.connect_members else 'no member'}")
         return ", ".join(texts)
+
+
+def no_positions(flow: Flow, mirror_maker: MirrorMakerFlow) -> str:
+    """Why no position of any group is known while the source does not answer."""
+    some = (
+        f"of {mirror_maker.checkpoints:,} none is in a mirrored topic" if mirror_maker.checkpoints else "there is none"
+    )
+    where = f"of MirrorMaker 2's checkpoints on {flow.target} {some}"
+    return f"its position is not known: {flow.source} does not answer, and {where}"
+
+
+def without_checkpoint(
+    translations: Iterable[GroupTranslation], partitions: Mapping[str, int]
+) -> Iterator[tuple[str, str]]:
+    """Groups with a position in some partitions of a mirror topic and none in others, which are named, by group.
+
+    `partitions`: how many each mirror topic has.
+    """
+    known: dict[tuple[str, str], set[int]] = {}
+    for item in translations:
+        known.setdefault((item.group, item.target.topic), set()).add(item.target.partition)
+    for (group, topic), numbers in sorted(known.items()):
+        if missing := sorted(set(range(partitions.get(topic, 0))) - numbers):
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            yield group, ", ".join(f"{topic}-{number}" for number in missing[:3]) + more
 
 
 Checkpoints = Mapping[tuple[str, TopicPartition], tuple[int, int]]

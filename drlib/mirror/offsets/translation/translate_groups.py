@@ -29,6 +29,7 @@ from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMaps
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.offsets.mirror_maker.read_flow import SourceSide, read_mm2_flow
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
@@ -54,6 +55,14 @@ class PositionsFound:
 
     positions: Positions
     unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsTranslated:
+    """`mirror_maker`: how the flow stands where MirrorMaker 2 mirrors it; else the translations are by drlib's journal."""
+
+    translations: tuple[GroupTranslation, ...]
+    mirror_maker: MirrorMakerFlow | None = None
 
 
 def source_positions(settings: MirrorSettings, flow: Flow, timeout_s: float = COMMITTED_OFFSETS_TIMEOUT_S) -> Positions:
@@ -117,11 +126,13 @@ def newest_positions(
 
 
 def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
-    """Read the last known committed offsets from the checkpoints topic on the target."""
+    """Read the last known committed offsets from the checkpoints topic on the target; none where there is no such topic."""
     policy = settings.flow(flow.source, flow.target).policy
     topic = policy.checkpoints_topic(flow.source)
     partition = TopicPartition(topic, 0)
     with Cluster(settings.clusters[flow.target]) as cluster:
+        if not cluster.topics([topic]):
+            return {}
         start, end = cluster.log_starts([partition])[partition], cluster.log_ends([partition])[partition]
         return last_known(cluster.read({partition: Range(start, end)}), policy)
 
@@ -152,6 +163,18 @@ def translate_groups(
     source_alive: bool | None = None,
     positions: Positions | None = None,
 ) -> tuple[GroupTranslation, ...]:
+    """`translate_known`, without what it found of MirrorMaker 2."""
+    return translate_known(settings, flow, groups, source_alive=source_alive, positions=positions).translations
+
+
+def translate_known(
+    settings: MirrorSettings,
+    flow: Flow,
+    groups: Sequence[str] | None = None,
+    *,
+    source_alive: bool | None = None,
+    positions: Positions | None = None,
+) -> GroupsTranslated:
     """Translate every committed offset of `groups` (all when None) on a mirrored topic.
 
     `source_alive`: False reads the target only; True requires the source; None tries the source first. `positions`: those
@@ -168,7 +191,7 @@ def translate_groups(
             f"no committed offset of it is known for {flow}",
             f"Known groups: {', '.join(sorted({group for group, _ in positions})) or 'none'}.",
         )
-    maps, target_starts = blocking(_read_maps(settings, flow, source_alive is not False))
+    maps, target_starts, mirror_maker = blocking(_read_maps(settings, flow, source_alive is not False))
     chosen = settings.flow(flow.source, flow.target)
     translations = []
     for (group, source), position in sorted(positions.items()):
@@ -183,7 +206,7 @@ def translate_groups(
         translations.append(
             GroupTranslation(group, source, position.offset, target, translation, position.as_of_ms, position.metadata)
         )
-    return tuple(translations)
+    return GroupsTranslated(tuple(translations), mirror_maker)
 
 
 def _positions(settings: MirrorSettings, flow: Flow, source_alive: bool | None) -> Positions:
@@ -203,7 +226,7 @@ def _silent(settings: MirrorSettings, aliases: Sequence[str]) -> dict[str, Unrea
 
 async def _read_maps(
     settings: MirrorSettings, flow: Flow, ask_source: bool
-) -> tuple[Maps, Mapping[TopicPartition, int]]:
+) -> tuple[Maps, Mapping[TopicPartition, int], MirrorMakerFlow | None]:
     """The flow's maps, from its journal or from what MirrorMaker 2 leaves, and the log starts of its mirror partitions."""
     target, chosen = settings.clusters[flow.target], settings.flow(flow.source, flow.target)
     async with wire_client(target, client_id="drlib-translate") as client:
@@ -220,7 +243,7 @@ async def _read_maps(
                 side = await _source_side(source) if ask_source else SourceSide(None, "it was not asked")
                 mm2 = await read_mm2_flow(chosen, client, side)
             if mm2 is not None:
-                return mm2.maps, {}
+                return mm2.maps, {}, mm2.found
             if missing is not None:
                 raise missing
     mirrors = [
@@ -229,7 +252,7 @@ async def _read_maps(
         if key.topic_id in maps.names
     ]
     with Cluster(target) as cluster:
-        return maps, cluster.log_starts(mirrors)
+        return maps, cluster.log_starts(mirrors), None
 
 
 async def _source_side(client: ClusterClient) -> SourceSide:
