@@ -3,10 +3,11 @@
 A pair is a record's offset on the source and on the mirror. Rules:
 - A position is translated as MirrorMaker 2 does it: to the pair at or before it, one further if it lies behind the pair's
   record. So no record is skipped. Before the first pair it is the start of the mirror's log, where MirrorMaker 2 gives up.
-- What is read again lies between that and the next pair, or the end of the mirror: the bound, which is certain.
-- A MirrorMaker 2 that was killed begins again at its committed offset, and copies records a second time. The pairs of such a
-  run count once it has certainly come as far as the runs before it. If it was killed again before, the only copy of a record
-  may lie in front of its pairs: then only the earlier pairs count.
+- What is read again lies between that and the next pair, or the end of the mirror: the bound.
+- A MirrorMaker 2 that was killed begins again at its committed offset, and copies records a second time. Where it is killed
+  again soon, the only copy of a record may lie in front of the second ones. So a pair counts once pairs behind it have come as
+  far as anything in front of it can have come: as many records were copied between two pairs as the mirror has offsets there,
+  at most. What lies behind the first pair that does not count may be read again too.
 - Where offsets of the mirror go back, the mirror was made again: earlier pairs are about another log.
 - A newest pair that is not in the mirror, or not in the source, is about topics of the same name that no longer exist.
 Sources: `OffsetSyncStore`, `OffsetSyncWriter`, `MirrorSourceTask` of `connect.mirror`. Not for: reading the syncs
@@ -15,9 +16,10 @@ Sources: `OffsetSyncStore`, `OffsetSyncWriter`, `MirrorSourceTask` of `connect.m
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from drlib.model import Translation, TranslationKind
 
@@ -26,39 +28,42 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class UsablePairs:
-    """`pairs` ascend on both sides. `before`: where the mirror has the first record of a run whose pairs do not count yet; None
-    where all count."""
+    """`pairs` ascend on both sides; `left` are the mirror's offsets of those that do not count, ascending."""
 
     pairs: tuple[Pair, ...] = ()
-    before: int | None = None
+    left: tuple[int, ...] = ()
+
+    def next_left(self, offset: int) -> int | None:
+        """The first of `left` at or behind `offset`."""
+        index = bisect_left(self.left, offset)
+        return self.left[index] if index < len(self.left) else None
 
 
 def usable(written: Iterable[Pair]) -> UsablePairs:
     """Of the pairs of one partition, in the order they were written, those to translate by."""
-    kept: list[Pair] = []
-    again: list[Pair] = []  # of a run that began again
-    goal_up = goal_down = -1  # it has come as far as the runs before it when it has both
+    pairs: list[Pair] = []
     for pair in written:
-        up, down = pair
-        last = again[-1] if again else kept[-1] if kept else None
-        if last == pair:
+        if pairs and pair[1] <= pairs[-1][1]:
+            pairs = [] if pair != pairs[-1] else pairs[:-1]
+        pairs.append(pair)
+    if not pairs:
+        return UsablePairs()
+    reached = list(accumulate((up for up, _ in reversed(pairs)), max))[::-1]  # by this pair and those behind it
+    overshot = [up + following[1] - down - 1 for (up, down), following in pairwise(pairs)]  # in front of the next pair
+    ahead = [-1, *accumulate(overshot, max)]
+    kept: list[Pair] = []
+    left: list[int] = []
+    for (up, down), upto, need in zip(pairs, reached, ahead, strict=True):
+        begin = _position(kept, up)
+        in_front = down - begin  # where records behind `up` may be, if offsets of the source were left out meanwhile
+        repeated = not kept or down - kept[-1][1] > up - kept[-1][0]
+        if upto < need or (kept and repeated and pairs[-1][1] - down < in_front - 1):
+            left.append(down)
             continue
-        if last is None:
-            kept.append(pair)
-        elif down <= last[1]:
-            kept, again, goal_up = [pair], [], -1
-        elif up <= last[0]:
-            begin = _position(kept, up)
-            goal_up = max(goal_up, last[0] + down - last[1] - 1)
-            goal_down = down + (down - begin) - 1
-            again = [pair]
-        else:
-            (again or kept).append(pair)
-        if again and again[-1][0] >= goal_up and again[-1][1] >= goal_down:
-            while kept and kept[-1][0] >= again[0][0]:
-                kept.pop()
-            kept, again, goal_up = kept + again, [], -1
-    return UsablePairs(tuple(kept), again[0][1] if again else None)
+        while kept and kept[-1][0] >= up:
+            kept.pop()
+        kept.append((up, down))
+    return UsablePairs(tuple(kept), tuple(left))
 
 
 def _position(pairs: Sequence[Pair], position: int) -> int:
@@ -113,9 +118,11 @@ class SyncedPartition:
     def _limit(self, upstream: int) -> int:
         """The first offset of the mirror that may hold the only copy of a record from `upstream` on, at the latest."""
         following = self._next(upstream - 1)
-        if following is None:
-            return self.end if self.usable.before is None else self.usable.before
-        return following
+        if following is not None:
+            return following
+        pairs = self.usable.pairs
+        left = self.usable.next_left(pairs[-1][1] if pairs else 0)
+        return self.end if left is None else left
 
     def _next(self, position: int) -> int | None:
         """Where the first pair behind `position` has its record on the mirror."""
@@ -128,13 +135,21 @@ class SyncedPartition:
         index = bisect_right(pairs, position, key=lambda pair: pair[0]) - 1
         following = self._next(position)
         end = self.end if following is None else following
-        if index >= 0 and position <= pairs[index][0] + 1:
+        if index >= 0 and position <= pairs[index][0] + 1 and self._once(index):
             end = min(end, begin)
+        repeated = self.usable.next_left(end)  # from there on, records may have been copied again
         begin, kind = max(begin, self.start), TranslationKind.BOUNDED
-        again = max(0, end - begin)
+        again = max(0, end - begin) + (0 if repeated is None else self.end - repeated)
         if not again and end >= self.start:
             kind = TranslationKind.EXACT
         return Translation(begin, kind, again)
+
+    def _once(self, index: int) -> bool:
+        """Was each record from this pair to the next one copied once?"""
+        if index + 1 == len(self.usable.pairs):
+            return True
+        (up, down), (next_up, next_down) = self.usable.pairs[index : index + 2]
+        return next_down - down <= next_up - up
 
 
 def of_today(
