@@ -61,7 +61,8 @@ class Night:
             "lyon->paris.enabled": "false",
             "groups": f"{GROUP}.*",
             **dict.fromkeys(
-                ("replication.factor", "checkpoints.topic.replication.factor", "heartbeats.topic.replication.factor"), "1"
+                ("replication.factor", "checkpoints.topic.replication.factor", "heartbeats.topic.replication.factor"),
+                "1",
             ),
             "offset-syncs.topic.replication.factor": "1",
             "refresh.topics.interval.seconds": "1",
@@ -213,9 +214,15 @@ def test_flow_of_mirror_maker_is_seen_rehearsed_and_failed_over(night: Night) ->
 
 
 @pytest.mark.long
-def test_failover_with_syncs_on_the_target_stale_checkpoints_and_records_copied_twice_skips_nothing(night: Night) -> None:
+def test_failover_with_syncs_on_the_target_stale_checkpoints_and_records_copied_twice_skips_nothing(
+    night: Night,
+) -> None:
     """Names are kept; MirrorMaker 2 was killed and copied records again; the group read on after its last checkpoint."""
-    night.keys |= {"replication.policy.class": IDENTITY, "offset-syncs.topic.location": "target", "offset.lag.max": "50"}
+    night.keys |= {
+        "replication.policy.class": IDENTITY,
+        "offset-syncs.topic.location": "target",
+        "offset.lag.max": "50",
+    }
     create_topic(night.paris, TOPIC, PARTITIONS)
     produce(night.paris, TOPIC, 2000, partitions=PARTITIONS)
     early = {0: 310, 1: 422}
@@ -239,7 +246,10 @@ def test_failover_with_syncs_on_the_target_stale_checkpoints_and_records_copied_
         assert row["position"] == late[number]
         behind = {int(dict(headers)["n"]) for _, _, headers, _ in mirror[number][offset:]}
         assert {n for n in range(number, 2600, PARTITIONS) if n // PARTITIONS >= late[number]} <= behind
-        assert sum(int(dict(h)["n"]) // PARTITIONS < late[number] for _, _, h, _ in mirror[number][offset:]) <= row["records"]
+        assert (
+            sum(int(dict(h)["n"]) // PARTITIONS < late[number] for _, _, h, _ in mirror[number][offset:])
+            <= row["records"]
+        )
     night.lab.clusters["paris"].kill()
     night.drlib("failover", night.file, "--yes", "lyon", "--runs-dir", night.root / "runs", code=7)
     again = assert_nothing_skipped(night, late, read_on(night))

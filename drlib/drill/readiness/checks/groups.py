@@ -51,7 +51,15 @@ def exact(translations: tuple[GroupTranslation, ...], flow: str, context: CheckC
     return passed(f"{count(len(translations), 'position')} of {groups}: {behind if allowed else 'all exact'}")
 
 
-def by_checkpoints(translations: tuple[GroupTranslation, ...], observed: FlowObservation) -> Judgements:
+def positions(
+    translations: tuple[GroupTranslation, ...], observed: FlowObservation, context: CheckContext
+) -> Judgements:
+    """`exact`, and whether positions are known without the source."""
+    rows, found = _by_checkpoints(translations, observed), exact(translations, observed.flow, context)
+    return rows + [row for row in found if row[1] is not Severity.OK] if rows else found
+
+
+def _by_checkpoints(translations: tuple[GroupTranslation, ...], observed: FlowObservation) -> Judgements:
     """Are positions known without the source, where MirrorMaker 2 mirrors the flow?"""
     found = None if isinstance(observed.mirror, Unanswered) else observed.mirror.view.mirror_maker
     if found is None:

@@ -210,11 +210,14 @@ def retention(status: MirrorStatus, retention_ms: Mapping[str, int] | Unanswered
     return passed(kept_for + (f"; the first unmirrored one may expire in {span(left_s)}" if left_s is not None else ""))
 
 
-def heartbeat(last: LastHeartbeat, now_ms: int, context: CheckContext) -> Judgements:
+def heartbeat(last: LastHeartbeat, observed: FlowObservation, context: CheckContext) -> Judgements:
     """Did a heartbeat of the flow arrive lately?"""
+    status, now_ms = observed.mirror, observed.at_ms
     if last.interval_s <= 0:
         return passed("heartbeats are switched off in the properties file")
     fix = f"Start a worker: {context.drlib('mirror')}"
+    if not isinstance(status, Unanswered) and status.view.mirror_maker is not None:
+        fix = f"Start MirrorMaker 2 again, or take the flow over: {context.drlib('mirror')}"
     if last.at_ms is None:
         return [("", Severity.WARN, "the newest records of the heartbeats topic hold none of this flow", fix)]
     age = max(0.0, (now_ms - last.at_ms) / 1000)

@@ -18,7 +18,9 @@ from typing import Any, Final
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
+from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
+from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.protocol import recode
@@ -30,7 +32,7 @@ from drlib.mirror.offsets.mirror_maker.maps import SyncedMap, SyncedMaps, id_of
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow, Traces, evidence
 from drlib.mirror.offsets.mirror_maker.sync_pairs import Pair, of_today
 from drlib.mirror.read_batches import concurrently, from_log_start, locate, log_ends, log_starts, read_range
-from drlib.model import TopicPartition
+from drlib.model import Flow, TopicPartition
 
 SYNCS_S: Final = 1.5  # how long offset syncs are read back, from the newest on
 MISSING_S: Final = 2.5  # and while a mirrored partition has none
@@ -157,6 +159,23 @@ async def read_mm2_flow(
         tuple(unknown),
     )
     return Mm2Flow(standing, maps)
+
+
+def mirror_maker_of(settings: MirrorSettings, flow: Flow) -> MirrorMakerFlow | None:
+    """How the flow stands where MirrorMaker 2 mirrors it, by the target alone; None where it does not. Blocks.
+
+    For flows without a worker. Raises `Unreachable` and what the target answers.
+    """
+
+    async def read() -> Mm2Flow | None:
+        async with wire_client(settings.clusters[flow.target], client_id="drlib-mirror-maker") as client:
+            await client.connect()
+            chosen = settings.flow(flow.source, flow.target)
+            there = chosen.policy.journal_topic(flow.source) in _there(await client.metadata(None))
+            return None if there else await read_mm2_flow(chosen, client, SourceSide(None, "it was not asked"))
+
+    found = blocking(read())
+    return None if found is None else found.found
 
 
 def _there(metadata: ClusterMetadata) -> set[str]:
