@@ -11,6 +11,7 @@ Rules:
 - The age of the oldest unmirrored record is read for the `PROBES` partitions with the greatest lag: one batch each.
 - Rates need two surveys by the same `Surveyor`.
 - Without a claim and a worker it is asked whether MirrorMaker 2 mirrors the flow: positions are then those that it leaves.
+Longer than most modules: the questions of one survey, in their order.
 Not for: what only a worker knows (state of its lanes, events as they happen); `drlib.mirror.monitor.flow_view` combines both.
 """
 
@@ -120,9 +121,7 @@ class Surveyor:
             silence = source_answer if isinstance(source_answer, str) else ""
             mm2: Mm2Flow | None = None
             if not isinstance(target_answer, str) and not target_answer[0].claims and not target_answer[1]:
-                side = SourceSide(
-                    None if source is None else source_client, silence, None if source is None else source.ends
-                )
+                side = SourceSide(source_client if source else None, silence, source.ends if source else None)
                 found = await self._mirror_maker(target_client, side)
                 mm2, target_answer = (None, found) if isinstance(found, str) else (found, target_answer)
             now_ms = clock.now_ms()
@@ -247,9 +246,8 @@ class Surveyor:
             offsets = maps.by_partition[key] if key is not None else None
             log_start = source.starts.get(partition, -1) if source else -1
             position = offsets.position if offsets is not None else None
-            mirrored = max(0, log_start) if position is None else position
+            mirrored = furthest = max(0, log_start) if position is None else position
             end = source.ends.get(partition, -1) if source else -1
-            furthest = mirrored
             if isinstance(offsets, SyncedMap):
                 furthest = max(mirrored, min(offsets.furthest or mirrored, max(end, mirrored)))
                 end = -1 if position is None else end  # how far it is mirrored is not known, and so is the lag

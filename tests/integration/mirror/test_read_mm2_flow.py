@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
 
 import pytest
@@ -13,7 +12,7 @@ from testbed_mm2 import copied_up_to
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError
-from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
+from drlib.mirror.mm2.records import Checkpoint, OffsetSync
 from drlib.mirror.monitor.flow_view import MIRROR_MAKER, NO_WORKER, overview
 from drlib.mirror.monitor.survey import Survey, Surveyor
 from drlib.mirror.offsets.mirror_maker.read_flow import mirror_maker_of
@@ -21,7 +20,7 @@ from drlib.mirror.offsets.translation.translate_groups import translate_groups, 
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-JUNK = [(None, None), (b"", b""), (b"\x00\x01t", b"\x00" * 16), (b"\xff\xff\xff\xff", b"x"), (b"k", None)]
+JUNK = [(b"", b""), (b"\x00\x01t", b"\x00" * 16), (b"\xff\xff\xff\xff", b"x"), (b"k", None)]
 Records = Iterable[tuple[bytes | None, bytes | None]]
 
 
@@ -47,6 +46,7 @@ def test_flow_of_mirror_maker_is_read_from_its_topics_among_records_of_others(
 ) -> None:
     """2000 records copied to the second half of a mirror of 4000; names kept or not, offset syncs on either side."""
     engine.extra |= {"offset-syncs.topic.location": location, "groups": f"{engine.topics}.*"}
+    engine.extra["emit.heartbeats.enabled"] = "false"
     engine.extra |= {"replication.policy.class": IDENTITY} if policy == "identity" else {}
     flow, topic, group = Flow(engine.source, engine.target), engine.topics, f"{engine.topics}.g"
     mirror = topic if policy == "identity" else f"{engine.source}.{topic}"
@@ -85,12 +85,10 @@ def test_flow_of_mirror_maker_is_read_from_its_topics_among_records_of_others(
         Checkpoint("none", there, -1, -1),
     ]
     write(engine.right, checkpoints, [*JUNK, *((c.key(), c.value()) for c in known), *JUNK])
-    beat = Heartbeat(engine.source, engine.target, int(time.time() * 1000))
-    write(engine.right, "heartbeats", [*JUNK, (beat.key(), beat.value())])
     copied_up_to(engine, 1700)
 
     seen = survey(engine)
-    view = overview(seen, [], beat.timestamp_ms + 1000)
+    view = overview(seen, [], 0)
     assert (view.state, view.open_events) == (MIRROR_MAKER, ())
     (partition,) = [p for p in view.partitions if p.topic == topic]
     assert (partition.mirrored, partition.position, partition.target_end) == (1920, 2000, 4000)
