@@ -104,7 +104,8 @@ class ReadCanary(ReadOnlyTargetAction):
                 "the canary has nothing to read", "no shadow groups were made", "Add groups.shadow before it."
             )
         prefix = f"{PREFIX}{run_dir.name}."
-        mine = [m for m in moves if m.offset is not None and matches(self.groups, m.group.removeprefix(prefix))]
+        chosen = [m for m in moves if matches(self.groups, m.group.removeprefix(prefix))]
+        mine = [m for m in chosen if m.offset is not None]
         wanted: dict[tuple[TopicPartition, int], int] = {}
         for m in mine:
             wanted[_at(m)] = max(wanted.get(_at(m), 0), _to_find(m))
@@ -155,6 +156,9 @@ class ReadCanary(ReadOnlyTargetAction):
         verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not compared else Verdict.PASS
         counted = f"{total} records, {compared} of {len(rows)} positions compared"
         evidence = "; ".join(wrong[:3]) or silence or (counted if compared else f"not checked: {counted}")
+        for move in chosen:
+            if move.offset is None:  # it is left where it is, and not compared
+                measured.setdefault(move.group.removeprefix(prefix), []).append((move, None))
         check = Check(name=CANARY, verdict=verdict, evidence=evidence)
         scores = tuple(_score(group, measured[group]) for group in sorted(measured))
         self.score(ScorecardPart(checks=(check,), groups=scores))
