@@ -23,7 +23,7 @@ from drlib.lab.lab import Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.model import Flow
 
-pytestmark = [pytest.mark.mm2, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.mm2, pytest.mark.long, pytest.mark.timeout(300)]
 
 FLOW = Flow("paris", "lyon")
 GROUP, TOPIC, PARTITIONS = "billing", "orders", 2
@@ -213,7 +213,6 @@ def test_flow_of_mirror_maker_is_seen_rehearsed_and_failed_over(night: Night) ->
     assert again <= predicted(night.scorecard())
 
 
-@pytest.mark.long
 def test_failover_with_syncs_on_the_target_stale_checkpoints_and_records_copied_twice_skips_nothing(
     night: Night,
 ) -> None:
@@ -256,7 +255,6 @@ def test_failover_with_syncs_on_the_target_stale_checkpoints_and_records_copied_
     assert 0 < again <= predicted(night.scorecard())
 
 
-@pytest.mark.long
 def test_failover_without_checkpoints_is_advised_against_and_moves_the_applications_when_forced(night: Night) -> None:
     night.keys |= {"emit.checkpoints.enabled": "false", "offset-syncs.topic.location": "target"}
     create_topic(night.paris, TOPIC, PARTITIONS)
