@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 import pytest
-from confluent_kafka import Producer
 from fix_engine import Engine, commit, create_topic, produce
-from testbed_mm2 import copied_up_to
+from testbed_mm2 import copied_up_to, leave_traces
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError
-from drlib.mirror.mm2.records import Checkpoint, OffsetSync
+from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.monitor.flow_view import MIRROR_MAKER, NO_WORKER, overview
 from drlib.mirror.monitor.survey import Survey, Surveyor
 from drlib.mirror.offsets.mirror_maker.read_flow import mirror_maker_of
@@ -20,15 +18,6 @@ from drlib.mirror.offsets.translation.translate_groups import translate_groups, 
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-JUNK = [(b"", b""), (b"\x00\x01t", b"\x00" * 16), (b"\xff\xff\xff\xff", b"x"), (b"k", None)]
-Records = Iterable[tuple[bytes | None, bytes | None]]
-
-
-def write(bootstrap: str, topic: str, records: Records) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
-    for key, value in records:
-        producer.produce(topic, key=key, value=value, partition=0)
-    assert producer.flush(30) == 0
 
 
 def survey(engine: Engine, *, source_error: str = "") -> Survey:
@@ -50,13 +39,8 @@ def test_flow_of_mirror_maker_is_read_from_its_topics_among_records_of_others(
     engine.extra |= {"replication.policy.class": IDENTITY} if policy == "identity" else {}
     flow, topic, group = Flow(engine.source, engine.target), engine.topics, f"{engine.topics}.g"
     mirror = topic if policy == "identity" else f"{engine.source}.{topic}"
-    holder, other = (engine.left, engine.target) if location == "source" else (engine.right, engine.source)
-    if policy == "identity":  # the tests' clusters are shared: the mirror has the name of the source
-        create_topic(engine.left, topic, 1)
-        create_topic(engine.right, topic, 1)
-    else:
-        create_topic(engine.left, topic, 1)
-        create_topic(engine.right, mirror, 1)
+    create_topic(engine.left, topic, 1)
+    create_topic(engine.right, mirror, 1)
     produce(engine.left, topic, 2000, partitions=1)
     produce(engine.right, mirror, 2000, partitions=1, first=9000)
     commit(engine.left, group, topic, 1234)
@@ -67,24 +51,14 @@ def test_flow_of_mirror_maker_is_read_from_its_topics_among_records_of_others(
         translate_groups(settings, flow)
 
     produce(engine.right, mirror, 2000, partitions=1)
-    at = TopicPartition(topic, 0)
-    create_topic(holder, f"mm2-offset-syncs.{other}.internal", 1, cleanup_policy="compact")
-    syncs = [OffsetSync(at, n, 2000 + n) for n in range(0, 2000, 101)]
-    bad = OffsetSync(at, -5, 17)
-    write(
-        holder,
-        f"mm2-offset-syncs.{other}.internal",
-        [*JUNK, *((s.key(), s.value()) for s in [*syncs[:9], bad, *syncs[9:]])],
-    )
-    checkpoints = f"{engine.source}.checkpoints.internal"
-    create_topic(engine.right, checkpoints, 1, cleanup_policy="compact")
+    syncs = [(n, 2000 + n) for n in range(0, 2000, 101)]
     there = TopicPartition(mirror, 0)
     known = [
         Checkpoint(group, there, 1000, 2910),
         Checkpoint("other", there, 7, 99_999),
         Checkpoint("none", there, -1, -1),
     ]
-    write(engine.right, checkpoints, [*JUNK, *((c.key(), c.value()) for c in known), *JUNK])
+    leave_traces(engine, syncs, known, location=location)
     copied_up_to(engine, 1700)
 
     seen = survey(engine)
