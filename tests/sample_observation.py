@@ -26,6 +26,7 @@ from drlib.drill.readiness.score import DAY_S
 from drlib.kafka.admin.descriptions import ConfigSource, ConfigValue
 from drlib.kafka.net.cluster_client import PartitionMetadata, TopicMetadata
 from drlib.mirror.monitor.flow_view import FlowView, LaneView
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import PartitionStatus
@@ -72,11 +73,14 @@ def mirror(
     events: tuple[Event, ...] = (),
     partitions: tuple[PartitionStatus, ...] = (),
     source_error: str = "",
+    mirror_maker: MirrorMakerFlow | None = None,
 ) -> MirrorStatus:
     """Two lanes; `answered` workers."""
     lanes = tuple(LaneView(n, "w", "not owned" if n in unowned else "owned", 1, 0, 0, 1, 0) for n in range(2))
     workers = tuple(f"w{n}" for n in range(answered))
-    view = FlowView(FLOW, state, NOW, members, workers, lanes, partitions, events, None, None, None)
+    view = FlowView(
+        FLOW, state, NOW, members, workers, lanes, partitions, events, None, None, None, mirror_maker=mirror_maker
+    )
     return MirrorStatus(view, source_error=source_error)
 
 

@@ -16,8 +16,11 @@ from testbed_lane import connected, journal_of
 
 from drlib.lab import jars
 from drlib.mirror.journal.entries import Entry, SourcePartition, TopicNames
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.mm2.records import OffsetSync as Sync
 from drlib.mirror.offsets.map.fold_claims import unfold
 from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.model import TopicPartition as Partition
 
 SOURCES = TESTS / "java"
 
@@ -132,3 +135,23 @@ def taken_map(engine: Engine, journal: Sequence[Entry], partition: int = 0) -> P
         if getattr(entry, "partition", None) == SourcePartition(topic_id, partition):
             offsets.apply(entry)
     return offsets
+
+
+JUNK = [(b"", b""), (b"\x00\x01t", b"\x00" * 16), (b"\xff\xff\xff\xff", b"x"), (b"k", None)]
+
+
+def leave_traces(
+    engine: Engine, syncs: Sequence[tuple[int, int]], checkpoints: Sequence[Checkpoint], *, location: str = "source"
+) -> None:
+    """Offset syncs of the topic's partition 0, and checkpoints, as MirrorMaker 2 writes them, among records of others."""
+    holder, other = (engine.left, engine.target) if location == "source" else (engine.right, engine.source)
+    pairs = [Sync(Partition(engine.topics, 0), up, down) for up, down in [*syncs[:9], (-5, 17), *syncs[9:]]]
+    for bootstrap, topic, records in (
+        (holder, f"mm2-offset-syncs.{other}.internal", [(each.key(), each.value()) for each in pairs]),
+        (engine.right, f"{engine.source}.checkpoints.internal", [(each.key(), each.value()) for each in checkpoints]),
+    ):
+        create_topic(bootstrap, topic, 1, cleanup_policy="compact")
+        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        for key, value in [*JUNK, *records, *JUNK]:
+            producer.produce(topic, key=key, value=value, partition=0)
+        assert producer.flush(30) == 0

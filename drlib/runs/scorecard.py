@@ -58,10 +58,14 @@ class Records(_Frozen):
 
 
 class GroupScore(_Frozen):
-    """`positions`: how its positions were translated, by kind. `reached`: its last commit had crossed before the fault."""
+    """`positions`: how its positions were translated, by kind. `reached`: its last commit had crossed before the fault.
+
+    `re_read`: records, as they were counted; `re_read_at_most`: as predicted when its positions were decided.
+    """
 
     group: str
     re_read: int | None = None
+    re_read_at_most: int | None = None
     skipped: int | None = None
     reached: bool | None = None
     positions: dict[str, int] = {}

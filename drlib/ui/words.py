@@ -43,6 +43,14 @@ def served_again(rto: RtoSeconds) -> str:
     return formats.seconds(rto.total)
 
 
+def re_read(counted: int | None, at_most: int | None) -> str:
+    """Records that a group read again: as counted, else the most that was predicted."""
+    if counted is None and at_most is not None:
+        return f"at most {at_most:,}"
+    predicted = "" if at_most is None else f" of at most {at_most:,}"
+    return f"{formats.count(counted)}{predicted}"
+
+
 def kinds(positions: Mapping[str, int]) -> str:
     """ "11 exact, 1 behind", most first; "none" for no positions at all."""
     ordered = sorted(positions.items(), key=lambda item: (-item[1], item[0]))

@@ -32,7 +32,7 @@ from drlib.drill.session.unfinished_runs import UnfinishedRuns
 from drlib.drill.step.known_silence import AGAIN_S
 from drlib.errors import ReadinessError, Unreachable, UsageError
 from drlib.kafka.admin.reachability import ClusterService, examine
-from drlib.mirror.monitor.flow_view import MIRRORING, FlowView
+from drlib.mirror.monitor.flow_view import MIRROR_MAKER, MIRRORING, FlowView
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.polling_thread import PollingThread
 from drlib.mirror.monitor.survey import Survey
@@ -122,7 +122,7 @@ class StatusObserver:
         errors = {survey.flow: survey.source_error and survey.target_error for survey in self.surveys}
         if any(errors[view.flow] and not view.workers for view in views):
             return Unreachable.exit_code
-        healthy = all(view.state == MIRRORING and not view.open_events for view in views)
+        healthy = all(view.state in (MIRRORING, MIRROR_MAKER) and not view.open_events for view in views)
         return 0 if healthy else ReadinessError.exit_code
 
 
@@ -146,7 +146,8 @@ def as_json(
     """A JSON list of every field of every flow, its totals and its unfinished run; null is unknown, and no such run."""
     rows = []
     for view in views:
-        totals = {name: getattr(view, name) for name in ("lag", "as_of_ms", "lag_bytes", "lag_s", "eta_s", "left_s")}
+        numbers = ("lag", "lag_at_least", "as_of_ms", "lag_bytes", "lag_s", "eta_s", "left_s")
+        totals = {name: getattr(view, name) for name in numbers}
         run = unfinished.of(view.flow)
         more = {
             "unfinished_run": None if run is None else asdict(run),

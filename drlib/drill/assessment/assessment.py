@@ -22,7 +22,8 @@ from drlib.drill.readiness.checks.observations import FlowObservation, Unanswere
 from drlib.drill.readiness.score import MINIMUM, Readiness, Severity
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS
-from drlib.model import Flow, GroupTranslation, TranslationKind
+from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
+from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 
 _MOVED: Final = frozenset({DrillState.FAILED_OVER, DrillState.REPROTECTED})
 _RE_READ: Final = frozenset({TranslationKind.BEHIND, TranslationKind.BOUNDED})
@@ -143,7 +144,7 @@ def assess(seen: Observed) -> Assessment:
     """The assessment of what was observed."""
     gate, gate_why, gate_fix = _gate(seen.readiness)
     advice = _advice(seen, gate, gate_why, gate_fix)
-    groups, groups_unknown = _groups(seen.observation.translations)
+    groups, groups_unknown = _groups(seen.observation.translations, _mirror_ends(seen))
     topics, topics_unknown = _missing_topics(seen.observation)
     run = seen.unfinished.of(str(seen.flow))
     made = Assessment(
@@ -235,6 +236,10 @@ def _sightings(seen: Observed) -> tuple[Sighting, ...]:
     status = seen.observation.mirror
     if isinstance(status, Unanswered):
         return (*found, Sighting("the mirror", None, f"unknown: {status.why}"))
+    if (mirror_maker := status.view.mirror_maker) is not None:
+        seen_ms = mirror_maker.source_seen_ms
+        last = f"the last heartbeat that it mirrored is of {formats.clock(seen_ms)[:8]} UTC" if seen_ms else "unknown"
+        return (*found, Sighting("MirrorMaker 2", None, f"{last}; {mirror_maker.words(status.view.at_ms)}"))
     since = [e.opened_ms for e in status.view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
     if since:
         return (*found, Sighting("the mirror's workers", min(since), "fetching from it fails"))
@@ -247,6 +252,9 @@ def _loss(seen: Observed) -> Loss:
     if isinstance(status, Unanswered):
         return Loss(None, None, f"the mirror's progress is not known: {status.why}")
     view = status.view
+    if view.lag is None and view.mirror_maker is not None:
+        why = f"{NAME}, which does not keep where the logs of {source} ended: what it took after each last mirrored record"
+        return Loss(None, None, why)
     if view.lag is None or not view.partitions:
         who = "its workers do not know" if view.workers else "no worker that answers knows"
         return Loss(None, None, f"{source} does not say where its logs end, and {who}")
@@ -257,16 +265,26 @@ def _loss(seen: Observed) -> Loss:
     return Loss(view.lag, as_of, f"and what {source} accepted {when}, which is not known")
 
 
-def _groups(found: tuple[GroupTranslation, ...] | Unanswered) -> tuple[tuple[GroupOutlook, ...], str]:
+def _mirror_ends(seen: Observed) -> Mapping[TopicPartition, int]:
+    """Where the mirrors end that MirrorMaker 2 fills, while later commits of groups are not known; else nothing."""
+    status = seen.observation.mirror
+    if seen.source.serves or isinstance(status, Unanswered) or status.view.mirror_maker is None:
+        return {}
+    return {TopicPartition(p.target_topic, p.partition): p.target_end for p in status.view.partitions}
+
+
+def _groups(
+    found: tuple[GroupTranslation, ...] | Unanswered, ends: Mapping[TopicPartition, int]
+) -> tuple[tuple[GroupOutlook, ...], str]:
     if isinstance(found, Unanswered):
         return (), found.why
     by_group: Mapping[str, list[GroupTranslation]] = defaultdict(list)
     for each in found:
         by_group[each.group].append(each)
-    return tuple(_outlook(group, by_group[group]) for group in sorted(by_group)), ""
+    return tuple(_outlook(group, by_group[group], ends) for group in sorted(by_group)), ""
 
 
-def _outlook(group: str, positions: Sequence[GroupTranslation]) -> GroupOutlook:
+def _outlook(group: str, positions: Sequence[GroupTranslation], ends: Mapping[TopicPartition, int]) -> GroupOutlook:
     as_of = min(each.as_of_ms for each in positions)
     unknown = [each for each in positions if each.translation.kind is TranslationKind.UNKNOWN]
     if unknown:
@@ -277,6 +295,9 @@ def _outlook(group: str, positions: Sequence[GroupTranslation]) -> GroupOutlook:
     again = sum(each.translation.records for each in positions if each.translation.kind in _RE_READ)
     lost = sum(each.translation.records for each in positions if each.translation.kind is TranslationKind.LOST)
     detail = f"{formats.records(lost)} that it had not read did not reach the target" if lost else ""
+    if ends and not lost:
+        most = sum(max(0, ends.get(p.target, 0) - (p.translation.offset or 0)) for p in positions)
+        detail = f"with that at most {formats.records(most)}"
     return GroupOutlook(group, Continues.READS_AGAIN if again else Continues.EXACTLY, again, as_of, detail)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from drlib import clock
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rehearsal import SHADOW
+from drlib.drill.actions.groups.rules import sum_known
 from drlib.drill.plan import shown
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, Outcome
@@ -108,9 +109,14 @@ def _groups(run_dir: Path, target: str) -> tuple[GroupScore, ...]:
     """The groups that were moved, or rehearsed, with the kinds of their positions; what each read again is not counted."""
     moves = decided.read(run_dir, target) or decided.read(run_dir, target, SHADOW) or ()
     kinds: dict[str, Counter[str]] = {}
+    predicted: dict[str, list[int | None]] = {}
     for move in moves:
         kinds.setdefault(move.group, Counter())[move.kind.value] += 1
-    return tuple(GroupScore(group=group, positions=dict(kinds[group])) for group in sorted(kinds))
+        predicted.setdefault(move.group, []).append(move.re_reads)
+    return tuple(
+        GroupScore(group=group, re_read_at_most=sum_known(predicted[group]), positions=dict(kinds[group]))
+        for group in sorted(kinds)
+    )
 
 
 def _gate(lines: Sequence[Line]) -> list[Check]:

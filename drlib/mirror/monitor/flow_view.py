@@ -1,7 +1,7 @@
 """Combine a survey of a flow's clusters with the statuses of its workers into one `FlowView`.
 
 Rules: the survey always exists; a worker that answers has newer and more detailed data of its own partitions. A flow without a
-worker has a state of its own (`NO_WORKER`), never an empty table. Pure.
+worker has a state of its own (`NO_WORKER`, or `MIRROR_MAKER` where MirrorMaker 2 mirrors it), never an empty table. Pure.
 Not for: asking clusters and workers (`observer`).
 """
 
@@ -11,12 +11,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from drlib.mirror.monitor.survey import GroupStatus, Survey
+from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME, MirrorMakerFlow
 from drlib.mirror.status.causes import bounded, group_by_cause, uncovered
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.worker_status import Event, FlowStatus, PartitionStatus, WorkerStatus
 
 STALE_MS = 15_000  # an older worker status does not count as current
 MIRRORING, NO_WORKER, INCOMPLETE, STARTING, UNKNOWN = "mirroring", "no worker", "incomplete", "starting", "unknown"
+MIRROR_MAKER = NAME
 WAITING = "waiting"  # the flow's workers wait for a cluster: `FlowUnreachable` says for which, and since when
 
 
@@ -57,6 +59,9 @@ class FlowView:
     events_omitted: int = 0  # open events that are not listed
     source_error: str = ""  # why the source does not answer, or which of its brokers do not; empty where all do
     target_error: str = ""
+    mirror_maker: MirrorMakerFlow | None = (
+        None  # where MirrorMaker 2 mirrors the flow; `lag` is then the most it can be
+    )
 
     @property
     def open_events(self) -> tuple[Event, ...]:
@@ -68,6 +73,13 @@ class FlowView:
         if not self.partitions and (self.source_error or self.target_error):
             return None
         return sum(p.lag for p in self.partitions) if all(p.known for p in self.partitions) else None
+
+    @property
+    def lag_at_least(self) -> int | None:
+        """In records, where MirrorMaker 2 may have mirrored more than its offset syncs say; else the lag."""
+        if self.mirror_maker is None or self.lag is None:
+            return self.lag
+        return sum(max(0, p.high_watermark - max(p.position, p.log_start)) for p in self.partitions)
 
     @property
     def as_of_ms(self) -> int:
@@ -114,7 +126,7 @@ def overview(
     surveyed = {(p.topic, p.partition): p for p in survey.partitions}
     partitions = surveyed | {key: _newest(p, surveyed.get(key)) for key, p in reported.items()}
     ordered = tuple(partitions[key] for key in sorted(partitions))
-    lanes = _lanes(survey, statuses, ordered)
+    lanes = () if survey.mirror_maker is not None else _lanes(survey, statuses, ordered)
     state = _state(survey, statuses, lanes, silent_workers)
     events, omitted = _events(survey, statuses, lanes, state, reported, silent_workers)
     rates = [(flow.records_per_s, flow.bytes_per_s) for _, flow in statuses]
@@ -137,6 +149,7 @@ def overview(
         omitted,
         survey.source_error or survey.source_partly,
         survey.target_error,
+        survey.mirror_maker,
     )
 
 
@@ -198,6 +211,8 @@ def _state(
     states = {lane.state for lane in lanes}
     if survey.target_error and not statuses:
         return UNKNOWN
+    if survey.mirror_maker is not None:
+        return MIRROR_MAKER
     if not statuses and not survey.members:
         return NO_WORKER
     if statuses and not survey.members and not any(flow.lanes or flow.lane_count for _, flow in statuses):
@@ -239,6 +254,8 @@ def _events(
                 "--at HOST:PORT or --file"
             )
         events.append(_flow_event("NoWorker", survey, detail))
+    if survey.mirror_maker is not None and survey.mirror_maker.runs(survey.at_ms) is False:
+        events.append(_flow_event("MirrorMakerSilent", survey, survey.mirror_maker.words(survey.at_ms)))
     events += [
         Event("WorkerSilent", worker, "it did not answer", 0, None, kind_of("WorkerSilent").remedy, 1, survey.flow)
         for worker in silent_workers

@@ -10,6 +10,8 @@ Rules:
   `PARTLY_DEAD_S` after that.
 - The age of the oldest unmirrored record is read for the `PROBES` partitions with the greatest lag: one batch each.
 - Rates need two surveys by the same `Surveyor`.
+- Without a claim and a worker it is asked whether MirrorMaker 2 mirrors the flow: positions are then those that it leaves.
+Longer than most modules: the questions of one survey, in their order.
 Not for: what only a worker knows (state of its lanes, events as they happen); `drlib.mirror.monitor.flow_view` combines both.
 """
 
@@ -38,6 +40,9 @@ from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
 from drlib.mirror.monitor.source_ends import SourceState, read_source
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
+from drlib.mirror.offsets.mirror_maker.maps import SyncedMap
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
+from drlib.mirror.offsets.mirror_maker.read_flow import Mm2Flow, SourceSide, read_mm2_flow
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.forecast import Retention, Sample, forecast, retention_in
@@ -87,6 +92,7 @@ class Survey:
     target_error: str = ""
     source_partly: str = ""  # which brokers of a source that answers do not; empty where all do
     maps: Maps = field(default_factory=Maps, repr=False)  # from the journal and the mirror topics
+    mirror_maker: MirrorMakerFlow | None = None  # where MirrorMaker 2 mirrors the flow
 
 
 class Surveyor:
@@ -111,6 +117,13 @@ class Surveyor:
             source_answer, target_answer = await asyncio.gather(
                 self._read_source(source_client, source_error, answer_s), self._read_target(target_client, answer_s)
             )
+            source = None if isinstance(source_answer, str) else source_answer
+            silence = source_answer if isinstance(source_answer, str) else ""
+            mm2: Mm2Flow | None = None
+            if not isinstance(target_answer, str) and not target_answer[0].claims and not target_answer[1]:
+                side = SourceSide(source_client if source else None, silence, source.ends if source else None)
+                found = await self._mirror_maker(target_client, side)
+                mm2, target_answer = (None, found) if isinstance(found, str) else (found, target_answer)
             now_ms = clock.now_ms()
             events: list[Event] = []
             for name, answer in (("SourceUnreachable", source_answer), ("TargetUnreachable", target_answer)):
@@ -119,7 +132,7 @@ class Surveyor:
             if isinstance(source_answer, SourceState) and source_answer.partly:
                 events.append(_event("SourceUnreachable", str(flow), source_answer.partly, 0, str(flow)))
             maps, members = (Maps(), ()) if isinstance(target_answer, str) else target_answer
-            source = None if isinstance(source_answer, str) else source_answer
+            maps = maps if mm2 is None else mm2.maps
             partitions = await self._partitions(source_client, maps, source, now_ms)
             events += _journal_events(maps, str(flow))
             events += [
@@ -148,6 +161,7 @@ class Surveyor:
                 target_error=target_answer if isinstance(target_answer, str) else "",
                 source_partly=source.partly if source is not None else "",
                 maps=maps,
+                mirror_maker=None if mm2 is None else mm2.found,
             )
         finally:
             await asyncio.gather(source_client.close(), target_client.close())
@@ -174,6 +188,14 @@ class Surveyor:
                     await asyncio.sleep(pause_s)
         except CLUSTER_ERRORS as error:
             return _explain(error, timeout_s)
+
+    async def _mirror_maker(self, client: ClusterClient, source: SourceSide) -> Mm2Flow | str | None:
+        """What MirrorMaker 2 leaves about the flow, None where it does not mirror it, or why that is unknown."""
+        try:
+            async with asyncio.timeout(CLUSTER_TIMEOUT_S):
+                return await read_mm2_flow(self._flow, client, source)
+        except CLUSTER_ERRORS as error:
+            return _explain(error)
 
     async def _examine(self, alias: str, client: ClusterClient, answer_s: float) -> ClusterService:
         """Which brokers of the cluster answer; `client` asks these first from then on."""
@@ -224,16 +246,20 @@ class Surveyor:
             offsets = maps.by_partition[key] if key is not None else None
             log_start = source.starts.get(partition, -1) if source else -1
             position = offsets.position if offsets is not None else None
-            mirrored = max(0, log_start) if position is None else position
+            mirrored = furthest = max(0, log_start) if position is None else position
+            end = source.ends.get(partition, -1) if source else -1
+            if isinstance(offsets, SyncedMap):
+                furthest = max(mirrored, min(offsets.furthest or mirrored, max(end, mirrored)))
+                end = -1 if position is None else end  # how far it is mirrored is not known, and so is the lag
             statuses.append(
                 PartitionStatus(
                     topic=partition.topic,
                     partition=partition.partition,
                     target_topic=policy.remote_topic(flow.source, partition.topic),
                     lane=lane_of(partition.topic, partition.partition, self._flow.lanes),
-                    position=mirrored,
+                    position=furthest,
                     mirrored=mirrored,
-                    high_watermark=source.ends.get(partition, -1) if source else -1,
+                    high_watermark=end,
                     target_end=(offsets.target_end or 0) if offsets is not None else 0,
                     last_stable=source.stable.get(partition, -1) if source else -1,
                     log_start=log_start,
@@ -293,10 +319,9 @@ class Surveyor:
             return _explain(error)
         rows: dict[str, list[tuple[int | None, TranslationKind, int]]] = {}
         for (group, partition), position in sorted(positions.items()):
-            offsets = maps.source(partition.topic, partition.partition)
-            if offsets is None:
+            translation = maps.forward(group, partition, position.offset)
+            if translation is None:
                 continue
-            translation = offsets.forward(position.offset)
             end = source.ends.get(partition) if source else None
             lag = None if end is None else max(0, end - position.offset)
             rows.setdefault(group, []).append((lag, translation.kind, translation.records))
@@ -330,7 +355,7 @@ def _current_keys(maps: Maps, source: SourceState | None) -> dict[TopicPartition
         if names is None:
             continue
         topic = source.metadata.topics.get(names.source_topic) if source else None
-        if source is not None and (topic is None or topic.topic_id != key.topic_id):
+        if source is not None and not maps.is_current(key, None if topic is None else topic.topic_id):
             continue
         keys[TopicPartition(names.source_topic, key.partition)] = key
     return keys

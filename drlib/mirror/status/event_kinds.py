@@ -111,6 +111,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         "MirrorMaker 2 still runs this flow, so it is not taken over yet",
         "Stop MirrorMaker 2; the takeover continues by itself.",
     ),
+    "MirrorMakerSilent": Kind(
+        "MirrorMaker 2 mirrors this flow and writes no heartbeats any more, so nothing is mirrored",
+        "Start MirrorMaker 2 again, or take the flow over: drlib mirror FILE continues after its last copy.",
+        level=Level.ERROR,
+    ),
     "TakenOver": Kind(
         "a flow of MirrorMaker 2 was continued after its last copy",
         "Nothing to do.",

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 
 from drlib import formats
 from drlib.drill.session.board import StepStand
-from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, WAITING, FlowView
+from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRROR_MAKER, MIRRORING, NO_WORKER, STARTING, WAITING, FlowView
 from drlib.mirror.status.causes import subject
 from drlib.mirror.status.worker_status import Event
 from drlib.runs.table import bundle
@@ -28,6 +28,7 @@ STEPS: Final = 7  # of a drill, those before and behind the current one
 GOOD, WARN, BAD, ODD = "good", "warn", "bad", "odd"
 FLOW_LOOKS: Final = {
     MIRRORING: ("✓", GOOD),
+    MIRROR_MAKER: ("✓", GOOD),
     STARTING: ("…", WARN),
     WAITING: ("…", WARN),
     INCOMPLETE: ("▲", WARN),
@@ -146,7 +147,7 @@ def html_of(state: ConsoleState) -> str:
 def _headline(state: ConsoleState) -> str:
     if not state.flows:
         return "Clusters" if state.clusters else "State unknown"
-    well = sum(view.state == MIRRORING for view in state.flows)
+    well = sum(view.state in (MIRRORING, MIRROR_MAKER) for view in state.flows)
     count = len(state.open_events)
     flows = f"{well} of {len(state.flows)} flow{'' if len(state.flows) == 1 else 's'} mirroring"
     return f"{flows}, {count or 'no'} open event{'' if count == 1 else 's'}"

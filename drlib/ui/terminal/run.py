@@ -161,7 +161,8 @@ def _groups(card: Scorecard) -> Table:
     table.add_column("skipped", justify="right")
     table.add_column("positions", overflow="fold")
     for group in card.groups:
-        cells = (group.group, formats.count(group.re_read), formats.count(group.skipped), words.kinds(group.positions))
+        again = words.re_read(group.re_read, group.re_read_at_most)
+        cells = (group.group, again, formats.count(group.skipped), words.kinds(group.positions))
         table.add_row(*(Text(formats.one_line(text)) for text in cells))
     return table
 

@@ -17,7 +17,17 @@ from rich.text import Text
 
 from drlib import formats
 from drlib.drill.readiness.score import Readiness
-from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, WAITING, FlowView
+from drlib.mirror.monitor.flow_view import (
+    INCOMPLETE,
+    MIRROR_MAKER,
+    MIRRORING,
+    NO_WORKER,
+    STARTING,
+    UNKNOWN,
+    WAITING,
+    FlowView,
+)
+from drlib.mirror.offsets.mirror_maker.mirrored_by import EXACT_BY_TAKEOVER, MirrorMakerFlow
 from drlib.mirror.status.causes import subject
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
@@ -27,6 +37,7 @@ STALE_MS: Final = 10_000  # age of the log ends from which on the output says ho
 RESOLVED: Final = 3
 COLOURS: Final = {
     MIRRORING: "green",
+    MIRROR_MAKER: "green",
     STARTING: "yellow",
     WAITING: "yellow",
     INCOMPLETE: "yellow",
@@ -56,7 +67,8 @@ def render_status(
         if view.source_error or view.target_error:
             parts += [Padding(_failover(view, readiness.get(view.flow)), (0, 0, 0, 2))]
         parts += [Padding(_numbers(view), (0, 0, 0, 2))]
-        parts += [Padding(_lanes(view), (1, 0, 0, 2))]
+        if view.lanes:
+            parts += [Padding(_lanes(view), (1, 0, 0, 2))]
         if view.partitions:
             parts += [Padding(_partitions(view, rows), (1, 0, 0, 2))]
         if view.groups is not None:
@@ -70,6 +82,8 @@ def render_status(
 def _head(view: FlowView) -> Text:
     members = "members unknown" if view.members is None else f"{view.members} worker{'' if view.members == 1 else 's'}"
     answered = ""
+    if view.mirror_maker is not None:
+        members = view.mirror_maker.words(view.at_ms)
     if view.members:
         answered = f", {'all' if len(view.workers) >= view.members else len(view.workers) or 'none'} answering"
     return Text.assemble(
@@ -97,12 +111,24 @@ def _failover(view: FlowView, readiness: Readiness | None) -> Table:
 def loss(view: FlowView) -> str:
     """The records that a failover now would lose at most, as far as they are known. Pure."""
     source = view.flow.partition("->")[0]
+    if view.lag is None and view.mirror_maker is not None:
+        return _loss_of_mirror_maker(view, view.mirror_maker, source)
     if view.lag is None or not view.partitions:
         unasked = "no worker that answers knows" if not view.workers else "its workers do not know"
         return f"unknown: {source} does not say where its logs end, and {unasked}"
     at = f"{formats.clock(view.as_of_ms)[:8]} UTC" if view.as_of_ms else "an unknown time"
     age = f" ({formats.duration(max(0, view.at_ms - view.as_of_ms) / 1000)} ago)" if view.as_of_ms else ""
     return f"{formats.records(view.lag)} known at {at}{age}, and what {source} took after that, which is unknown"
+
+
+def _loss_of_mirror_maker(view: FlowView, mirror_maker: MirrorMakerFlow, source: str) -> str:
+    seen = mirror_maker.source_seen_ms
+    last = ""
+    if seen is not None:
+        ago = formats.duration(max(0, view.at_ms - seen) / 1000)
+        last = f"; the last heartbeat of {source} that it mirrored is of {formats.clock(seen)[:8]} UTC ({ago} ago)"
+    what = f"{source} took after the last mirrored record of each partition"
+    return f"unknown number of records: what {what}. MirrorMaker 2 does not keep where the logs ended{last}"
 
 
 def gate_of(view: FlowView, readiness: Readiness | None) -> tuple[str, str]:
@@ -133,6 +159,10 @@ def _numbers(view: FlowView) -> Table:
     stale = ""
     if view.partitions and view.as_of_ms and view.at_ms - view.as_of_ms > STALE_MS:
         stale = f", as of {formats.duration((view.at_ms - view.as_of_ms) / 1000)} ago"
+    if view.mirror_maker is not None:
+        table.add_row("known by", ", ".join(view.mirror_maker.evidence))
+        for text in view.mirror_maker.unread:
+            table.add_row("not read", Text(formats.one_line(text)))
     if view.lag is None:
         table.add_row("lag", formats.UNKNOWN)
     elif view.lag == 0:
@@ -140,7 +170,8 @@ def _numbers(view: FlowView) -> Table:
     else:
         size = "" if view.lag_bytes is None else f", about {formats.size(view.lag_bytes)}"
         age = "age unknown" if view.lag_s is None else f"the oldest is {formats.duration(view.lag_s)} old"
-        table.add_row("lag", f"{formats.records(view.lag)}{size}, {age}{stale}")
+        bounds = "" if view.mirror_maker is None else f"at least {formats.count(view.lag_at_least)}, at most "
+        table.add_row("lag", f"{bounds}{formats.records(view.lag)}{size}, {age}{stale}")
         table.add_row("caught up in", _eta(view))
         if view.left_s is not None:
             table.add_row("expires in", formats.duration(max(0.0, view.left_s)))
@@ -148,6 +179,8 @@ def _numbers(view: FlowView) -> Table:
     if view.bytes_per_s is not None:
         rate += f", {formats.size(int(view.bytes_per_s))}/s"
     table.add_row("rate", rate)
+    if view.mirror_maker is not None:
+        table.add_row("exact with", EXACT_BY_TAKEOVER)
     kept = [(lane.kept_bytes, lane.lane) for lane in view.lanes if lane.kept_bytes]
     if kept:
         most, lane = max(kept)

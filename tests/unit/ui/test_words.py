@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from drlib.runs.scorecard import Rpo, RtoSeconds
 from drlib.ui import words
 
@@ -21,3 +23,18 @@ def test_rto_as_text() -> None:
     assert words.served_again(RtoSeconds(why="no fault")) == "not measured: no fault"
     assert words.served_again(RtoSeconds(total=66.0)) == "66.0 s"
     assert words.served_again(RtoSeconds(total=66.0, at_least=65.5)) == "between 65.5 s and 66.0 s"
+
+
+@pytest.mark.parametrize(
+    ("counted", "at_most", "said"),
+    [
+        (None, None, "unknown"),
+        (None, 1200, "at most 1,200"),
+        (0, None, "0"),
+        (12, 1200, "12 of at most 1,200"),
+    ],
+)
+def test_re_read_is_what_was_counted_else_what_was_predicted(
+    counted: int | None, at_most: int | None, said: str
+) -> None:
+    assert words.re_read(counted, at_most) == said

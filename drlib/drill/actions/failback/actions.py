@@ -23,6 +23,8 @@ from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.map.flow_maps import worker_group
+from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
+from drlib.mirror.offsets.mirror_maker.read_flow import mirror_maker_of
 from drlib.mirror.offsets.translation.two_way import group_positions, groups_of, read_flow_pair, translate
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, refuse_unexplained, replication_lag
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
@@ -59,6 +61,12 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
             members = target.group_members(worker_group(moving))
         if not members:
             file = settings.path.name
+            if mirror_maker_of(settings, moving) is not None:
+                raise UsageError(
+                    f"{moving} is {NAME}",
+                    "a planned move needs exact positions, and a mirror that says when it has everything",
+                    f"Stop MirrorMaker 2 and take the flow over, which continues after its last copy: drlib mirror {file}.",
+                )
             raise UsageError(
                 f"{moving} is not being mirrored",
                 f"no worker of it is a member of {worker_group(moving)} on {moving.target}",

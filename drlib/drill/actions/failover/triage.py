@@ -31,6 +31,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -113,6 +114,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             question_row(f"{source.alias} as seen from", None if seen is None else f"{seen.condition}: {seen}"),
             question_row("the pointer names", describe(pointer)),
             question_row("the mirror", state.view.state),
+            *_mirror_maker_rows(state),
             question_row("records known and not mirrored", missing),
             question_row("as the source said at", _moment(state.view.as_of_ms)),
             question_row("seconds they span, at most", seconds),
@@ -189,7 +191,9 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         elif ends or not state.view.partitions:
             which = f"log ends of {ends} partitions on {self.flow.source}" if ends else "which partitions are mirrored"
             rows.append(f"{which}, and with them what a failover loses")
-        if not state.view.workers:
+        if state.view.mirror_maker is not None:
+            rows += [f"{NAME}: {text}" for text in state.view.mirror_maker.unread]
+        elif not state.view.workers:
             rows.append("what the mirror holds in memory (no worker answers at its address)")
         if state.silent_since_ms is None and (state.survey.source_error or state.survey.source_partly):
             rows.append(f"since when {self.flow.source} is silent (no worker says)")
@@ -213,7 +217,11 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         assert isinstance(target_service, ClusterService)
         on_source, on_target = source_service.metadata, target_service.metadata
         names = [
-            n for n in on_source.topics if chosen.mirrors_topic(n) and chosen.policy.remote_topic(flow.source, n) != n
+            n
+            for n in on_source.topics
+            if chosen.mirrors_topic(n)
+            and not chosen.policy.is_heartbeats(n)  # a replicator writes them, on both sides
+            and chosen.policy.remote_topic(flow.source, n) != n
         ]
         common = [name for name in names if name in on_target.topics and not on_target.topics[name].error_code]
         if not common:
@@ -233,6 +241,18 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             {p.topic for p, end in after.items() if end > before[p]} for before, after in zip(first, later, strict=True)
         ]
         return tuple(sorted(grown[0] & grown[1]))
+
+
+def _mirror_maker_rows(state: FlowState) -> list[dict[str, Scalar]]:
+    """How MirrorMaker 2 stands, where it mirrors the flow."""
+    found, now_ms = state.view.mirror_maker, state.view.at_ms
+    if found is None:
+        return []
+    return [
+        question_row("MirrorMaker 2", found.words(now_ms)),
+        question_row("the source's newest heartbeat that was mirrored", _moment(found.source_seen_ms or 0)),
+        question_row("records not mirrored at least", state.view.lag_at_least),
+    ]
 
 
 def _unasked(found: Mapping[str, ClusterService | Unreachable], topics: Mapping[str, Collection[str]]) -> list[str]:

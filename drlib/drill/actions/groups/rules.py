@@ -52,6 +52,7 @@ class PositionMove:
     before_metadata: str = ""
     why: str = ""
     left: Left | None = None
+    re_reads: int | None = None  # at most, as predicted when it was decided; None is unknown
 
     @property
     def harmless(self) -> bool:
@@ -160,17 +161,30 @@ def as_of(
     if move.offset is None:
         return AsOf("", 0)
     words = f"{move.kind.value} as of {second(move.as_of_ms)} UTC"
+    known = read_again(move)
     if fault_ms is None:
         return AsOf(words, None)
     most = None if log_end is None else max(0, log_end - move.offset)
     if ahead_ms is not None:
         age_ms = fault_ms[1] - (move.as_of_ms - ahead_ms[1])
         if age_ms <= 0:
-            return AsOf(f"{words}, after the fault", 0)
+            return AsOf(f"{words}, after the fault", known)
         words += f", {age_ms / 1000:.1f} s before the fault"
     else:
         words += " by the mirror's clock"
     return AsOf(f"{words}; {'unknown number of' if most is None else f'up to {most:,}'} re-reads", most)
+
+
+def read_again(move: PositionMove) -> int:
+    """How many records the group reads again at most, if the position is still the committed one."""
+    again = move.kind in (TranslationKind.BOUNDED, TranslationKind.BEHIND) and move.offset is not None
+    return move.records if again else 0
+
+
+def sum_known(numbers: Iterable[int | None]) -> int | None:
+    """Their sum, None where one is unknown."""
+    known = list(numbers)
+    return None if None in known else sum(number or 0 for number in known)
 
 
 def blocked(moves: Iterable[PositionMove]) -> dict[str, tuple[PositionMove, ...]]:

@@ -33,14 +33,16 @@ from drlib.drill.step.known_silence import ask_in_run
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow, no_positions, without_checkpoint
 from drlib.mirror.offsets.translation.translate_groups import (
     Positions,
     PositionsFound,
     checkpointed_positions,
     newest_positions,
     translate_groups,
+    translate_known,
 )
-from drlib.model import TranslationKind
+from drlib.model import GroupTranslation, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
@@ -89,6 +91,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         moves = self._kept()
         if moves is None:
             moves = self.decided()
+            moves = tuple(replace(m, re_reads=a.re_reads) for m, a in zip(moves, self._as_of(moves), strict=True))
             positions.write(run_dir, target, moves, self.use)
         decided_ms = clock.now_ms()
         abort.check()
@@ -144,16 +147,20 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     def decided(self) -> tuple[PositionMove, ...]:
         """Decide every position of the chosen groups. Raises `UsageError` naming what prevents the move."""
         flow, settings = self.flow, self.context.mirror_settings()
-        translations = translate_groups(
-            settings, flow, source_alive=_SOURCE_ALIVE[self.positions_from], positions=self._positions()
-        )
+        known, alive = self._positions()
+        found = translate_known(settings, flow, source_alive=alive, positions=known)
+        translations = found.translations
         chosen = [item for item in translations if self._chosen(item.group)]
+        if alive is False and found.mirror_maker is not None:
+            self._name_unknown(chosen, found.mirror_maker)
+            if not translations:  # the applications move all the same: no group can be placed
+                return ()
         if not chosen:
-            known = ", ".join(sorted({item.group for item in translations})[:10]) or "none"
+            others = ", ".join(sorted({item.group for item in translations})[:10]) or "none"
             raise UsageError(
                 f"no group to move to {flow.target}",
                 f"no group with a position on a mirrored topic matches {', '.join(self.groups)}",
-                f"Groups with a position: {known}.",
+                f"Groups with a position: {others}.",
             )
         names = {item.group: self.named(item.group) for item in chosen}
         group_writing.refuse_in_use(self.target_cluster, set(names.values()))
@@ -173,10 +180,27 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             )
         return tuple(replace(move, group=names[move.group]) for move in moves)
 
-    def _positions(self) -> Positions | None:
-        """What is known of the groups' positions, where the source need not answer; None where the caller reads them."""
+    def _name_unknown(self, chosen: Sequence[GroupTranslation], mirror_maker: MirrorMakerFlow) -> None:
+        """Keep which positions MirrorMaker 2 wrote no checkpoint of, for groups that have one in the same topic."""
+        if not chosen:
+            rows = [{"group": "every group", "why": no_positions(self.flow, mirror_maker)}]
+        else:
+            with Cluster(self.target_cluster) as cluster:
+                topics = cluster.topics({item.target.topic for item in chosen})
+            rows = [
+                {"group": group, "why": f"MirrorMaker 2 wrote no checkpoint of it in {missing}"}
+                for group, missing in without_checkpoint(chosen, {t.name: t.partitions for t in topics.values()})
+            ]
+        before = step_output.read_rows(self.context.run_dir, self._unknown_file)
+        step_output.write_rows(self.context.run_dir, self._unknown_file, [*before, *rows])
+
+    def _positions(self) -> tuple[Positions | None, bool | None]:
+        """What is known of the groups' positions, where the source need not answer, and whether it does.
+
+        None where the caller reads them; None where it is not known.
+        """
         if self.positions_from is not PositionsFrom.EITHER:
-            return None
+            return None, _SOURCE_ALIVE[self.positions_from]
         settings = self.context.mirror_settings()
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[self.flow.source]
         if isinstance(answer, Unreachable):
@@ -185,7 +209,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             found = newest_positions(settings, self.flow, self.probe_s)
         rows = [{"group": group, "why": why} for group, why in sorted(found.unknown.items()) if self._chosen(group)]
         step_output.write_rows(self.context.run_dir, self._unknown_file, rows)
-        return found.positions
+        return found.positions, False if isinstance(answer, Unreachable) else None
 
     @property
     def _unknown_file(self) -> str:
@@ -201,8 +225,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     def _known_on_source(self) -> set[str]:
         settings, flow = self.context.mirror_settings(), self.flow
         try:
-            positions = self._positions()
-            alive = _SOURCE_ALIVE[self.positions_from]
+            positions, alive = self._positions()
             return {item.group for item in translate_groups(settings, flow, source_alive=alive, positions=positions)}
         except DrlibError:
             return set()  # nothing was mirrored yet: it is looked at again when the step begins
@@ -234,6 +257,7 @@ def _row(move: PositionMove, as_of: AsOf, source: str, target: str) -> dict[str,
         f"on {target}": move.offset,
         "meaning": move.kind.value,
         "records": move.records,
+        "reads again at most": move.re_reads,
         "before": "none" if move.before is None else move.before,
         "left because": move.why,
         "as of": as_of.words,

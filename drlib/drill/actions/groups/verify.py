@@ -64,7 +64,10 @@ class VerifyGroups(ReadOnlyTargetAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Unreachable` naming each application that is not served and why, `UsageError` for an unusable topic."""
         run_dir, alias = self.context.run_dir, self.flow.target
-        moves = [m for m in positions.read(run_dir, alias) or () if matches(self.groups, m.group)]
+        decided = positions.read(run_dir, alias)
+        moves = [m for m in decided or () if matches(self.groups, m.group)]
+        if decided == () and not self.written:
+            return self._nothing_known()
         if not moves and not self.written:
             raise UsageError(
                 "nothing can be verified",
@@ -104,6 +107,13 @@ class VerifyGroups(ReadOnlyTargetAction):
             "source": self.source_state(),
             **measured,
         }
+
+    def _nothing_known(self) -> Evidence:
+        """No position of any group was known, and no topic has to be written to: there is nothing to look at, and no pass."""
+        why = "not checked: no position of any group was known"
+        check = Check(name=CHECK, verdict=Verdict.CONDITIONS, evidence=why)
+        self.score(ScorecardPart(checks=(check,)))
+        return {"groups": 0, "served": 0, "not_observed": why, "source": self.source_state(), "rto_why": why}
 
     def _refuse_unwritable(self, cluster: Cluster) -> None:
         """Raises `UsageError` at once for topics that no producer can write to."""

@@ -44,9 +44,10 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "events": _judge(observed.mirror, lambda status: mirror.events(status, observed)),
         "lag": _judge(observed.mirror, lambda status: mirror.lag(status, observed.flow, context)),
         "retention": _judge(observed.mirror, lambda status: mirror.retention(status, observed.retention_ms, context)),
-        "heartbeat": _judge(observed.heartbeat, lambda last: mirror.heartbeat(last, observed.at_ms, context)),
+        "heartbeat": _judge(observed.heartbeat, lambda last: mirror.heartbeat(last, observed, context)),
         "groups-exact": _judge(
-            observed.translations, lambda translations: groups.exact(translations, observed.flow, context)
+            observed.translations,
+            lambda translations: groups.positions(translations, observed, context),
         ),
         "groups-mirrored": _judge(observed.readers, lambda readers: groups.mirrored(readers, observed.flow, context)),
         "positions-ahead": _judge(observed.target_positions, lambda positions: groups.ahead(positions, context)),

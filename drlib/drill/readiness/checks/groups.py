@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from drlib.drill.readiness.checks.objectives import NAMED, CheckContext, Judgements, count, first_few, passed
-from drlib.drill.readiness.checks.observations import Readers, TargetPosition
+from drlib.drill.readiness.checks.observations import FlowObservation, Readers, TargetPosition, Unanswered
 from drlib.drill.readiness.score import Severity
 from drlib.model import GroupTranslation, TranslationKind
 
@@ -49,6 +49,30 @@ def exact(translations: tuple[GroupTranslation, ...], flow: str, context: CheckC
     groups = count(len({position.group for position in translations}), "group")
     behind = f"exact, or ahead of the mirror by {count(allowed, 'record')} in all, which the objective allows"
     return passed(f"{count(len(translations), 'position')} of {groups}: {behind if allowed else 'all exact'}")
+
+
+def positions(
+    translations: tuple[GroupTranslation, ...], observed: FlowObservation, context: CheckContext
+) -> Judgements:
+    """`exact`, and whether positions are known without the source."""
+    rows, found = _by_checkpoints(translations, observed), exact(translations, observed.flow, context)
+    return rows + [row for row in found if row[1] is not Severity.OK] if rows else found
+
+
+def _by_checkpoints(translations: tuple[GroupTranslation, ...], observed: FlowObservation) -> Judgements:
+    """Are positions known without the source, where MirrorMaker 2 mirrors the flow?"""
+    found = None if isinstance(observed.mirror, Unanswered) else observed.mirror.view.mirror_maker
+    if found is None:
+        return []
+    source, _, target = observed.flow.partition("->")
+    fix = f"Set emit.checkpoints.enabled = true for {observed.flow} in MirrorMaker 2's file, and offset syncs."
+    if observed.source.error and not translations:
+        why = f"no position of any group is known: {target} has no checkpoint of MirrorMaker 2, and {source} does not answer"
+        return [(observed.flow, Severity.CRITICAL, why, f"{fix} To move the applications without them, give a reason.")]
+    if translations and not found.checkpoints:
+        why = f"{target} has no checkpoint of MirrorMaker 2: without {source} no position of any group would be known"
+        return [(observed.flow, Severity.WARN, why, fix)]
+    return []
 
 
 def mirrored(readers: Readers, flow: str, context: CheckContext) -> Judgements:

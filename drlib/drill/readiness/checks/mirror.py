@@ -1,18 +1,21 @@
 """Findings about the mirror itself: workers, open events, lag, retention and heartbeats.
 
 Rules: while the target does not answer, progress is known only from a worker that answered; while the source does not
-answer, lag is known only if the end offset of every partition is. A partition without an offset map is an event.
+answer, lag is known only if the end offset of every partition is. A partition without an offset map is an event. Of a flow
+that MirrorMaker 2 mirrors the lag has bounds: the least that it can be is judged, and a most that exceeds the objective is a
+warning.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, first_few, passed, unknown
 from drlib.drill.readiness.checks.observations import FlowObservation, LastHeartbeat, MirrorStatus, Unanswered
 from drlib.drill.readiness.score import Severity
 from drlib.formats import span
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.monitor.flow_view import FlowView
+from drlib.mirror.offsets.mirror_maker.mirrored_by import EXACT_BY_TAKEOVER, NAME, MirrorMakerFlow
 from drlib.mirror.status.causes import group_by_cause, subject, uncovered
 
 MISSED_HEARTBEATS: Final = 10  # heartbeats that may be missing before it is a warning, and at least:
@@ -26,12 +29,14 @@ BLOCKING: Final = frozenset(
         "MirrorContradiction", "MirrorTopicRefused", "TopicLoop",
     }
 )  # fmt: skip
+_SEE_MM2: Final = "See MirrorMaker 2's log, and offset-syncs.topic.location and emit.offset-syncs.enabled in its file."
 UNREAD: Final = "MirrorUnread"  # the doctor could not read a mirror topic, so its offset map is unknown
 # Events that another check covers, or that need no action.
 COVERED: Final = frozenset(
     {
         "NoWorker", "LaneUnowned", "WorkerSilent", "RetentionAhead", "GroupAhead", "GroupRewound", "TopicConfigDrift",
         "SourceUnauthorized", "TargetUnauthorized", "TakenOver", "LaneLost", "GroupLive", "GroupNotTranslated",
+        "MirrorMakerSilent",
     }
 )  # fmt: skip
 
@@ -42,6 +47,8 @@ def workers(status: MirrorStatus, flow: str, context: CheckContext) -> Judgement
     if status.target_error and not view.workers:
         return _cluster_silent("target", "the members of the flow's group")
     start = f"Start one; it resumes at the exact record: {context.drlib('mirror')}"
+    if view.mirror_maker is not None:
+        return _mirror_maker(view, flow, context)
     if view.state == flow_view.NO_WORKER:
         return [(flow, Severity.CRITICAL, "the flow's group has no member: nothing is mirrored", start)]
     if view.state == flow_view.WAITING:
@@ -66,6 +73,18 @@ def workers(status: MirrorStatus, flow: str, context: CheckContext) -> Judgement
     if view.state == flow_view.UNKNOWN:
         return [(flow, Severity.UNKNOWN, "it is unknown whether a worker runs", start)]
     return [(flow, Severity.WARN, f"its lanes are {view.state}", "Wait until it runs, then run drlib doctor again.")]
+
+
+def _mirror_maker(view: FlowView, flow: str, context: CheckContext) -> Judgements:
+    """Does the MirrorMaker 2 run that mirrors the flow?"""
+    assert view.mirror_maker is not None
+    runs, words = view.mirror_maker.runs(view.at_ms), f"{NAME}: {view.mirror_maker.words(view.at_ms)}"
+    if runs:
+        return passed(f"{words}; {EXACT_BY_TAKEOVER}")
+    fix = f"Start MirrorMaker 2 again; or take the flow over, which continues after its last copy: {context.drlib('mirror')}"
+    if runs is None:
+        return [(flow, Severity.UNKNOWN, f"{words}: nothing says whether it runs", fix)]
+    return [(flow, Severity.CRITICAL, f"{words}: nothing is mirrored", fix)]
 
 
 def events(status: MirrorStatus, observed: FlowObservation) -> Judgements:
@@ -104,6 +123,8 @@ def lag(status: MirrorStatus, flow: str, context: CheckContext) -> Judgements:
     if (reason := lag_unknown(status)) is not None:
         return reason
     view, objectives = status.view, context.objectives
+    if view.lag is None and view.mirror_maker is not None:
+        return [(flow, Severity.UNKNOWN, _not_known(view.mirror_maker), _SEE_MM2)]
     if view.lag is None:
         return [(flow, Severity.UNKNOWN, "the end offsets of the source are unknown", "Restore the source.")]
     if view.lag == 0:
@@ -116,9 +137,29 @@ def lag(status: MirrorStatus, flow: str, context: CheckContext) -> Judgements:
         if view.state == flow_view.MIRRORING
         else f"Start a worker: {context.drlib('mirror')}"
     )
-    if view.lag > objectives.rpo_records or (view.lag_s is not None and view.lag_s > objectives.rpo_seconds):
+    exceeds = view.lag > objectives.rpo_records or (view.lag_s is not None and view.lag_s > objectives.rpo_seconds)
+    if view.mirror_maker is not None:
+        return _bounded_lag(view, flow, evidence, context, exceeds)
+    if exceeds:
         return [(flow, Severity.CRITICAL, evidence, fix)]
     return passed(evidence) if view.lag_s is not None else [(flow, Severity.UNKNOWN, evidence, fix)]
+
+
+def _bounded_lag(view: FlowView, flow: str, evidence: str, context: CheckContext, exceeds: bool) -> Judgements:
+    """`exceeds`: the most that the lag can be is more than the objective."""
+    least = view.lag_at_least or 0
+    evidence = (
+        f"at most {evidence}; at least {count(least, 'record')}: MirrorMaker 2's offset syncs leave the rest open"
+    )
+    fix = f"See whether it keeps up: {context.drlib('status', '--watch')}"
+    if least > context.objectives.rpo_records or (least and exceeds and view.lag_s is not None):
+        return [(flow, Severity.CRITICAL, evidence, fix)]
+    return [(flow, Severity.WARN, evidence, fix)] if exceeds else passed(evidence)
+
+
+def _not_known(mirror_maker: MirrorMakerFlow) -> str:
+    known = first_few(f"{partition} ({why})" for partition, why in mirror_maker.unknown)
+    return f"how far it is mirrored is not known: {known}" if known else "the end offsets of the source are unknown"
 
 
 def retention(status: MirrorStatus, retention_ms: Mapping[str, int] | Unanswered, context: CheckContext) -> Judgements:
@@ -169,11 +210,14 @@ def retention(status: MirrorStatus, retention_ms: Mapping[str, int] | Unanswered
     return passed(kept_for + (f"; the first unmirrored one may expire in {span(left_s)}" if left_s is not None else ""))
 
 
-def heartbeat(last: LastHeartbeat, now_ms: int, context: CheckContext) -> Judgements:
+def heartbeat(last: LastHeartbeat, observed: FlowObservation, context: CheckContext) -> Judgements:
     """Did a heartbeat of the flow arrive lately?"""
+    status, now_ms = observed.mirror, observed.at_ms
     if last.interval_s <= 0:
         return passed("heartbeats are switched off in the properties file")
     fix = f"Start a worker: {context.drlib('mirror')}"
+    if not isinstance(status, Unanswered) and status.view.mirror_maker is not None:
+        fix = f"Start MirrorMaker 2 again, or take the flow over: {context.drlib('mirror')}"
     if last.at_ms is None:
         return [("", Severity.WARN, "the newest records of the heartbeats topic hold none of this flow", fix)]
     age = max(0.0, (now_ms - last.at_ms) / 1000)

@@ -71,12 +71,9 @@ def translate_positions(
             if deleted or not flow.mirrors_topic(partition.topic):
                 continue
             target = mirror_partition(flow, partition)
-            offsets = maps.source(partition.topic, partition.partition)
-            if offsets is not None:
-                translation = offsets.forward(committed.offset, target_log_start=log_starts.get(target, 0))
-            elif maps.refusal(partition.topic, partition.partition) is not None:
-                translation = Translation(None, TranslationKind.UNKNOWN)
-            else:
+            log_start = log_starts.get(target, 0)
+            translation = maps.forward(group, partition, committed.offset, target_log_start=log_start)
+            if translation is None:
                 translation = Translation(None, TranslationKind.NEVER_MIRRORED)
             as_of_ms = groups.as_of_ms.get((group, partition), groups.at_ms)
             translations.append(GroupTranslation(group, partition, committed.offset, target, translation, as_of_ms))

@@ -114,6 +114,8 @@ class _Observer:
             self._settings(source, list(self._names(None))),
         )
         survey, status = (None, surveyed) if isinstance(surveyed, Unanswered) else surveyed
+        if survey is not None and survey.mirror_maker is not None:
+            obstacles = ()  # MirrorMaker 2 has rights and settings of its own, and neither lanes nor a journal
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
         target_settings, (translations, target_positions) = await asyncio.gather(

@@ -72,7 +72,7 @@ from drlib.mirror.read_batches import (
     read_range,
     record_at,
 )
-from drlib.model import TopicPartition
+from drlib.model import TopicPartition, Translation, TranslationKind
 
 
 @dataclass
@@ -136,6 +136,22 @@ class Maps:
             if names.source_topic == topic:
                 newest = self.by_partition.get(SourcePartition(names.topic_id, partition), newest)
         return newest
+
+    def forward(
+        self, group: str, source: TopicPartition, position: int, *, target_log_start: int = 0
+    ) -> Translation | None:
+        """Where `group` continues on the target, which is at `position` of a source partition; None where nothing of it was
+        mirrored. `target_log_start`: of its mirror."""
+        offsets = self.source(source.topic, source.partition)
+        if offsets is not None:
+            return offsets.forward(position, target_log_start=target_log_start)
+        if self.refusal(source.topic, source.partition) is not None:
+            return Translation(None, TranslationKind.UNKNOWN)
+        return None
+
+    def is_current(self, key: SourcePartition, topic_id: uuid.UUID | None) -> bool:
+        """Is `key` of the topic that has `topic_id` on the source now? None: there is no such topic."""
+        return topic_id == key.topic_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ Not for: failback and planned switchover (`two_way`), positions outside Kafka (`
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +22,15 @@ from drlib.kafka.admin.connect import ANSWER_S, blocking, refuse_silence, who_an
 from drlib.kafka.admin.descriptions import Range, Record
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.admin.reachability import examine
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
+from drlib.mirror.offsets.mirror_maker.maps import SyncedMaps
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
+from drlib.mirror.offsets.mirror_maker.read_flow import SourceSide, read_mm2_flow
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
 COMMITTED_OFFSETS_TIMEOUT_S = 15.0  # for the positions of all groups
@@ -49,6 +55,14 @@ class PositionsFound:
 
     positions: Positions
     unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsTranslated:
+    """`mirror_maker`: how the flow stands where MirrorMaker 2 mirrors it; else the translations are by drlib's journal."""
+
+    translations: tuple[GroupTranslation, ...]
+    mirror_maker: MirrorMakerFlow | None = None
 
 
 def source_positions(settings: MirrorSettings, flow: Flow, timeout_s: float = COMMITTED_OFFSETS_TIMEOUT_S) -> Positions:
@@ -112,11 +126,13 @@ def newest_positions(
 
 
 def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
-    """Read the last known committed offsets from the checkpoints topic on the target."""
+    """Read the last known committed offsets from the checkpoints topic on the target; none where there is no such topic."""
     policy = settings.flow(flow.source, flow.target).policy
     topic = policy.checkpoints_topic(flow.source)
     partition = TopicPartition(topic, 0)
     with Cluster(settings.clusters[flow.target]) as cluster:
+        if not cluster.topics([topic]):
+            return {}
         start, end = cluster.log_starts([partition])[partition], cluster.log_ends([partition])[partition]
         return last_known(cluster.read({partition: Range(start, end)}), policy)
 
@@ -147,6 +163,18 @@ def translate_groups(
     source_alive: bool | None = None,
     positions: Positions | None = None,
 ) -> tuple[GroupTranslation, ...]:
+    """`translate_known`, without what it found of MirrorMaker 2."""
+    return translate_known(settings, flow, groups, source_alive=source_alive, positions=positions).translations
+
+
+def translate_known(
+    settings: MirrorSettings,
+    flow: Flow,
+    groups: Sequence[str] | None = None,
+    *,
+    source_alive: bool | None = None,
+    positions: Positions | None = None,
+) -> GroupsTranslated:
     """Translate every committed offset of `groups` (all when None) on a mirrored topic.
 
     `source_alive`: False reads the target only; True requires the source; None tries the source first. `positions`: those
@@ -163,24 +191,22 @@ def translate_groups(
             f"no committed offset of it is known for {flow}",
             f"Known groups: {', '.join(sorted({group for group, _ in positions})) or 'none'}.",
         )
-    maps, target_starts = blocking(_read_maps(settings, flow))
-    policy = settings.flow(flow.source, flow.target).policy
+    maps, target_starts, mirror_maker = blocking(_read_maps(settings, flow, source_alive is not False))
+    chosen = settings.flow(flow.source, flow.target)
     translations = []
     for (group, source), position in sorted(positions.items()):
         if groups is not None and group not in groups:
             continue
-        offsets = maps.source(source.topic, source.partition)
-        target = TopicPartition(policy.remote_topic(flow.source, source.topic), source.partition)
-        if offsets is not None:
-            translation = offsets.forward(position.offset, target_log_start=target_starts.get(target, 0))
-        elif maps.refusal(source.topic, source.partition) is not None:
-            translation = Translation(None, TranslationKind.UNKNOWN)
-        else:
+        target = TopicPartition(chosen.policy.remote_topic(flow.source, source.topic), source.partition)
+        translation = maps.forward(group, source, position.offset, target_log_start=target_starts.get(target, 0))
+        if translation is None and isinstance(maps, SyncedMaps) and chosen.mirrors_topic(source.topic):
+            translation = Translation(None, TranslationKind.NEVER_MIRRORED)
+        if translation is None:
             continue  # a topic this flow does not mirror
         translations.append(
             GroupTranslation(group, source, position.offset, target, translation, position.as_of_ms, position.metadata)
         )
-    return tuple(translations)
+    return GroupsTranslated(tuple(translations), mirror_maker)
 
 
 def _positions(settings: MirrorSettings, flow: Flow, source_alive: bool | None) -> Positions:
@@ -198,17 +224,42 @@ def _silent(settings: MirrorSettings, aliases: Sequence[str]) -> dict[str, Unrea
     return {alias: answer for alias, answer in answers.items() if isinstance(answer, Unreachable)}
 
 
-async def _read_maps(settings: MirrorSettings, flow: Flow) -> tuple[Maps, Mapping[TopicPartition, int]]:
-    """The flow's maps, and the log starts of its mirror partitions."""
-    target = settings.clusters[flow.target]
-    policy = settings.flow(flow.source, flow.target).policy
+async def _read_maps(
+    settings: MirrorSettings, flow: Flow, ask_source: bool
+) -> tuple[Maps, Mapping[TopicPartition, int], MirrorMakerFlow | None]:
+    """The flow's maps, from its journal or from what MirrorMaker 2 leaves, and the log starts of its mirror partitions."""
+    target, chosen = settings.clusters[flow.target], settings.flow(flow.source, flow.target)
     async with wire_client(target, client_id="drlib-translate") as client:
         await client.connect()
-        maps = await read_maps(client, policy.journal_topic(flow.source))
+        missing, maps = None, Maps()
+        try:
+            maps = await read_maps(client, chosen.policy.journal_topic(flow.source))
+        except BrokerError as error:
+            if error.code != UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            missing = error
+        if not maps.claims:
+            async with wire_client(settings.clusters[flow.source], client_id="drlib-translate") as source:
+                side = await _source_side(source) if ask_source else SourceSide(None, "it was not asked")
+                mm2 = await read_mm2_flow(chosen, client, side)
+            if mm2 is not None:
+                return mm2.maps, {}, mm2.found
+            if missing is not None:
+                raise missing
     mirrors = [
         TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
         for key in maps.by_partition
         if key.topic_id in maps.names
     ]
     with Cluster(target) as cluster:
-        return maps, cluster.log_starts(mirrors)
+        return maps, cluster.log_starts(mirrors), None
+
+
+async def _source_side(client: ClusterClient) -> SourceSide:
+    """The source as far as it answers, for offset syncs that MirrorMaker 2 keeps there."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            await client.connect()
+    except (DrlibError, TimeoutError, OSError) as error:
+        return SourceSide(None, str(error) or f"no answer within {ANSWER_S:g} s")
+    return SourceSide(client)

@@ -15,6 +15,7 @@ from drlib.drill.plan.states import DrillState
 from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.observations import ClusterAnswer, FlowObservation, Unanswered
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
 from drlib.model import Flow, TranslationKind
 
@@ -168,3 +169,33 @@ def test_failover_that_is_done_is_not_done_again(state: DrillState, pointer: str
     made = assess(observed(record=LeaseRecord(state=state, run="r3", since_ms=NOW), pointer=pointer))
     assert made.next is comes
     assert (made.run == "r3") is (comes is Next.NOTHING)
+
+
+def test_assessment_of_a_flow_that_mirror_maker_mirrors_bounds_re_reads_and_says_why_the_loss_is_unknown() -> None:
+    stands = MirrorMakerFlow(("checkpoints (3)",), NOW - 5000, source_seen_ms=NOW - 7000, checkpoints=3)
+    status = mirror(
+        "mirrored by MirrorMaker 2", members=0, answered=0, partitions=(behind(None, None),), mirror_maker=stands
+    )
+    bounded = replace(translation(TranslationKind.BOUNDED, 12), as_of_ms=NOW - 30_000)
+    made = assess(observed(lost_source(mirror=status, translations=(bounded,))))
+    assert (made.next, made.gate) == (Next.BEGIN, Gate.OPEN)
+    assert made.loss.records is None
+    assert "mirrored by MirrorMaker 2, which does not keep where the logs of LEFT ended" in made.loss.why
+    (_, by_mirror) = made.unreachable
+    assert by_mirror.seen_from == "MirrorMaker 2"
+    assert "the last heartbeat that it mirrored is of" in by_mirror.detail
+    assert "its last heartbeat is 5.0 s old" in by_mirror.detail
+    (group,) = made.groups
+    assert bounded.translation.offset is not None
+    assert (group.continues, group.re_reads) == (Continues.READS_AGAIN, 12)
+    assert group.detail == f"with that at most {100 - bounded.translation.offset} records"
+
+
+def test_assessment_without_any_checkpoint_keeps_the_gate_closed_and_says_what_to_do() -> None:
+    status = mirror("mirrored by MirrorMaker 2", members=0, answered=0, mirror_maker=MirrorMakerFlow(("heartbeats",)))
+    made = assess(observed(lost_source(mirror=status, translations=())))
+    assert (made.next, made.gate) == (Next.REFUSE, Gate.CLOSED)
+    assert "no position of any group is known" in made.why
+    assert assess(observed(lost_source(mirror=status, translations=()), force_reason="producers first")).next is (
+        Next.BEGIN
+    )

@@ -1,5 +1,6 @@
 """What the scorecard has of every partition and group, from what steps kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from drlib.drill.actions.groups import decided
@@ -35,6 +36,19 @@ def test_scorecard_names_every_group_that_was_moved_also_where_nothing_was_commi
         GroupScore(group="billing", positions={"exact": 1}),
     )
     assert _groups(tmp_path, "LEFT") == ()
+
+
+def test_scorecard_has_what_a_group_reads_again_at_most_where_all_of_it_was_predicted(tmp_path: Path) -> None:
+    at, there = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    bounded = PositionMove("billing", at, 5, at, 5, TranslationKind.BOUNDED, 9, 1, re_reads=9)
+    moves = [
+        bounded,
+        replace(bounded, target=there, re_reads=30),
+        replace(bounded, group="audit"),
+        replace(bounded, group="audit", target=there, re_reads=None),
+    ]
+    decided.write(tmp_path, "RIGHT", moves)
+    assert [(g.group, g.re_read_at_most) for g in _groups(tmp_path, "RIGHT")] == [("audit", None), ("billing", 39)]
 
 
 def test_scorecard_reason_of_a_step_replaces_no_figure_of_another() -> None:

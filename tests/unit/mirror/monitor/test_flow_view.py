@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 from sample_flow import FLOW, NOW, member, partition, survey, worker
 
-from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRRORING, NO_WORKER, STARTING, UNKNOWN, WAITING, overview
+from drlib.mirror.monitor.flow_view import (
+    INCOMPLETE,
+    MIRROR_MAKER,
+    MIRRORING,
+    NO_WORKER,
+    STARTING,
+    UNKNOWN,
+    WAITING,
+    overview,
+)
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.worker_status import Event, FlowStatus
 
 
@@ -109,3 +119,23 @@ def test_overview_stale_log_end_of_worker_is_replaced_by_survey() -> None:
     assert overview(survey(partitions=(young,)), [status], NOW).lag == 895
     silent = overview(survey(partitions=(), source_error="refused"), [status], NOW)
     assert silent.as_of_ms == NOW - 30_000
+
+
+def test_overview_of_a_flow_that_mirror_maker_mirrors_has_no_lanes_and_its_lag_has_bounds() -> None:
+    found = MirrorMakerFlow(("checkpoints (1)",), NOW - 1000)
+    partitions = (partition(0, 90, 100, position=97), partition(1, 5, 9, position=9))
+    seen = survey(members=(), claims={}, partitions=partitions, mirror_maker=found)
+    view = overview(seen, [], NOW)
+    assert (view.state, view.lanes, view.mirror_maker) == (MIRROR_MAKER, (), found)
+    assert (view.lag, view.lag_at_least) == (14, 3)
+    assert view.open_events == ()
+    late = overview(replace(seen, mirror_maker=replace(found, heartbeat_ms=NOW - 40_000)), [], NOW)
+    (event,) = late.open_events
+    assert event.name == "MirrorMakerSilent"
+    assert "40 s old" in event.detail
+    assert overview(replace(seen, target_error="refused"), [], NOW).state == UNKNOWN
+
+
+def test_lag_of_a_worker_has_no_bounds_of_its_own() -> None:
+    view = overview(survey(partitions=(partition(0, 90, 100, position=97),)), [], NOW)
+    assert (view.lag, view.lag_at_least) == (10, 10)

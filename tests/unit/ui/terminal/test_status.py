@@ -11,6 +11,7 @@ from sample_flow import FLOW, NOW, partition, survey, worker
 from drlib.drill.readiness.score import Finding, Readiness, Severity
 from drlib.mirror.monitor.flow_view import FlowView, overview
 from drlib.mirror.monitor.survey import GroupStatus
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.worker_status import Event
 from drlib.ui.terminal.status import gate_of, loss, render_status
 
@@ -129,3 +130,36 @@ def test_render_status_names_the_lane_that_keeps_most_in_memory() -> None:
     text = shown(overview(survey(), [worker(kept_bytes=7_000_000)], NOW))
     assert "7.0 MB of records read ahead, 7.0 MB of it by lane 0" in text
     assert "read ahead" not in shown(overview(survey(), [worker()], NOW))
+
+
+MM2 = MirrorMakerFlow(
+    ("checkpoints (2)", "heartbeats"),
+    NOW - 1000,
+    1,
+    True,
+    NOW - 4000,
+    2,
+    ("mm2-offset-syncs.RIGHT.internal is on LEFT",),
+)
+
+
+def test_render_status_of_a_flow_that_mirror_maker_mirrors_has_bounds_and_what_a_takeover_makes_exact() -> None:
+    partitions = (partition(0, 90, 100, position=97),)
+    text = " ".join(
+        shown(overview(survey(members=(), claims={}, partitions=partitions, mirror_maker=MM2), [], NOW)).split()
+    )
+    assert (
+        "MIRRORED BY MIRRORMAKER 2 LEFT->RIGHT its last heartbeat is 1.0 s old, its Connect group has members" in text
+    )
+    assert "lag at least 3, at most 10 records" in text
+    assert "known by checkpoints (2), heartbeats" in text
+    assert "not read mm2-offset-syncs.RIGHT.internal is on LEFT" in text
+    assert "exact with taken over by drlib mirror" in text
+    assert "lane" not in text
+
+
+def test_render_status_of_mirror_maker_without_its_source_says_what_is_lost_and_since_when() -> None:
+    seen = survey(members=(), claims={}, partitions=(partition(0, 90, -1),), source_error="refused", mirror_maker=MM2)
+    said = loss(overview(seen, [], NOW))
+    assert said.startswith("unknown number of records: what LEFT took after the last mirrored record of each partition")
+    assert said.endswith("UTC (4.0 s ago)")

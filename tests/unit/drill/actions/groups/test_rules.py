@@ -153,3 +153,8 @@ def test_as_of_says_how_old_a_position_was_and_what_may_be_read_again(
     fault_ms = None if fault is None else (READ_MS + fault, READ_MS + fault)
     found = as_of(decide(item, BOUNDS), log_end, fault_ms, ahead)
     assert (found.words, found.re_reads) == (words, re_reads)
+
+
+def test_as_of_after_the_fault_is_what_a_bounded_position_reads_again() -> None:
+    item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(50, TranslationKind.BOUNDED, 7), READ_MS)
+    assert as_of(decide(item, BOUNDS), 65, (READ_MS - 1, READ_MS - 1), (0, 0)).re_reads == 7

@@ -39,7 +39,9 @@ from drlib.drill.readiness.checks.observations import (
 )
 from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity
 from drlib.kafka.admin.descriptions import ConfigChange, Quota
+from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
+from drlib.mirror.status.worker_status import PartitionStatus
 from drlib.model import GroupTranslation, TranslationKind
 
 DAY_MS, HOUR_MS = DAY_S * 1000, HOUR_S * 1000
@@ -61,6 +63,26 @@ def lagging(left_s: float, warning: str = "") -> MirrorStatus:
     return mirror(partitions=(behind(1, 1.0, left_s=left_s, rule="retention.ms", warning=warning),))
 
 
+def by_mirror_maker(*partitions: PartitionStatus, source_error: str = "", **found: object) -> MirrorStatus:
+    """A flow that MirrorMaker 2 mirrors; its last heartbeat is a second old."""
+    stands = MirrorMakerFlow(("checkpoints (3)",), NOW - 1000, checkpoints=3)
+    return mirror(
+        "mirrored by MirrorMaker 2",
+        members=0,
+        answered=0,
+        partitions=partitions,
+        source_error=source_error,
+        mirror_maker=replace(stands, **found),  # type: ignore[arg-type]
+    )
+
+
+def up_to(records: int, seconds: float, least: int) -> PartitionStatus:
+    """Behind by that many records at most."""
+    most = behind(records, seconds)
+    return replace(most, position=most.high_watermark - least)
+
+
+LOST = ClusterAnswer("LEFT", "l", 0, "LEFT cannot be reached: refused", "Start it.")
 SHOP = Quota((("user", "shop"),), 9.0)
 ANYONE = Quota((("client-id", ""),), 7.0)
 CASES = [
@@ -79,6 +101,27 @@ CASES = [
      "does not answer", "process"),
     ("worker", {"mirror": mirror("unknown")}, "unknown", "it is unknown", "drlib mirror"),
     ("worker", {"mirror": mirror("starting")}, "warn", "starting", "Wait"),
+    ("worker", {"mirror": by_mirror_maker()}, "ok", "mirrored by MirrorMaker 2: its last heartbeat is 1.0 s old", ""),
+    ("worker", {"mirror": by_mirror_maker()}, "ok", "taken over by drlib mirror", ""),
+    ("worker", {"mirror": by_mirror_maker(heartbeat_ms=NOW - 31_000)}, "critical", "31 s old: nothing is mirrored",
+     "Start MirrorMaker 2 again"),
+    ("worker", {"mirror": by_mirror_maker(heartbeat_ms=None)}, "unknown", "nothing says whether it runs", "drlib mirror"),
+    ("events", {"mirror": by_mirror_maker()}, "ok", "no event is open", ""),
+    ("lag", {"mirror": by_mirror_maker(up_to(90, 2.0, 0))}, "ok", "at most 90 records not on the target", ""),
+    ("lag", {"mirror": by_mirror_maker(up_to(90, 99.0, 0))}, "warn", "at least 0 records", "drlib status"),
+    ("lag", {"mirror": by_mirror_maker(up_to(90, 99.0, 1))}, "critical", "at least 1 record:", "drlib status"),
+    ("lag", {"mirror": by_mirror_maker(up_to(10_050, 9.0, 9_950))}, "critical", "at least 9,950 records", "drlib status"),
+    ("lag", {"mirror": by_mirror_maker(up_to(20_000, 9.0, 0))}, "warn", "at most 20,000 records", "drlib status"),
+    ("lag", {"mirror": by_mirror_maker(behind(None, None), unknown=(("orders-0", "no offset sync names it"),))}, "unknown",
+     "orders-0 (no offset sync names it)", "offset-syncs.topic.location"),
+    ("heartbeat", {"mirror": by_mirror_maker(), "heartbeat": LastHeartbeat(NOW - 31_000, 1)}, "warn", "31 s old",
+     "Start MirrorMaker 2 again"),
+    ("groups-exact", {"mirror": by_mirror_maker(), "translations": ()}, "ok", "no group has a position", ""),
+    ("groups-exact", {"mirror": by_mirror_maker(checkpoints=0), "translations": ()}, "ok", "no group has a position", ""),
+    ("groups-exact", {"mirror": by_mirror_maker(checkpoints=0)}, "warn", "without LEFT no position of any group would be known",
+     "emit.checkpoints.enabled"),
+    ("groups-exact", {"mirror": by_mirror_maker(), "translations": translated(TranslationKind.BOUNDED, 9)}, "warn",
+     "known to within 9 records", "drlib translate"),
     ("events", {"mirror": mirror(events=(Event("Parked", "orders-0", "too large", NOW, remedy="Raise it."),))}, "critical",
      "Parked: too large", "Raise it."),
     ("events", {"mirror": mirror(events=(Event("TargetSlow", "RIGHT", "for 5 s", NOW),))}, "warn", "TargetSlow", ""),
@@ -362,3 +405,12 @@ def test_judge_flow_unanswered_questions_are_unknown_with_reason() -> None:
     unknown = [f for f in nothing.findings if f.severity is Severity.UNKNOWN]
     assert len(unknown) == len(CHECKS) - 2
     assert {(f.evidence, f.fix) for f in unknown} == {("no answer within 15 s", "Look at the link.")}
+
+
+def test_lost_source_and_no_checkpoint_closes_the_gate_of_an_emergency() -> None:
+    seen = observation(mirror=by_mirror_maker(checkpoints=0, source_error="refused"), translations=(), source=LOST)
+    readiness = judge_flow(seen, CONTEXT)
+    (finding,) = [f for f in readiness.findings if f.check == "groups-exact"]
+    assert finding.severity is Severity.CRITICAL
+    assert "RIGHT has no checkpoint of MirrorMaker 2, and LEFT does not answer" in finding.evidence
+    assert finding in readiness.emergency

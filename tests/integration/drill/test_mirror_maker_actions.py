@@ -1,0 +1,81 @@
+"""Actions of drills on a flow that MirrorMaker 2 mirrors, whose topics are written by hand."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+from fix_engine import Engine, commit, create_topic, produce, read_all
+from testbed_mm2 import copied_up_to, leave_traces
+
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.plan.plan import Argument, Call
+from drlib.drill.run.registry import make_action
+from drlib.drill.step import step_output
+from drlib.drill.step.context import DrillContext
+from drlib.errors import UsageError
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import Abort
+
+
+@pytest.fixture
+def place(engine: Engine) -> DrillContext:
+    """Of 2000 records all were copied; one group has read some, and one all."""
+    topic = engine.topics
+    engine.extra |= {"groups": f"{topic}.*", "emit.heartbeats.enabled": "false"}
+    create_topic(engine.left, topic, 1)
+    create_topic(engine.right, f"{engine.source}.{topic}", 1)
+    produce(engine.left, topic, 2000, partitions=1)
+    copy_as_they_are(engine)
+    mirror = TopicPartition(f"{engine.source}.{topic}", 0)
+    leave_traces(
+        engine,
+        [(n, n) for n in range(0, 2000, 101)],
+        [Checkpoint(f"{topic}.some", mirror, 1100, 1011), Checkpoint(f"{topic}.gone", mirror, 5, 1)],
+    )
+    copied_up_to(engine, 1500)
+    commit(engine.left, f"{topic}.some", topic, 1234)
+    commit(engine.left, f"{topic}.all", topic, 2000)
+    settings = load_mirror_settings(engine.properties)
+    run_dir = engine.root / "run"
+    run_dir.mkdir()
+    return DrillContext(
+        clusters=settings.clusters,
+        flow=Flow(engine.source, engine.target),
+        run_dir=run_dir,
+        properties=engine.properties,
+    )
+
+
+def copy_as_they_are(engine: Engine) -> None:
+    """As MirrorMaker 2 does: with keys, headers and timestamps."""
+    producer = Producer({"bootstrap.servers": engine.right, "log_level": 0, "linger.ms": 5})
+    for key, value, headers, timestamp in read_all(engine.left, engine.topics, 1)[0]:
+        name = f"{engine.source}.{engine.topics}"
+        producer.produce(name, key=key, value=value, headers=list(headers), timestamp=timestamp, partition=0)
+    assert producer.flush(30) == 0
+
+
+def act(place: DrillContext, name: str, **arguments: str) -> dict[str, object]:
+    given = tuple(Argument(key, value) for key, value in arguments.items())
+    action = make_action(Call(name, given), place, name.replace(".", "-"))
+    return dict(action.act(action.changes(action.observe()), Abort(place.run_dir)))
+
+
+def test_canary_measures_what_groups_would_read_again_within_what_was_predicted(place: DrillContext) -> None:
+    act(place, "groups.shadow")
+    seen = act(place, "canary.read")
+    assert (seen["positions"], seen["the_same"]) == (2, 2)
+    rows = {str(row["group"]).rpartition(".")[2]: row for row in step_output.read_rows(place.run_dir, "canary-read")}
+    some, everything = rows["some"], rows["all"]
+    assert (some["from"], some["reads again"], some["reads again at most"]) == (1213, 21, 100)
+    assert (everything["from"], everything["reads again"], everything["reads again at most"]) == (1920, 80, 80)
+    groups = step_output.read_part(place.run_dir, "canary-read").groups
+    assert {(g.re_read, g.re_read_at_most) for g in groups} == {(21, 100), (80, 80)}
+
+
+def test_planned_move_is_refused_before_anything_changes_with_the_way_out(place: DrillContext) -> None:
+    flow = place.flow
+    with pytest.raises(UsageError, match="is mirrored by MirrorMaker 2") as refused:
+        act(place, "reverse.verify", source=flow.source, target=flow.target)
+    assert "take the flow over" in refused.value.remedy
