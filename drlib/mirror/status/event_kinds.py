@@ -96,6 +96,12 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Remove the cause that the event names; the flow is tried again by itself.",
         level=Level.ERROR,
     ),
+    "FlowFailedOver": Kind(
+        "applications have moved to the target since a failover, so nothing of the source is mirrored: records that were not "
+        "mirrored have to be settled first",
+        "Settle them and move back: drlib failback FILE FLOW. Where the source serves: drlib runs settle FILE --flow FLOW "
+        "--serves SOURCE.",
+    ),
     "MembershipRefused": Kind(
         "the target does not let this worker be a member of the flow's group, so no lane is assigned to it",
         "Grant the right or correct the setting that the event names; the worker joins by itself.",
