@@ -36,6 +36,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "groups.shadow": "actions.groups.rehearsal:ShadowGroups",
     "canary.read": "actions.groups.rehearsal:ReadCanary",
     # failback and planned switchover
+    "source.returned": "actions.failback.returned:SourceReturned",
     "tail.list": "actions.failback.unreplicated_actions:ListTail",
     "tail.recover": "actions.failback.unreplicated_actions:RecoverTail",
     "tail.quarantine": "actions.failback.unreplicated_actions:QuarantineTail",

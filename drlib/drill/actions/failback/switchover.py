@@ -42,6 +42,7 @@ from drlib.drill.actions.failback.actions import (
 )
 from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.drill.actions.groups import commit as group_writing
+from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
@@ -92,7 +93,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
     quiet_s: Seconds = 0.25
     """How long no log may grow before everything counts as standing still."""
     within_s: Seconds = 120
-    """How long to wait for the mirror before the hold begins."""
+    """How long to wait, before the hold begins, for a mirror that copies nothing."""
     stopped_s: Seconds = 2.0
     """Objective: how long the applications may stand still. A longer time fails the drill, though not the step."""
 
@@ -180,6 +181,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             except BaseException:
                 self._write(before, hold=False)
                 raise
+            decided.write(self.context.run_dir, moving.target, moves)
             self._move(settings, moving, cutover)
             moved_s = time.monotonic() - began
             first_s = _first(target_admin, ends, began, abort)
