@@ -172,7 +172,9 @@ class FlowRunner:
         """End what runs when the flow is failed over."""
         while not self._stop.is_set():
             await self._pause()
-            with contextlib.suppress(DrlibError, TimeoutError, OSError):  # the lanes report a target that does not answer
+            with contextlib.suppress(
+                DrlibError, TimeoutError, OSError
+            ):  # the lanes report a target that does not answer
                 if await watch.look() is not None:
                     break
         self._ending.set()

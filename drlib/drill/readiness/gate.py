@@ -4,7 +4,8 @@ Rules: the gate is checked before the first step of a drill on a properties file
 runs. A lab drill that starts the mirror itself has its steady-state hypothesis instead. A resumed run is not checked again:
 its own steps may be what makes the flow unready. In an emergency whose source does not answer, only findings about the
 target close the gate. On the way back the flow that is judged is the opposite one, since the drill's own flow is failed over:
-before `reprotect`, which sets that flow going, only by `BEFORE_REPROTECT`; before `fail-back` in full. Only an emergency may skip it, with a reason that journal and scorecard keep.
+before `reprotect`, which sets that flow going, only by `BEFORE_REPROTECT`; before `fail-back` in full. Only an emergency may
+skip it, with a reason that journal and scorecard keep.
 Not for: observing and judging (`drlib.drill.readiness.doctor`, `drlib.drill.readiness.score`).
 """
 

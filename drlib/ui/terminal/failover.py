@@ -51,7 +51,7 @@ def render_assessment(made: Assessment) -> RenderableType:
 
 def assessment_json(made: Assessment) -> str:
     """All of it, with `"event": "assessment"`."""
-    return _line("assessment", asdict(made))
+    return document("assessment", asdict(made))
 
 
 def _rows(made: Assessment) -> Iterator[tuple[str, str, str]]:
@@ -113,7 +113,7 @@ def _topics(made: Assessment) -> str:
         return f"which are missing on {made.target} is unknown: {made.missing_topics_unknown}"
     if not made.missing_topics:
         return f"all topics that producers write to are on {made.target}"
-    names = _few(made.missing_topics)
+    names = few(made.missing_topics)
     does = (
         "the run creates them" if made.creates_topics else "the runbook has no step topics.create: create them yourself"
     )
@@ -138,7 +138,7 @@ def change_lines(groups: Sequence[GroupChange], producers: Sequence[ProducerChan
 def changes_json(groups: Sequence[GroupChange], producers: Sequence[ProducerChange], target: str) -> str:
     """The same with `"event": "applications"`."""
     rows = {"groups": [asdict(each) for each in groups], "producers": [asdict(each) for each in producers]}
-    return _line("applications", {"target": target, **rows})
+    return document("applications", {"target": target, **rows})
 
 
 def seen_line(row: Mapping[str, Scalar]) -> str:
@@ -147,27 +147,29 @@ def seen_line(row: Mapping[str, Scalar]) -> str:
 
 
 def seen_json(row: Mapping[str, Scalar]) -> str:
-    return _line("application", dict(row))
+    return document("application", dict(row))
 
 
 def next_lines(source: str, target: str, file: str) -> Iterator[str]:
     """What is to be done after a failover."""
-    back, name = shlex.quote(f"flow={target}->{source}"), shlex.quote(file)
+    flow, name = shlex.quote(f"{source}->{target}"), shlex.quote(file)
     yield f"Next: {target} serves and nothing protects it until {source} is back and {target}->{source} is mirrored."
     yield f"  Keep producers away from {source}: what they write there now, {target} does not get."
-    yield f"  When {source} is back: enable {target}->{source} in {file}, start drlib mirror {name}, watch drlib status {name}."
-    yield f"  Home again: drlib run runbooks/planned-switchover.yaml {name} -p {back}"
+    yield f"  When {source} is back: enable {target}->{source} in {file}, and start drlib mirror {name}."
+    yield f"  Home again: drlib failback {name} {flow}"
 
 
 def result_json(values: Mapping[str, object]) -> str:
     """How it ended, with `"event": "result"`."""
-    return _line("result", values)
+    return document("result", values)
 
 
-def _line(event: str, values: Mapping[str, object]) -> str:
+def document(event: str, values: Mapping[str, object]) -> str:
+    """One line of `--json`."""
     return json.dumps({"event": event, **values}, ensure_ascii=False)
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """The first of a list of names, and how many more there are."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more

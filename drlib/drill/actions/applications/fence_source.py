@@ -38,6 +38,7 @@ from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.reachability import GROUPS_TOPIC, ClusterService, examine
 from drlib.kafka.admin.topic_acls import topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -302,7 +303,9 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         end = time.monotonic() + _LEAVE_S
         with Cluster(self.source_cluster) as cluster:
             while True:
-                listed = [g for g in cluster.groups() if chosen.mirrors_group(g.group)]
+                listed = [
+                    g for g in cluster.groups() if chosen.mirrors_group(g.group) and not g.group.startswith(OWN_GROUPS)
+                ]
                 busy = [listing.group for listing in listed if listing.state not in ("EMPTY", "DEAD")]
                 if not busy or time.monotonic() > end:
                     return busy

@@ -92,7 +92,9 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
         """Raises `UsageError` for topics that applications write to since the failover, and that the way back leaves out."""
         moving = self.flow
         forward = settings.flow(moving.target, moving.source)
-        local = [name for name in source.topics() if forward.mirrors_topic(name) and not forward.policy.is_heartbeats(name)]
+        local = [
+            name for name in source.topics() if forward.mirrors_topic(name) and not forward.policy.is_heartbeats(name)
+        ]
         if left_out := sorted(set(local) - set(topics)):
             more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
             raise UsageError(
@@ -151,7 +153,7 @@ def wait_caught_up(
             if progress.stalled_s(now) > within_s:
                 raise Unreachable(
                     f"{moving} has not caught up",
-                    f"{lag.offsets} offsets are missing, in {min(lag.missing)} and others, and none was copied for {within_s:g} s",
+                    f"for {within_s:g} s none of {lag.offsets} missing offsets was copied, in {min(lag.missing)} and others",
                     f"See what holds it up: drlib status {settings.path.name}.",
                 )
             abort.wait(LOOK_S)

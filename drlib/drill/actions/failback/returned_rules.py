@@ -53,8 +53,8 @@ class SeenTopic:
 
 @dataclass(frozen=True, slots=True)
 class SeenSource:
-    """The source of a failed-over `flow`. `cluster_id` is what it answers, `journaled_id` what the journal was created for; both
-    "" where that is not known. `topics`: those that the journal names."""
+    """The source of a failed-over `flow`. `cluster_id` is what it answers, `journaled_id` what the journal was created
+    for; both "" where that is not known. `topics`: those that the journal names."""
 
     flow: Flow
     side: Side
@@ -139,7 +139,9 @@ TABLE: Final[tuple[Row, ...]] = (
         Found.SAME,
         Procedure.SETTLE,
         lambda seen: True,
-        lambda seen: f"cluster ID {seen.cluster_id or 'not known'}, {len(seen.topics) - len(seen.gone)} topics that were mirrored",
+        lambda seen: (
+            f"cluster ID {seen.cluster_id or 'not known'}, with {len(seen.topics) - len(seen.gone)} topics that were mirrored"
+        ),
     ),
 )
 
@@ -158,9 +160,9 @@ def _remedy(procedure: Procedure, flow: Flow, file: str) -> str:
         return f"Start all brokers of {source}, then: drlib failback {file} '{flow}'."
     new = f"{source}2"
     return (
-        f"{target} has everything that was mirrored, and stays the source. Give the cluster a new name in {file}, such as {new}, "
-        f"enable {target}->{new} for all topics, run drlib mirror {file}, then move: drlib run runbooks/planned-switchover.yaml "
-        f"{file} -p 'flow={target}->{new}'."
+        f"{target} has everything that was mirrored, and stays the source. Give the cluster a new name in {file}, such as "
+        f"{new}, enable {target}->{new} for all topics, run drlib mirror {file}, then move: "
+        f"drlib run runbooks/planned-switchover.yaml {file} -p 'flow={target}->{new}'."
     )
 
 

@@ -16,7 +16,8 @@ Rules:
 - A step resumed after a kill begins at the hold again; the pointer shows its progress. ACLs by which an earlier failover
   denied writing to the new cluster are removed before the move (`deny_writes`). After the move the only undo is a move back.
 - `stopped_seconds` is from the hold to the first record on the other cluster; None without one within 10 s. More than
-  `stopped_s` (2) fails the drill, but not the step, because the applications have moved.
+  `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where nothing was written before the
+  hold either, nothing could be measured, and the check is "not checked".
 """
 
 import time
@@ -136,6 +137,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
         if now.active != moving.source:
             raise conflict(self.pointer, now)
         settings, limit_s = self.settings, self.hold_limit_s
+        first_ends = self._ends()
         waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
         known = read_flow_pair(settings, moving)
         groups = groups_of(settings, moving, self.groups or None)
@@ -150,6 +152,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
             local = _local(target_admin, topics)
+            written_to = source_admin.log_ends(every) != {**dict.fromkeys(every, 0), **first_ends}
             before = self._pointer()
             began, began_ms = time.monotonic(), clock.now_ms()
             held = self._write(before, hold=True, limit_s=limit_s)
@@ -187,7 +190,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             first_s = _first(target_admin, ends, began, abort)
             behind_us = _written_since(source_admin, still.found.ends)
         self.show(position_rows(moves, moving))
-        self._keep(began_ms, moved_s, first_s)
+        self._keep(began_ms, moved_s, first_s, written_to=written_to)
         return {
             "stopped_seconds": None if first_s is None else round(first_s, 3),
             "held_seconds": round(still.held_s, 3),
@@ -335,7 +338,14 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
                 return f"group {group} has members that have still to read {unread[0]}"
         return ""
 
-    def _keep(self, began_ms: int, moved_s: float, first_s: float | None) -> None:
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        """The log ends of the topics that are mirrored, on the cluster that is left."""
+        settings, moving = self.settings, self.flow
+        with Cluster(settings.clusters[moving.source]) as source:
+            topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
+            return source.log_ends(TopicPartition(name, n) for name, count in topics.items() for n in range(count))
+
+    def _keep(self, began_ms: int, moved_s: float, first_s: float | None, *, written_to: bool) -> None:
         """The moments for the picture, and whether the pause was as short as it has to be."""
         moving, most = self.flow, self.stopped_s
         marks = [
@@ -345,8 +355,13 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
         if first_s is not None:
             first = began_ms + int(1000 * first_s)
             marks.append(Mark(name="traffic continues", at_ms=first, detail=f"first record on {moving.target}"))
-        verdict = Verdict.UNKNOWN if first_s is None else Verdict.PASS if first_s <= most else Verdict.FAIL
-        evidence = "no record within 10 s" if first_s is None else f"{first_s:.2f} s"
+        if first_s is not None:
+            verdict, evidence = (Verdict.PASS if first_s <= most else Verdict.FAIL), f"{first_s:.2f} s"
+        elif written_to:
+            verdict, evidence = Verdict.UNKNOWN, "no record within 10 s"
+        else:
+            verdict = Verdict.CONDITIONS
+            evidence = f"not checked: nothing was written to {moving.source} before, nor to {moving.target} within 10 s"
         check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=evidence)
         self.score(ScorecardPart(marks=tuple(marks), checks=(check,)))
 
