@@ -204,7 +204,7 @@ def _carry_out(
         else:
             book = books[stage]
             assert book.drill is not None
-            pairs = [f"tail={how}"] if stage is Stage.REPROTECT and "tail" in book.parameters else []
+            pairs = _tail_of(book, how) if stage is Stage.REPROTECT and made.tail_records else []
             if drill_section.asked_flow(book.drill, {}) is not None:
                 pairs.append(f"flow={made.flow}")
             approved = tuple(step.name for step in book.drill.steps if step.approval)
@@ -214,6 +214,20 @@ def _carry_out(
         if code:
             return code
     return code
+
+
+def _tail_of(book: Runbook, how: Settle) -> list[str]:
+    """The parameter that says what becomes of the unreplicated records. Raises `UsageError` where the runbook fixes it."""
+    if "tail" in book.parameters:
+        return [f"tail={how}"]
+    fixed = [s.arguments.get("how") for s in (book.drill.steps if book.drill else ()) if s.action == "tail.settle"]
+    if fixed != [how.value]:
+        raise UsageError(
+            f"--tail {how}",
+            f"runbook {book.file} has no parameter `tail`, and settles by {', '.join(map(str, fixed)) or 'nothing'}",
+            'Write `tail` into its parameters and `how: "${tail}"` into its step, or give what it says.',
+        )
+    return []
 
 
 class FailbackScreen(FollowedScreen):

@@ -1,0 +1,78 @@
+"""`drlib failback` on clusters named paris and lyon, after a `drlib failover` exactly as that left them.
+
+Paris comes back with records that were not mirrored, of which the group had read some. The worker is started again before that.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fix_engine import wait_for
+from testbed_way_back import BACK, FLOW, GROUP, MIRROR, READ, TOPIC, Application, a_night
+
+from drlib.drill.plan.states import DrillState
+
+
+@pytest.mark.long
+@pytest.mark.timeout(420)
+def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path) -> None:
+    with a_night(tmp_path) as night:
+        paris, lyon = (night.lab.clusters[alias] for alias in ("paris", "lyon"))
+        tail = night.leave_a_tail(40, read_of_it=10)
+        copied = night.end("lyon", MIRROR)
+        night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=6)  # no application has come yet
+        assert night.state().state is DrillState.FAILED_OVER
+        on_lyon = Application(lyon.bootstrap, [MIRROR, TOPIC])
+        on_lyon.start()
+        meanwhile = night.write("lyon", 60)
+        night.start_worker()  # of both flows, before paris is back
+        paris.start()
+        wait_for("lyon->paris is mirrored", lambda: night.end("paris", BACK) >= 60)
+        assert night.members(FLOW) == 0  # the worker waits with the flow that is failed over
+        assert night.end("lyon", MIRROR) == copied
+
+        (assessed,), err = night.cli("failback", str(night.file), code=9)
+        assert "Give --tail recover, quarantine or leave" in err
+        assert (assessed["flow"], assessed["next"], assessed["state"]) == (str(FLOW), "begin", "failed-over")
+        assert assessed["stages"] == ["reprotect", "fail-back"]
+        assert [(t["topic"], t["records"]) for t in assessed["tail"]] == [(TOPIC, 40)]  # type: ignore[attr-defined]
+        assert assessed["read_there"] == {GROUP: 10}
+        assert assessed["back_missing"] == 0
+        night.cli("failback", str(night.file), "--yes", "lyon", "--tail", "recover", code=2)
+        _, err = night.cli("failback", str(night.file), "--tail", "recover", code=9)
+        assert "Give --yes paris" in err
+        assert night.state().state is DrillState.FAILED_OVER
+
+        night.write("lyon", 5)
+        wait_for("the application has read all", lambda: len(on_lyon.read) >= 400 - READ + 65)
+        documents, _ = night.cli("failback", str(night.file), "--yes", "paris", "--tail", "recover")
+        first, second = [each for each in documents if each["event"] == "result"]
+        assert (first["exit_code"], second["exit_code"]) == (0, 0)
+        (changes,) = [each for each in documents if each["event"] == "applications"]
+        (change,) = changes["groups"]  # type: ignore[misc]
+        assert (change["group"], change["subscribe"], change["bootstrap"]) == (GROUP, [BACK, TOPIC], paris.bootstrap)
+        assert [each["topic"] for each in changes["producers"]] == [TOPIC]  # type: ignore[attr-defined]
+        assert (night.active, night.state().state) == ("paris", DrillState.READY)
+        read_on_lyon = on_lyon.close()
+
+        on_paris = Application(paris.bootstrap, [BACK, TOPIC])
+        on_paris.start()
+        new = night.write("paris", 30)
+        wait_for("it reads on", lambda: set(new) <= set(on_paris.read))
+        read_on_paris = on_paris.close()
+        everything = {*range(READ, 400), *tail, *meanwhile, *new}
+        assert everything <= set(read_on_lyon) | set(read_on_paris)
+        assert set(read_on_lyon) & set(read_on_paris) == set()  # nothing is read again because of the way back
+        assert max((read_on_lyon + read_on_paris).values()) == 1
+        wait_for("paris->lyon is mirrored again", lambda: night.end("lyon", MIRROR) >= copied + 70)
+
+        again, _ = night.cli("failback", str(night.file), str(FLOW), "--yes", "paris")
+        assert (again[0]["next"], again[-1]["exit_code"]) == ("nothing", 0)
+
+        wait_for("its positions are checkpointed", lambda: night.members(FLOW) == 1)
+        paris.kill()
+        documents, _ = night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=6)
+        assert (night.active, night.state().state) == ("lyon", DrillState.FAILED_OVER)
+        (group,) = documents[0]["groups"]  # type: ignore[misc]
+        assert (group["group"], group["continues"]) == (GROUP, "exactly")
