@@ -187,19 +187,22 @@ class Application(threading.Thread):
         return Counter(self.read)
 
 
-def run_book(folder: Path, file: Path, book: Path, kill_at: str, how: str, **parameters: str) -> None:
-    """Run or continue the runbook in `folder`, in this process; `kill_at`: "EVENT STEP", at which line of the journal the
-    process kills itself, or aborts the run where `how` is `abort`. Exits with the error's own code."""
-    event, _, step = kill_at.partition(" ")
+def run_book(folder: Path, file: Path, book: Path, stop_at: str, how: str, **parameters: str) -> None:
+    """Run or continue the runbook in `folder`, in this process. Exits with the error's own code.
+
+    `stop_at`: "EVENT STEP", a line of the journal: before that is written the process kills itself, or aborts the run where
+    `how` is `abort`. So at `step-succeeded` the step's work is done, and the journal does not say so.
+    """
+    event, _, step = stop_at.partition(" ")
     whole = DrillJournal.write
 
     def write(self: DrillJournal, name: str, **data: str | int | float | bool | None) -> None:
-        whole(self, name, **data)
-        if kill_at and (name, data.get("step", "")) == (event, step):
+        if stop_at and (name, data.get("step", "")) == (event, step):
             if how == "abort":
                 Abort(folder).request("a test")
             else:
                 os.kill(os.getpid(), signal.SIGKILL)
+        whole(self, name, **data)
 
     setattr(DrillJournal, "write", write)  # noqa: B010
     try:
@@ -212,13 +215,13 @@ def run_book(folder: Path, file: Path, book: Path, kill_at: str, how: str, **par
 
 
 def in_process(
-    night: Night, book: str | Path, folder: Path, *, kill_at: str = "", how: str = "kill", **parameters: str
+    night: Night, book: str | Path, folder: Path, *, stop_at: str = "", how: str = "kill", **parameters: str
 ) -> int:
     """The exit code of `run_book` in a process of its own, -9 when it was killed."""
     folder.mkdir(parents=True, exist_ok=True)
     path = ROOT / "runbooks" / f"{book}.yaml" if isinstance(book, str) else book
     process = _PROCESSES.Process(
-        target=run_book, args=(folder, night.file, path, kill_at, how), kwargs=parameters, daemon=False
+        target=run_book, args=(folder, night.file, path, stop_at, how), kwargs=parameters, daemon=False
     )
     process.start()
     process.join(120)

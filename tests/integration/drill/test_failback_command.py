@@ -5,6 +5,7 @@ Paris comes back with records that were not mirrored, of which the group had rea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ from testbed_way_back import BACK, FLOW, GROUP, MIRROR, READ, TOPIC, Application
 from drlib.drill.plan.states import DrillState
 
 
+def rows(document: Mapping[str, object], name: str) -> list[dict[str, object]]:
+    found = document[name]
+    assert isinstance(found, list)
+    return found
+
+
 @pytest.mark.long
 @pytest.mark.timeout(420)
 def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path) -> None:
@@ -21,7 +28,7 @@ def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path)
         paris, lyon = (night.lab.clusters[alias] for alias in ("paris", "lyon"))
         tail = night.leave_a_tail(40, read_of_it=10)
         copied = night.end("lyon", MIRROR)
-        night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=6)  # no application has come yet
+        night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=7)  # no application has come yet
         assert night.state().state is DrillState.FAILED_OVER
         on_lyon = Application(lyon.bootstrap, [MIRROR, TOPIC])
         on_lyon.start()
@@ -36,7 +43,7 @@ def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path)
         assert "Give --tail recover, quarantine or leave" in err
         assert (assessed["flow"], assessed["next"], assessed["state"]) == (str(FLOW), "begin", "failed-over")
         assert assessed["stages"] == ["reprotect", "fail-back"]
-        assert [(t["topic"], t["records"]) for t in assessed["tail"]] == [(TOPIC, 40)]  # type: ignore[attr-defined]
+        assert [(t["topic"], t["records"]) for t in rows(assessed, "tail")] == [(TOPIC, 40)]
         assert assessed["read_there"] == {GROUP: 10}
         assert assessed["back_missing"] == 0
         night.cli("failback", str(night.file), "--yes", "lyon", "--tail", "recover", code=2)
@@ -50,9 +57,9 @@ def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path)
         first, second = [each for each in documents if each["event"] == "result"]
         assert (first["exit_code"], second["exit_code"]) == (0, 0)
         (changes,) = [each for each in documents if each["event"] == "applications"]
-        (change,) = changes["groups"]  # type: ignore[misc]
+        (change,) = rows(changes, "groups")
         assert (change["group"], change["subscribe"], change["bootstrap"]) == (GROUP, [BACK, TOPIC], paris.bootstrap)
-        assert [each["topic"] for each in changes["producers"]] == [TOPIC]  # type: ignore[attr-defined]
+        assert [each["topic"] for each in rows(changes, "producers")] == [TOPIC]
         assert (night.active, night.state().state) == ("paris", DrillState.READY)
         read_on_lyon = on_lyon.close()
 
@@ -72,7 +79,7 @@ def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path)
 
         wait_for("its positions are checkpointed", lambda: night.members(FLOW) == 1)
         paris.kill()
-        documents, _ = night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=6)
+        documents, _ = night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=7)
         assert (night.active, night.state().state) == ("lyon", DrillState.FAILED_OVER)
-        (group,) = documents[0]["groups"]  # type: ignore[misc]
+        (group,) = rows(documents[0], "groups")
         assert (group["group"], group["continues"]) == (GROUP, "exactly")

@@ -11,8 +11,8 @@ from hostile_text import HOSTILE
 
 from drlib.config.patterns.selection import matches
 from drlib.drill.plan.plan import Drill
-from drlib.runbook.file import drill_section, model
 from drlib.model import Flow
+from drlib.runbook.file import drill_section, model
 from drlib.runbook.first_runbooks import folder, runbooks
 from drlib.runbook.first_runbooks.observation import FlowFacts
 from drlib.runbook.first_runbooks.runbooks import (
