@@ -1,5 +1,7 @@
-"""What comes back is not what failed: an older copy, topics created again, empty disks, another cluster. `drlib failback` refuses
-each with what it is, why, and the next command, and nothing is changed."""
+"""What comes back is not what failed: an older copy, topics created again, empty disks, another cluster.
+
+`drlib failback` refuses each with what it is, why, and the next command, and nothing is changed.
+"""
 
 from __future__ import annotations
 

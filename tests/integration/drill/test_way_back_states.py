@@ -1,4 +1,4 @@
-"""The second half of a flow's states on real brokers: reprotect and fail-back are killed, aborted, rolled back, fail, are superseded.
+"""The second half of a flow's states on real brokers: reprotect and fail-back killed, aborted, rolled back, failed.
 
 The tests run in their order. The failover was made by hand, and is declared.
 """

@@ -71,10 +71,8 @@ def test_judge_a_new_cluster_names_the_commands_of_its_procedure() -> None:
     remedy = judge(replace(SAME, cluster_id="id-2"), "mm2.properties").remedy
     assert "lyon->paris2" in remedy
     assert "drlib run runbooks/planned-switchover.yaml mm2.properties -p 'flow=lyon->paris2'" in remedy
-    assert (
-        "drlib failback mm2.properties 'paris->lyon'"
-        in judge(replace(SAME, side=Side("paris", silence="x")), "mm2.properties").remedy
-    )
+    silent = judge(replace(SAME, side=Side("paris", silence="x")), "mm2.properties")
+    assert "drlib failback mm2.properties 'paris->lyon'" in silent.remedy
 
 
 def test_table_every_kind_of_return_has_one_row() -> None:
