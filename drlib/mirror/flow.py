@@ -98,6 +98,7 @@ class FlowRunner:
         self._stop = asyncio.Event()
         self._ending = asyncio.Event()  # of what runs now
         self._waits = False
+        self._unasked = False  # whether the flow is failed over
 
     def stop(self) -> None:
         self._stop.set()
@@ -132,10 +133,13 @@ class FlowRunner:
         setup, settings = self.setup, self.setup.settings
         source = wire_client(setup.source, client_id=settings.client_id(settings.flow.source))
         target = wire_client(setup.target, client_id=settings.client_id(settings.flow.target), as_target=True)
-        watch = FailedOverWatch(settings.flow, setup.source, setup.target, target)
+        watch = FailedOverWatch(settings.flow, setup.source, setup.target, target, setup.events, WORKER)
         try:
             while await self._until_released(watch):
                 started = await self._start(source, target)
+                if self._unasked and await watch.look() is not None:
+                    await asyncio.to_thread(started.writer.close, 1.0)
+                    continue
                 for name in ("FlowUnreachable", "FlowFailed"):
                     setup.events.resolve(name, str(settings.flow), by=WORKER)
                 self.running = RunningFlow(setup, started)
@@ -156,9 +160,16 @@ class FlowRunner:
             await target.close()
 
     async def _until_released(self, watch: FailedOverWatch) -> bool:
-        """Wait while the flow is failed over, and report it; False when stopped. Raises what the target raises."""
+        """Wait while the flow is failed over, and report it; False when stopped. A target that does not answer is left to the
+        start, which names both clusters."""
         flow, events = str(self.setup.settings.flow), self.setup.events
-        while not self._stop.is_set() and (record := await watch.look()) is not None:
+        while not self._stop.is_set():
+            try:
+                record, self._unasked = await watch.look(), False
+            except (DrlibError, TimeoutError, OSError):
+                record, self._unasked = None, True
+            if record is None:
+                break
             self._waits = True
             for name in ("FlowUnreachable", "FlowFailed"):
                 events.resolve(name, flow, by=WORKER)

@@ -4,8 +4,9 @@ After a failover the source may come back with records that were not mirrored. A
 mirror topics that applications have read to the end, and to which they may never come back. So the flow is not mirrored until
 they are settled and the applications have returned, or until people declare that the source serves.
 Rules: the flow's last record in `drlib.drills.internal` on its target decides, with the pointer. A planned move is no reason to
-wait: it has drained the flow. A pointer that names the source ends the wait. A record that cannot be read, and a topic that may
-not be read, are no reason to wait; the steps that settle records refuse to begin while workers of the flow run.
+wait: it has drained the flow. A pointer that names the source ends the wait. A record that cannot be read is no reason to wait,
+and neither is a topic that may not be read, which is the event `FlowStateUnreadable`; the steps that settle records refuse to
+begin while workers of the flow run.
 Not for: the states (`drlib.drill.plan.states`), settling records (`drlib.mirror.offsets.unreplicated`).
 """
 
@@ -18,14 +19,16 @@ from pydantic import BaseModel, ConfigDict
 
 from drlib import decoding
 from drlib.client.pointer_topic import read_pointer
-from drlib.config.replication_policy import DRILLS_TOPIC
+from drlib.config.replication_policy import DRILLS_TOPIC, POINTER_TOPIC
 from drlib.decoding import Undecodable
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol.error_codes import TOPIC_AUTHORIZATION_FAILED
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.read_batches import log_ends
+from drlib.mirror.status.event_log import EventLog
 from drlib.mirror.threads import in_daemon
 from drlib.model import Flow, TopicPartition
 
@@ -59,18 +62,22 @@ def waits(record: FlowRecord | None, flow: Flow, active: str | None) -> bool:
 
 @dataclass(slots=True)
 class FailedOverWatch:
-    """Looks whether `flow` waits; `client` is the target's."""
+    """Looks whether `flow` waits; `client` is the target's. `by` reports in `events` what may not be read."""
 
     flow: Flow
     source: ClusterSettings
     target: ClusterSettings
     client: ClusterClient
+    events: EventLog
+    by: str
     _end: int = -1  # of the topic, when the record was read last
     _record: FlowRecord | None = None
 
     async def look(self) -> FlowRecord | None:
         """The record for which the flow waits now; None: it does not. Raises `Unreachable`, `BrokerError`."""
-        topic = (await self.client.metadata([DRILLS_TOPIC])).topics.get(DRILLS_TOPIC)
+        topics = (await self.client.metadata([DRILLS_TOPIC, POINTER_TOPIC])).topics
+        self._report([name for name, topic in topics.items() if topic.error_code == TOPIC_AUTHORIZATION_FAILED])
+        topic = topics.get(DRILLS_TOPIC)
         if topic is None or topic.error_code or not topic.partitions:
             return None
         end = (await log_ends(self.client, [_PARTITION])).ends[_PARTITION]
@@ -81,6 +88,14 @@ class FailedOverWatch:
             return None
         active = await in_daemon(lambda: _active([self.target, self.source]))
         return self._record if waits(self._record, self.flow, active) else None
+
+    def _report(self, refused: list[str]) -> None:
+        flow = str(self.flow)
+        if refused:
+            detail = f"{self.target.alias} does not allow reading {', '.join(sorted(refused))}"
+            self.events.open("FlowStateUnreadable", flow, detail, by=self.by)
+        else:
+            self.events.resolve("FlowStateUnreadable", flow, by=self.by)
 
 
 def _read(target: ClusterSettings, flow: Flow) -> FlowRecord | None:

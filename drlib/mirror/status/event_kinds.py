@@ -102,6 +102,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Settle them and move back: drlib failback FILE FLOW. Where the source serves: drlib runs settle FILE --flow FLOW "
         "--serves SOURCE.",
     ),
+    "FlowStateUnreadable": Kind(
+        "the worker may not read whether the flow is failed over, and mirrors it as if it were not",
+        "Grant READ on the topics that the event names: drlib doctor FILE --rights --role mirror.",
+    ),
     "MembershipRefused": Kind(
         "the target does not let this worker be a member of the flow's group, so no lane is assigned to it",
         "Grant the right or correct the setting that the event names; the worker joins by itself.",
