@@ -70,6 +70,13 @@ class Night:
         assert "Traceback" not in done.stdout + done.stderr
         return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
+    def started(self, *arguments: str) -> subprocess.Popen[str]:
+        """The same as a process that runs."""
+        argv = [sys.executable, "-m", "drlib.cli", *arguments, "--json", "--runs-dir", str(self.runs_dir)]
+        return subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, stdin=subprocess.DEVNULL
+        )
+
     def write(self, alias: str, count: int) -> range:
         """Write that many records to `orders`; their numbers."""
         first, self.written = self.written, self.written + count

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from drlib.runbook.execution.execute import RunResult
     from drlib.runbook.file.model import Runbook
 
+MIRRORED_S: Final = 20.0  # for the workers that have waited to mirror the flow again
 NOTHING_TO_SETTLE: Final = (
     Settle.QUARANTINE
 )  # of no record; should there be one after all, it is kept and no topic changes
@@ -103,7 +104,7 @@ def failback(
     how = _settling(made, tail)
     confirm(made.source, yes, f"{made.flow} is not failed back", "move the applications there")
     screen = FailbackScreen(made, file, as_json=as_json)
-    raise typer.Exit(_carry_out(made, books, file, runs_dir, how, supersede, screen))
+    raise typer.Exit(_carry_out(made, books, file, runs_dir, how, supersede, screen, settings, chosen))
 
 
 def _choose(settings: MirrorSettings, file: Path, flow: str) -> Flow:
@@ -182,6 +183,8 @@ def _carry_out(
     how: Settle,
     supersede: str,
     screen: FailbackScreen,
+    settings: MirrorSettings,
+    flow: Flow,
 ) -> int:
     """Run or continue the stages that are left; returns the exit code of the first that does not end well, else of the last.
     The name that was given approves every step that waits for it."""
@@ -196,7 +199,6 @@ def _carry_out(
 
     code = 0
     for number, stage in enumerate(made.stages):
-        screen.stage = stage
         if number == 0 and made.next is Next.CONTINUE and made.unfinished is not None:
             folder, asked = drills.run_of(runs_dir, Path(made.unfinished.folder))
             steps = planning.read(folder).drill.steps
@@ -211,8 +213,9 @@ def _carry_out(
             granted = Granted(approved, supersede=Path(supersede).name if number == 0 else "")
             wanted = running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted)
             code = running.run_runbook(book.file, pairs, wanted, screen)
-        if code:
+        if code not in (0, ObjectiveMissed.exit_code) or (code and stage is Stage.REPROTECT):
             return code
+    screen.protected(settings, flow)
     return code
 
 
@@ -231,17 +234,14 @@ def _tail_of(book: Runbook, how: Settle) -> list[str]:
 
 
 class FailbackScreen(FollowedScreen):
-    """The runs of the way back. `stage`: which one runs."""
+    """The runs of the way back, and what protects the source afterwards."""
 
     def __init__(self, made: Return, file: Path, *, as_json: bool) -> None:
         super().__init__(made.source, file, as_json=as_json)
         self._made = made
-        self.stage: Stage | None = None
 
     def result(self, result: RunResult) -> int:
-        from drlib.drill.assessment.returning import Stage
         from drlib.runbook import plans as drills
-        from drlib.ui.terminal import failback as texts
 
         if self._json:
             return self.document(result)
@@ -249,7 +249,16 @@ class FailbackScreen(FollowedScreen):
         if code and drills.unfinished(result.folder):
             again = shlex.join(["drlib", "failback", str(self._file), self._made.flow])
             show(f"Or repeat it, after a new assessment: {again}", error=True)
-        elif code in (0, ObjectiveMissed.exit_code) and self.stage is Stage.FAIL_BACK:
-            for line in texts.home_lines(self._made.source, self._made.target, str(self._file)):
-                show(one_line(line))
         return code
+
+    def protected(self, settings: MirrorSettings, flow: Flow) -> None:
+        """Look whether the flow is mirrored again, which its workers begin within seconds, and say so."""
+        from drlib.drill.assessment.observe_return import until_mirrored
+        from drlib.ui.terminal import failback as texts
+
+        again = until_mirrored(settings, flow, MIRRORED_S)
+        if self._json:
+            write_document(texts.mirrored_json(again) + "\n")
+            return
+        for line in texts.home_lines(again, self._made.source, self._made.target, str(self._file)):
+            show(one_line(line))

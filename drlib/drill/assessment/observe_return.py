@@ -5,8 +5,10 @@ they would be settled and nothing stands in the way; that takes as long as they 
 """
 
 import socket
+import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from drlib import clock
@@ -31,6 +33,7 @@ from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, find_unreplicated
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, replication_lag
 from drlib.model import Flow, TopicPartition
+from drlib.runs.waiting import LOOK_S
 
 
 def failed_over_flows(settings: MirrorSettings, flows: Sequence[Flow]) -> tuple[Flow, ...]:
@@ -98,6 +101,25 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
         next_step=next_step(folder) if here and folder is not None else "",
         supersede=supersede,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """How a flow is mirrored: its workers, and the offsets that its target lacks; None: unknown, `why`."""
+
+    flow: str
+    workers: int | None
+    missing: int | None
+    why: str
+
+
+def until_mirrored(settings: MirrorSettings, flow: Flow, within_s: float) -> Mirrored:
+    """How `flow` is mirrored, as soon as a worker mirrors it, at most `within_s` seconds later."""
+    end = time.monotonic() + within_s
+    while not (workers := _workers(settings.clusters[flow.target], flow)) and time.monotonic() < end:
+        time.sleep(LOOK_S)
+    missing, why = _missing(settings, flow)
+    return Mirrored(str(flow), workers, missing, why)
 
 
 def _record(settings: MirrorSettings, flow: Flow) -> LeaseRecord:

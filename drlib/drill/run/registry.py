@@ -44,6 +44,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "reverse.verify": "actions.failback.actions:VerifyWorkers",
     "reverse.wait": "actions.failback.actions:WaitCaughtUp",
     "groups.translate_back": "actions.failback.actions:TranslateBack",
+    "groups.left": "actions.failback.groups_left:GroupsLeft",
     "switchover.move": "actions.failback.switchover:MoveApplications",
     # hooks
     "hook.command": "actions.hooks.actions:CallCommand",

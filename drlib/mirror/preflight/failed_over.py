@@ -4,7 +4,8 @@ After a failover the source may come back with records that were not mirrored. A
 mirror topics that applications have read to the end, and to which they may never come back. So the flow is not mirrored until
 they are settled and the applications have returned, or until people declare that the source serves.
 Rules: the flow's last record in `drlib.drills.internal` on its target decides, with the pointer. A planned move is no reason to
-wait: it has drained the flow. A pointer that names the source ends the wait. A record that cannot be read is no reason to wait,
+wait: it has drained the flow. A pointer that names the source ends the wait, except while a failback runs: applications that
+are moved by hand still read on the target until it has seen them at home. A record that cannot be read is no reason to wait,
 and neither is a topic that may not be read, which is the event `FlowStateUnreadable`; the steps that settle records refuse to
 begin while workers of the flow run.
 Not for: the states (`drlib.drill.plan.states`), settling records (`drlib.mirror.offsets.unreplicated`).
@@ -35,9 +36,7 @@ from drlib.model import Flow, TopicPartition
 LOOK_S: Final = 2.0  # between two looks; each is two requests while nothing has changed
 _ANSWER_S: Final = 3.0  # for a source that is still away to give its copy of the pointer
 _PARTITION: Final = TopicPartition(DRILLS_TOPIC, 0)
-_RETURNING: Final = frozenset(
-    {"reprotecting", "reprotect-incomplete", "reprotected", "failing-back", "failback-incomplete"}
-)
+_RETURNING: Final = frozenset({"reprotecting", "reprotect-incomplete", "reprotected", "failback-incomplete"})
 _FAILING_OVER: Final = frozenset({"running", "incomplete"})
 
 
@@ -53,7 +52,11 @@ class FlowRecord(BaseModel):
 
 def waits(record: FlowRecord | None, flow: Flow, active: str | None) -> bool:
     """Does `flow` wait? `active`: the cluster that the pointer names, None where that is not known."""
-    if record is None or active == flow.source:
+    if record is None:
+        return False
+    if record.state == "failing-back":
+        return True
+    if active == flow.source:
         return False
     if record.state in _FAILING_OVER:  # what was fetched is still delivered, until the applications have moved
         return record.mode == "emergency" and active == flow.target
@@ -86,6 +89,8 @@ class FailedOverWatch:
             self._end = end
         if not waits(self._record, self.flow, self.flow.target):
             return None
+        if waits(self._record, self.flow, self.flow.source):
+            return self._record
         active = await in_daemon(lambda: _active([self.target, self.source]))
         return self._record if waits(self._record, self.flow, active) else None
 

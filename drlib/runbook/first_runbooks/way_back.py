@@ -60,7 +60,6 @@ def reprotect(facts: FlowFacts, takes: Collection[str]) -> list[str]:
 def fail_back(facts: FlowFacts, objectives: Objectives) -> list[str]:
     source, target = facts.flow.source, facts.flow.target
     home = f"source: {quoted(target)}, target: {quoted(source)}"
-    away = f"source: {quoted(source)}, target: {quoted(target)}"
     return [
         "parameters:",
         '  lab_dir: ""',
@@ -87,19 +86,13 @@ def fail_back(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "      action: switchover.move",
         '      arguments: {groups: "${groups}", stopped_s: "${stopped_seconds}"}',
         "      approval: true # applications move: --approve go-home",
+        "    - name: left",
+        f"      title: {quoted(f'The applications have left {target}')}",
+        "      action: groups.left",
+        "      danger: none",
         "    - name: verify",
         f"      title: {quoted(f'Verify that {source} serves the applications')}",
         "      action: groups.verify",
         f"      arguments: {{{home}}}",
-        "      danger: none",
-        "    - name: forward",
-        f"      title: {quoted(f'Workers mirror {facts.flow} again')}",
-        "      action: reverse.verify",
-        f"      arguments: {{{away}, start_s: 60}}",
-        "      danger: none",
-        "    - name: protected",
-        f"      title: {quoted(f'{target} has nearly all records of {source}')}",
-        "      action: reverse.wait",
-        f"      arguments: {{{away}, offsets: 20000}}",
         "      danger: none",
     ]

@@ -17,6 +17,7 @@ from rich.text import Text
 from drlib import formats
 from drlib.drill.actions.failback.returned_rules import Procedure
 from drlib.drill.assessment.assessment import Next
+from drlib.drill.assessment.observe_return import Mirrored
 from drlib.drill.assessment.returning import Return, Stage, TopicTail
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
@@ -130,8 +131,17 @@ def catching_up_json(row: Mapping[str, Scalar]) -> str:
     return document("catching-up", {str(name).replace(" ", "_"): value for name, value in row.items()})
 
 
-def home_lines(source: str, target: str, file: str) -> Iterator[str]:
-    """What is to be looked at after a failback."""
+def home_lines(again: Mirrored, source: str, target: str, file: str) -> Iterator[str]:
+    """Whether the source is protected again after a failback, and what is to be done next."""
     flow, name = shlex.quote(f"flow={source}->{target}"), shlex.quote(file)
-    yield f"{source} serves, and is mirrored to {target} again. The next failover may come: drlib doctor {name}."
-    yield f"  Rehearse it: drlib run runbooks/rehearse-failover.yaml {name} -p {flow}"
+    if not again.workers:
+        yield f"{source} serves, and nothing protects it: no worker mirrors {again.flow}. Run: drlib mirror {name}"
+        return
+    lag = f"lag unknown: {again.why}" if again.missing is None else f"{again.missing:,} offsets behind"
+    yield f"{source} serves, and is mirrored to {target} again: {again.workers} workers, {lag}."
+    yield f"  The next failover may come: drlib run runbooks/rehearse-failover.yaml {name} -p {flow}"
+
+
+def mirrored_json(again: Mirrored) -> str:
+    """How the flow is mirrored again, with `"event": "mirrored"`."""
+    return document("mirrored", asdict(again))

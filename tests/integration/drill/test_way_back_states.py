@@ -80,7 +80,7 @@ def test_way_back_killed_after_each_change_and_continued_settles_and_moves_once(
     assert night.end("paris", TOPIC) == 420  # nothing was truncated
 
     fail_back = runs / "fail-back"
-    for step in ("topics", "go-home", "forward"):
+    for step in ("topics", "go-home", "verify"):
         assert in_process(night, "fail-back", fail_back, stop_at=f"step-succeeded {step}") == KILLED
         assert night.state().state is S.FAILING_BACK
         assert night.active == ("lyon" if step == "topics" else "paris")
