@@ -81,7 +81,7 @@ def failback(
     from drlib.drill.assessment.observe_return import observe_return
     from drlib.drill.assessment.returning import Stage, assess_return
     from drlib.extras import require
-    from drlib.ui.terminal import failback as texts
+    from drlib.ui.terminal import failover as texts
 
     require("notebooks", "drlib failback")
     settings = load_mirror_settings(file)
@@ -156,8 +156,8 @@ def _refuse(made: Return) -> None:
 
 
 def _settling(made: Return, tail: Settle | None) -> Settle:
-    """What becomes of the unreplicated records: as was given, or as is typed. Raises `ApprovalMissing` where nobody answers."""
-    from drlib.ui.terminal import failback as texts
+    """What becomes of the unreplicated records: as was given, or as is typed. Raises `ApprovalMissing` without a terminal."""
+    from drlib.ui.terminal import failover as texts
 
     if tail is not None or not made.settles:
         return tail or NOTHING_TO_SETTLE
@@ -221,16 +221,13 @@ def _carry_out(
 
 def _tail_of(book: Runbook, how: Settle) -> list[str]:
     """The parameter that says what becomes of the unreplicated records. Raises `UsageError` where the runbook fixes it."""
-    if "tail" in book.parameters:
-        return [f"tail={how}"]
-    fixed = [s.arguments.get("how") for s in (book.drill.steps if book.drill else ()) if s.action == "tail.settle"]
-    if fixed != [how.value]:
+    if "tail" not in book.parameters:
         raise UsageError(
             f"--tail {how}",
-            f"runbook {book.file} has no parameter `tail`, and settles by {', '.join(map(str, fixed)) or 'nothing'}",
-            'Write `tail` into its parameters and `how: "${tail}"` into its step, or give what it says.',
+            f"runbook {book.file} has no parameter `tail`, so it fixes what becomes of the records",
+            'Write `tail` into its parameters and `how: "${tail}"` into its step, or run it by drlib run.',
         )
-    return []
+    return [f"tail={how}"]
 
 
 class FailbackScreen(FollowedScreen):
@@ -254,7 +251,7 @@ class FailbackScreen(FollowedScreen):
     def protected(self, settings: MirrorSettings, flow: Flow) -> None:
         """Look whether the flow is mirrored again, which its workers begin within seconds, and say so."""
         from drlib.drill.assessment.observe_return import until_mirrored
-        from drlib.ui.terminal import failback as texts
+        from drlib.ui.terminal import failover as texts
 
         again = until_mirrored(settings, flow, MIRRORED_S)
         if self._json:

@@ -206,7 +206,7 @@ class Follower:
 
     def _say_catching_up(self, step: str) -> None:
         from drlib.drill.step.step_output import read_rows
-        from drlib.ui.terminal import failback as texts
+        from drlib.ui.terminal import failover as texts
 
         if time.monotonic() - self._said_s < _SAY_S or not (rows := read_rows(self._folder, step)):
             return

@@ -3,7 +3,7 @@
 Rules: what is not known is None, with the reason, never 0. Which procedure fits what came back is decided by
 `returned_rules`, what may begin by the flow's state. A way back that is done is not done again, one that was left on this
 machine is continued, any other unfinished run has to be superseded by name. Nothing is settled while a worker of the flow runs.
-Not for: asking (`observe_return`), showing (`drlib.ui.terminal.failback`).
+Not for: asking (`observe_return`), showing (`drlib.ui.terminal.failover`).
 """
 
 from collections.abc import Mapping

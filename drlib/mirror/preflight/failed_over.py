@@ -50,6 +50,14 @@ class FlowRecord(BaseModel):
     mode: str | None = None
 
 
+def decode(value: bytes | None) -> FlowRecord | None:
+    """The record; None for a tombstone, and for what cannot be read."""
+    try:
+        return None if value is None else decoding.json_as(FlowRecord, value)
+    except Undecodable:
+        return None
+
+
 def waits(record: FlowRecord | None, flow: Flow, active: str | None) -> bool:
     """Does `flow` wait? `active`: the cluster that the pointer names, None where that is not known."""
     if record is None:
@@ -112,10 +120,7 @@ def _read(target: ClusterSettings, flow: Flow) -> FlowRecord | None:
         for record in cluster.read({_PARTITION: Range(start, end)}):
             if record.key == key:
                 value = record.value
-    try:
-        return None if value is None else decoding.json_as(FlowRecord, value)
-    except Undecodable:
-        return None
+    return decode(value)
 
 
 def _active(clusters: list[ClusterSettings]) -> str | None:

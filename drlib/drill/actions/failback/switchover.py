@@ -137,22 +137,20 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
         if now.active != moving.source:
             raise conflict(self.pointer, now)
         settings, limit_s = self.settings, self.hold_limit_s
-        first_ends = self._ends()
-        waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
-        known = read_flow_pair(settings, moving)
-        groups = groups_of(settings, moving, self.groups or None)
         target = settings.clusters[moving.target]
-        previous = group_writing.committed_positions(target, groups)
-        ahead = PrecomputedMoves.compute(settings, known, group_positions(settings, moving.source, groups), previous)
         written: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        with (
-            Cluster(settings.clusters[moving.source]) as source_admin,
-            Cluster(settings.clusters[moving.target]) as target_admin,
-        ):
+        with Cluster(settings.clusters[moving.source]) as source_admin, Cluster(target) as target_admin:
             topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
+            first_ends = source_admin.log_ends(every)
+            waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
+            known = read_flow_pair(settings, moving)
+            groups = groups_of(settings, moving, self.groups or None)
+            previous = group_writing.committed_positions(target, groups)
+            source_positions = group_positions(settings, moving.source, groups)
+            ahead = PrecomputedMoves.compute(settings, known, source_positions, previous)
             local = _local(target_admin, topics)
-            written_to = source_admin.log_ends(every) != {**dict.fromkeys(every, 0), **first_ends}
+            written_to = source_admin.log_ends(every) != first_ends
             before = self._pointer()
             began, began_ms = time.monotonic(), clock.now_ms()
             held = self._write(before, hold=True, limit_s=limit_s)
@@ -337,13 +335,6 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             if unread:
                 return f"group {group} has members that have still to read {unread[0]}"
         return ""
-
-    def _ends(self) -> Mapping[TopicPartition, int]:
-        """The log ends of the topics that are mirrored, on the cluster that is left."""
-        settings, moving = self.settings, self.flow
-        with Cluster(settings.clusters[moving.source]) as source:
-            topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
-            return source.log_ends(TopicPartition(name, n) for name, count in topics.items() for n in range(count))
 
     def _keep(self, began_ms: int, moved_s: float, first_s: float | None, *, written_to: bool) -> None:
         """The moments for the picture, and whether the pause was as short as it has to be."""

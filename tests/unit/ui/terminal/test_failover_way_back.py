@@ -14,7 +14,7 @@ from drlib.drill.assessment.observe_return import Mirrored
 from drlib.drill.assessment.returning import Return, Stage, TopicTail
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
-from drlib.ui.terminal import failback
+from drlib.ui.terminal import failover
 from drlib.ui.terminal.failover import SHOWN
 
 NOW = 1_795_600_000_000
@@ -51,7 +51,7 @@ MADE = Return(
 
 def text(made: Return, chosen: Settle | None = None) -> str:
     out = io.StringIO()
-    Console(file=out, width=200).print(failback.render_return(made, chosen))
+    Console(file=out, width=200).print(failover.render_return(made, chosen))
     return out.getvalue()
 
 
@@ -87,7 +87,7 @@ def test_return_json_has_every_topic_though_the_screen_is_cut() -> None:
     many = tuple(TopicTail(f"t{n:03}", 1, 1, None, None) for n in range(100))
     made = replace(MADE, tail=many)
     assert f"and {100 - SHOWN} more topics" in text(made)
-    document = json.loads(failback.return_json(made))
+    document = json.loads(failover.return_json(made))
     assert (document["event"], len(document["tail"]), document["tail_records"]) == ("assessment", 100, 100)
 
 
@@ -100,17 +100,17 @@ def test_text_from_outside_is_one_line_and_no_markup() -> None:
 
 def test_catching_up_says_what_is_missing_and_how_long_it_takes() -> None:
     row: dict[str, Scalar] = {"flow": "lyon->paris", "missing": 70, "caught up in": "3.5 s"}
-    assert failback.catching_up_line(row) == "lyon->paris: 70 offsets missing, caught up in 3.5 s"
-    assert json.loads(failback.catching_up_json(row))["caught_up_in"] == "3.5 s"
+    assert failover.catching_up_line(row) == "lyon->paris: 70 offsets missing, caught up in 3.5 s"
+    assert json.loads(failover.catching_up_json(row))["caught_up_in"] == "3.5 s"
 
 
 def test_choices_and_home_lines_name_every_choice_and_the_next_commands() -> None:
-    assert [line.split(":")[0].strip() for line in failback.choices()] == [how.value for how in Settle]
+    assert [line.split(":")[0].strip() for line in failover.choices()] == [how.value for how in Settle]
     again = Mirrored("paris->lyon", 2, 17, "")
-    said = "\n".join(failback.home_lines(again, "paris", "lyon", "my file"))
+    said = "\n".join(failover.home_lines(again, "paris", "lyon", "my file"))
     assert "mirrored to lyon again: 2 workers, 17 offsets behind" in said
     assert "-p 'flow=paris->lyon'" in said
-    assert json.loads(failback.mirrored_json(again))["missing"] == 17
-    (said,) = failback.home_lines(replace(again, workers=0), "paris", "lyon", "my file")
+    assert json.loads(failover.mirrored_json(again))["missing"] == 17
+    (said,) = failover.home_lines(replace(again, workers=0), "paris", "lyon", "my file")
     assert "nothing protects it" in said
     assert said.endswith("drlib mirror 'my file'")
