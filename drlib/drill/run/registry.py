@@ -44,6 +44,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "reverse.verify": "actions.failback.actions:VerifyWorkers",
     "reverse.wait": "actions.failback.actions:WaitCaughtUp",
     "groups.translate_back": "actions.failback.actions:TranslateBack",
+    "readiness.verify": "actions.failback.verify_ready:VerifyReady",
     "groups.left": "actions.failback.groups_left:GroupsLeft",
     "switchover.move": "actions.failback.switchover:MoveApplications",
     # hooks
