@@ -1,7 +1,7 @@
 """Action `readiness.verify`: the flow back is ready for a failover of its own, by the checks of `drlib doctor`.
 
-Not for: the gate before a drill (`drlib.drill.readiness.gate`), and the steady-state hypothesis (`readiness.score`), which has to
-hold before the first step, too.
+Not for: the gate before a drill (`drlib.drill.readiness.gate`), and the steady-state hypothesis (`readiness.score`), which has
+to hold before the first step, too.
 """
 
 from drlib.drill.actions.failback.actions import MoveArguments
