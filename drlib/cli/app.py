@@ -11,6 +11,7 @@ import typer
 
 from drlib.cli.academy import academy_app
 from drlib.cli.drill.drills import abort, plan, run
+from drlib.cli.drill.failback import failback
 from drlib.cli.drill.failover import failover
 from drlib.cli.drill.init import init
 from drlib.cli.drill.runs import runs_app, schedule_app
@@ -47,6 +48,7 @@ app.add_typer(service_app, name="service")
 app.command("copy")(copy)
 app.command("doctor")(doctor)
 app.command("failover")(failover)
+app.command("failback")(failback)
 app.command("init")(init)
 app.command("notebook")(notebook)
 app.add_typer(runs_app, name="runs")

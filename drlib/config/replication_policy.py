@@ -19,6 +19,7 @@ DEFAULT_SEPARATOR: Final = "."
 HEARTBEATS: Final = "heartbeats"
 ALIAS_LETTERS: Final = frozenset(string.ascii_letters + string.digits + "._-")  # of aliases and separators
 POINTER_TOPIC: Final = "drlib.active.internal"  # each cluster has its own, and applications read it on all of them
+DRILLS_TOPIC: Final = "drlib.drills.internal"  # on the target of a flow: where its drills stand
 # Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
 JOURNAL_PREFIX: Final = "__drlib-journal"
 

@@ -44,6 +44,7 @@ from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.offsets.comparison.compare_logs import ComparedPartition, LogComparison
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.preflight.checks import Grants, Preflight
+from drlib.mirror.preflight.failed_over import LOOK_S, FailedOverWatch
 from drlib.mirror.read_batches import until_listed
 from drlib.mirror.side_services import keep_running, retract_when
 from drlib.mirror.stall_watch import watch_progress
@@ -95,9 +96,13 @@ class FlowRunner:
         self.setup = setup
         self.running: RunningFlow | None = None
         self._stop = asyncio.Event()
+        self._ending = asyncio.Event()  # of what runs now
+        self._waits = False
+        self._unasked = False  # whether the flow is failed over
 
     def stop(self) -> None:
         self._stop.set()
+        self._ending.set()
 
     async def stopped(self) -> None:
         """Return when `stop` was called."""
@@ -105,8 +110,9 @@ class FlowRunner:
 
     @property
     def ready(self) -> bool:
-        """Is this worker a member of the group, and do all lanes assigned to it run? True also without any lane."""
-        return self.running is not None and self.running.ready
+        """Is this worker a member of the group, and do all lanes assigned to it run? True also without any lane, and while
+        the flow is failed over."""
+        return self._waits or (self.running is not None and self.running.ready)
 
     @property
     def owns_first_lane(self) -> bool:
@@ -121,21 +127,73 @@ class FlowRunner:
     async def run(self) -> None:
         """Connect, then mirror until stopped; what was fetched is then sent, acknowledged and journaled.
 
-        Raises what cannot be waited out.
+        While the flow is failed over it is not mirrored, and this worker is no member of its group. Raises what cannot be
+        waited out.
         """
-        settings = self.setup.settings
-        source = wire_client(self.setup.source, client_id=settings.client_id(settings.flow.source))
-        target = wire_client(self.setup.target, client_id=settings.client_id(settings.flow.target), as_target=True)
+        setup, settings = self.setup, self.setup.settings
+        source = wire_client(setup.source, client_id=settings.client_id(settings.flow.source))
+        target = wire_client(setup.target, client_id=settings.client_id(settings.flow.target), as_target=True)
+        watch = FailedOverWatch(settings.flow, setup.source, setup.target, target, setup.events, WORKER)
         try:
-            started = await self._start(source, target)
-            for name in ("FlowUnreachable", "FlowFailed"):
-                self.setup.events.resolve(name, str(settings.flow), by=WORKER)
-            self.running = RunningFlow(self.setup, started)
-            await self.running.run(self._stop)
+            while await self._until_released(watch):
+                started = await self._start(source, target)
+                if self._unasked and await watch.look() is not None:
+                    await asyncio.to_thread(started.writer.close, 1.0)
+                    continue
+                for name in ("FlowUnreachable", "FlowFailed"):
+                    setup.events.resolve(name, str(settings.flow), by=WORKER)
+                self.running = RunningFlow(setup, started)
+                watching = asyncio.create_task(self._watch(watch))
+                try:
+                    await self.running.run(self._ending)
+                finally:
+                    watching.cancel()
+                    await asyncio.gather(watching, return_exceptions=True)
+                if self._stop.is_set():
+                    return
+                setup.events.retract_others(WORKER)
+                self.running = None
+                self._ending.clear()
         finally:
-            self.setup.events.retract_others(WORKER)  # the flow's other reporters have ended with it
+            setup.events.retract_others(WORKER)  # the flow's other reporters have ended with it
             await source.close()
             await target.close()
+
+    async def _until_released(self, watch: FailedOverWatch) -> bool:
+        """Wait while the flow is failed over, and report it; False when stopped. A target that does not answer is left to the
+        start, which names both clusters."""
+        flow, events = str(self.setup.settings.flow), self.setup.events
+        while not self._stop.is_set():
+            try:
+                record, self._unasked = await watch.look(), False
+            except (DrlibError, TimeoutError, OSError):
+                record, self._unasked = None, True
+            if record is None:
+                break
+            self._waits = True
+            for name in ("FlowUnreachable", "FlowFailed"):
+                events.resolve(name, flow, by=WORKER)
+            events.open("FlowFailedOver", flow, f"it is {record.state}, by run {record.run or 'unknown'}", by=WORKER)
+            await self._pause()
+        self._waits = False
+        events.resolve("FlowFailedOver", flow, by=WORKER)
+        return not self._stop.is_set()
+
+    async def _watch(self, watch: FailedOverWatch) -> None:
+        """End what runs when the flow is failed over."""
+        while not self._stop.is_set():
+            await self._pause()
+            with contextlib.suppress(
+                DrlibError, TimeoutError, OSError
+            ):  # the lanes report a target that does not answer
+                if await watch.look() is not None:
+                    break
+        self._ending.set()
+
+    async def _pause(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_S):
+                await self._stop.wait()
 
     async def _start(self, source: ClusterClient, target: ClusterClient) -> StartedFlow:
         setup, settings, events = self.setup, self.setup.settings, self.setup.events

@@ -249,7 +249,7 @@ def _readiness(opened: Opened, asked: Request) -> str:
         return ""
     if asked.gate and time.time() * 1000 - asked.gate_ms < GATE_MS:
         return asked.gate
-    return gate.pass_gate(opened.workplace, opened.drill.mode, skip=asked.skip_gate)
+    return gate.pass_gate(opened.workplace, opened.drill.mode, skip=asked.skip_gate, activity=opened.drill.command)
 
 
 def _workplace(

@@ -112,7 +112,9 @@ def keep(
                 if not granted.supersede:
                     _refuse_unfinished(book, opened)
                 _refuse_untyped(opened, granted.cluster_ids)
-                gate_result = gate.pass_gate(opened.workplace, opened.drill.mode, skip=granted.skip_gate)
+                gate_result = gate.pass_gate(
+                    opened.workplace, opened.drill.mode, skip=granted.skip_gate, activity=opened.drill.command
+                )
                 if granted.supersede:  # a run that is refused does not stop another one
                     _refuse_unfinished(book, opened)
                 asked = asked.model_copy(update={"gate": gate_result, "gate_ms": clock.now_ms()})
@@ -187,7 +189,7 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
         refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
         _refuse_untyped(opened, (*asked.cluster_ids, *granted.cluster_ids))
         skip = granted.skip_gate if granted.skip_gate is not None else asked.skip_gate
-        gate_result = gate.pass_gate(opened.workplace, plan.drill.mode, skip=skip)
+        gate_result = gate.pass_gate(opened.workplace, plan.drill.mode, skip=skip, activity=plan.drill.command)
         if asked.supersede:
             _refuse_unfinished(book, opened)
         planning.compare(plan, opened.actions)

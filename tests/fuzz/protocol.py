@@ -56,6 +56,7 @@ from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.translate_groups import last_known
 from drlib.mirror.offsets.unreplicated import ledger
+from drlib.mirror.preflight import failed_over
 from drlib.model import Flow, TopicPartition
 from drlib.outgoing import http_request
 from fuzz import samples
@@ -301,6 +302,10 @@ def pointer_record(key: bytes, value: bytes) -> object:
 
 def lease(value: bytes) -> object:
     return lease_record.decode(value, FLOW)
+
+
+def flow_record(value: bytes) -> object:
+    return failed_over.decode(value)
 
 
 def progress(value: bytes) -> object:

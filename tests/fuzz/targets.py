@@ -106,6 +106,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.client.pointer:decode", protocol.pointer, samples.POINTERS, _USAGE),
     Target("drlib.client.pointer_topic:apply_record", protocol.pointer_record, protocol.POINTER_RECORDS, ()),
     Target("drlib.drill.plan.lease_record:decode", protocol.lease, samples.LEASES, _USAGE),
+    Target("drlib.mirror.preflight.failed_over:decode", protocol.flow_record, samples.LEASES, ()),
     Target(
         "drlib.mirror.offsets.unreplicated.ledger:decode",
         protocol.progress,

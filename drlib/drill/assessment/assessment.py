@@ -169,7 +169,7 @@ def assess(seen: Observed) -> Assessment:
         pointer=seen.pointer,
         unfinished=run,
         unfinished_unknown=dict(seen.unfinished.unknown).get(str(seen.flow), ""),
-        supersede_means="" if run is None else _supersede_means(run),
+        supersede_means="" if run is None else supersede_means(run),
         advice=advice,
         next=Next.BEGIN,
         why=advice.why,
@@ -187,17 +187,23 @@ def _with_next(made: Assessment, seen: Observed) -> Assessment:
         why = f"{made.flow} is failed over{since} by run {record.run}, and the pointer names {made.target}"
         return replace(made, next=Next.NOTHING, why=why, remedy="", run=record.run)
     if run is not None and run.run != seen.supersede:
-        if run.mode == Mode.EMERGENCY and seen.folder_here:
-            why = f"run {run.run} of this failover is {run.state} and continues at step {seen.next_step or 'unknown'}"
-            return replace(made, next=Next.CONTINUE, why=why, remedy="", run=run.run)
-        where = (
-            f"in {run.folder} on {run.host or 'an unknown host'}" if run.folder else "in a folder that is not recorded"
-        )
-        what = "a failover" if run.mode == Mode.EMERGENCY else f"a run in mode {run.mode}"
-        why = f"{what} of {made.flow} is {run.state}: run {run.run}, {where}"
-        remedy = f"Continue it there: {run.resume}. Or begin here: add {run.supersede} ({made.supersede_means})."
-        return replace(made, next=Next.SUPERSEDE_FIRST, why=why, remedy=remedy, run=run.run)
+        ours = run.mode == Mode.EMERGENCY
+        what = "a failover" if ours else f"a run in mode {run.mode}"
+        place = seen.folder_here and ours
+        next_, why, remedy = left_run(run, what, "this failover", seen.next_step, continues=place)
+        return replace(made, next=next_, why=why, remedy=remedy, run=run.run)
     return made if made.advice.go else replace(made, next=Next.REFUSE)
+
+
+def left_run(run: UnfinishedRun, what: str, activity: str, next_step: str, *, continues: bool) -> tuple[Next, str, str]:
+    """What comes next where `run` was left unfinished, why, and the remedy. `continues`: it is continued here."""
+    if continues:
+        why = f"run {run.run} of {activity} is {run.state} and continues at step {next_step or 'unknown'}"
+        return Next.CONTINUE, why, ""
+    where = f"in {run.folder} on {run.host or 'an unknown host'}" if run.folder else "in a folder that is not recorded"
+    why = f"{what} of {run.flow} is {run.state}: run {run.run}, {where}"
+    means = supersede_means(run)
+    return Next.SUPERSEDE_FIRST, why, f"Continue it there: {run.resume}. Or begin here: add {run.supersede} ({means})."
 
 
 def _advice(seen: Observed, gate: Gate, gate_why: Sequence[str], gate_fix: str) -> Advice:
@@ -308,6 +314,7 @@ def _missing_topics(observation: FlowObservation) -> tuple[tuple[str, ...], str]
     return tuple(name for name in found.names or () if not available(found.target, name)), ""
 
 
-def _supersede_means(run: UnfinishedRun) -> str:
+def supersede_means(run: UnfinishedRun) -> str:
+    """What superseding `run` means, in words."""
     kept = f"its changes stay ({', '.join(run.not_undone)})" if run.not_undone else "no change of it is recorded"
     return f"a process that runs it is stopped, {kept}, and it is never resumed or rolled back"

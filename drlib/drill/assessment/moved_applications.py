@@ -1,11 +1,12 @@
 """What each application has to change once the pointer has moved, in the words of its own configuration. Pure.
 
 Rules: with mirrors under prefixed names a group reads the mirror topic first, then the local topic of the same name, which
-producers write to from now on; where mirrors keep their names nothing of a topic's name changes. A group that follows the
-pointer needs none of this.
+producers write to from now on; where mirrors keep their names nothing of a topic's name changes. On the way back it is the
+same: the mirror of what was written meanwhile, then the local topic, also where a group had a position in its mirror alone. A
+group that follows the pointer needs none of this.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from drlib.drill.actions.groups.rules import PositionMove
@@ -32,16 +33,25 @@ class ProducerChange:
 
 
 def changes(
-    moves: Sequence[PositionMove], bootstrap: str
+    moves: Sequence[PositionMove], bootstrap: str, mirror_of: Callable[[str], str] | None = None
 ) -> tuple[tuple[GroupChange, ...], tuple[ProducerChange, ...]]:
-    """One change for each group, and one for each topic that the groups read, both sorted by name."""
+    """One change for each group, and one for each topic that the groups read, both sorted by name. `mirror_of`: the name of a
+    topic's mirror on the cluster moved to; needed on the way back."""
     groups = []
     for group in sorted({move.group for move in moves}):
         own = [move for move in moves if move.group == group]
         topics: dict[str, None] = {}
         for source, target in sorted({(move.source.topic, move.target.topic) for move in own}):
-            topics |= dict.fromkeys((target, source))
+            topics |= dict.fromkeys(_read(source, target, mirror_of))
         again = sum(m.records for m in own if m.kind in (TranslationKind.BEHIND, TranslationKind.BOUNDED))
         groups.append(GroupChange(group, bootstrap, tuple(topics), again, sum(not move.harmless for move in own)))
-    topics_written = sorted({move.source.topic for move in moves})
-    return tuple(groups), tuple(ProducerChange(topic, bootstrap) for topic in topics_written)
+    written = sorted({_read(m.source.topic, m.target.topic, mirror_of)[-1] for m in moves})
+    return tuple(groups), tuple(ProducerChange(topic, bootstrap) for topic in written)
+
+
+def _read(source: str, target: str, mirror_of: Callable[[str], str] | None) -> tuple[str, ...]:
+    """What is read, in this order, by a group that moved from topic `source` to topic `target`; the local topic is the last."""
+    home = source.endswith(target) and source != target  # from a mirror back to its source
+    if home:
+        return (mirror_of(target), target) if mirror_of is not None else (target,)
+    return target, source

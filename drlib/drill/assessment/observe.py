@@ -62,7 +62,7 @@ def observe(
         observation, readiness = doctor.result()
         run = found.of(str(flow))
         folder = Path(run.folder) if run is not None and run.folder else None
-        here = run is not None and folder is not None and run.host in ("", socket.gethostname()) and _is_run(folder)
+        here = run is not None and folder is not None and run.host in ("", socket.gethostname()) and is_run(folder)
         return Observed(
             flow=flow,
             at_ms=at_ms,
@@ -93,7 +93,8 @@ def next_step(folder: Path) -> str:
     return next((step.name for step in plan.drill.steps if step.name not in done), "")
 
 
-def _is_run(folder: Path) -> bool:
+def is_run(folder: Path) -> bool:
+    """Is `folder` here, and a run's?"""
     try:
         return request.find(folder) is not None
     except (DrlibError, OSError):

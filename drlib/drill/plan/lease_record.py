@@ -10,13 +10,14 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict
 
 from drlib import decoding
+from drlib.config.replication_policy import DRILLS_TOPIC
 from drlib.decoding import Undecodable
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillState
 from drlib.errors import UsageError
 from drlib.model import Flow
 
-TOPIC: Final = "drlib.drills.internal"
+TOPIC: Final = DRILLS_TOPIC
 PARTITION: Final = 0
 MOST_SUPERSEDED: Final = 32
 

@@ -3,18 +3,26 @@
 Rules: the gate is checked before the first step of a drill on a properties file, and of a lab drill whose mirror already
 runs. A lab drill that starts the mirror itself has its steady-state hypothesis instead. A resumed run is not checked again:
 its own steps may be what makes the flow unready. In an emergency whose source does not answer, only findings about the
-target close the gate. Only an emergency may skip it, with a reason that journal and scorecard keep.
+target close the gate. On the way back the flow that is judged is the opposite one, since the drill's own flow is failed over:
+before `reprotect`, which sets that flow going, only by `BEFORE_REPROTECT`; before `fail-back` in full. Only an emergency may
+skip it, with a reason that journal and scorecard keep.
 Not for: observing and judging (`drlib.drill.readiness.doctor`, `drlib.drill.readiness.score`).
 """
 
+from pathlib import Path
+from typing import Final
+
 from drlib.drill.plan.plan import Mode
+from drlib.drill.plan.states import DrillEvent
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import MINIMUM, Severity, gate, gate_without_source
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.known_silence import ask_in_run
 from drlib.errors import ReadinessError, Unreachable, UsageError
 
-SKIPPED = "skipped: "
+SKIPPED: Final = "skipped: "
+BEFORE_REPROTECT: Final = ("source-answers", "target-answers", "cluster-ids", "rights")
+"""Checks of what a reprotect needs and does not itself bring about."""
 
 
 def refuse_skip(mode: Mode, reason: str | None) -> None:
@@ -31,7 +39,9 @@ def refuse_skip(mode: Mode, reason: str | None) -> None:
         raise UsageError("the readiness gate is not skipped", "no reason was given", "Give one: --skip-gate 'REASON'.")
 
 
-def pass_gate(context: DrillContext, mode: Mode, *, skip: str | None = None) -> str:
+def pass_gate(
+    context: DrillContext, mode: Mode, *, skip: str | None = None, activity: DrillEvent = DrillEvent.FAIL_OVER
+) -> str:
     """The outcome of the gate as text, "" where the drill has none. `skip` is the reason to skip it.
 
     Raises `ReadinessError` when it is closed, `UsageError` for a skip that is not allowed.
@@ -42,6 +52,8 @@ def pass_gate(context: DrillContext, mode: Mode, *, skip: str | None = None) -> 
     if skip is not None:
         return SKIPPED + " ".join(skip.split())
     past_runs = context.run_dir.parent
+    if activity in (DrillEvent.REPROTECT, DrillEvent.FAIL_BACK):
+        return _pass_on_way_back(context, activity, past_runs)
     silent = {}
     if mode is Mode.EMERGENCY:  # the steps do not wait for it in full again
         answers = ask_in_run(context, [context.cluster(context.flow.source)])
@@ -58,6 +70,23 @@ def pass_gate(context: DrillContext, mode: Mode, *, skip: str | None = None) -> 
         hint = " In an emergency: --skip-gate REASON." if mode is Mode.EMERGENCY else ""
         raise ReadinessError(closed.what, closed.why, closed.remedy + hint) from None
     return f"open: {readiness.flow} scores {readiness.score} of 100, {MINIMUM} required"
+
+
+def _pass_on_way_back(context: DrillContext, activity: DrillEvent, past_runs: Path) -> str:
+    """Raises `ReadinessError` when it is closed, `UsageError` where the file does not enable the flow back."""
+    (readiness,) = doctor(context.mirror_settings(), flow=context.flow.reverse, runs=past_runs)
+    if activity is DrillEvent.FAIL_BACK:
+        gate([readiness], MINIMUM)
+        return f"open: {readiness.flow} scores {readiness.score} of 100, {MINIMUM} required"
+    bad = (Severity.CRITICAL, Severity.UNKNOWN)
+    closed = [f for f in readiness.worst_first() if f.check in BEFORE_REPROTECT and f.severity in bad]
+    if closed:
+        raise ReadinessError(
+            f"{context.flow} cannot be reprotected",
+            "; ".join(f"{f.check}{' ' + f.entity if f.entity else ''}: {f.evidence}" for f in closed),
+            closed[0].fix or "See the findings of drlib doctor.",
+        )
+    return f"open: {', '.join(BEFORE_REPROTECT)} of {readiness.flow}; the steps bring about the rest"
 
 
 def _has_gate(context: DrillContext) -> bool:

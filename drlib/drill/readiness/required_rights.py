@@ -153,6 +153,7 @@ def _mirror(reach: _Reach) -> list[Grant]:
         *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *grows, *changes),
         *reach.on(target, "topic", own, "CREATE", *OWN_JOURNAL),
         *reach.on(target, "topic", [flow.connect_offsets_topic], "READ"),  # whether MirrorMaker 2 mirrored before
+        *reach.on(target, "topic", [lease_record.TOPIC, POINTER], "READ"),  # whether the flow is failed over
         *reach.on(target, "group", [worker_group(reach.flow)], "READ"),
         *reach.on(target, "transactional-id", [Names(f"drlib.{source}.{target}.", True)], "WRITE"),
     ]

@@ -36,6 +36,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "groups.shadow": "actions.groups.rehearsal:ShadowGroups",
     "canary.read": "actions.groups.rehearsal:ReadCanary",
     # failback and planned switchover
+    "source.returned": "actions.failback.returned:SourceReturned",
     "tail.list": "actions.failback.unreplicated_actions:ListTail",
     "tail.recover": "actions.failback.unreplicated_actions:RecoverTail",
     "tail.quarantine": "actions.failback.unreplicated_actions:QuarantineTail",
@@ -43,6 +44,8 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "reverse.verify": "actions.failback.actions:VerifyWorkers",
     "reverse.wait": "actions.failback.actions:WaitCaughtUp",
     "groups.translate_back": "actions.failback.actions:TranslateBack",
+    "readiness.verify": "actions.failback.verify_ready:VerifyReady",
+    "groups.left": "actions.failback.groups_left:GroupsLeft",
     "switchover.move": "actions.failback.switchover:MoveApplications",
     # hooks
     "hook.command": "actions.hooks.actions:CallCommand",

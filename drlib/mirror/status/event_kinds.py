@@ -96,6 +96,16 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Remove the cause that the event names; the flow is tried again by itself.",
         level=Level.ERROR,
     ),
+    "FlowFailedOver": Kind(
+        "applications have moved to the target since a failover, so nothing of the source is mirrored: records that were not "
+        "mirrored have to be settled first",
+        "Settle them and move back: drlib failback FILE FLOW. Where the source serves: drlib runs settle FILE --flow FLOW "
+        "--serves SOURCE.",
+    ),
+    "FlowStateUnreadable": Kind(
+        "the worker may not read whether the flow is failed over, and mirrors it as if it were not",
+        "Grant READ on the topics that the event names: drlib doctor FILE --rights --role mirror.",
+    ),
     "MembershipRefused": Kind(
         "the target does not let this worker be a member of the flow's group, so no lane is assigned to it",
         "Grant the right or correct the setting that the event names; the worker joins by itself.",

@@ -14,7 +14,17 @@ from typing import Final
 
 from drlib.formats import one_line
 from drlib.runbook.first_runbooks.observation import FlowFacts, SeenCluster, SeenGroup
-from drlib.runbook.first_runbooks.runbooks import AUDIT, FAILOVER, LAG, REHEARSE, SWAP, Place, short
+from drlib.runbook.first_runbooks.runbooks import (
+    AUDIT,
+    FAIL_BACK,
+    FAILOVER,
+    LAG,
+    REHEARSE,
+    REPROTECT,
+    SWAP,
+    Place,
+)
+from drlib.runbook.first_runbooks.yaml_lines import short
 from drlib.runs.scorecard import Objectives
 
 NAME: Final = "README.md"
@@ -23,6 +33,8 @@ MOST_NAMES: Final = 3
 _FOR: Final[Mapping[str, str]] = {
     REHEARSE: "rehearse a failover while everything runs; no application's group is changed",
     FAILOVER: "{source} is down: the applications continue on {target}",
+    REPROTECT: "{source} is back: settle what only it has, and mirror {target} back to it",
+    FAIL_BACK: "after that, the applications move home to {source}; `drlib failback` runs both",
     SWAP: "both clusters are up: move the applications from {source} to {target}",
     AUDIT: "do both clusters agree, record by record?",
     LAG: "who lags, does it grow, how long does retention leave?",

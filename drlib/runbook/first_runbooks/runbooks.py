@@ -4,41 +4,51 @@ Rules: nothing is invented: without answers there is no `objectives` section, an
 fill in. Patterns of groups end with `.*`, because a group that is created later has to move, too. A rehearsal has no
 objectives, as nothing moves in it. Names are text from outside: values are quoted, patterns escaped, comments on one line.
 Nothing has a date, so the same observation makes the same files.
-Not for: asking clusters (`drlib.runbook.first_runbooks.observe`), the page for people (`readme`), writing (`folder`).
+Not for: asking clusters (`drlib.runbook.first_runbooks.observe`), the page for people (`readme`), writing (`folder`), and
+the two runbooks of the way back (`way_back`).
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from drlib.config.patterns.selection import LONGEST
 from drlib.formats import one_line
 from drlib.runbook.first_runbooks.observation import FlowFacts, SeenGroup
+from drlib.runbook.first_runbooks.way_back import fail_back, reprotect
+from drlib.runbook.first_runbooks.yaml_lines import drill_lines, fence_notes, few, objective_lines, quoted, short
 from drlib.runs.scorecard import Objectives
 
 REHEARSE: Final = "rehearse"
 FAILOVER: Final = "failover"
+REPROTECT: Final = "reprotect"
+FAIL_BACK: Final = "fail-back"
 SWAP: Final = "swap-roles"
 AUDIT: Final = "nightly-audit"
 LAG: Final = "lag-report"
-KINDS: Final = (REHEARSE, FAILOVER, SWAP, AUDIT, LAG)
+KINDS: Final = (REHEARSE, FAILOVER, REPROTECT, FAIL_BACK, SWAP, AUDIT, LAG)
 DRILL_NOTEBOOK: Final = "10_run_a_drill.ipynb"
 NOTEBOOKS: Final[Mapping[str, str]] = {
     REHEARSE: DRILL_NOTEBOOK,
     FAILOVER: DRILL_NOTEBOOK,
+    REPROTECT: DRILL_NOTEBOOK,
+    FAIL_BACK: DRILL_NOTEBOOK,
     SWAP: DRILL_NOTEBOOK,
     AUDIT: "08_audit_clusters.ipynb",
     LAG: "06_analyse_lag.ipynb",
 }
-APPROVED: Final[Mapping[str, str]] = {FAILOVER: "fence", SWAP: "go-home"}  # the step that waits for an approval
+APPROVED: Final[Mapping[str, str]] = {  # the step that waits for an approval
+    FAILOVER: "fence",
+    REPROTECT: "settle",
+    FAIL_BACK: "go-home",
+    SWAP: "go-home",
+}
 COPIES: Final = "notebooks"  # the folder of copies, beside the runbooks
 _PLAIN: Final = re.compile(r"([^A-Za-z0-9_\-\u0080-\U0010ffff])")
-_SHOWN: Final = 3
-_LONGEST_NAME: Final = 250  # letters of a name in a comment; a topic has at most 249
 _MOST_LISTED: Final = 250_000  # letters of one list of groups: a runbook has at most 1 MiB
 
 
@@ -77,6 +87,8 @@ def texts(facts: FlowFacts, files: Mapping[str, str], place: Place, objectives: 
     bodies = {
         REHEARSE: _rehearse(facts),
         FAILOVER: _failover(facts, place.takes, objectives),
+        REPROTECT: reprotect(facts, place.takes),
+        FAIL_BACK: fail_back(facts, objectives),
         SWAP: _swap(facts, objectives),
         AUDIT: _audit(facts),
         LAG: _lag(facts, objectives),
@@ -96,29 +108,11 @@ def pattern(group: str) -> str | None:
     return escaped if group and len(escaped) <= LONGEST else None
 
 
-def quoted(text: str) -> str:
-    """`text` as a YAML scalar on one line: double-quoted, with everything but printable ASCII escaped."""
-    return f'"{"".join(map(_scalar, text))}"'
-
-
-def _scalar(letter: str) -> str:
-    code = ord(letter)
-    if letter in '"\\':
-        return f"\\{letter}"
-    if 0x20 <= code < 0x7F:
-        return letter
-    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
-
-
-def short(text: str) -> str:
-    """A name on one line, of at most `_LONGEST_NAME` letters."""
-    line = one_line(text) or "(no name)"
-    return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}..."
-
-
 _WHAT: Final = {
     REHEARSE: "Rehearses a failover of {flow} while everything runs. No application's group is changed.",
     FAILOVER: "{source} is down: the applications continue on {target}. Nothing is rolled back automatically.",
+    REPROTECT: "{source} is back after a failover: what only it has is settled, and {target} is mirrored back to it.",
+    FAIL_BACK: "After a reprotect: the applications move home from {target} to {source}. Nothing is lost or read twice.",
     SWAP: "Both clusters are up: the applications move from {source} to {target}. Nothing is lost or read twice.",
     AUDIT: "Compares both clusters of {flow} record by record, and checks its checkpoints. Read-only.",
     LAG: "Lag of the mirror and of the groups of {flow}, and when retention deletes unread records. Read-only.",
@@ -148,6 +142,8 @@ def _title(kind: str, facts: FlowFacts) -> str:
     return {
         REHEARSE: f"Rehearsal of {flow}: a canary reads every group's next records on {flow.target}",
         FAILOVER: f"Failover of {flow}: {flow.source} is down, applications continue on {flow.target}",
+        REPROTECT: f"Reprotect {flow}: what only {flow.source} has is settled, and {flow.target} is mirrored back to it",
+        FAIL_BACK: f"Fail back: the applications move from {flow.target} home to {flow.source}, nothing is lost",
         SWAP: f"Change of roles: the applications move from {flow.source} to {flow.target}, nothing is lost",
         AUDIT: f"Nightly audit of {flow}: do {flow.source} and {flow.target} agree?",
         LAG: f"Lag report of {flow}: who lags, does it grow, and how long retention leaves",
@@ -159,7 +155,7 @@ def _rehearse(facts: FlowFacts) -> list[str]:
     return [
         *_parameters(),
         'schedule: {every: 30d, cron: "0 3 1 * *"} # in UTC; drlib schedule emit prints a file for a scheduler',
-        *_drill(facts, "practice", (flow.source, flow.target)),
+        *drill_lines(facts, "practice", (flow.source, flow.target)),
         "    - name: decide",
         f"      title: {quoted(f'Could we fail over from {flow.source} to {flow.target} now?')}",
         "      action: failover.triage",
@@ -185,8 +181,8 @@ def _failover(facts: FlowFacts, takes: Collection[str], objectives: Objectives) 
     return [
         *_parameters(),
         *when,
-        *_objectives(objectives),
-        *_drill(facts, "emergency", (target,)),
+        *objective_lines(objectives),
+        *drill_lines(facts, "emergency", (target,)),
         "    - name: decide",
         f"      title: {quoted(f'Decide whether to fail over from {source} to {target}')}",
         "      action: failover.triage",
@@ -196,7 +192,7 @@ def _failover(facts: FlowFacts, takes: Collection[str], objectives: Objectives) 
         f"      title: {quoted(f'Writes to {source} are fenced')}",
         "      action: source.fence",
         "      approval: true # before anything is changed: --approve fence",
-        *_fence_notes(facts),
+        *fence_notes(facts),
         "    - name: drain",
         "      title: Drain what the mirror has fetched",
         "      action: mirror.drain",
@@ -232,8 +228,8 @@ def _swap(facts: FlowFacts, objectives: Objectives) -> list[str]:
         '  properties: ""',
         "  groups: [] # names; empty: all groups that the flow mirrors, listed at the step that moves them",
         "  stopped_seconds: 2.0 # how long the move may hold the applications",
-        *_objectives(records),
-        *_drill(facts, "planned", (source, target), activity="fail-over"),
+        *objective_lines(records),
+        *drill_lines(facts, "planned", (source, target), activity="fail-over"),
         "    - name: workers",
         "      title: The mirror runs",
         "      action: reverse.verify",
@@ -292,29 +288,6 @@ def _parameters() -> list[str]:
     ]
 
 
-def _objectives(objectives: Objectives) -> list[str]:
-    given = {name: value for name, value in objectives.model_dump().items() if value is not None}
-    if not given:
-        return ["# objectives: none were given. Such as: drlib init FILE --rto 5m --rpo 30s"]
-    return ["objectives:", *(f"  {name}: {value:g}" for name, value in given.items())]
-
-
-def _drill(facts: FlowFacts, mode: str, answering: Iterable[str], activity: str = "") -> list[str]:
-    probes = [
-        f"    - {{title: {quoted(f'{alias} answers')}, probe: cluster.serves, arguments: {{cluster: {quoted(alias)}}}}}"
-        for alias in answering
-    ]
-    return [
-        "drill:",
-        f"  flow: {quoted(str(facts.flow))}",
-        f"  mode: {mode}",
-        *([f"  activity: {activity}"] if activity else []),
-        "  hypothesis:",
-        *probes,
-        "  steps:",
-    ]
-
-
 def _groups(facts: FlowFacts, *, explained: bool = True) -> list[str]:
     lines = ["      arguments:", "        groups: # patterns, by name; the order in which applications move is yours"]
     lines += _unknown_applications(facts, "          ") if explained else []
@@ -356,28 +329,6 @@ def _application(group: SeenGroup) -> str:
     clients = f", client ids {few(group.clients)}" if group.clients else ""
     reads = f", reads {few(group.topics)}" if group.topics else ", topics unknown"
     return f"{short(group.name)}: {who}{clients}{reads}"
-
-
-def few(items: Sequence[str]) -> str:
-    """The first few of `items`, on one line."""
-    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
-    return ", ".join(short(item) for item in items[:_SHOWN]) + more
-
-
-def _fence_notes(facts: FlowFacts) -> list[str]:
-    alias = facts.flow.source
-    match facts.source.authorizer:
-        case True:
-            return [
-                f"      # {alias} has an authorizer: this also denies writers that do not follow the pointer",
-                '      # arguments: {deny_write: [".*"]}',
-            ]
-        case False:
-            return [f"      # {alias} has no authorizer: only applications that follow the pointer can be fenced"]
-    return [
-        f"      # not known whether {alias} has an authorizer; if so, writers that do not follow the pointer are denied by",
-        '      # arguments: {deny_write: [".*"]}',
-    ]
 
 
 def _missing_notes(facts: FlowFacts) -> list[str]:

@@ -1,4 +1,4 @@
-"""The screen of a failover: the assessment, what applications have to change, who is back; as text and as JSON.
+"""The screens of a failover and of the way back: assessments, what applications have to change, who is back; as text and JSON.
 
 Rules: what is advised stands last, next to the question. Lists are cut with the number that is left out; JSON is complete, one
 document a line. Unknown is written as unknown. Text from outside is one line and never markup.
@@ -16,8 +16,12 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
+from drlib.drill.actions.failback.returned_rules import Procedure
 from drlib.drill.assessment.assessment import Assessment, Continues, Gate, GroupOutlook, Next
 from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange
+from drlib.drill.assessment.observe_return import Mirrored
+from drlib.drill.assessment.returning import Return, Stage, TopicTail
+from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
 
 SHOWN: Final = 12  # groups, topics or applications of a list on the screen
@@ -51,7 +55,7 @@ def render_assessment(made: Assessment) -> RenderableType:
 
 def assessment_json(made: Assessment) -> str:
     """All of it, with `"event": "assessment"`."""
-    return _line("assessment", asdict(made))
+    return document("assessment", asdict(made))
 
 
 def _rows(made: Assessment) -> Iterator[tuple[str, str, str]]:
@@ -113,7 +117,7 @@ def _topics(made: Assessment) -> str:
         return f"which are missing on {made.target} is unknown: {made.missing_topics_unknown}"
     if not made.missing_topics:
         return f"all topics that producers write to are on {made.target}"
-    names = _few(made.missing_topics)
+    names = few(made.missing_topics)
     does = (
         "the run creates them" if made.creates_topics else "the runbook has no step topics.create: create them yourself"
     )
@@ -138,7 +142,7 @@ def change_lines(groups: Sequence[GroupChange], producers: Sequence[ProducerChan
 def changes_json(groups: Sequence[GroupChange], producers: Sequence[ProducerChange], target: str) -> str:
     """The same with `"event": "applications"`."""
     rows = {"groups": [asdict(each) for each in groups], "producers": [asdict(each) for each in producers]}
-    return _line("applications", {"target": target, **rows})
+    return document("applications", {"target": target, **rows})
 
 
 def seen_line(row: Mapping[str, Scalar]) -> str:
@@ -147,27 +151,155 @@ def seen_line(row: Mapping[str, Scalar]) -> str:
 
 
 def seen_json(row: Mapping[str, Scalar]) -> str:
-    return _line("application", dict(row))
+    return document("application", dict(row))
 
 
 def next_lines(source: str, target: str, file: str) -> Iterator[str]:
     """What is to be done after a failover."""
-    back, name = shlex.quote(f"flow={target}->{source}"), shlex.quote(file)
+    flow, name = shlex.quote(f"{source}->{target}"), shlex.quote(file)
     yield f"Next: {target} serves and nothing protects it until {source} is back and {target}->{source} is mirrored."
     yield f"  Keep producers away from {source}: what they write there now, {target} does not get."
-    yield f"  When {source} is back: enable {target}->{source} in {file}, start drlib mirror {name}, watch drlib status {name}."
-    yield f"  Home again: drlib run runbooks/planned-switchover.yaml {name} -p {back}"
+    yield f"  When {source} is back: enable {target}->{source} in {file}, and start drlib mirror {name}."
+    yield f"  Home again: drlib failback {name} {flow}"
 
 
 def result_json(values: Mapping[str, object]) -> str:
     """How it ended, with `"event": "result"`."""
-    return _line("result", values)
+    return document("result", values)
 
 
-def _line(event: str, values: Mapping[str, object]) -> str:
+def document(event: str, values: Mapping[str, object]) -> str:
+    """One line of `--json`."""
     return json.dumps({"event": event, **values}, ensure_ascii=False)
 
 
-def _few(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
+    """The first of a list of names, and how many more there are."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
+
+
+# -- the way back ----------------------------------------------------------------------------------------------------------
+
+_RETURN_HEADS: Final = {
+    Next.BEGIN: ("FAIL BACK", "bold reverse yellow"),
+    Next.CONTINUE: ("CONTINUE", "bold reverse yellow"),
+    Next.NOTHING: ("DONE", "bold reverse green"),
+    Next.REFUSE: ("DO NOT FAIL BACK", "bold reverse red"),
+    Next.SUPERSEDE_FIRST: ("UNFINISHED RUN", "bold reverse red"),
+}
+_BECOMES: Final[Mapping[Settle, str]] = {
+    Settle.RECOVER: "written to the target's own topics, where groups read them again",
+    Settle.QUARANTINE: "copied to topics of their own, for people to decide",
+    Settle.LEAVE: "left where they are, and read there by groups that return",
+}
+
+
+def render_return(made: Return, chosen: Settle | None) -> RenderableType:
+    """The whole assessment, then what comes next and why. `chosen`: what becomes of the unreplicated records."""
+    head, style = _RETURN_HEADS[made.next]
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text, colour in _return_rows(made, chosen):
+        table.add_row(name, Text(formats.one_line(text), style=colour))
+    last = Text.assemble((f" {head} ", style), f"  {formats.one_line(made.why)}")
+    more = [Text(formats.one_line(made.remedy), style="cyan")] if made.remedy else []
+    title = Text(f"{made.flow}, as of {formats.second(made.at_ms)} UTC", style="bold")
+    return Group(title, Padding(table, (0, 0, 1, 2)), last, *more)
+
+
+def return_json(made: Return) -> str:
+    """All of it, with `"event": "assessment"`."""
+    return document("assessment", {**asdict(made), "tail_records": made.tail_records})
+
+
+def _return_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, str]]:
+    """Name, text and colour."""
+    since = f" since {formats.second(made.since_ms)} UTC" if made.since_ms else ""
+    yield made.flow, f"{made.state}{since}{f', by run {made.by_run}' if made.by_run else ''}", ""
+    yield "pointer", f"names {made.pointer}" if made.pointer else "unknown, or there is none", ""
+    good = made.procedure == Procedure.SETTLE
+    yield made.source, f"the source: {made.source_state}", "" if good else "red"
+    yield "", f"{made.found}: {made.found_why}", "" if good else "red"
+    yield made.target, f"the target: {made.target_state}", ""
+    if Stage.REPROTECT in made.stages:
+        yield from _tail_rows(made, chosen)
+    back = "->".join(reversed(made.flow.split("->")))
+    yield back, _way_back(made), "" if made.back_enabled else "red"
+    if made.stages:
+        yield "does", ", then ".join(made.stages), ""
+    if made.unfinished is not None:
+        run = made.unfinished
+        yield (
+            "unfinished",
+            f"run {run.run} ({run.mode}) is {run.state}; superseding it: {made.supersede_means}",
+            "yellow",
+        )
+
+
+def _tail_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, str]]:
+    name = "unreplicated"
+    if made.tail is None:
+        yield name, f"records that only {made.source} has: unknown: {made.tail_why}", "yellow"
+        return
+    if not made.tail:
+        yield name, f"{made.source} has no record that {made.target} lacks", ""
+        return
+    yield name, f"{formats.records(made.tail_records)} that only {made.source} has", ""
+    for topic in made.tail[:SHOWN]:
+        yield "", tail_words(topic), ""
+    if len(made.tail) > SHOWN:
+        yield "", f"and {len(made.tail) - SHOWN:,} more topics, all in --json", "dim"
+    for group, records in sorted(made.read_there.items(), key=lambda each: (-each[1], each[0]))[:SHOWN]:
+        yield "", f"group {group} had read {formats.records(records)} of them on {made.source}", ""
+    if chosen is not None:
+        yield "", f"{chosen}: {_BECOMES[chosen]}", ""
+
+
+def tail_words(topic: TopicTail) -> str:
+    """The unreplicated records of one topic, in a few words."""
+    span = ""
+    if topic.first_ms is not None and topic.last_ms is not None:
+        span = f", of {formats.second(topic.first_ms)} to {formats.second(topic.last_ms)} UTC"
+    return f"{topic.topic}: {formats.records(topic.records)}, {topic.bytes:,} B{span}"
+
+
+def _way_back(made: Return) -> str:
+    if not made.back_enabled:
+        return "not enabled in the file"
+    workers = "workers unknown" if made.back_workers is None else f"{made.back_workers} workers"
+    lag = f"lag unknown: {made.back_why}" if made.back_missing is None else f"{made.back_missing:,} offsets behind"
+    return f"{workers}, {lag}"
+
+
+def choices() -> Iterator[str]:
+    """What may become of the unreplicated records, one line each."""
+    for how, means in _BECOMES.items():
+        yield f"  {how}: {means}"
+
+
+def catching_up_line(row: Mapping[str, Scalar]) -> str:
+    """How far a flow is from having caught up."""
+    return f"{row.get('flow')}: {row.get('missing')} offsets missing, caught up in {row.get('caught up in')}"
+
+
+def catching_up_json(row: Mapping[str, Scalar]) -> str:
+    """The same with `"event": "catching-up"`."""
+    return document("catching-up", {str(name).replace(" ", "_"): value for name, value in row.items()})
+
+
+def home_lines(again: Mirrored, source: str, target: str, file: str) -> Iterator[str]:
+    """Whether the source is protected again after a failback, and what is to be done next."""
+    flow, name = shlex.quote(f"flow={source}->{target}"), shlex.quote(file)
+    if not again.workers:
+        yield f"{source} serves, and nothing protects it: no worker mirrors {again.flow}. Run: drlib mirror {name}"
+        return
+    lag = f"lag unknown: {again.why}" if again.missing is None else f"{again.missing:,} offsets behind"
+    yield f"{source} serves, and is mirrored to {target} again: {again.workers} workers, {lag}."
+    yield f"  The next failover may come: drlib run runbooks/rehearse-failover.yaml {name} -p {flow}"
+
+
+def mirrored_json(again: Mirrored) -> str:
+    """How the flow is mirrored again, with `"event": "mirrored"`."""
+    return document("mirrored", asdict(again))

@@ -3,6 +3,8 @@
 Rules: a source that does not answer cannot be fenced: the evidence says so, with what to do when it comes back. Of one that
 answers in part, what answers is fenced and the rest is named; neither ends a run. Partitions of a whole source that still grow
 are named; groups that do not follow the pointer are named and not waited for. An undo ends the hold.
+Where the pointer names the flow's target already, applications that follow it write there, and there is nothing to hold: a
+source that comes back after a failover is fenced so.
 With `deny_write` the brokers refuse producers that do not follow the pointer: an ACL denies writing to the topics of
 these patterns, once producers that follow the pointer have had `grace_s` to finish what is in flight. The rules are removed
 by an undo, by `source.unfence` and by a planned move that comes back (`deny_writes`). A cluster without an authorizer is
@@ -36,6 +38,7 @@ from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.reachability import GROUPS_TOPIC, ClusterService, examine
 from drlib.kafka.admin.topic_acls import topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -43,6 +46,7 @@ from drlib.runs.waiting import LOOK_S
 
 BROKERS_S: Final = 3.0  # for a sign of life of each broker of a source that answers
 _LEAVE_S: Final = 10.0  # for the members of a group to commit and leave
+AWAY: Final = "at the target"  # the pointer names it
 _PAUSE_S: Final = 0.5  # without a record: what was in flight has come, or has waited for more than a linger
 
 
@@ -74,9 +78,10 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
 
     def observe(self) -> Sequence[Fact]:
         pointer = self.pointer.read().pointer
+        away = pointer is not None and pointer.active == self.flow.target
         held = pointer is not None and _for_good(pointer) and pointer.active == self.flow.source
         rights = (Fact(self._rights, "as they are"),) if self.deny_write else ()
-        return (Fact(self.entity, "held" if held else "write"), *rights)
+        return (Fact(self.entity, AWAY if away else "held" if held else "write"), *rights)
 
     @property
     def _rights(self) -> str:
@@ -94,16 +99,22 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         return tuple(
             Change(fact.entity, fact.value, wanted[fact.entity])
             for fact in observed
-            if fact.value != wanted[fact.entity]
+            if fact.value not in (wanted[fact.entity], AWAY)
         )
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         source, now = self.flow.source, self.pointer.read().pointer
-        if now is not None and now.active != source:
+        if now is not None and now.active not in (source, self.flow.target):
             raise conflict(self.pointer, now)
-        if now is not None and not _for_good(now):
+        if now is not None and now.active == source and not _for_good(now):
             self.pointer.write(now, replace(now, version=now.version + 1, hold=True, hold_limit_s=0.0))
-        held = "held" if now is not None else "there is no pointer, so no application was held"
+        held = (
+            "there is no pointer, so no application was held"
+            if now is None
+            else "held"
+            if now.active == source
+            else f"those that follow the pointer are at {now.active}"
+        )
         end = time.monotonic() + self.probe_s
         answer: ClusterMetadata | ClusterService | Unreachable
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[source]
@@ -292,7 +303,9 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         end = time.monotonic() + _LEAVE_S
         with Cluster(self.source_cluster) as cluster:
             while True:
-                listed = [g for g in cluster.groups() if chosen.mirrors_group(g.group)]
+                listed = [
+                    g for g in cluster.groups() if chosen.mirrors_group(g.group) and not g.group.startswith(OWN_GROUPS)
+                ]
                 busy = [listing.group for listing in listed if listing.state not in ("EMPTY", "DEAD")]
                 if not busy or time.monotonic() > end:
                     return busy

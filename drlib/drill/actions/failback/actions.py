@@ -8,9 +8,10 @@ Not for: moving the applications (`switchover`), and records that only one side 
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from drlib.config.settings import MirrorSettings
+from drlib.drill.actions.failback.catching_up import CatchingUp
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
@@ -22,12 +23,14 @@ from drlib.drill.step.argument_types import Count, Flag, Seconds, Text, Texts
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import GroupMember
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
 from drlib.mirror.offsets.mirror_maker.read_flow import mirror_maker_of
 from drlib.mirror.offsets.translation.two_way import group_positions, groups_of, read_flow_pair, translate
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, refuse_unexplained, replication_lag
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
+from drlib.outgoing.terminal import show
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.waiting import LOOK_S
@@ -55,10 +58,17 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
 
     name = "reverse.verify"
 
+    start_s: Seconds = 0
+    """How long to wait for a first worker, such as one that is started now; what to run is said at once."""
+
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         settings, moving = self.settings, self.flow
+        with Cluster(settings.clusters[moving.source]) as source:
+            topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
+            if moving == self.context.flow.reverse:
+                self._refuse_left_out(settings, source, topics)
         with Cluster(settings.clusters[moving.target]) as target:
-            members = target.group_members(worker_group(moving))
+            members = self._members(target, abort)
         if not members:
             file = settings.path.name
             if mirror_maker_of(settings, moving) is not None:
@@ -72,10 +82,35 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
                 f"no worker of it is a member of {worker_group(moving)} on {moving.target}",
                 f"Set {moving}.enabled = true in {file} and run: drlib mirror {file}.",
             )
-        with Cluster(settings.clusters[moving.source]) as source:
-            topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
         refuse_unexplained(settings, moving, topics)
         return {"workers": len(members), "topics": len(topics), "flow": str(moving)}
+
+    def _members(self, target: Cluster, abort: Abort) -> Sequence[GroupMember]:
+        """The workers, as soon as there is one, at most `start_s` later."""
+        moving, until, said = self.flow, time.monotonic() + self.start_s, False
+        while not (members := target.group_members(worker_group(moving))) and time.monotonic() < until:
+            if not said:
+                file = self.settings.path.name
+                show(f"No worker mirrors {moving}. Run it now: drlib mirror {file}. Waiting {self.start_s:g} s for it.")
+                said = True
+            abort.wait(LOOK_S)
+        return members
+
+    def _refuse_left_out(self, settings: MirrorSettings, source: Cluster, topics: Collection[str]) -> None:
+        """Raises `UsageError` for topics that applications write to since the failover, and that the way back leaves out."""
+        moving = self.flow
+        forward = settings.flow(moving.target, moving.source)
+        local = [
+            name for name in source.topics() if forward.mirrors_topic(name) and not forward.policy.is_heartbeats(name)
+        ]
+        if left_out := sorted(set(local) - set(topics)):
+            more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+            raise UsageError(
+                f"{moving} does not mirror {', '.join(left_out[:5])}{more}",
+                f"applications write to {'it' if len(left_out) == 1 else 'them'} on {moving.source} since the failover, and "
+                f"{moving.target} would not get it",
+                f"Add to {moving}.topics in {settings.path.name}, restart the workers, then the same command again.",
+            )
 
 
 class WaitCaughtUp(MoveArguments, ReadOnlyAction):
@@ -86,30 +121,47 @@ class WaitCaughtUp(MoveArguments, ReadOnlyAction):
     offsets: Count = 0
     """How many offsets may still be missing."""
     within_s: Seconds = 120
-    """How long to wait."""
+    """How long to wait without any progress; while the mirror copies, there is no limit."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        return wait_caught_up(self.settings, self.flow, abort, self.offsets, self.within_s)
+        def shown(progress: CatchingUp) -> None:
+            self.show([{"flow": str(self.flow), "missing": progress.missing, "caught up in": progress.eta}])
+
+        return wait_caught_up(self.settings, self.flow, abort, self.offsets, self.within_s, shown)
 
 
-def wait_caught_up(settings: MirrorSettings, moving: Flow, abort: Abort, offsets: int, within_s: float) -> Evidence:
-    """Wait until at most `offsets` of the flow are missing. Raises `Unreachable` after `within_s` seconds."""
+def wait_caught_up(
+    settings: MirrorSettings,
+    moving: Flow,
+    abort: Abort,
+    offsets: int,
+    within_s: float,
+    shown: Callable[[CatchingUp], None] = lambda progress: None,
+) -> Evidence:
+    """Wait until at most `offsets` of the flow are missing; `shown` gets each look.
+
+    Raises `Unreachable` after `within_s` seconds in which nothing was copied.
+    """
     began = time.monotonic()
+    progress = CatchingUp()
     with Cluster(settings.clusters[moving.source]) as source:
         topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
         partitions = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
         while True:
             lag = replication_lag(settings, moving, source, partitions)
+            now = time.monotonic()
+            progress.seen(now, lag.offsets, sum(lag.ends.values()) - lag.offsets)
+            shown(progress)
             if lag.offsets <= offsets:
                 return {
                     "behind_offsets": lag.offsets,
                     "partitions": len(partitions),
-                    "waited_seconds": round(time.monotonic() - began, 3),
+                    "waited_seconds": round(now - began, 3),
                 }
-            if time.monotonic() - began > within_s:
+            if progress.stalled_s(now) > within_s:
                 raise Unreachable(
                     f"{moving} has not caught up",
-                    f"after {within_s:g} s {lag.offsets} offsets are missing, in {min(lag.missing)} and others",
+                    f"for {within_s:g} s none of {lag.offsets} missing offsets was copied, in {min(lag.missing)} and others",
                     f"See what holds it up: drlib status {settings.path.name}.",
                 )
             abort.wait(LOOK_S)

@@ -16,7 +16,8 @@ Rules:
 - A step resumed after a kill begins at the hold again; the pointer shows its progress. ACLs by which an earlier failover
   denied writing to the new cluster are removed before the move (`deny_writes`). After the move the only undo is a move back.
 - `stopped_seconds` is from the hold to the first record on the other cluster; None without one within 10 s. More than
-  `stopped_s` (2) fails the drill, but not the step, because the applications have moved.
+  `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where nothing was written before the
+  hold either, nothing could be measured, and the check is "not checked".
 """
 
 import time
@@ -42,6 +43,7 @@ from drlib.drill.actions.failback.actions import (
 )
 from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.drill.actions.groups import commit as group_writing
+from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import decide_all
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
@@ -92,7 +94,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
     quiet_s: Seconds = 0.25
     """How long no log may grow before everything counts as standing still."""
     within_s: Seconds = 120
-    """How long to wait for the mirror before the hold begins."""
+    """How long to wait, before the hold begins, for a mirror that copies nothing."""
     stopped_s: Seconds = 2.0
     """Objective: how long the applications may stand still. A longer time fails the drill, though not the step."""
 
@@ -135,20 +137,20 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
         if now.active != moving.source:
             raise conflict(self.pointer, now)
         settings, limit_s = self.settings, self.hold_limit_s
-        waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
-        known = read_flow_pair(settings, moving)
-        groups = groups_of(settings, moving, self.groups or None)
         target = settings.clusters[moving.target]
-        previous = group_writing.committed_positions(target, groups)
-        ahead = PrecomputedMoves.compute(settings, known, group_positions(settings, moving.source, groups), previous)
         written: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        with (
-            Cluster(settings.clusters[moving.source]) as source_admin,
-            Cluster(settings.clusters[moving.target]) as target_admin,
-        ):
+        with Cluster(settings.clusters[moving.source]) as source_admin, Cluster(target) as target_admin:
             topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
+            first_ends = source_admin.log_ends(every)
+            waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
+            known = read_flow_pair(settings, moving)
+            groups = groups_of(settings, moving, self.groups or None)
+            previous = group_writing.committed_positions(target, groups)
+            source_positions = group_positions(settings, moving.source, groups)
+            ahead = PrecomputedMoves.compute(settings, known, source_positions, previous)
             local = _local(target_admin, topics)
+            written_to = source_admin.log_ends(every) != first_ends
             before = self._pointer()
             began, began_ms = time.monotonic(), clock.now_ms()
             held = self._write(before, hold=True, limit_s=limit_s)
@@ -180,12 +182,13 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             except BaseException:
                 self._write(before, hold=False)
                 raise
+            decided.write(self.context.run_dir, moving.target, moves)
             self._move(settings, moving, cutover)
             moved_s = time.monotonic() - began
             first_s = _first(target_admin, ends, began, abort)
             behind_us = _written_since(source_admin, still.found.ends)
         self.show(position_rows(moves, moving))
-        self._keep(began_ms, moved_s, first_s)
+        self._keep(began_ms, moved_s, first_s, written_to=written_to)
         return {
             "stopped_seconds": None if first_s is None else round(first_s, 3),
             "held_seconds": round(still.held_s, 3),
@@ -333,7 +336,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
                 return f"group {group} has members that have still to read {unread[0]}"
         return ""
 
-    def _keep(self, began_ms: int, moved_s: float, first_s: float | None) -> None:
+    def _keep(self, began_ms: int, moved_s: float, first_s: float | None, *, written_to: bool) -> None:
         """The moments for the picture, and whether the pause was as short as it has to be."""
         moving, most = self.flow, self.stopped_s
         marks = [
@@ -343,8 +346,13 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
         if first_s is not None:
             first = began_ms + int(1000 * first_s)
             marks.append(Mark(name="traffic continues", at_ms=first, detail=f"first record on {moving.target}"))
-        verdict = Verdict.UNKNOWN if first_s is None else Verdict.PASS if first_s <= most else Verdict.FAIL
-        evidence = "no record within 10 s" if first_s is None else f"{first_s:.2f} s"
+        if first_s is not None:
+            verdict, evidence = (Verdict.PASS if first_s <= most else Verdict.FAIL), f"{first_s:.2f} s"
+        elif written_to:
+            verdict, evidence = Verdict.UNKNOWN, "no record within 10 s"
+        else:
+            verdict = Verdict.CONDITIONS
+            evidence = f"not checked: nothing was written to {moving.source} before, nor to {moving.target} within 10 s"
         check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=evidence)
         self.score(ScorecardPart(marks=tuple(marks), checks=(check,)))
 

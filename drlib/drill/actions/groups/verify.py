@@ -42,7 +42,7 @@ CHECK: Final = "applications are served"
 _MARKERS: Final = 16  # offsets looked through for the last record: markers have offsets too
 _DESCRIBE_S: Final = 0.5
 _SAY_S: Final = 10.0
-_OURS: Final = ("drlib.", "drill.")  # groups of workers, leases and shadows
+_OURS: Final = ("drlib.", "drlib-", "drill.")  # groups of workers, leases and shadows
 
 
 class VerifyGroups(ReadOnlyTargetAction):

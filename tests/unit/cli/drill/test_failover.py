@@ -13,7 +13,7 @@ from command_line import drlib, error_line
 from rich.console import Console
 from testbed_moves import drill, step
 
-from drlib.cli.drill.failover import Follower
+from drlib.cli.drill.followed_run import Follower
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.plan.plan import Mode, Plan, StepPlan

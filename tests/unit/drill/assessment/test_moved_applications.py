@@ -30,3 +30,17 @@ def test_prefixed_names_are_subscribed_to_mirror_first_then_the_local_topic() ->
 def test_names_that_stay_are_subscribed_to_once() -> None:
     (group,), _ = changes([move("billing", "orders", "orders")], "l:1")
     assert group.subscribe == ("orders",)
+
+
+def test_way_back_reads_the_mirror_of_what_was_written_meanwhile_then_the_local_topic() -> None:
+    moves = [
+        move("billing", "paris.orders", "orders"),  # on lyon a mirror of paris, at home its own topic
+        move("billing", "orders", "lyon.orders"),
+        move("audit", "paris.orders", "orders"),  # had no position in lyon's own topic
+    ]
+    groups, producers = changes(moves, "p:1", lambda topic: f"lyon.{topic}")
+    assert groups == (
+        GroupChange("audit", "p:1", ("lyon.orders", "orders"), 0, 0),
+        GroupChange("billing", "p:1", ("lyon.orders", "orders"), 0, 0),
+    )
+    assert producers == (ProducerChange("orders", "p:1"),)

@@ -11,10 +11,20 @@ from hostile_text import HOSTILE
 
 from drlib.config.patterns.selection import matches
 from drlib.drill.plan.plan import Drill
+from drlib.model import Flow
 from drlib.runbook.file import drill_section, model
 from drlib.runbook.first_runbooks import folder, runbooks
 from drlib.runbook.first_runbooks.observation import FlowFacts
-from drlib.runbook.first_runbooks.runbooks import AUDIT, FAILOVER, LAG, REHEARSE, SWAP, Place
+from drlib.runbook.first_runbooks.runbooks import (
+    AUDIT,
+    FAIL_BACK,
+    FAILOVER,
+    LAG,
+    REHEARSE,
+    REPROTECT,
+    SWAP,
+    Place,
+)
 from drlib.runs.scorecard import Objectives
 
 PLACE = Place("mm2.properties", "runbooks", frozenset({"force_reason"}))
@@ -45,7 +55,7 @@ def arguments(book: model.Runbook, step: str) -> dict[str, object]:
 def test_runbooks_of_one_flow_have_its_names_groups_and_written_topics(tmp_path: Path) -> None:
     clusters = paris_and_lyon(group("billing", clients=("billing-1",), topics=("orders",)), group("search"))
     made = books(facts_of(clusters), tmp_path)
-    assert list(made) == [f"{kind}.yaml" for kind in (REHEARSE, FAILOVER, SWAP, AUDIT, LAG)]
+    assert list(made) == [f"{kind}.yaml" for kind in (REHEARSE, FAILOVER, REPROTECT, FAIL_BACK, SWAP, AUDIT, LAG)]
     assert all("paris" in book.title or "lyon" in book.title for book in made.values())
     failover = made["failover.yaml"]
     assert drill_of(failover).flow == PARIS_LYON
@@ -54,6 +64,8 @@ def test_runbooks_of_one_flow_have_its_names_groups_and_written_topics(tmp_path:
     assert arguments(made["rehearse.yaml"], "translate") == {"groups": ("billing", "search", ".*")}
     assert [step.name for step in drill_of(failover).steps if step.approval] == ["fence"]
     assert [step.name for step in drill_of(made["swap-roles.yaml"]).steps if step.approval] == ["go-home"]
+    assert [step.name for step in drill_of(made["reprotect.yaml"]).steps if step.approval] == ["settle"]
+    assert [step.name for step in drill_of(made["fail-back.yaml"]).steps if step.approval] == ["go-home"]
     assert made["nightly-audit.yaml"].parameters["flow"] == "paris->lyon"
     text = (tmp_path / "failover.yaml").read_text()
     assert "billing: 1 member, client ids billing-1, reads orders" in text
@@ -76,6 +88,7 @@ def test_objectives_given_are_in_the_runbooks_that_move_applications(tmp_path: P
     made = books(facts_of(paris_and_lyon()), tmp_path, given)
     assert made["failover.yaml"].objectives == given
     assert made["swap-roles.yaml"].objectives == Objectives(rpo_records=0)
+    assert made["fail-back.yaml"].objectives == Objectives(rpo_records=0)
     assert made["rehearse.yaml"].objectives == NONE
     assert made["lag-report.yaml"].parameters["objective"] == "30s"
 
@@ -88,6 +101,31 @@ def test_fault_at_is_a_parameter_only_where_the_notebook_takes_it() -> None:
     assert "fault_at" not in without
     assert 'fault_at: "${fault_at}"' in given
     assert 'fault_at: ""' in given
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("reprotect", {"tail": "leave"}), ("fail-back", {})])
+def test_runbooks_of_the_way_back_do_what_the_shipped_ones_do(
+    tmp_path: Path, name: str, parameters: dict[str, str]
+) -> None:
+    (facts,) = facts_of(paris_and_lyon())
+    made = books((facts,), tmp_path, place=replace(PLACE, takes=frozenset({"tail"})))[f"{name}.yaml"]
+    shipped = model.load(Path("runbooks") / f"{name}.yaml")
+    assert made.drill is not None
+    assert shipped.drill is not None
+
+    def steps(book: model.Runbook, flow: Flow | None) -> Drill:
+        assert book.drill is not None
+        values = {**book.parameters, **parameters}
+        found = drill_section.drill(book.drill, name, NONE, values, flow)
+        return replace(found, objectives=NONE)
+
+    assert steps(made, None) == steps(shipped, PARIS_LYON)
+
+
+def test_reprotect_with_a_notebook_that_takes_no_tail_quarantines(tmp_path: Path) -> None:
+    made = books(facts_of(paris_and_lyon()), tmp_path)["reprotect.yaml"]
+    assert "tail" not in made.parameters
+    assert arguments(made, "settle") == {"how": "quarantine"}
 
 
 @pytest.mark.parametrize("name", HOSTILE_GROUPS)
@@ -140,7 +178,7 @@ def test_runbooks_of_two_flows_have_files_and_run_names_of_their_own(tmp_path: P
     both = "paris->lyon.enabled = true\nlyon->paris.enabled = true\n"
     made = books(facts_of(paris_and_lyon(), both), tmp_path)
     assert {"failover-paris-lyon.yaml", "failover-lyon-paris.yaml"} <= set(made)
-    assert len({book.name for book in made.values()}) == len(made) == 10
+    assert len({book.name for book in made.values()}) == len(made) == 14
     assert str(drill_of(made["failover-lyon-paris.yaml"]).flow) == "lyon->paris"
 
 

@@ -114,4 +114,4 @@ def test_seen_line_and_next_lines_name_the_application_and_the_commands() -> Non
     assert failover.seen_line(row) == "group billing: served, 3 offsets read on"
     assert json.loads(failover.seen_json(row))["name"] == "billing"
     said = "\n".join(failover.next_lines("paris", "lyon", "my file.properties"))
-    assert "drlib run runbooks/planned-switchover.yaml 'my file.properties' -p 'flow=lyon->paris'" in said
+    assert "drlib failback 'my file.properties' 'paris->lyon'" in said

@@ -1,0 +1,261 @@
+"""`drlib failback`: assess, ask what becomes of unreplicated records and for the cluster's name, then run the way back.
+
+Rules: nothing is changed before the source's name was given. What is done are the runbooks' steps, by `drlib run`'s own code:
+first `reprotect`, then `fail-back`, each where the flow's state has it left. A run that was interrupted is continued; a way
+back that is done is not done again. With `--json` standard output has one JSON document a line; progress is on standard error.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from drlib.cli.drill.followed_run import (
+    UNCHANGED,
+    FollowedScreen,
+    ask,
+    choose_runbook,
+    confirm,
+    refuse_other_name,
+)
+from drlib.errors import ApprovalMissing, ObjectiveMissed, ReadinessError, Unreachable, UsageError
+from drlib.formats import one_line
+from drlib.mirror.offsets.unreplicated.rules import Settle
+from drlib.outgoing.terminal import show, write_document
+from drlib.ui.terminal.plain_console import plain_console
+
+if TYPE_CHECKING:
+    from drlib.config.settings import MirrorSettings
+    from drlib.drill.assessment.returning import Return, Stage
+    from drlib.model import Flow
+    from drlib.runbook.execution.execute import RunResult
+    from drlib.runbook.file.model import Runbook
+
+MIRRORED_S: Final = 20.0  # for the workers that have waited to mirror the flow again
+NOTHING_TO_SETTLE: Final = (
+    Settle.QUARANTINE
+)  # of no record; should there be one after all, it is kept and no topic changes
+
+
+def failback(
+    file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
+    flow: Annotated[
+        str,
+        typer.Argument(
+            help="The flow that failed over, e.g. 'paris->lyon'. Default: the only one that is failed over.",
+            metavar="FLOW",
+        ),
+    ] = "",
+    yes: Annotated[
+        str, typer.Option(metavar="CLUSTER", help="The name of the cluster to return to, instead of typing it.")
+    ] = "",
+    tail: Annotated[
+        Settle | None,
+        typer.Option(help="What becomes of records that only that cluster has.", metavar="recover|quarantine|leave"),
+    ] = None,
+    runbooks: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder with reprotect.yaml and fail-back.yaml. Default: runbooks/ beside FILE, else the shipped ones.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    supersede: Annotated[
+        str, typer.Option(help="Give up this unfinished run of the flow, and begin.", metavar="RUN")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")] = False,
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+) -> None:
+    """The failed cluster is back: settle what only it has, mirror back, move the applications home, watch them return.
+
+    Interrupted or repeated, it continues where it was. Exit codes are those of drlib run; 3: it cannot be done now, with the
+    reason, 9: not confirmed.
+    """
+    from drlib.cli.drill.run import terminal_progress
+    from drlib.config.settings import load_mirror_settings
+    from drlib.drill.assessment.assessment import Next
+    from drlib.drill.assessment.observe_return import observe_return
+    from drlib.drill.assessment.returning import Stage, assess_return
+    from drlib.extras import require
+    from drlib.ui.terminal import failover as texts
+
+    require("notebooks", "drlib failback")
+    settings = load_mirror_settings(file)
+    chosen = _choose(settings, file, flow)
+    books = {stage: _book(runbooks, file, chosen, stage) for stage in Stage}
+    if yes:
+        refuse_other_name(yes, chosen.source)
+    with terminal_progress() as progress:
+        progress.stage(f"asking {chosen.source} and {chosen.target}, and reading what only {chosen.source} has")
+        made = assess_return(observe_return(settings, chosen, runs_dir, supersede=Path(supersede).name))
+    if as_json:
+        write_document(texts.return_json(made) + "\n")
+    else:
+        plain_console().print(texts.render_return(made, tail))
+    if made.next is Next.NOTHING:
+        if as_json:
+            write_document(_nothing(made))
+        return
+    _refuse(made)
+    how = _settling(made, tail)
+    confirm(made.source, yes, f"{made.flow} is not failed back", "move the applications there")
+    screen = FailbackScreen(made, file, as_json=as_json)
+    raise typer.Exit(_carry_out(made, books, file, runs_dir, how, supersede, screen, settings, chosen))
+
+
+def _choose(settings: MirrorSettings, file: Path, flow: str) -> Flow:
+    """The flow that was asked for, else the only one that is failed over, else the only enabled one. Raises `UsageError`."""
+    from drlib.drill.assessment.observe_return import failed_over_flows
+    from drlib.lab import choose_flow
+
+    enabled = [each.flow for each in settings.enabled_flows]
+    if not flow.strip() and len(enabled) > 1:
+        away = failed_over_flows(settings, enabled)
+        if len(away) == 1:
+            return away[0]
+    return choose_flow.of_file(settings, flow, f"drlib failback {shlex.quote(str(file))}", name_it="'{}'")
+
+
+def _book(given: Path | None, file: Path, flow: Flow, stage: Stage) -> Runbook:
+    """The runbook of one stage, which has to carry it out for `flow`."""
+    from drlib.model import Flow
+    from drlib.runbook.file import drill_section, model
+
+    path = choose_runbook(given, file, flow, stage.value, f"{stage.value}.yaml", stage.value.replace("-", " "))
+    book = model.load(path)
+    if book.drill is None or book.drill.activity.value != stage.value:
+        raise UsageError(f"runbook {path}", f"its activity is not {stage.value}", "Give another folder: --runbooks.")
+    if drill_section.asked_flow(book.drill, {}) is None and Flow.parse(book.drill.flow) != flow:
+        raise UsageError(
+            f"runbook {path}",
+            f"it is for {book.drill.flow}, not for {flow}",
+            "Give the folder of this flow: --runbooks.",
+        )
+    return book
+
+
+def _nothing(made: Return) -> str:
+    from drlib.ui.terminal import failover as texts
+
+    return texts.result_json({"verdict": None, "exit_code": 0, "run": made.run, "why": made.why}) + "\n"
+
+
+def _refuse(made: Return) -> None:
+    """Raises what stands in the way."""
+    from drlib.drill.assessment.assessment import Next
+
+    if made.next is Next.SUPERSEDE_FIRST:
+        raise UsageError(f"{made.flow} has an unfinished run", made.why, made.remedy)
+    if made.next is Next.REFUSE:
+        kind = Unreachable if made.unreachable else ReadinessError
+        raise kind(f"{made.flow} is not failed back, {UNCHANGED}", made.why, made.remedy)
+
+
+def _settling(made: Return, tail: Settle | None) -> Settle:
+    """What becomes of the unreplicated records: as was given, or as is typed. Raises `ApprovalMissing` without a terminal."""
+    from drlib.ui.terminal import failover as texts
+
+    if tail is not None or not made.settles:
+        return tail or NOTHING_TO_SETTLE
+    if not made.tail_records:
+        return NOTHING_TO_SETTLE
+    names = [how.value for how in Settle]
+    if not sys.stdin.isatty():
+        raise ApprovalMissing(
+            f"{made.flow} is not failed back, {UNCHANGED}",
+            f"what becomes of {made.tail_records} records that only {made.source} has was not said",
+            f"Give --tail {', '.join(names[:-1])} or {names[-1]}.",
+        )
+    for line in texts.choices():
+        show(line, error=True)
+    return Settle(ask(f"What becomes of the records that only {made.source} has", names))
+
+
+def _carry_out(
+    made: Return,
+    books: dict[Stage, Runbook],
+    file: Path,
+    runs_dir: Path,
+    how: Settle,
+    supersede: str,
+    screen: FailbackScreen,
+    settings: MirrorSettings,
+    flow: Flow,
+) -> int:
+    """Run or continue the stages that are left; returns the exit code of the first that does not end well, else of the last.
+    The name that was given approves every step that waits for it."""
+    from drlib.cli.drill import run as running
+    from drlib.drill.assessment.assessment import Next
+    from drlib.drill.assessment.returning import Stage
+    from drlib.drill.run import planning
+    from drlib.drill.run.request import ClusterTarget
+    from drlib.runbook import plans as drills
+    from drlib.runbook.file import drill_section
+    from drlib.runbook.plans import Granted
+
+    code = 0
+    for number, stage in enumerate(made.stages):
+        if number == 0 and made.next is Next.CONTINUE and made.unfinished is not None:
+            folder, asked = drills.run_of(runs_dir, Path(made.unfinished.folder))
+            steps = planning.read(folder).drill.steps
+            code = running.resume(folder, asked, Granted(tuple(s.name for s in steps if s.approval)), screen)
+        else:
+            book = books[stage]
+            assert book.drill is not None
+            pairs = _tail_of(book, how) if stage is Stage.REPROTECT and made.tail_records else []
+            if drill_section.asked_flow(book.drill, {}) is not None:
+                pairs.append(f"flow={made.flow}")
+            approved = tuple(step.name for step in book.drill.steps if step.approval)
+            granted = Granted(approved, supersede=Path(supersede).name if number == 0 else "")
+            wanted = running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted)
+            code = running.run_runbook(book.file, pairs, wanted, screen)
+        if code not in (0, ObjectiveMissed.exit_code) or (code and stage is Stage.REPROTECT):
+            return code
+    screen.protected(settings, flow)
+    return code
+
+
+def _tail_of(book: Runbook, how: Settle) -> list[str]:
+    """The parameter that says what becomes of the unreplicated records. Raises `UsageError` where the runbook fixes it."""
+    if "tail" not in book.parameters:
+        raise UsageError(
+            f"--tail {how}",
+            f"runbook {book.file} has no parameter `tail`, so it fixes what becomes of the records",
+            'Write `tail` into its parameters and `how: "${tail}"` into its step, or run it by drlib run.',
+        )
+    return [f"tail={how}"]
+
+
+class FailbackScreen(FollowedScreen):
+    """The runs of the way back, and what protects the source afterwards."""
+
+    def __init__(self, made: Return, file: Path, *, as_json: bool) -> None:
+        super().__init__(made.source, file, as_json=as_json)
+        self._made = made
+
+    def result(self, result: RunResult) -> int:
+        from drlib.runbook import plans as drills
+
+        if self._json:
+            return self.document(result)
+        code = super().result(result)
+        if code and drills.unfinished(result.folder):
+            again = shlex.join(["drlib", "failback", str(self._file), self._made.flow])
+            show(f"Or repeat it, after a new assessment: {again}", error=True)
+        return code
+
+    def protected(self, settings: MirrorSettings, flow: Flow) -> None:
+        """Look whether the flow is mirrored again, which its workers begin within seconds, and say so."""
+        from drlib.drill.assessment.observe_return import until_mirrored
+        from drlib.ui.terminal import failover as texts
+
+        again = until_mirrored(settings, flow, MIRRORED_S)
+        if self._json:
+            write_document(texts.mirrored_json(again) + "\n")
+            return
+        for line in texts.home_lines(again, self._made.source, self._made.target, str(self._file)):
+            show(one_line(line))

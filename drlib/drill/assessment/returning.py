@@ -1,0 +1,245 @@
+"""The assessment before the way back of a failed-over flow, made from observations of both sides. Pure.
+
+Rules: what is not known is None, with the reason, never 0. Which procedure fits what came back is decided by
+`returned_rules`, what may begin by the flow's state. A way back that is done is not done again, one that was left on this
+machine is continued, any other unfinished run has to be superseded by name. Nothing is settled while a worker of the flow runs.
+Not for: asking (`observe_return`), showing (`drlib.ui.terminal.failover`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from drlib import formats
+from drlib.drill.actions.failback.returned_rules import Procedure, SeenSource, Verdict, judge
+from drlib.drill.actions.failover.triage_rules import Side
+from drlib.drill.assessment.assessment import Next, left_run, supersede_means
+from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.plan.states import DrillEvent, DrillState, move
+from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.model import Flow
+
+
+class Stage(StrEnum):
+    """A runbook of the way back."""
+
+    REPROTECT = "reprotect"
+    FAIL_BACK = "fail-back"
+
+
+S = DrillState
+STAGES: Final[Mapping[DrillState, tuple[Stage, ...]]] = {
+    S.FAILED_OVER: (Stage.REPROTECT, Stage.FAIL_BACK),
+    S.REPROTECTING: (Stage.REPROTECT, Stage.FAIL_BACK),
+    S.REPROTECT_INCOMPLETE: (Stage.REPROTECT, Stage.FAIL_BACK),
+    S.REPROTECTED: (Stage.FAIL_BACK,),
+    S.FAILING_BACK: (Stage.FAIL_BACK,),
+    S.FAILBACK_INCOMPLETE: (Stage.FAIL_BACK,),
+}
+"""What is left to run, by the flow's state; nothing in any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicTail:
+    """The unreplicated records of one topic."""
+
+    topic: str
+    records: int
+    bytes: int
+    first_ms: int | None
+    last_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedReturn:
+    """What was asked at `at_ms`. `record`: of the flow on its target, as the opposite flow leaves it; None: it did not say.
+
+    `tail`: None where it was not asked or not determined, with `tail_why`; `read_there`: by group, how many of these records it
+    had read on the source. `workers`: of the flow itself. `back_workers`, `back_missing`: of the flow back, its workers and the
+    offsets that the source lacks; None: unknown, `back_why`.
+    """
+
+    flow: Flow
+    at_ms: int
+    file: str
+    record: LeaseRecord | None
+    record_why: str
+    pointer: str | None
+    seen: SeenSource
+    target: Side
+    tail: tuple[TopicTail, ...] | None
+    tail_why: str
+    read_there: Mapping[str, int]
+    workers: int | None
+    back_enabled: bool
+    back_workers: int | None
+    back_missing: int | None
+    back_why: str
+    unfinished: UnfinishedRuns
+    folder_here: bool = False
+    next_step: str = ""
+    supersede: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """What is known, and what comes next: `next`, `why` and `remedy`; `stages` are the runbooks that are left to run."""
+
+    flow: str
+    at_ms: int
+    source: str
+    target: str
+    state: str
+    since_ms: int
+    by_run: str
+    pointer: str | None
+    source_state: str
+    found: str
+    procedure: str
+    found_why: str
+    target_state: str
+    tail: tuple[TopicTail, ...] | None
+    tail_why: str
+    read_there: Mapping[str, int]
+    back_enabled: bool
+    back_workers: int | None
+    back_missing: int | None
+    back_why: str
+    unfinished: UnfinishedRun | None
+    supersede_means: str
+    stages: tuple[Stage, ...]
+    next: Next
+    why: str
+    remedy: str
+    unreachable: bool
+    run: str = ""
+    next_step: str = ""
+
+    @property
+    def tail_records(self) -> int | None:
+        return None if self.tail is None else sum(topic.records for topic in self.tail)
+
+    @property
+    def settles(self) -> bool:
+        """Does what is left to run settle unreplicated records, so that a choice is needed?"""
+        return self.next is Next.BEGIN and Stage.REPROTECT in self.stages
+
+
+def assess_return(seen: ObservedReturn) -> Return:
+    """The assessment of what was observed."""
+    verdict = judge(seen.seen, seen.file)
+    run = seen.unfinished.of(str(seen.flow))
+    state = None if seen.record is None else seen.record.state
+    made = Return(
+        flow=str(seen.flow),
+        at_ms=seen.at_ms,
+        source=seen.flow.source,
+        target=seen.flow.target,
+        state="unknown" if state is None else state.value,
+        since_ms=0 if seen.record is None else seen.record.since_ms,
+        by_run="" if seen.record is None else seen.record.run,
+        pointer=seen.pointer,
+        source_state=str(seen.seen.side),
+        found=verdict.found.value,
+        procedure=verdict.procedure.value,
+        found_why=verdict.why,
+        target_state=str(seen.target),
+        tail=seen.tail,
+        tail_why=seen.tail_why,
+        read_there=seen.read_there,
+        back_enabled=seen.back_enabled,
+        back_workers=seen.back_workers,
+        back_missing=seen.back_missing,
+        back_why=seen.back_why,
+        unfinished=run,
+        supersede_means="" if run is None else supersede_means(run),
+        stages=() if state is None else STAGES.get(state, ()),
+        next=Next.BEGIN,
+        why="",
+        remedy="",
+        unreachable=not seen.target.answers or not seen.seen.side.answers,
+        next_step=seen.next_step,
+    )
+    return _with_next(made, seen, verdict)
+
+
+def _with_next(made: Return, seen: ObservedReturn, verdict: Verdict) -> Return:
+    run, record = made.unfinished, seen.record
+    if record is None:
+        return replace(
+            made,
+            next=Next.REFUSE,
+            why=f"{made.target} does not say where {made.flow} stands: {seen.record_why}",
+            remedy=f"Restore {made.target} first, or see what it serves: drlib doctor {seen.file}.",
+        )
+    if not made.stages:
+        return _without_stages(made, seen, record)
+    if run is not None and run.run != seen.supersede:
+        next_, why, remedy = left_run(run, "a way back", "this way back", seen.next_step, continues=seen.folder_here)
+        made = replace(made, next=next_, why=why, remedy=remedy, run=run.run)
+        if next_ is not Next.CONTINUE:
+            return made
+    elif run is not None:
+        before = move(record.state, DrillEvent.SUPERSEDE)
+        assert isinstance(before, DrillState)  # every unfinished state has this transition
+        made = replace(made, stages=STAGES[before])
+    if refusal := _refusal(made, seen, verdict):
+        why, remedy = refusal
+        return replace(made, next=Next.REFUSE, why=why, remedy=remedy)
+    if made.next is Next.CONTINUE:
+        return made
+    return replace(made, why=f"{made.source} is {verdict.found}; {' and '.join(made.stages)} follow")
+
+
+def _without_stages(made: Return, seen: ObservedReturn, record: LeaseRecord) -> Return:
+    if made.unfinished is not None:
+        run = made.unfinished
+        why = f"{made.flow} is {run.state}, by run {run.run} ({run.mode}): it is not failed over yet"
+        return replace(
+            made,
+            next=Next.SUPERSEDE_FIRST,
+            why=why,
+            remedy=f"End that first: drlib failover {seen.file} '{made.flow}', or {run.resume}.",
+            run=run.run,
+        )
+    since = f" since {formats.second(record.since_ms)} UTC" if record.since_ms else ""
+    by = f", by run {record.run}" if record.run else ""
+    if made.pointer == made.target:
+        why = f"{made.flow} is {record.state}{since}{by}, but the pointer names {made.target}"
+        remedy = (
+            f"If the applications are there: drlib runs settle {seen.file} --flow '{made.flow}' --serves {made.target}, "
+            "then the same command again."
+        )
+        return replace(made, next=Next.REFUSE, why=why, remedy=remedy)
+    where = f", and the pointer names {made.pointer}" if made.pointer else ""
+    return replace(
+        made, next=Next.NOTHING, why=f"{made.flow} is {record.state}{since}{by}{where}", remedy="", run=record.run
+    )
+
+
+def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str, str] | None:
+    """Why the way back does not begin, and the remedy."""
+    file, back = seen.file, seen.flow.reverse
+    if not seen.target.serves:
+        return f"{made.target} does not serve: {seen.target}", f"Restore {made.target} first."
+    settling = Stage.REPROTECT in made.stages
+    if not verdict.go and (settling or verdict.procedure is Procedure.WAIT):
+        return f"{made.source} is not what failed: {verdict.found}; {verdict.why}", verdict.remedy
+    if not seen.back_enabled:
+        return (
+            f"{back} is not enabled in {file}, so nothing that is written on {made.target} would reach {made.source}",
+            f"Set {back}.enabled = true and {back}.topics in {file}, restart drlib mirror {file}, then the same command again.",
+        )
+    if settling and seen.workers:
+        return (
+            f"{seen.workers} workers mirror {made.flow} and would append what only {made.source} has to mirror topics that "
+            f"applications have read",
+            "Stop them, and start them with this release, whose workers wait until the applications are back.",
+        )
+    if settling and seen.tail is None:
+        return (
+            f"what only {made.source} has is not known: {seen.tail_why}",
+            "Remove the cause, then the same command again.",
+        )
+    return None

@@ -1,0 +1,84 @@
+"""Lines of YAML that several runbooks of `drlib init` have, and names from outside as YAML and comments have them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from drlib.formats import one_line
+from drlib.runbook.first_runbooks.observation import FlowFacts
+from drlib.runs.scorecard import Objectives
+
+_SHOWN: Final = 3
+_LONGEST_NAME: Final = 250  # letters of a name in a comment; a topic has at most 249
+
+
+def quoted(text: str) -> str:
+    """`text` as a YAML scalar on one line: double-quoted, with everything but printable ASCII escaped."""
+    return f'"{"".join(map(_scalar, text))}"'
+
+
+def _scalar(letter: str) -> str:
+    code = ord(letter)
+    if letter in '"\\':
+        return f"\\{letter}"
+    if 0x20 <= code < 0x7F:
+        return letter
+    return f"\\u{code:04X}" if code <= 0xFFFF else f"\\U{code:08X}"
+
+
+def short(text: str) -> str:
+    """A name on one line, of at most `_LONGEST_NAME` letters."""
+    line = one_line(text) or "(no name)"
+    return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}..."
+
+
+def objective_lines(objectives: Objectives) -> list[str]:
+    """The section of the objectives, or a comment where none were given."""
+    given = {name: value for name, value in objectives.model_dump().items() if value is not None}
+    if not given:
+        return ["# objectives: none were given. Such as: drlib init FILE --rto 5m --rpo 30s"]
+    return ["objectives:", *(f"  {name}: {value:g}" for name, value in given.items())]
+
+
+def drill_lines(
+    facts: FlowFacts, mode: str, answering: Iterable[str], activity: str = "", rollback: str = ""
+) -> list[str]:
+    """The section of the drill up to its steps; `answering`: the clusters that have to answer."""
+    probes = [
+        f"    - {{title: {quoted(f'{alias} answers')}, probe: cluster.serves, arguments: {{cluster: {quoted(alias)}}}}}"
+        for alias in answering
+    ]
+    return [
+        "drill:",
+        f"  flow: {quoted(str(facts.flow))}",
+        f"  mode: {mode}",
+        *([f"  activity: {activity}"] if activity else []),
+        *([f"  rollback: {rollback}"] if rollback else []),
+        "  hypothesis:",
+        *probes,
+        "  steps:",
+    ]
+
+
+def few(items: Sequence[str]) -> str:
+    """The first few of `items`, on one line."""
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return ", ".join(short(item) for item in items[:_SHOWN]) + more
+
+
+def fence_notes(facts: FlowFacts) -> list[str]:
+    """Comments at a step `source.fence`: whether writers that do not follow the pointer can be denied."""
+    alias = facts.flow.source
+    match facts.source.authorizer:
+        case True:
+            return [
+                f"      # {alias} has an authorizer: this also denies writers that do not follow the pointer",
+                '      # arguments: {deny_write: [".*"]}',
+            ]
+        case False:
+            return [f"      # {alias} has no authorizer: only applications that follow the pointer can be fenced"]
+    return [
+        f"      # not known whether {alias} has an authorizer; if so, writers that do not follow the pointer are denied by",
+        '      # arguments: {deny_write: [".*"]}',
+    ]

@@ -1,0 +1,65 @@
+"""`drlib failback` for what it refuses, without brokers."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from command_line import drlib, error_line
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """Clusters at ports of this machine without a listener, held so that no other process takes them."""
+    with socket.socket() as one, socket.socket() as two:
+        for held in (one, two):
+            held.bind(("127.0.0.1", 0))
+        path = tmp_path / "mm2.properties"
+        path.write_text(
+            f"clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{one.getsockname()[1]}\n"
+            f"lyon.bootstrap.servers = 127.0.0.1:{two.getsockname()[1]}\nparis->lyon.enabled = true\n"
+        )
+        yield path
+
+
+def test_failback_whose_target_does_not_answer_is_refused_with_the_assessment(file: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    refused = drlib("failback", str(file), "--yes", "paris", "--json", "--runs-dir", str(runs))
+    assert refused.returncode == 11
+    assert "lyon does not say where paris->lyon stands" in refused.stderr.splitlines()[-1]
+    (made,) = map(json.loads, refused.stdout.splitlines())
+    assert (made["event"], made["next"], made["state"]) == ("assessment", "refuse", "unknown")
+    assert made["tail"] is None
+    assert not runs.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--yes", "lyon"), "'lyon' was given to confirm it. Give paris."),
+        (("lyon->paris",), "Name one: drlib failback"),
+        (("--runbooks", "notebooks"), "none of reprotect.yaml, reprotect-paris-lyon.yaml is in notebooks"),
+        (("--tail", "truncate"), "'truncate'"),
+    ],
+)
+def test_failback_that_is_not_meant_is_refused_before_anything_is_asked(
+    file: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    said = drlib("failback", str(file), *arguments)
+    assert said.returncode == 2
+    assert words in said.stderr
+
+
+def test_failback_takes_the_runbooks_beside_the_file_and_refuses_other_ones(file: Path) -> None:
+    folder = file.parent / "runbooks"
+    folder.mkdir()
+    shipped = (Path("runbooks") / "reprotect.yaml").read_text()
+    notebook = str((Path("notebooks") / "10_run_a_drill.ipynb").absolute())
+    shipped = shipped.replace("../notebooks/10_run_a_drill.ipynb", notebook)
+    (folder / "reprotect.yaml").write_text(shipped.replace("activity: reprotect", "activity: fail-over"))
+    assert "its activity is not reprotect" in error_line(drlib("failback", str(file)), 2)
+    (folder / "reprotect.yaml").write_text(shipped.replace('"${flow}"', '"lyon->paris"'))
+    assert "it is for lyon->paris, not for paris->lyon" in error_line(drlib("failback", str(file)), 2)

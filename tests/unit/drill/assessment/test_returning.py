@@ -1,0 +1,142 @@
+"""The assessment before the way back: what is left to run by the flow's state, what stands in the way, and what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drlib.drill.actions.failback.returned_rules import SeenSource, SeenTopic
+from drlib.drill.actions.failover.triage_rules import Side
+from drlib.drill.assessment.assessment import Next
+from drlib.drill.assessment.returning import STAGES, ObservedReturn, Stage, TopicTail, assess_return
+from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.plan.plan import Mode
+from drlib.drill.plan.states import TABLE, DrillEvent, DrillState
+from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.model import Flow
+
+FLOW = Flow("paris", "lyon")
+SAME = SeenSource(FLOW, Side("paris", 1, 1), "id-1", "id-1", (SeenTopic("orders", True, 440),))
+BOTH = (Stage.REPROTECT, Stage.FAIL_BACK)
+
+
+def observed(state: DrillState | None = DrillState.FAILED_OVER, **more: object) -> ObservedReturn:
+    """Paris is back as it failed, with unreplicated records, and `more` in place of parts of it."""
+    plain = ObservedReturn(
+        flow=FLOW,
+        at_ms=1_000_000,
+        file="mm2.properties",
+        record=None if state is None else LeaseRecord(state=state, run="r1", since_ms=900_000),
+        record_why="",
+        pointer="lyon",
+        seen=SAME,
+        target=Side("lyon", 1, 1),
+        tail=(TopicTail("orders", 40, 4000, 1, 2),),
+        tail_why="",
+        read_there={"billing": 10},
+        workers=0,
+        back_enabled=True,
+        back_workers=1,
+        back_missing=0,
+        back_why="",
+        unfinished=UnfinishedRuns(),
+    )
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def left(state: DrillState) -> UnfinishedRuns:
+    commands = ("drlib run --resume /r", "drlib run --rollback /r", "--supersede r7")
+    return UnfinishedRuns(
+        (UnfinishedRun(str(FLOW), "r7", state.value, Mode.PLANNED, 1, "ops2", "/r", ("fence",), *commands),)
+    )
+
+
+def test_return_of_the_cluster_that_failed_begins_with_both_runbooks() -> None:
+    made = assess_return(observed())
+    assert (made.next, made.stages, made.settles, made.tail_records) == (Next.BEGIN, BOTH, True, 40)
+    assert made.why.endswith("reprotect and fail-back follow")
+
+
+def test_return_that_is_reprotected_only_moves_and_settles_nothing() -> None:
+    made = assess_return(observed(DrillState.REPROTECTED, tail=None, tail_why="it was not asked", workers=None))
+    assert (made.next, made.stages, made.settles) == (Next.BEGIN, (Stage.FAIL_BACK,), False)
+
+
+@pytest.mark.parametrize("state", [DrillState.READY, DrillState.TESTED])
+def test_return_is_done_where_the_source_serves(state: DrillState) -> None:
+    made = assess_return(observed(state, pointer="paris"))
+    assert (made.next, made.run) == (Next.NOTHING, "r1")
+    assert "the pointer names paris" in made.why
+
+
+def test_return_with_a_state_and_a_pointer_that_disagree_is_refused_with_how_to_declare_it() -> None:
+    made = assess_return(observed(DrillState.READY, pointer="lyon"))
+    assert made.next is Next.REFUSE
+    assert "drlib runs settle mm2.properties --flow 'paris->lyon' --serves lyon" in made.remedy
+
+
+@pytest.mark.parametrize("state", [DrillState.RUNNING, DrillState.INCOMPLETE, DrillState.TESTING])
+def test_return_before_the_failover_has_ended_names_that_run(state: DrillState) -> None:
+    made = assess_return(observed(state, unfinished=left(state)))
+    assert (made.next, made.run) == (Next.SUPERSEDE_FIRST, "r7")
+    assert "drlib failover mm2.properties 'paris->lyon'" in made.remedy
+
+
+@pytest.mark.parametrize(
+    ("state", "stages", "after"),
+    [
+        (DrillState.REPROTECTING, BOTH, BOTH),
+        (DrillState.REPROTECT_INCOMPLETE, BOTH, BOTH),
+        (DrillState.FAILING_BACK, (Stage.FAIL_BACK,), (Stage.FAIL_BACK,)),
+        (DrillState.FAILBACK_INCOMPLETE, (Stage.FAIL_BACK,), (Stage.FAIL_BACK,)),
+    ],
+)
+def test_return_left_unfinished_continues_here_or_is_superseded_by_name(
+    state: DrillState, stages: tuple[Stage, ...], after: tuple[Stage, ...]
+) -> None:
+    here = assess_return(observed(state, unfinished=left(state), folder_here=True, next_step="settle"))
+    assert (here.next, here.stages, here.run) == (Next.CONTINUE, stages, "r7")
+    assert "continues at step settle" in here.why
+    elsewhere = assess_return(observed(state, unfinished=left(state)))
+    assert elsewhere.next is Next.SUPERSEDE_FIRST
+    assert "--supersede r7" in elsewhere.remedy
+    given_up = assess_return(observed(state, unfinished=left(state), supersede="r7"))
+    assert (given_up.next, given_up.stages) == (Next.BEGIN, after)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"seen": replace(SAME, side=Side("paris", silence="refused"))}, "paris is not what failed: no answer"),
+        ({"seen": replace(SAME, cluster_id="id-2")}, "another cluster"),
+        ({"target": Side("lyon", 1, 1, leaderless=2)}, "lyon does not serve"),
+        ({"back_enabled": False}, "lyon->paris is not enabled in mm2.properties"),
+        ({"workers": 2}, "2 workers mirror paris->lyon"),
+        ({"tail": None, "tail_why": "open transactions"}, "is not known: open transactions"),
+    ],
+)
+def test_return_that_cannot_be_done_safely_is_refused_with_the_next_command(
+    more: dict[str, object], words: str
+) -> None:
+    made = assess_return(observed(DrillState.FAILED_OVER, **more))
+    assert made.next is Next.REFUSE
+    assert words in made.why
+    assert made.remedy
+
+
+def test_return_of_another_cluster_after_a_reprotect_is_judged_by_the_steps() -> None:
+    gone = replace(SAME, side=Side("paris", silence="refused"))
+    assert assess_return(observed(DrillState.REPROTECTED, seen=gone)).next is Next.REFUSE
+
+
+def test_return_where_the_target_does_not_say_is_unreachable() -> None:
+    made = assess_return(observed(None, target=Side("lyon", silence="refused"), record_why="refused"))
+    assert (made.next, made.unreachable, made.state) == (Next.REFUSE, True, "unknown")
+
+
+def test_stages_are_left_in_every_state_from_which_the_way_back_leads_home() -> None:
+    commands = {DrillEvent.REPROTECT, DrillEvent.FAIL_BACK}
+    begins = {state for state, moves in TABLE.items() if commands & set(moves)}
+    assert begins <= set(STAGES)
+    assert all(DrillEvent.RESUME in TABLE[state] for state in set(STAGES) - begins)
