@@ -309,3 +309,9 @@ def read(*names: str) -> tuple[Case, ...]:
 
 def all_of(pattern: str) -> tuple[Case, ...]:
     return tuple((path.read_bytes(),) for path in sorted(Path(ROOT).glob(pattern)))
+
+
+SEEN: Final = {
+    "paris": {"answer": "no answer", "age_s": 0.5, "since_s": 61.0},
+    "lyon": {"answer": "answers", "age_s": 0, "since_s": 3600},
+}

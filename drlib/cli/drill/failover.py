@@ -7,7 +7,9 @@ not done again. With `--json` standard output has one JSON document a line; prog
 
 from __future__ import annotations
 
+import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -55,6 +57,10 @@ def failover(
     fault_at: Annotated[
         str, typer.Option(help="When the source failed, such as 2026-11-21T03:12:05Z.", metavar="TIME")
     ] = "",
+    witness: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="Ask this drlib witness what it sees; repeat for more."),
+    ] = None,
     supersede: Annotated[
         str, typer.Option(help="Give up this unfinished run of the flow, and begin.", metavar="RUN")
     ] = "",
@@ -86,6 +92,7 @@ def failover(
             runs_dir,
             supersede=Path(supersede).name,
             force_reason=force_reason,
+            witnesses=witness or (),
             creates_topics=book.drill is not None and any(s.action == "topics.create" for s in book.drill.steps),
         )
     )
@@ -103,7 +110,8 @@ def failover(
         return
     _refuse(made)
     confirm(made.target, yes, f"{made.flow} is not failed over", "move the applications there")
-    raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, force_reason, fault_at, as_json=as_json))
+    given = {"force_reason": force_reason, "fault_at": fault_at, "witnesses": json.dumps(witness) if witness else ""}
+    raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, given, as_json=as_json))
 
 
 def _emergency(path: Path, flow: Flow) -> Runbook:
@@ -145,12 +153,12 @@ def _carry_out(
     file: Path,
     runs_dir: Path,
     supersede: str,
-    force_reason: str,
-    fault_at: str,
+    given: Mapping[str, str],
     *,
     as_json: bool,
 ) -> int:
-    """Begin or continue the run; returns its exit code. The name that was given approves every step that waits for it."""
+    """Begin or continue the run, with the parameters `given`; returns its exit code. The target's name, once given, approves
+    every step that waits for it."""
     from drlib.cli.drill import run as running
     from drlib.drill.assessment.assessment import Gate, Next
     from drlib.drill.run import planning
@@ -165,12 +173,11 @@ def _carry_out(
         steps = planning.read(folder).drill.steps
         return running.resume(folder, asked, Granted(tuple(s.name for s in steps if s.approval)), screen)
     assert book.drill is not None
-    given = {"force_reason": force_reason, "fault_at": fault_at}
     pairs = [f"{name}={value}" for name, value in given.items() if value]
     if drill_section.asked_flow(book.drill, {}) is not None:
         pairs.append(f"flow={made.flow}")
     approved = tuple(step.name for step in book.drill.steps if step.approval)
-    skip = force_reason if force_reason and made.gate is Gate.CLOSED else None
+    skip = (given["force_reason"] or None) if made.gate is Gate.CLOSED else None
     granted = Granted(approved, skip_gate=skip, supersede=Path(supersede).name)
     return running.run_runbook(
         book.file, pairs, running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted), screen

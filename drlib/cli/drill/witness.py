@@ -1,4 +1,4 @@
-"""`drlib witness`: keep asking the clusters of a file from this host, and say what it sees to whoever decides on a failover.
+"""`drlib witness`: keep asking the clusters of a file from this host, and say what it sees to those who decide on a failover.
 
 Rules: it only connects, and serves `/witness` at one address until SIGTERM or SIGINT. A line for every change of an answer.
 """

@@ -22,6 +22,7 @@ from drlib.drill.readiness.checks.observations import FlowObservation, Unanswere
 from drlib.drill.readiness.score import MINIMUM, Readiness, Severity
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS
+from drlib.drill.witness.evidence import Answer, Finding, Place
 from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 
@@ -58,6 +59,7 @@ class Observed:
 
     `folder_here`: the folder of the flow's unfinished run is on this machine; `next_step`: the first step of it that is not
     done. `supersede`: the run that the operator gives up. `creates_topics`: the runbook has a step that creates topics.
+    `seen`: what several places see of a source that does not answer this host; None where no other place was asked.
     """
 
     flow: Flow
@@ -75,6 +77,7 @@ class Observed:
     supersede: str = ""
     force_reason: str = ""
     creates_topics: bool = True
+    seen: Finding | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +210,7 @@ def left_run(run: UnfinishedRun, what: str, activity: str, next_step: str, *, co
 
 
 def _advice(seen: Observed, gate: Gate, gate_why: Sequence[str], gate_fix: str) -> Advice:
-    advice = advise(seen.source, seen.target, Expected.GONE, (), seen.force_reason)
+    advice = advise(seen.source, seen.target, Expected.GONE, (), seen.force_reason, seen.seen)
     if not advice.go or gate is Gate.OPEN:
         return advice
     closed = f"the readiness gate is closed: {'; '.join(gate_why)}"
@@ -239,6 +242,8 @@ def _sightings(seen: Observed) -> tuple[Sighting, ...]:
         return ()
     asked = f"it does not serve, as asked at {formats.clock(seen.at_ms)[:8]} UTC"
     found = [Sighting(f"this host ({seen.host})", None, asked)]
+    views = seen.seen.views if seen.seen is not None else ()
+    found += [Sighting(f"{v.place} {v.name}", None, f"{v.source} there") for v in views if v.place is Place.WITNESS]
     status = seen.observation.mirror
     if isinstance(status, Unanswered):
         return (*found, Sighting("the mirror", None, f"unknown: {status.why}"))
@@ -249,6 +254,9 @@ def _sightings(seen: Observed) -> tuple[Sighting, ...]:
     since = [e.opened_ms for e in status.view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
     if since:
         return (*found, Sighting("the mirror's workers", min(since), "fetching from it fails"))
+    reached = [v for v in views if v.place is Place.MIRROR and v.source in (Answer.SERVES, Answer.PARTLY)]
+    if reached:
+        return (*found, Sighting("the mirror's workers", None, f"it {reached[0].source} there"))
     why = "they do not report that it is silent" if status.view.workers else "no worker answers"
     return (*found, Sighting("the mirror's workers", None, f"unknown: {why}"))
 

@@ -6,7 +6,8 @@ What a cluster can cause is an answer here and not an error.
 """
 
 import socket
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,11 +24,14 @@ from drlib.drill.run import planning, request
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.run.runner import notes_of
 from drlib.drill.session import unfinished_runs
+from drlib.drill.witness.evidence import Finding
+from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import who_answers
 from drlib.kafka.admin.reachability import examine
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.monitor.observer import FlowObserver, claimed_addresses, configured_address
 from drlib.model import Flow
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
@@ -40,16 +44,22 @@ def observe(
     *,
     supersede: str = "",
     force_reason: str = "",
+    witnesses: Sequence[str] = (),
     creates_topics: bool = True,
 ) -> Observed:
-    """What can be observed of the enabled `flow` now. Blocks. Raises `UsageError` and `SecurityFault` for a wrong file."""
+    """What can be observed of the enabled `flow` now. Blocks. `witnesses`: HOST:PORT of `drlib witness`.
+
+    Raises `UsageError` and `SecurityFault` for a wrong file.
+    """
     source, target = settings.clusters[flow.source], settings.clusters[flow.target]
     at_ms = clock.now_ms()
+    began = time.monotonic()
     answers = who_answers([source, target])
+    waited_s = time.monotonic() - began
     silent = {alias: each.why for alias, each in answers.items() if isinstance(each, Unreachable)}
     topics = {alias: _topics(settings, flow, alias, each) for alias, each in answers.items()}
     place = ClusterTarget(properties=settings.path.absolute())
-    with ThreadPoolExecutor(5, "assessment") as pool:
+    with ThreadPoolExecutor(6, "assessment") as pool:
         doctor = pool.submit(observed, settings, flow, runs=runs_dir, silent=silent)
         serving = pool.submit(
             examine, [each for each in (source, target) if each.alias not in silent], topics, BROKERS_S
@@ -57,6 +67,7 @@ def observe(
         unfinished = pool.submit(unfinished_runs.find, [(flow, target)], runs_dir, place, down=silent)
         record = pool.submit(_record, target, flow, silent)
         pointer = pool.submit(_pointer, target, silent)
+        seen = pool.submit(_seen, settings, flow, silent, witnesses, waited_s)
         services = {**{a: e for a, e in answers.items() if isinstance(e, Unreachable)}, **serving.result()}
         found = unfinished.result()
         observation, readiness = doctor.result()
@@ -79,6 +90,7 @@ def observe(
             supersede=supersede,
             force_reason=force_reason,
             creates_topics=creates_topics,
+            seen=seen.result(),
         )
 
 
@@ -109,6 +121,21 @@ def _topics(settings: MirrorSettings, flow: Flow, alias: str, answer: ClusterMet
     if alias == flow.source:
         return [name for name in answer.topics if chosen.mirrors_topic(name)]
     return [name for name in answer.topics if chosen.policy.source_of(name) == flow.source]
+
+
+def _seen(
+    settings: MirrorSettings, flow: Flow, silent: Mapping[str, str], witnesses: Sequence[str], waited_s: float
+) -> Finding | None:
+    """What other places see of a source that does not answer this host; None where it does, or the target does not."""
+    if flow.source not in silent or flow.target in silent:
+        return None
+    source, target = settings.clusters[flow.source], settings.clusters[flow.target]
+    here = without_answer(source, target_answers=True, waited_s=waited_s)
+    chosen = settings.flow(flow.source, flow.target)
+    (survey,) = FlowObserver().survey_blocking([(settings, chosen)], silent)
+    address = configured_address(chosen)
+    workers = {*claimed_addresses(survey).values(), *([] if address is None else [address])}
+    return look_until_settled(source, target, sorted(workers), witnesses, hold_s=HOLD_S, first=here)
 
 
 def _record(target: ClusterSettings, flow: Flow, silent: Collection[str]) -> LeaseRecord | None:

@@ -133,9 +133,9 @@ def settle(looks: Sequence[Look], hold_s: float) -> Finding:
 
 
 def may_decide_alone(finding: Finding) -> str:
-    """Why nobody but a person may decide on `finding`; empty where a machine may."""
+    """Why only a person may decide on `finding`; empty where a machine may."""
     if finding.condition not in GONE or not finding.settled:
-        return f"the source is not found gone: {finding or 'nobody was asked'}"
+        return f"the source is not found gone: {finding or 'no place was asked'}"
     gone = finding.gone_from
     if not any(view.place is Place.WITNESS for view in gone):
         return f"no witness that reaches the target finds the source gone: {finding}"

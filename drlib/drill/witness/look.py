@@ -24,6 +24,7 @@ from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import Flow
 
 ANSWER_S: Final = 2.0
+HOLD_S: Final = 2.0  # for how long a source has to be gone, where nothing else was asked for
 FRESH_S: Final = 3.0  # a worker measures every second
 MOST_S: Final = 8.0  # beyond the time that being gone has to hold
 PAUSE_S: Final = 0.5
@@ -143,13 +144,13 @@ def of_worker(status: WorkerStatus, flow: Flow) -> View:
     name = status.worker or str(status.pid)
     flows = [each for each in status.flows if each.flow == str(flow)]
     events = [e for e in status.events if e.resolved_ms is None and e.flow in ("", str(flow))]
-    heard = max((p.as_of_ms for each in flows for p in each.partitions), default=0)
+    answered_ms = max((p.as_of_ms for each in flows for p in each.partitions), default=0)
     silent = [e.opened_ms for e in events if e.name == "SourceUnreachable"]
     down = any(e.name == "TargetUnreachable" for e in events)
     target = Answer.SILENT if down else Answer.SERVES if flows else Answer.UNKNOWN
-    if heard and 0 <= status.at_ms - heard <= FRESH_S * 1000:
+    if answered_ms and 0 <= status.at_ms - answered_ms <= FRESH_S * 1000:
         return View(Place.MIRROR, name, Answer.SERVES, target)
     if not silent:
         return View(Place.MIRROR, name, Answer.UNKNOWN, target)
-    since_s = max(0, status.at_ms - max(min(silent), heard)) / 1000
+    since_s = max(0, status.at_ms - max(min(silent), answered_ms)) / 1000
     return View(Place.MIRROR, name, Answer.SILENT, target, since_s)

@@ -176,8 +176,11 @@ def _rehearse(facts: FlowFacts) -> list[str]:
 def _failover(facts: FlowFacts, takes: Collection[str], objectives: Objectives) -> list[str]:
     source, target = facts.flow.source, facts.flow.target
     fault_at = "fault_at" in takes
+    witnesses = "witnesses" in takes
     given = ', fault_at: "${fault_at}"' if fault_at else ""
+    given += ', witnesses: "${witnesses}"' if witnesses else ""
     when = ['  fault_at: "" # when the source failed, if you know it, such as 2026-11-21T03:12:05Z'] if fault_at else []
+    when += ["  witnesses: [] # HOST:PORT of drlib witness at other places"] if witnesses else []
     return [
         *_parameters(),
         *when,

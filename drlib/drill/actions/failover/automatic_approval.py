@@ -25,7 +25,7 @@ class Approve(StrEnum):
 
 
 def check_automatic(approve: Approve, witnesses: Sequence[str], confirm_s: float) -> None:
-    """Raises `UsageError` for an automatic approval that nobody else could confirm, or that is too quick."""
+    """Raises `UsageError` for an automatic approval that no other place could confirm, or that is too quick."""
     if approve is Approve.PERSON:
         return
     if not witnesses:

@@ -25,7 +25,7 @@ from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction,
 from drlib.drill.step.known_silence import ask_in_run
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.witness.evidence import Finding, View
-from drlib.drill.witness.look import look_until_settled, without_answer
+from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
@@ -53,7 +53,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     """When the source failed, if you know it: ISO 8601 in UTC. By default the mirror's last successful fetch."""
     witnesses: Texts = ()
     """Addresses (HOST:PORT) of `drlib witness` at other places, which say what they see of both clusters."""
-    confirm_s: Seconds = 2.0
+    confirm_s: Seconds = HOLD_S
     """For how long no place that is asked may reach the source before it counts as gone."""
     approve: Approve = Approve.PERSON
     """`automatic`: a source that is gone for this host or the mirror and for a witness approves the steps that wait."""

@@ -44,7 +44,7 @@ RIGHT: dict[str, Value] = {
 # of each runbook's drill from LEFT to RIGHT with its defaults and no step observed
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
-    "emergency-failover": "58f907752450e710070701cf3db5ef777dd6ca1289a716f7b7113c444f221fba",
+    "emergency-failover": "80839437b5d4baf8133d9a6bbf7af7990c4427df731348e27288cf358f3abb94",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
     "failover-drill": "8dc6501043ba745e1e8de245c55af9d24a7c991be32ad90ad885ae511d8b3cad",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
@@ -111,7 +111,7 @@ def test_argument_of_a_wrong_type_or_range_is_refused_by_name(name: str, field: 
 AS_WRITTEN = {
     "application", "applications", "argv", "at", "ca", "cluster", "clusters", "deny_principals", "deny_write",
     "fault_at", "folder", "force_reason", "group", "groups", "leave", "not_read", "others", "source", "target", "topic",
-    "topics", "undo_argv", "written",
+    "topics", "undo_argv", "witnesses", "written",
 }  # fmt: skip
 
 
