@@ -23,7 +23,7 @@ from drlib.lab.lab import Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.model import Flow
 
-pytestmark = [pytest.mark.mm2, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.mm2, pytest.mark.long, pytest.mark.timeout(600)]
 
 FLOW = Flow("paris", "lyon")
 GROUP, TOPIC, PARTITIONS = "billing", "orders", 2

@@ -74,8 +74,11 @@ def test_canary_measures_what_groups_would_read_again_within_what_was_predicted(
     assert {(g.re_read, g.re_read_at_most) for g in groups} == {(21, 100), (80, 80)}
 
 
-def test_planned_move_is_refused_before_anything_changes_with_the_way_out(place: DrillContext) -> None:
+def test_planned_move_and_list_of_unreplicated_records_are_refused_with_the_way_out(place: DrillContext) -> None:
     flow = place.flow
     with pytest.raises(UsageError, match="is mirrored by MirrorMaker 2") as refused:
         act(place, "reverse.verify", source=flow.source, target=flow.target)
     assert "take the flow over" in refused.value.remedy
+    with pytest.raises(UsageError, match="never reached") as unknown:  # not all that the source has
+        act(place, "tail.list")
+    assert "finds its last copy" in unknown.value.remedy

@@ -2,7 +2,8 @@
 
 Every move decides here: failover, rehearsal, failback and planned switchover.
 Rules: what is committed is what the offset map gives, never a guess, and never past the end of the log. A position that is
-further ahead on the target was read there: it is left, unless `rewind` allows going back. Where nothing was mirrored yet and
+further ahead on the target was read there: it is left, unless `rewind` allows going back. One that is ahead within the bound of
+its translation is kept: MirrorMaker 2 put it there, or the group read on there. Where nothing was mirrored yet and
 the partition exists, the group begins at its log start. A position that is left blocks its group, except where nothing of
 the partition is on the target.
 Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), and synchronizing groups while the source
@@ -85,6 +86,8 @@ def decide(
     group that is further ahead there may go back.
     """
     translation = item.translation
+    if committed is not None and not rewind:
+        translation = _kept_within_bound(translation, committed.offset)
     offset, left, why = translation.offset, None, ""
     if translation.kind is TranslationKind.NEVER_MIRRORED and offset is None:
         if bounds is None:
@@ -123,6 +126,14 @@ def decide(
         why=why,
         left=left,
     )
+
+
+def _kept_within_bound(translation: Translation, committed: int) -> Translation:
+    """The position on the target itself, where it is as good a translation as `translation`."""
+    offset, end = translation.offset, (translation.offset or 0) + translation.records
+    if translation.kind is not TranslationKind.BOUNDED or offset is None or not offset < committed <= end:
+        return translation
+    return Translation(committed, TranslationKind.BOUNDED, end - committed)
 
 
 def decide_all(

@@ -107,8 +107,9 @@ def ahead(positions: tuple[TargetPosition, ...], context: CheckContext) -> Judge
     for position in positions:
         committed, log_end = position.committed, position.log_end
         group, partition = position.translation.group, position.translation.target
-        translated = position.translation.translation.offset
-        assert translated is not None
+        found = position.translation.translation
+        assert found.offset is not None
+        translated = found.offset + (found.records if found.kind is TranslationKind.BOUNDED else 0)
         past_end = log_end is not None and committed > log_end
         if committed <= translated and not past_end:
             continue

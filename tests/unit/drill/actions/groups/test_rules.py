@@ -98,7 +98,15 @@ def check(move: PositionMove, item: GroupTranslation, bounds: dict[TopicPartitio
         return
     assert move.offset <= bounds[move.target].end  # never past the end, never into a partition that does not exist
     assert item.translation.kind is not TranslationKind.UNKNOWN
-    assert move.offset == (bounds[move.target].start if item.translation.offset is None else item.translation.offset)
+    wanted = item.translation
+    if (
+        wanted.kind is TranslationKind.BOUNDED and move.offset != wanted.offset
+    ):  # what was there already, within the bound
+        assert wanted.offset is not None
+        assert wanted.offset < move.offset <= wanted.offset + wanted.records
+        assert move.offset == move.before
+        return
+    assert move.offset == (bounds[move.target].start if wanted.offset is None else wanted.offset)
     if not rewind:
         assert move.before is None or move.offset >= move.before  # never backwards
 
@@ -158,3 +166,22 @@ def test_as_of_says_how_old_a_position_was_and_what_may_be_read_again(
 def test_as_of_after_the_fault_is_what_a_bounded_position_reads_again() -> None:
     item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(50, TranslationKind.BOUNDED, 7), READ_MS)
     assert as_of(decide(item, BOUNDS), 65, (READ_MS - 1, READ_MS - 1), (0, 0)).re_reads == 7
+
+
+@pytest.mark.parametrize(
+    ("kind", "committed", "rewind", "offset", "records", "left"),
+    [
+        (TranslationKind.BOUNDED, 50, False, 50, 7, None),
+        (TranslationKind.BOUNDED, 51, False, 51, 6, None),  # MirrorMaker 2 synchronized it
+        (TranslationKind.BOUNDED, 57, False, 57, 0, None),
+        (TranslationKind.BOUNDED, 58, False, None, 7, Left.AHEAD),
+        (TranslationKind.BOUNDED, 51, True, 50, 7, None),
+        (TranslationKind.BEHIND, 51, False, None, 7, Left.AHEAD),
+    ],
+)
+def test_decide_keeps_a_position_on_the_target_that_is_within_the_bound(
+    kind: TranslationKind, committed: int, rewind: bool, offset: int | None, records: int, left: Left | None
+) -> None:
+    item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(50, kind, 7), READ_MS)
+    move = decide(item, BOUNDS, CommittedOffset(committed), rewind=rewind)
+    assert (move.offset, move.records, move.left) == (offset, records, left)

@@ -34,6 +34,7 @@ from drlib.drill.readiness.checks.observations import (
     PastDrills,
     Readers,
     SettingsDrift,
+    TargetPosition,
     Unanswered,
     UnmirroredReader,
 )
@@ -42,7 +43,7 @@ from drlib.kafka.admin.descriptions import ConfigChange, Quota
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
 from drlib.mirror.status.worker_status import PartitionStatus
-from drlib.model import GroupTranslation, TranslationKind
+from drlib.model import GroupTranslation, Translation, TranslationKind
 
 DAY_MS, HOUR_MS = DAY_S * 1000, HOUR_S * 1000
 
@@ -80,6 +81,13 @@ def up_to(records: int, seconds: float, least: int) -> PartitionStatus:
     """Behind by that many records at most."""
     most = behind(records, seconds)
     return replace(most, position=most.high_watermark - least)
+
+
+def within(committed: int, offset: int, records: int) -> TargetPosition:
+    """A position on the target, beside one that is known to within `records`."""
+    plain = on_target(committed, offset, 20)
+    known = Translation(offset, TranslationKind.BOUNDED, records)
+    return replace(plain, translation=replace(plain.translation, translation=known))
 
 
 LOST = ClusterAnswer("LEFT", "l", 0, "LEFT cannot be reached: refused", "Start it.")
@@ -169,6 +177,8 @@ CASES = [
     ("groups-mirrored", {"readers": Readers(1, (), (("books", "refused"),))}, "unknown", "refused", "--group books"),
     ("groups-mirrored", {"readers": Readers(1, (), (), False)}, "unknown", "may be others", "Describe"),
     ("groups-mirrored", {"readers": Readers(1, (), (), None)}, "unknown", "did not say", "again"),
+    ("positions-ahead", {"target_positions": (within(8, 5, 3),)}, "ok", "none ahead", ""),
+    ("positions-ahead", {"target_positions": (within(9, 5, 3),)}, "warn", "committed offset 9 is 1 ahead", "--to-offset 8"),
     ("positions-ahead", {"target_positions": (on_target(8, 5, 9),)}, "warn",
      "committed offset 8 is 3 ahead of the source's position, 5", "--reset-offsets --to-offset 5 --execute"),
     ("positions-ahead", {"target_positions": (on_target(9, 9, 9),)}, "ok", "1 position on the target, none ahead", ""),
