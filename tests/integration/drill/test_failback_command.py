@@ -67,6 +67,7 @@ def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path)
             assert process.wait(60) == 0, documents
         finally:
             process.kill()
+            process.communicate()
         first, second = [each for each in documents if each["event"] == "result"]
         assert (first["exit_code"], second["exit_code"]) == (0, 0)
         (changes,) = [each for each in documents if each["event"] == "applications"]
