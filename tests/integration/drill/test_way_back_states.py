@@ -118,10 +118,9 @@ def test_way_back_aborted_failed_rolled_back_and_superseded_is_where_the_table_s
     assert in_process(night, "reprotect", two, stop_at="step-started tail", tail="leave") == KILLED
     assert state() is S.REPROTECTING
     wait_for("the lease is free", lambda: _free(night), 30)
-    assert in_process(night, "reprotect", three, tail="leave") == 2  # two is unfinished
-    assert (
-        in_process(night, "swap-roles", three, tail="leave", supersede="two") == 0
-    )  # lyon could fail over to paris now
+    assert in_process(night, "swap-roles", three, tail="leave") == 2  # two is unfinished
+    # at its end lyon could fail over to paris
+    assert in_process(night, "swap-roles", three, tail="leave", supersede="two") == 0
     assert state() is S.REPROTECTED
     assert in_process(night, "reprotect", two, tail="leave") == 8  # superseded: never resumed
     assert state() is S.REPROTECTED
