@@ -51,11 +51,23 @@ class TopicTail:
     last_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class TailRecord:
+    """One unreplicated record, to look at; `key` as text, shortened."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedReturn:
     """What was asked at `at_ms`. `record`: of the flow on its target, as the opposite flow leaves it; None: it did not say.
 
-    `tail`: None where it was not asked or not determined, with `tail_why`; `read_there`: by group, how many of these records it
+    `tail`: None where it was not asked or not determined, with `tail_why`; `examples`: some of its records; `read_there`: by group, how many of these records it
     had read on the source. `workers`: of the flow itself. `back_workers`, `back_missing`: of the flow back, its workers and the
     offsets that the source lacks; None: unknown, `back_why`.
     """
@@ -71,6 +83,7 @@ class ObservedReturn:
     tail: tuple[TopicTail, ...] | None
     tail_why: str
     read_there: Mapping[str, int]
+    examples: tuple[TailRecord, ...] = ()
     workers: int | None
     back_enabled: bool
     back_workers: int | None
@@ -102,6 +115,7 @@ class Return:
     tail: tuple[TopicTail, ...] | None
     tail_why: str
     read_there: Mapping[str, int]
+    examples: tuple[TailRecord, ...]
     back_enabled: bool
     back_workers: int | None
     back_missing: int | None
@@ -148,6 +162,7 @@ def assess_return(seen: ObservedReturn) -> Return:
         tail=seen.tail,
         tail_why=seen.tail_why,
         read_there=seen.read_there,
+        examples=seen.examples,
         back_enabled=seen.back_enabled,
         back_workers=seen.back_workers,
         back_missing=seen.back_missing,
