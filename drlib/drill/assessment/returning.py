@@ -67,9 +67,9 @@ class TailRecord:
 class ObservedReturn:
     """What was asked at `at_ms`. `record`: of the flow on its target, as the opposite flow leaves it; None: it did not say.
 
-    `tail`: None where it was not asked or not determined, with `tail_why`; `examples`: some of its records; `read_there`: by group, how many of these records it
-    had read on the source. `workers`: of the flow itself. `back_workers`, `back_missing`: of the flow back, its workers and the
-    offsets that the source lacks; None: unknown, `back_why`.
+    `tail`: None where it was not asked or not determined, with `tail_why`; `examples`: some of its records; `read_there`: by
+    group, how many of these records it had read on the source. `workers`: of the flow itself. `back_workers`, `back_missing`: of
+    the flow back, its workers and the offsets that the source lacks; None: unknown, `back_why`.
     """
 
     flow: Flow
