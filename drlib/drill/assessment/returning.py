@@ -16,6 +16,7 @@ from drlib.drill.actions.failback.returned_rules import Procedure, SeenSource, V
 from drlib.drill.actions.failover.triage_rules import Side
 from drlib.drill.assessment.assessment import Next, left_run, supersede_means
 from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillEvent, DrillState, move
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
 from drlib.model import Flow
@@ -68,8 +69,8 @@ class ObservedReturn:
     """What was asked at `at_ms`. `record`: of the flow on its target, as the opposite flow leaves it; None: it did not say.
 
     `tail`: None where it was not asked or not determined, with `tail_why`; `examples`: some of its records; `read_there`: by
-    group, how many of these records it had read on the source. `workers`: of the flow itself. `back_workers`, `back_missing`: of
-    the flow back, its workers and the offsets that the source lacks; None: unknown, `back_why`.
+    group, how many of these records it had read on the source. `workers`: of the flow itself. `back_workers` and
+    `back_missing`: of the flow back, its workers and the offsets that the source lacks; None: unknown, `back_why`.
     """
 
     flow: Flow
@@ -245,6 +246,11 @@ def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str,
         return (
             f"{back} is not enabled in {file}, so nothing that is written on {made.target} would reach {made.source}",
             f"Set {back}.enabled = true and {back}.topics in {file}, restart drlib mirror {file}, then the same command again.",
+        )
+    if settling and seen.workers and seen.record is not None and seen.record.mode is Mode.PLANNED:
+        return (
+            f"{made.flow} was moved as planned, which left nothing to settle, and it is mirrored",
+            f"Move back as planned: drlib run runbooks/planned-switchover.yaml {file} -p 'flow={back}'.",
         )
     if settling and seen.workers:
         return (
