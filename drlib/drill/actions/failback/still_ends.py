@@ -1,4 +1,4 @@
-"""Where the logs of the cluster that is left stood still before a planned move: kept in the run's folder.
+"""The log ends of the cluster that is left, as they were when nothing moved before a planned move: kept in the run's folder.
 
 So what producers wrote behind them is counted also where the process that moved the pointer was killed before it did so.
 """

@@ -225,8 +225,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
 
     def _counted_again(self) -> Evidence:
         """The RPO, where the process that moved the pointer was killed before it counted."""
-        ends = still_ends.read(self.context.run_dir, self.step)
-        if not ends:
+        if not (ends := still_ends.read(self.context.run_dir, self.step)):
             return {}
         with Cluster(self.settings.clusters[self.flow.source]) as source:
             behind = still_ends.written_since(source, ends)
