@@ -85,7 +85,13 @@ class Night:
 
     def start_worker(self) -> None:
         self.workers += 1
-        self.lab.start_module(f"mirror-{self.workers}", "drlib.cli", "mirror", str(self.file))
+        arguments = ("mirror", str(self.file), "--status", str(self.status_path))
+        self.lab.start_module(f"mirror-{self.workers}", "drlib.cli", *arguments)
+
+    @property
+    def status_path(self) -> Path:
+        """The file that the newest worker writes its status to."""
+        return self.file.parent / f"status-{self.workers}.json"
 
     def kill_worker(self) -> None:
         (pid,) = [p.pid for p in self.lab.status() if p.name == f"mirror-{self.workers}" and p.alive]

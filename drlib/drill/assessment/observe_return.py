@@ -19,7 +19,7 @@ from drlib.drill.actions.failback.returned_rules import SeenSource, judge
 from drlib.drill.actions.failover.triage import BROKERS_S
 from drlib.drill.actions.failover.triage_rules import Side, side_of
 from drlib.drill.assessment.observe import is_run, next_step
-from drlib.drill.assessment.returning import STAGES, ObservedReturn, Stage, TopicTail
+from drlib.drill.assessment.returning import STAGES, ObservedReturn, Stage, TailRecord, TopicTail
 from drlib.drill.flow_state.flow_record import read_opposite
 from drlib.drill.plan import supersede as supersede_rules
 from drlib.drill.plan.lease_record import LeaseRecord
@@ -32,6 +32,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, find_unreplicated
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, replication_lag
+from drlib.mirror.offsets.unreplicated.rules import Example
 from drlib.model import Flow, TopicPartition
 from drlib.runs.waiting import LOOK_S
 
@@ -91,6 +92,7 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
         tail=None if tail is None else _by_topic(tail),
         tail_why=tail_why,
         read_there={} if tail is None else {group: n for group, n in tail.read_there.items() if n},
+        examples=() if tail is None else tuple(_example(each) for each in tail.examples),
         workers=workers,
         back_enabled=enabled,
         back_workers=back_workers,
@@ -168,6 +170,11 @@ def _by_topic(tail: UnreplicatedRecords) -> tuple[TopicTail, ...]:
         TopicTail(topic, records, size, min(firsts[topic], default=None), max(firsts[topic], default=None))
         for topic, (records, size) in sorted(rows.items())
     )
+
+
+def _example(record: Example) -> TailRecord:
+    where = record.partition
+    return TailRecord(where.topic, where.partition, record.offset, record.timestamp_ms, record.key, record.bytes)
 
 
 def _pointer(target: ClusterSettings) -> str | None:

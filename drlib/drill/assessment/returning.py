@@ -16,6 +16,7 @@ from drlib.drill.actions.failback.returned_rules import Procedure, SeenSource, V
 from drlib.drill.actions.failover.triage_rules import Side
 from drlib.drill.assessment.assessment import Next, left_run, supersede_means
 from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillEvent, DrillState, move
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
 from drlib.model import Flow
@@ -51,13 +52,25 @@ class TopicTail:
     last_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class TailRecord:
+    """One unreplicated record, to look at; `key` as text, shortened."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedReturn:
     """What was asked at `at_ms`. `record`: of the flow on its target, as the opposite flow leaves it; None: it did not say.
 
-    `tail`: None where it was not asked or not determined, with `tail_why`; `read_there`: by group, how many of these records it
-    had read on the source. `workers`: of the flow itself. `back_workers`, `back_missing`: of the flow back, its workers and the
-    offsets that the source lacks; None: unknown, `back_why`.
+    `tail`: None where it was not asked or not determined, with `tail_why`; `examples`: some of its records; `read_there`: by
+    group, how many of these records it had read on the source. `workers`: of the flow itself. `back_workers` and
+    `back_missing`: of the flow back, its workers and the offsets that the source lacks; None: unknown, `back_why`.
     """
 
     flow: Flow
@@ -71,6 +84,7 @@ class ObservedReturn:
     tail: tuple[TopicTail, ...] | None
     tail_why: str
     read_there: Mapping[str, int]
+    examples: tuple[TailRecord, ...] = ()
     workers: int | None
     back_enabled: bool
     back_workers: int | None
@@ -102,6 +116,7 @@ class Return:
     tail: tuple[TopicTail, ...] | None
     tail_why: str
     read_there: Mapping[str, int]
+    examples: tuple[TailRecord, ...]
     back_enabled: bool
     back_workers: int | None
     back_missing: int | None
@@ -148,6 +163,7 @@ def assess_return(seen: ObservedReturn) -> Return:
         tail=seen.tail,
         tail_why=seen.tail_why,
         read_there=seen.read_there,
+        examples=seen.examples,
         back_enabled=seen.back_enabled,
         back_workers=seen.back_workers,
         back_missing=seen.back_missing,
@@ -230,6 +246,11 @@ def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str,
         return (
             f"{back} is not enabled in {file}, so nothing that is written on {made.target} would reach {made.source}",
             f"Set {back}.enabled = true and {back}.topics in {file}, restart drlib mirror {file}, then the same command again.",
+        )
+    if settling and seen.workers and seen.record is not None and seen.record.mode is Mode.PLANNED:
+        return (
+            f"{made.flow} was moved as planned, which left nothing to settle, and it is mirrored",
+            f"Move back as planned: drlib run runbooks/planned-switchover.yaml {file} -p 'flow={back}'.",
         )
     if settling and seen.workers:
         return (

@@ -20,10 +20,11 @@ from drlib.drill.actions.failback.returned_rules import Procedure
 from drlib.drill.assessment.assessment import Assessment, Continues, Gate, GroupOutlook, Next
 from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange
 from drlib.drill.assessment.observe_return import Mirrored
-from drlib.drill.assessment.returning import Return, Stage, TopicTail
+from drlib.drill.assessment.returning import Return, Stage, TailRecord, TopicTail
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
 
+EXAMPLES: Final = 3  # unreplicated records on the screen; --json has more
 SHOWN: Final = 12  # groups, topics or applications of a list on the screen
 _COLOURS: Final = {Gate.OPEN: "green", Gate.CLOSED: "red"}
 _HEADS: Final = {
@@ -251,6 +252,8 @@ def _tail_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, 
         yield "", tail_words(topic), ""
     if len(made.tail) > SHOWN:
         yield "", f"and {len(made.tail) - SHOWN:,} more topics, all in --json", "dim"
+    for each in made.examples[:EXAMPLES]:
+        yield "", f"such as {record_words(each)}", "dim"
     for group, records in sorted(made.read_there.items(), key=lambda each: (-each[1], each[0]))[:SHOWN]:
         yield "", f"group {group} had read {formats.records(records)} of them on {made.source}", ""
     if chosen is not None:
@@ -263,6 +266,12 @@ def tail_words(topic: TopicTail) -> str:
     if topic.first_ms is not None and topic.last_ms is not None:
         span = f", of {formats.second(topic.first_ms)} to {formats.second(topic.last_ms)} UTC"
     return f"{topic.topic}: {formats.records(topic.records)}, {topic.bytes:,} B{span}"
+
+
+def record_words(record: TailRecord) -> str:
+    """One unreplicated record, in a few words."""
+    at = f"{record.topic}-{record.partition} at {record.offset}"
+    return f"{at}: key '{record.key}', {record.bytes:,} B, of {formats.second(record.timestamp_ms)} UTC"
 
 
 def _way_back(made: Return) -> str:

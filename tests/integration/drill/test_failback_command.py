@@ -46,6 +46,7 @@ def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path)
         assert assessed["stages"] == ["reprotect", "fail-back"]
         assert [(t["topic"], t["records"]) for t in rows(assessed, "tail")] == [(TOPIC, 40)]
         assert assessed["read_there"] == {GROUP: 10}
+        assert [row["offset"] for row in rows(assessed, "examples")] == list(range(400, 420))
         assert assessed["back_missing"] == 0
         night.cli("failback", str(night.file), "--yes", "lyon", "--tail", "recover", code=2)
         _, err = night.cli("failback", str(night.file), "--tail", "recover", code=9)
@@ -67,6 +68,7 @@ def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path)
             assert process.wait(60) == 0, documents
         finally:
             process.kill()
+            process.communicate()
         first, second = [each for each in documents if each["event"] == "result"]
         assert (first["exit_code"], second["exit_code"]) == (0, 0)
         (changes,) = [each for each in documents if each["event"] == "applications"]

@@ -8,6 +8,7 @@ from testbed_way_back import FLOW, MIRROR, a_night
 
 from drlib import publish_pointer
 from drlib.drill.session.settle import settle
+from drlib.mirror.status import worker_status
 
 
 @pytest.mark.timeout(120)
@@ -24,7 +25,7 @@ def test_flow_failed_over_is_not_mirrored_until_its_source_serves_again(
         night.start_worker()
         wait_for("the new worker mirrors the flow back", lambda: night.members(FLOW.reverse) == 1)
         assert (night.members(FLOW), night.end("lyon", MIRROR)) == (0, copied)
-        assert "FlowFailedOver" in (night.lab.root / f"mirror-{night.workers}.log").read_text()
+        assert [event.name for event in worker_status.read(night.status_path).events] == ["FlowFailedOver"]
 
         publish_pointer(night.file, "paris")
         settle(night.settings("lyon"), FLOW, "paris")

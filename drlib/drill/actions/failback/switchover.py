@@ -33,6 +33,7 @@ from drlib.client.pointer import Pointer
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
+from drlib.drill.actions.failback import still_ends
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
     evidence,
@@ -52,7 +53,7 @@ from drlib.drill.step.argument_types import Flag, Seconds, Texts
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Range
+from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.admin.group_offsets import Positions
 from drlib.lab.workload.applications import LabApplications
 from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positions, groups_of, read_flow_pair
@@ -133,7 +134,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         moving, now = self.flow, self._pointer()
         if now.active == moving.target:
-            return {"stopped_seconds": None, "moved_before": True}
+            return {"stopped_seconds": None, "moved_before": True, **self._counted_again()}
         if now.active != moving.source:
             raise conflict(self.pointer, now)
         settings, limit_s = self.settings, self.hold_limit_s
@@ -183,10 +184,11 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
                 self._write(before, hold=False)
                 raise
             decided.write(self.context.run_dir, moving.target, moves)
+            still_ends.keep(self.context.run_dir, self.step, still.found.ends)
             self._move(settings, moving, cutover)
             moved_s = time.monotonic() - began
             first_s = _first(target_admin, ends, began, abort)
-            behind_us = _written_since(source_admin, still.found.ends)
+            behind_us = still_ends.written_since(source_admin, still.found.ends)
         self.show(position_rows(moves, moving))
         self._keep(began_ms, moved_s, first_s, written_to=written_to)
         return {
@@ -205,8 +207,8 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
 
     def probe(self, changes: Changes) -> Reach:
         now = self._pointer()
-        if now.active == self.flow.target:
-            return Reach.DONE
+        if now.active == self.flow.target:  # act counts what was written behind the logs' ends
+            return Reach.PARTLY if still_ends.read(self.context.run_dir, self.step) else Reach.DONE
         return Reach.PARTLY if now.hold else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
@@ -220,6 +222,14 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             )
         if now.hold:
             self._write(now, hold=False)
+
+    def _counted_again(self) -> Evidence:
+        """The RPO, where the process that moved the pointer was killed before it counted."""
+        if not (ends := still_ends.read(self.context.run_dir, self.step)):
+            return {}
+        with Cluster(self.settings.clusters[self.flow.source]) as source:
+            behind = still_ends.written_since(source, ends)
+        return {"rpo_records": behind, "rpo_seconds": 0.0 if behind == 0 else None}
 
     # -- the pointer -------------------------------------------------------------------------------------------------
 
@@ -378,16 +388,6 @@ def _cutover(
         name: tuple(ends[TopicPartition(name, n)] for n in range(existing[name].partitions)) if name in existing else ()
         for name in remotes
     }
-
-
-def _written_since(source: Cluster, ends: Mapping[TopicPartition, int]) -> int | None:
-    """Records that a committed reader finds behind `ends` now; None when the cluster does not say."""
-    try:
-        now = source.log_ends(ends)
-        grown = {p: Range(end, now[p]) for p, end in ends.items() if now[p] > end}
-        return sum(1 for _ in source.read(grown)) if grown else 0
-    except DrlibError:
-        return None
 
 
 def _first(target: Cluster, ends: Mapping[TopicPartition, int], began: float, abort: Abort) -> float | None:

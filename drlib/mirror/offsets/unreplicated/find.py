@@ -108,8 +108,8 @@ def find_unreplicated(
 ) -> UnreplicatedRecords:
     """Find the unreplicated records of `topics`, or of every topic the flow mirrors.
 
-    Raises `UsageError` while a worker of the flow runs and where MirrorMaker 2 mirrored it, `HistoryDiverged`, `Unreachable` when
-    a cluster does not answer or transactions stay open, and what `wait` raises.
+    Raises `UsageError` while a worker of the flow runs and where MirrorMaker 2 mirrored it, `HistoryDiverged`, `Unreachable`
+    when a cluster does not answer or transactions stay open, and what `wait` raises.
     """
     flow_settings = settings.flow(flow.source, flow.target)
     refuse_one_way(flow_settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 from collections.abc import Iterator
@@ -9,6 +10,15 @@ from pathlib import Path
 
 import pytest
 from command_line import drlib, error_line
+from rich.console import Console
+from testbed_moves import drill, step
+
+from drlib.cli.drill import followed_run
+from drlib.drill.plan.plan import Mode, Plan, StepPlan
+from drlib.drill.run import planning
+from drlib.drill.step.step_output import write_rows
+from drlib.runs.journal import JOURNAL, DrillJournal
+from drlib.ui.terminal.run import Progress
 
 
 @pytest.fixture
@@ -63,3 +73,28 @@ def test_failback_takes_the_runbooks_beside_the_file_and_refuses_other_ones(file
     assert "its activity is not reprotect" in error_line(drlib("failback", str(file)), 2)
     (folder / "reprotect.yaml").write_text(shipped.replace('"${flow}"', '"lyon->paris"'))
     assert "it is for lyon->paris, not for paris->lyon" in error_line(drlib("failback", str(file)), 2)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_follower_says_how_a_flow_catches_up_while_it_is_waited_for(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    folder, out = tmp_path / "run", io.StringIO()
+    folder.mkdir()
+    wanted = drill(step("caught-up", "reverse.wait"), mode=Mode.PLANNED)
+    planning.write(Plan(wanted, (StepPlan("caught-up"),)), folder)
+    monkeypatch.setattr(followed_run, "_SAY_S", 0.0)
+    follower = followed_run.Follower(folder, "paris", file, Progress(Console(file=out, width=200)), as_json=as_json)
+    log = DrillJournal(folder / JOURNAL)
+    log.write("step-started", step="caught-up", detail="")
+    write_rows(folder, "caught-up", [{"flow": "lyon->paris", "missing": 70, "caught up in": "3.5 s"}])
+    follower.look()
+    said = capsys.readouterr().out if as_json else out.getvalue()
+    assert "3.5 s" in said
+    assert "70" in said
+    log.write("step-succeeded", step="caught-up", detail="")
+    follower.look()
+    before = out.getvalue()
+    follower.look()
+    assert (out.getvalue(), capsys.readouterr().out) == (before, "")
+    log.close()

@@ -125,6 +125,13 @@ def test_return_that_cannot_be_done_safely_is_refused_with_the_next_command(
     assert made.remedy
 
 
+def test_return_after_a_planned_move_that_is_mirrored_names_the_planned_move_back() -> None:
+    record = LeaseRecord(state=DrillState.FAILED_OVER, mode=Mode.PLANNED, run="r1")
+    made = assess_return(observed(record=record, workers=1))
+    assert made.next is Next.REFUSE
+    assert "drlib run runbooks/planned-switchover.yaml mm2.properties -p 'flow=lyon->paris'" in made.remedy
+
+
 def test_return_of_another_cluster_after_a_reprotect_is_judged_by_the_steps() -> None:
     gone = replace(SAME, side=Side("paris", silence="refused"))
     assert assess_return(observed(DrillState.REPROTECTED, seen=gone)).next is Next.REFUSE

@@ -11,7 +11,7 @@ from rich.console import Console
 from drlib.drill.actions.failback.returned_rules import Found, Procedure
 from drlib.drill.assessment.assessment import Next
 from drlib.drill.assessment.observe_return import Mirrored
-from drlib.drill.assessment.returning import Return, Stage, TopicTail
+from drlib.drill.assessment.returning import Return, Stage, TailRecord, TopicTail
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
 from drlib.ui.terminal import failover
@@ -35,6 +35,7 @@ MADE = Return(
     tail=(TopicTail("orders", 40, 4000, NOW - 90_000, NOW - 80_000), TopicTail("carts", 2, 10, None, None)),
     tail_why="",
     read_there={"billing": 10, "audit": 12},
+    examples=(TailRecord("orders", 0, 401, NOW - 90_000, "k9", 120),),
     back_enabled=True,
     back_workers=1,
     back_missing=1234,
@@ -64,6 +65,7 @@ def test_return_says_state_what_came_back_what_only_the_source_has_and_what_is_d
         "42 records that only paris has",
         "orders: 40 records, 4,000 B, of 2026-11-25",
         "carts: 2 records, 10 B",
+        "such as orders-0 at 401: key 'k9', 120 B, of 2026-11-25",
         "group audit had read 12 records of them on paris",
         "recover: written to the target's own topics",
         "lyon->paris",
