@@ -13,7 +13,7 @@ help:
 	@echo "make incidents  each of the twelve seeded incidents solved, and players who do nothing or harm; CI runs it as well"
 	@echo "make test-all  that, and what takes minutes: long faults, the real MirrorMaker 2 beside ours"
 	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n; then the analyses"
-	@echo "make soak   random faults against continuous traffic: MINUTES=10, and SEED=n to play one again"
+	@echo "make soak   random faults against continuous traffic, then make fuzz, each for MINUTES=10; SEED=n to play one again"
 	@echo "make fuzz   changed inputs for every decoder of what others wrote: MINUTES=2, and SEED=n for the same ones again"
 	@echo "make mutants  small changes to the pure code that no unit test notices: a sample, or PACKAGE=drlib.mirror.journal"
 	@echo "make docs   these pages and the API reference as a static site in build/site"
@@ -58,6 +58,7 @@ bench: setup
 
 soak: setup
 	PYTHONPATH=tests:. $(BIN)/python -m soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests:. $(BIN)/python -m fuzz --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 fuzz: setup
 	PYTHONPATH=tests:. $(BIN)/python -m fuzz --minutes $(or $(MINUTES),2) $(if $(SEED),--seed $(SEED))
