@@ -15,6 +15,7 @@ from drlib.drill.plan.states import DrillState
 from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.observations import ClusterAnswer, FlowObservation, Unanswered
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.drill.witness.evidence import Answer, Finding, Place, View, judge
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
 from drlib.model import Flow, TranslationKind
@@ -199,3 +200,20 @@ def test_assessment_without_any_checkpoint_keeps_the_gate_closed_and_says_what_t
     assert assess(observed(lost_source(mirror=status, translations=()), force_reason="producers first")).next is (
         Next.BEGIN
     )
+
+
+def test_source_that_the_mirror_reaches_is_cut_off_and_failing_over_is_advised_against() -> None:
+    views = (
+        View(Place.HERE, "", Answer.SILENT, Answer.SERVES, 5.0),
+        View(Place.MIRROR, "m:1", Answer.SERVES, Answer.SERVES),
+        View(Place.WITNESS, "w:1", Answer.SILENT, Answer.SERVES, 60.0),
+    )
+    healthy = observation(mirror=mirror(partitions=(behind(0, 0.0),)))
+    made = assess(observed(healthy, seen=Finding(judge(views), views)))
+    assert made.next is Next.REFUSE
+    assert "the network is cut, not the cluster" in made.why
+    assert [(each.seen_from, each.detail) for each in made.unreachable[1:]] == [
+        ("the witness w:1", "no answer there"),
+        ("the mirror's workers", "it answers there"),
+    ]
+    assert assess(observed(healthy, seen=Finding(judge(views), views), force_reason="it burns")).next is Next.BEGIN
