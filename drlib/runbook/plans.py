@@ -290,6 +290,18 @@ def abort(folder: Path, wait_s: float) -> tuple[RunOutcome | None, float]:
     return None, time.monotonic() - began
 
 
+def executed(runs_dir: Path) -> list[Path]:
+    """The folders of runs that a process executes now, oldest first."""
+    folders = (path.parent for path in runs_dir.glob(f"*/{planning.PLAN_FILE}"))
+    return sorted(folder for folder in folders if held(folder))
+
+
+def ask_to_stop(folders: Iterable[Path]) -> None:
+    """Ask all of them at once, before any is waited for."""
+    for folder in folders:
+        Abort(folder).request(f"{getpass.getuser()} on {socket.gethostname()} (drlib abort --all)")
+
+
 def wait_for_the_dead(folder: Path) -> None:
     """Wait until the kernel of a killed run has released its folder. Raises `LeaseHeld` when it does not."""
     end = time.monotonic() + _DEAD_S

@@ -59,7 +59,7 @@ def _taken(book: Runbook) -> Iterator[tuple[str, str, type[DrillCall]]]:
         return
     for step in book.drill.steps:
         yield from _taken_by(ACTIONS, step.action, step.arguments)
-    for expected in book.drill.hypothesis:
+    for expected in (*book.drill.hypothesis, *book.drill.stop_conditions):
         yield from _taken_by(PROBES, expected.probe, expected.arguments)
 
 

@@ -152,16 +152,37 @@ def run(
 
 
 def abort(
-    run_folder: Annotated[Path, typer.Argument(help="A run's folder, or its name.", metavar="RUN")],
+    run_folder: Annotated[Path | None, typer.Argument(help="A run's folder, or its name.", metavar="RUN")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every run of the folder of runs that a process executes.")
+    ] = False,
     runs_dir: RunsDir = RUNS,
     wait: Annotated[float, typer.Option(help="Seconds to wait until it has ended.", min=0)] = ABORT_WAIT_S,
 ) -> None:
-    """Stop a run; it is rolled back as its strategy says. Works from any terminal of the same user."""
+    """Stop a run, or all runs; they are rolled back as their strategies say. Works from any terminal of the same user."""
+    from drlib.runbook import plans as drills
+
+    if every == (run_folder is not None):
+        raise UsageError("drlib abort", "one run is stopped, or all of them", "Give RUN, or --all.")
+    if run_folder is not None:
+        _abort_one(drills.run_of(runs_dir, run_folder)[0], wait)
+        return
+    folders = drills.executed(runs_dir)
+    drills.ask_to_stop(folders)
+    if not folders:
+        show(f"No process executes a run of {runs_dir}.")
+    for folder in folders:
+        try:
+            _abort_one(folder, wait)
+        except UsageError as error:  # it ended meanwhile
+            show(f"{folder.name}: {error.why}.")
+
+
+def _abort_one(folder: Path, wait: float) -> None:
     from drlib.drill.plan.progress import Outcome
     from drlib.drill.run import outcome as endings
     from drlib.runbook import plans as drills
 
-    folder, _ = drills.run_of(runs_dir, run_folder)
     ending, seconds = drills.abort(folder, wait)
     if ending is None:
         show(f"{folder.name} was asked to stop and has not ended yet. To undo it then: drlib run --rollback {folder}")

@@ -80,7 +80,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One sentence of the steady-state hypothesis and the probe that says whether it holds."""
+    """One sentence of the steady-state hypothesis, or one stop condition, and the probe that says whether it holds."""
 
     title: str
     probe: Call
@@ -88,7 +88,8 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drill:
-    """`activity` is the command of `drill_states` that it carries out; a practice always is a test."""
+    """`activity` is the command of `drill_states` that it carries out; a practice always is a test. `stop_conditions` must hold
+    while it runs, or it is aborted."""
 
     name: str
     flow: Flow
@@ -98,11 +99,15 @@ class Drill:
     activity: DrillEvent = DrillEvent.FAIL_OVER
     rollback: Rollback = Rollback.DEFAULT
     objectives: Objectives = field(default_factory=Objectives)
+    stop_conditions: tuple[Expectation, ...] = ()
 
     def __post_init__(self) -> None:
         names = [step.name for step in self.steps]
         if not names or len(set(names)) != len(names):
             raise ValueError(f"drill {self.name}: it needs at least one step, and each step a unique name: {names}")
+        titles = [each.title for each in (*self.hypothesis, *self.stop_conditions)]
+        if twice := next((title for title in titles if titles.count(title) > 1), None):
+            raise ValueError(f"drill {self.name}: '{twice}' is the title of two probes")
         if self.activity not in ACTIVITIES:
             raise ValueError(f"drill {self.name}: {self.activity} is no activity of a drill")
 
@@ -182,8 +187,11 @@ class ChangedFact:
 
 def canonical(plan: Plan) -> str:
     """One text for one plan: keys sorted, no spaces. Raises ValueError for NaN and infinity."""
+    made = asdict(plan)
+    if not plan.drill.stop_conditions:  # as plans were written before there were any
+        del made["drill"]["stop_conditions"]
     return json.dumps(
-        asdict(plan),
+        made,
         default=Objectives.model_dump,
         sort_keys=True,
         separators=(",", ":"),

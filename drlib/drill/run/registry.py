@@ -110,7 +110,7 @@ class ParsedDrill:
     actions: Mapping[str, DrillAction]
     """By the step's name."""
     probes: Mapping[str, DrillProbe]
-    """By the expectation's title."""
+    """By the title of the expectation or stop condition."""
 
     def bind(self, context: DrillContext) -> tuple[dict[str, Action], dict[str, Probe]]:
         """Actions and probes at `context`. Raises `UsageError` for what does not fit it."""
@@ -123,7 +123,13 @@ def parse_drill(drill: Drill, actions: Table[DrillAction] = ACTIONS, probes: Tab
     """Raises `UsageError` for a name that is not in the tables, and for arguments that are wrong. Touches no cluster."""
     return ParsedDrill(
         {step.name: _parsed(actions, step.action, f"step {step.name}") for step in drill.steps},
-        {probe.title: _parsed(probes, probe.probe, f"hypothesis '{probe.title}'") for probe in drill.hypothesis},
+        {
+            **{each.title: _parsed(probes, each.probe, f"hypothesis '{each.title}'") for each in drill.hypothesis},
+            **{
+                each.title: _parsed(probes, each.probe, f"stop condition '{each.title}'")
+                for each in drill.stop_conditions
+            },
+        },
     )
 
 
@@ -141,6 +147,7 @@ def kept(drill: Drill, actions: Mapping[str, Action]) -> Drill:
         drill,
         steps=tuple(replace(step, action=call(step.name, step.action)) for step in drill.steps),
         hypothesis=tuple(replace(expected, probe=probe(expected.probe)) for expected in drill.hypothesis),
+        stop_conditions=tuple(replace(each, probe=probe(each.probe)) for each in drill.stop_conditions),
     )
 
 

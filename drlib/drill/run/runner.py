@@ -24,7 +24,7 @@ from drlib.drill.plan.progress import Note, Noted, Reach, RunOutcome, When
 from drlib.drill.plan.staleness import stale
 from drlib.drill.plan.states import DrillEvent, DrillState, active, move
 from drlib.drill.plan.supersede import Beginning, Entered
-from drlib.drill.run import approvals, planning
+from drlib.drill.run import approvals, planning, stop_conditions
 from drlib.drill.run import outcome as endings
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.outcome import Result
@@ -107,7 +107,9 @@ class Runner:
             self._journal = DrillJournal(self.folder / JOURNAL)
             try:
                 self._open(before, entered, resume, rollback)
-                return self._loop()
+                conditions = {each.title: self._probes[each.title] for each in self._drill.stop_conditions}
+                with stop_conditions.watched(conditions, self.folder, self._abort.request) as unwatch:
+                    return self._loop(unwatch)
             finally:
                 self._journal.close()
 
@@ -196,8 +198,10 @@ class Runner:
 
     # -- the run ---------------------------------------------------------------------------------------------------
 
-    def _loop(self) -> Result:
+    def _loop(self, unwatch: Callable[[], None]) -> Result:
         while True:
+            if not drill_progress.may_abort(self._lines):
+                unwatch()
             if self._abort.requested and drill_progress.may_abort(self._lines):
                 self._note(Noted.ABORT_REQUESTED, detail=self._abort.by())
             upcoming = drill_progress.decide(self._drill, self._lines)
@@ -242,7 +246,8 @@ class Runner:
             self._flow.write(to, mode=self._drill.mode, standing=ending.standing)
 
     def _hypothesis(self, when: When) -> None:
-        for title, probe in self._probes.items():
+        for title in (each.title for each in self._drill.hypothesis):
+            probe = self._probes[title]
             try:
                 answer = working(lambda p=probe: p(self._abort), self._abort)  # type: ignore[misc]
                 holds, evidence = answer.holds, answer.evidence

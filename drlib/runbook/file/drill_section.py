@@ -8,7 +8,7 @@ is in `drlib.drill.run.registry`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -53,6 +53,7 @@ class DrillSection(_Strict):
     activity: DrillEvent = DrillEvent.FAIL_OVER
     rollback: Rollback = Rollback.DEFAULT
     hypothesis: list[ExpectationSection] = []
+    stop_conditions: list[ExpectationSection] = []
     steps: list[StepSection]
     lease: bool = True
 
@@ -92,13 +93,8 @@ def drill(
             activity=section.activity,
             rollback=section.rollback,
             objectives=objectives,
-            hypothesis=tuple(
-                Expectation(
-                    title(probe.title, flow),
-                    _call(probe.probe, probe.arguments, values, f"hypothesis '{probe.title}'"),
-                )
-                for probe in section.hypothesis
-            ),
+            hypothesis=_expectations(section.hypothesis, values, flow, "hypothesis"),
+            stop_conditions=_expectations(section.stop_conditions, values, flow, "stop condition"),
             steps=tuple(
                 Step(
                     name=step.name,
@@ -113,6 +109,15 @@ def drill(
         )
     except ValueError as error:
         raise UsageError(f"{name}: drill", str(error), "Correct the runbook.") from None
+
+
+def _expectations(
+    sections: Iterable[ExpectationSection], values: Mapping[str, Value], flow: Flow, what: str
+) -> tuple[Expectation, ...]:
+    return tuple(
+        Expectation(title(probe.title, flow), _call(probe.probe, probe.arguments, values, f"{what} '{probe.title}'"))
+        for probe in sections
+    )
 
 
 def with_flow(parameters: Mapping[str, Value], flow: Flow) -> dict[str, Value]:

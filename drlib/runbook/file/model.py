@@ -137,7 +137,7 @@ def _section(outer: list[str]) -> type[BaseModel]:
             return Alert
         case ["drill", "steps", *_]:
             return StepSection
-        case ["drill", "hypothesis", *_]:
+        case ["drill", "hypothesis" | "stop_conditions", *_]:
             return ExpectationSection
         case ["drill", *_]:
             return DrillSection

@@ -98,6 +98,8 @@ def _rest(plan: Plan) -> Table:
     table.add_column(overflow="fold")
     expected = "\n".join(formats.one_line(expectation.title) for expectation in drill.hypothesis) or "none"
     table.add_row("Steady state", Text(expected))
+    if drill.stop_conditions:
+        table.add_row("Stops unless", Text("\n".join(formats.one_line(each.title) for each in drill.stop_conditions)))
     table.add_row("Objectives", Text(_objectives(drill.objectives)))
     table.add_row("Rolls back", Text(rolls_back(plan)))
     table.add_row("Plan", Text(plan.hash))

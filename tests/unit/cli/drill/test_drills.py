@@ -17,13 +17,18 @@ from repository_root import ROOT, TESTS
 from tiny_notebook import write_notebook
 
 from drlib.cli.app import app
-from drlib.drill.run import request
+from drlib.drill.plan.plan import Call, Drill, Mode, Plan, Step, StepPlan
+from drlib.drill.run import planning, request
 from drlib.drill.run.request import Request
+from drlib.drill.run.runner import LOCK
 from drlib.errors import DrlibError, LeaseHeld, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.model import Flow
+from drlib.runbook import plans
 from drlib.runbook.execution import outcome
 from drlib.runs import folder as folders
 from drlib.runs import lock as folder_lock
+from drlib.runs.abort import Abort
 
 pytestmark = pytest.mark.usefixtures("topic_actions")
 PARAMETERS = 'run_dir: str = ""\nrunbook: str = ""\nlab_dir: str = ""\ntopic: str = "orders"\npartitions: int = 2\n'
@@ -259,3 +264,24 @@ def test_run_folder_that_cannot_be_created_starts_nothing(tmp_path: Path) -> Non
     (tmp_path / "runs").write_text("a file in the way")
     with pytest.raises(UsageError, match="nothing was begun"):
         folders.create(tmp_path / "runs", "tiny")
+
+
+def test_abort_takes_one_run_or_all_of_them(tmp_path: Path) -> None:
+    assert "one run is stopped, or all of them" in refused(tmp_path, 2, "abort")
+    assert "one run is stopped, or all of them" in refused(tmp_path, 2, "abort", "r1", "--all")
+
+
+def test_abort_all_asks_every_run_that_a_process_executes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app(["abort", "--all", "--runs-dir", str(tmp_path)], standalone_mode=False)
+    assert "No process executes a run" in capsys.readouterr().out
+    one = Step(name="one", title="One", action=Call("write"))
+    plan = Plan(Drill(name="d", flow=Flow("A", "B"), mode=Mode.PLANNED, steps=(one,)), (StepPlan("one"),))
+    for name in ("r1", "r2", "r3"):
+        (tmp_path / name).mkdir()
+        planning.write(plan, tmp_path / name)
+    with folder_lock.alone(tmp_path / "r1", LOCK, "a", "b"), folder_lock.alone(tmp_path / "r3", LOCK, "a", "b"):
+        assert [folder.name for folder in plans.executed(tmp_path)] == ["r1", "r3"]
+        app(["abort", "--all", "--runs-dir", str(tmp_path), "--wait", "0"], standalone_mode=False)
+    assert [Abort(tmp_path / name).requested for name in ("r1", "r2", "r3")] == [True, False, True]
+    assert "--all" in Abort(tmp_path / "r1").by()
+    assert "r3 was asked to stop and has not ended yet" in capsys.readouterr().out
