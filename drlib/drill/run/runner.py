@@ -24,12 +24,13 @@ from drlib.drill.plan.progress import Note, Noted, Reach, RunOutcome, When
 from drlib.drill.plan.staleness import stale
 from drlib.drill.plan.states import DrillEvent, DrillState, active, move
 from drlib.drill.plan.supersede import Beginning, Entered
-from drlib.drill.run import approvals, planning, stop_conditions
+from drlib.drill.run import approvals, planning
 from drlib.drill.run import outcome as endings
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.outcome import Result
 from drlib.drill.run.permissions import NOTHING_GRANTED, Permissions, refuse_untyped, unapproved
 from drlib.drill.run.step_thread import Stuck, working
+from drlib.drill.step import stop_conditions
 from drlib.drill.step.action import Action, Probe
 from drlib.errors import Aborted, UsageError, explain
 from drlib.runs import journal
