@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fix_engine import commit, wait_for
+from fix_engine import commit, create_topic, wait_for
 from repository_root import ROOT
 from testbed_way_back import BACK, FLOW, GROUP, MIRROR, TOPIC, Night, a_night, in_process
 
@@ -30,6 +30,7 @@ KILLED = -9
 @pytest.fixture(scope="module")
 def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Night]:
     with a_night(tmp_path_factory.mktemp("night")) as night:
+        create_topic(night.lab.clusters["lyon"].bootstrap, TOPIC, 1)  # where applications write on lyon
         yield night
 
 
@@ -38,6 +39,7 @@ def moved_by_hand(night: Night) -> None:
     publish_pointer(night.file, "lyon")
     settle(night.settings("lyon"), FLOW, "lyon")
     wait_for("the flow is not mirrored", lambda: night.members(FLOW) == 0)
+    night.write("lyon", 10)
     read_all(night)
 
 
