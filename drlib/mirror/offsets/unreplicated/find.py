@@ -1,9 +1,8 @@
 """Find the unreplicated records of a flow: records that its source has and its target never got.
 
 Rules: refused while a worker of the flow runs, since it would mirror them meanwhile, and where MirrorMaker 2 mirrored it,
-which does not say which records it copied; open transactions at the logs' ends are
-waited for. Where the source's history differs from the mirrored one, nothing is reported. Records are read with read_committed,
-each once; only digests are kept. The committed offsets of the source's groups say which records they have read.
+which does not say which records it copied; open transactions at the logs' ends are waited for. Where the source's history
+differs from the mirrored one, nothing is reported. Records are read with read_committed, each once; only digests are kept. The committed offsets of the source's groups say which records they have read.
 Not for: settling them (`settle`).
 """
 
@@ -108,8 +107,8 @@ def find_unreplicated(
 ) -> UnreplicatedRecords:
     """Find the unreplicated records of `topics`, or of every topic the flow mirrors.
 
-    Raises `UsageError` while a worker of the flow runs and where MirrorMaker 2 mirrored it, `HistoryDiverged`, `Unreachable` when
-    a cluster does not answer or transactions stay open, and what `wait` raises.
+    Raises `UsageError` while a worker of the flow runs and where MirrorMaker 2 mirrored it, `HistoryDiverged`, `Unreachable`
+    when a cluster does not answer or transactions stay open, and what `wait` raises.
     """
     flow_settings = settings.flow(flow.source, flow.target)
     refuse_one_way(flow_settings)
