@@ -1,9 +1,9 @@
 """Find the unreplicated records of a flow: records that its source has and its target never got.
 
 Rules: refused while a worker of the flow runs, since it would mirror them meanwhile, and where MirrorMaker 2 mirrored it,
-which does not say which records it copied; open transactions at the logs' ends are
-waited for. Where the source's history differs from the mirrored one, nothing is reported. Records are read with read_committed,
-each once; only digests are kept. The committed offsets of the source's groups say which records they have read.
+which does not say which records it copied; open transactions at the logs' ends are waited for. Where the source's history
+differs from the mirrored one, nothing is reported. Records are read with read_committed, each once; only digests are kept.
+The committed offsets of the source's groups say which records they have read.
 Not for: settling them (`settle`).
 """
 
