@@ -148,9 +148,11 @@ def _mirror(reach: _Reach) -> list[Grant]:
     changes = (*configs, "ALTER_CONFIGS") if flow.sync_topic_configs else ()
     grows = ("ALTER",) if flow.refresh_topics else ()
     own = [Names(policy.journal_topic(source))]
+    heartbeats = Names(policy.remote_topic(source, policy.heartbeats_topic))  # has one partition, and never more
     wanted = [
         *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, *configs),
-        *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *grows, *changes),
+        *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *changes),
+        *reach.on(target, "topic", [each for each in reach.copies if each != heartbeats], *grows),
         *reach.on(target, "topic", own, "CREATE", *OWN_JOURNAL),
         *reach.on(target, "topic", [flow.connect_offsets_topic], "READ"),  # whether MirrorMaker 2 mirrored before
         *reach.on(target, "topic", [lease_record.TOPIC, POINTER], "READ"),  # whether the flow is failed over
