@@ -31,6 +31,7 @@ from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
 from drlib.model import Flow
 
 COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
+SOURCE_GONE: Final = "a source that does not answer"
 DENY_WRITES: Final = "source.fence with deny_write"
 NEW_TOPICS: Final = "topics.create with acls"
 TAIL: Final = "tail.recover and tail.quarantine"
@@ -129,17 +130,17 @@ class _Reach:
         return made
 
     @property
+    def heartbeats(self) -> Names:
+        """The mirror of the heartbeats: it has one partition, and never more."""
+        return Names(self.policy.remote_topic(self.source, self.policy.heartbeats_topic))
+
+    @property
     def copies(self) -> tuple[Names, ...]:
         """The mirror topics on the target."""
         marked = "\0"  # where the source topic's name goes
         before = self.policy.remote_topic(self.source, marked).partition(marked)[0]
         heartbeats = self.policy.heartbeats_topic
-        return tuple(
-            Names(self.policy.remote_topic(self.source, heartbeats))
-            if each.name == heartbeats
-            else each.renamed(before)
-            for each in self.mirrored
-        )
+        return tuple(self.heartbeats if each.name == heartbeats else each.renamed(before) for each in self.mirrored)
 
 
 def _mirror(reach: _Reach) -> list[Grant]:
@@ -148,11 +149,10 @@ def _mirror(reach: _Reach) -> list[Grant]:
     changes = (*configs, "ALTER_CONFIGS") if flow.sync_topic_configs else ()
     grows = ("ALTER",) if flow.refresh_topics else ()
     own = [Names(policy.journal_topic(source))]
-    heartbeats = Names(policy.remote_topic(source, policy.heartbeats_topic))  # has one partition, and never more
     wanted = [
         *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, *configs),
         *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *changes),
-        *reach.on(target, "topic", [each for each in reach.copies if each != heartbeats], *grows),
+        *reach.on(target, "topic", [each for each in reach.copies if each != reach.heartbeats], *grows),
         *reach.on(target, "topic", own, "CREATE", *OWN_JOURNAL),
         *reach.on(target, "topic", [flow.connect_offsets_topic], "READ"),  # whether MirrorMaker 2 mirrored before
         *reach.on(target, "topic", [lease_record.TOPIC, POINTER], "READ"),  # whether the flow is failed over
@@ -189,23 +189,22 @@ def _mirror(reach: _Reach) -> list[Grant]:
 def _doctor(reach: _Reach) -> list[Grant]:
     flow, policy, source, target = reach.settings, reach.policy, reach.source, reach.target
     wanted = [
-        *reach.on(source, "topic", reach.topics, "DESCRIBE", "DESCRIBE_CONFIGS"),
+        *reach.on(source, "topic", reach.mirrored, "DESCRIBE", "DESCRIBE_CONFIGS"),
         *reach.on(source, "group", reach.groups, "DESCRIBE"),
         # Describe: or a list of groups may be incomplete; and what applications may do. DescribeConfigs: quotas
         *reach.on(source, "cluster", [""], "DESCRIBE", "DESCRIBE_CONFIGS"),
         *reach.on(target, "cluster", [""], "DESCRIBE", "DESCRIBE_CONFIGS"),
         *reach.on(
             target, "topic", reach.copies, "READ", "DESCRIBE_CONFIGS"
-        ),  # READ: what the journal does not tell yet
-        *reach.on(
-            target, "topic", reach.topics, "DESCRIBE", "DESCRIBE_CONFIGS"
-        ),  # where applications continue to write
+        ),  # Read: what the journal does not tell yet
+        # where applications continue to write
+        *reach.on(target, "topic", reach.topics, "DESCRIBE", "DESCRIBE_CONFIGS"),
         *reach.on(target, "topic", [policy.journal_topic(source)], "READ"),
         *reach.on(target, "group", reach.groups, "DESCRIBE"),
         *reach.on(target, "group", [worker_group(reach.flow)], "DESCRIBE"),
     ]
     if flow.emit_checkpoints:  # the positions while the source does not answer
-        wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "READ")
+        wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "READ", only=SOURCE_GONE)
     if flow.emit_heartbeats:
         wanted += reach.on(target, "topic", [policy.heartbeats_topic], "READ")
     return wanted

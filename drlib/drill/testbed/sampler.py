@@ -19,6 +19,7 @@ from drlib.runs.scorecard import Sample
 
 PERIOD_S: Final = 0.5
 FILE: Final = "samples.jsonl"
+MOST_CUT_OFF: Final = 1000  # a process that dies cuts off one line
 _RUNNING: dict[Path, "Sampler"] = {}
 _LOCK: Final = threading.Lock()
 
@@ -41,17 +42,20 @@ def stop(run_dir: Path) -> tuple[Sample, ...]:
 
 
 def read(run_dir: Path) -> tuple[Sample, ...]:
-    """The samples so far. A line that was cut off when its process died is left out."""
+    """The samples so far. A line that was cut off when its process died is left out; with many such lines the file is not ours,
+    and what follows is not read."""
     try:
         lines = read_stored(run_dir / FILE).splitlines()
     except FileNotFoundError:
         return ()
-    samples = []
+    samples, cut_off = [], 0
     for line in lines:
         try:
             samples.append(decoding.json_as(Sample, line))
         except Undecodable:
-            continue
+            cut_off += 1
+            if cut_off > MOST_CUT_OFF:
+                break
     return tuple(samples)
 
 

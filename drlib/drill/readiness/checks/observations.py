@@ -108,11 +108,13 @@ class TargetPosition:
 
 @dataclass(frozen=True, slots=True)
 class MirrorTopics:
-    """`names`: source topic -> mirror topic of what the flow mirrors; the topics of both clusters."""
+    """`names`: source topic -> mirror topic of what the flow mirrors; the topics of both clusters. `unlisted`: those that the
+    journal mirrors, whose mirror topic exists, and that the source does not list."""
 
     names: Mapping[str, str]
     source: Mapping[str, TopicMetadata]
     target: Mapping[str, TopicMetadata]
+    unlisted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

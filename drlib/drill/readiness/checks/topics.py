@@ -33,6 +33,12 @@ def partitions(topics: MirrorTopics, context: CheckContext) -> Judgements:
             why = f"{counts}: keyed records would go to other partitions after a failover"
             options = ("--alter", "--topic", topic, "--partitions", str(existing))
             rows.append((topic, Severity.WARN, why, context.tool("kafka-topics", context.source, *options)))
+    for topic in topics.unlisted:  # nothing else is checked of it
+        why = "it is mirrored, and the source does not list it: it was deleted, or this user may not describe it"
+        fix = (
+            f"Grant Describe on it ({context.drlib('doctor')} --rights), or delete its mirror topic if it was deleted."
+        )
+        rows.append((topic, Severity.UNKNOWN, why, fix))
     return rows or passed(f"{count(len(topics.names), 'topic')}, each with its mirror topic and the same partitions")
 
 

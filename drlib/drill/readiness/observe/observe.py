@@ -135,7 +135,7 @@ class _Observer:
             translations=translations,
             readers=self._readers(source_groups),
             target_positions=target_positions,
-            topics=self._topics(names),
+            topics=self._topics(names, survey),
             settings=self._compared(names, source_settings, target_settings),
             durability=self._durability(names, target_settings),
             producer_topics=await self._producer_topics(source_settings),
@@ -209,12 +209,15 @@ class _Observer:
             return source_groups
         return groups.find_readers(source_groups, self.settings, self.flow, self.source.metadata)
 
-    def _topics(self, names: dict[str, str]) -> MirrorTopics | Unanswered:
+    def _topics(self, names: dict[str, str], survey: Survey | None) -> MirrorTopics | Unanswered:
         if self.source.metadata is None:
             return self.source.unanswered
         if self.target.metadata is None:
             return self.target.unanswered
-        return MirrorTopics(names, self.source.metadata.topics, self.target.metadata.topics)
+        source, target = self.source.metadata, self.target.metadata
+        maps = survey.maps if survey is not None else Maps()
+        unlisted = topics.unlisted_topics(self.flow, source, target, maps)
+        return MirrorTopics(names, source.topics, target.topics, unlisted)
 
     def _compared(
         self, names: dict[str, str], source: TopicSettings | Unanswered, target: TopicSettings | Unanswered

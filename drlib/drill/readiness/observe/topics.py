@@ -7,7 +7,7 @@ replicas are those of the metadata that was read first.
 from collections.abc import Mapping, Sequence
 
 from drlib.config.flow_settings import FlowSettings
-from drlib.drill.readiness.checks.observations import SettingsDrift, TopicSettings, Unanswered
+from drlib.drill.readiness.checks.observations import SettingsDrift, TopicSettings, Unanswered, available
 from drlib.drill.readiness.observe.ask import refusal
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
@@ -29,6 +29,24 @@ def mirrored_topics(flow: FlowSettings, source: ClusterMetadata | None, maps: Ma
         for name, topic in sorted(source.topics.items())
         if topic.error_code == 0 and flow.mirrors_topic(name)
     }
+
+
+def unlisted_topics(
+    flow: FlowSettings, source: ClusterMetadata, target: ClusterMetadata, maps: Maps
+) -> tuple[str, ...]:
+    """The topics that the journal mirrors, whose mirror topic exists, and that the source does not list."""
+    known = {name for name, topic in source.topics.items() if topic.partitions}
+    return tuple(
+        sorted(
+            {
+                each.source_topic
+                for each in maps.names.values()
+                if each.source_topic not in known
+                and flow.mirrors_topic(each.source_topic)
+                and available(target.topics, each.target_topic)
+            }
+        )
+    )
 
 
 def read_settings(cluster: ClusterSettings, topics: Sequence[str], timeout_s: float) -> TopicSettings:

@@ -267,6 +267,12 @@ def test_split_list_a_group_may_reach_over_a_comma_as_in_java() -> None:
     assert matches(split_list("(?i)(a+)+b,orders"), "ORDERS")
 
 
+def test_compile_list_refuses_a_list_of_more_than_500000_letters() -> None:
+    assert matches(("orders",) * 20_000, "orders")
+    with pytest.raises(UsageError, match="500004 letters"):
+        matches(("orders",) * 83_334, "orders")
+
+
 def test_compile_list_refuses_a_pattern_of_2001_letters() -> None:
     assert matches(("a" * 2000,), "a" * 2000)
     with pytest.raises(UsageError, match="2001 letters") as refused:

@@ -67,4 +67,5 @@ def test_librdkafka_agrees_on_enabled_versions_of_tls_only(
         with pytest.raises(KafkaException):  # nothing behind the handshake
             admin.list_topics(timeout=2)
         del admin
-    assert set(outcomes) == {agreed}
+    # a connection that the client gave up before it was agreed on anything says nothing about versions
+    assert {outcome for outcome in outcomes if outcome != "UNEXPECTED_EOF_WHILE_READING"} == {agreed}

@@ -365,6 +365,12 @@ def test_events_of_partitions_without_a_map_are_listed_once() -> None:
         assert (finding.entity, finding.severity) == ("orders-0", Severity.CRITICAL)
 
 
+def test_partitions_topic_that_the_source_does_not_list_is_unknown() -> None:
+    finding = finding_of("partitions", topics=replace(topics(2, 2), unlisted=("payments",)))
+    assert (finding.entity, finding.severity) == ("payments", Severity.UNKNOWN)
+    assert "may not describe it" in finding.evidence
+
+
 def test_events_mirror_that_could_not_be_read_is_unknown_and_no_contradiction() -> None:
     finding = finding_of(
         "events", mirror=replace(mirror(), unmapped=(Event(UNREAD, "orders-0", "not authorized", NOW),))
