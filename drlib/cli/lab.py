@@ -23,7 +23,7 @@ lab_app = typer.Typer(help="Start and stop real Kafka clusters on this machine."
 
 LAB_DIR: Final = Path(".lab")
 SCRAM: Final = "scram"
-_UP_S: Final = 90.0  # one broker of each cluster; every further one adds half of it
+UP_S: Final = 90.0  # one broker of each cluster; every further one adds half of it
 LabDirectory = Annotated[Path, typer.Option("--dir", help="The lab's folder.")]
 
 
@@ -56,7 +56,7 @@ def lab_up(
         detach=True,
         on_event=lambda text: console.print(one_line(text)),
     )
-    lab.up(deadline_s=_UP_S * (1 + brokers) / 2)
+    lab.up(deadline_s=UP_S * (1 + brokers) / 2)
     width = max(map(len, lab.aliases))
     for alias, cluster in lab.clusters.items():
         show(f"{alias:{width}} {cluster.bootstrap}")

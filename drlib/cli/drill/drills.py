@@ -60,6 +60,8 @@ def run(
     file: File = None,
     parameter: Parameters = None,
     lab: Annotated[bool, typer.Option("--lab", help="Start a lab for this run, and stop it afterwards.")] = False,
+    secured: Annotated[bool, typer.Option("--secured", help="With --lab: TLS, a login and ACLs.")] = False,
+    brokers: Annotated[int, typer.Option(help="With --lab: brokers of each cluster.", min=1, max=3)] = 1,
     lab_dir: LabDir = None,
     runs_dir: RunsDir = RUNS,
     plan_hash: Annotated[
@@ -109,6 +111,8 @@ def run(
     target = ClusterTarget(file, lab_dir)
     granted = Granted(tuple(approve or ()), tuple(cluster_id or ()), skip_gate, Path(supersede or "").name)
     kept = [name for name, value in (("--plan", plan_hash), ("--resume", resume), ("--rollback", rollback)) if value]
+    if (secured or brokers > 1) and not lab:
+        raise UsageError("--secured and --brokers", "they are for clusters that --lab starts", "Give --lab as well.")
     _refuse_mixture(kept, runbook, bool(parameter or lab or target != ClusterTarget() or dry_run))
     if plan_hash:
         folder = drills.by_hash(runs_dir, plan_hash)
@@ -147,7 +151,7 @@ def run(
         drills.refuse_unknown(made.drill.name, made.drill.steps, granted.approved)
         plain_console().print(plan_of(made, _environment(target)))
         return
-    wanted = running.Wanted(runs_dir, lab, target, granted)
+    wanted = running.Wanted(runs_dir, lab, target, granted, running.LabShape(brokers, secured))
     raise typer.Exit(running.run_runbook(runbook, parameter or [], wanted))
 
 

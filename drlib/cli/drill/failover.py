@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -30,8 +31,9 @@ from drlib.ui.terminal.plain_console import plain_console
 if TYPE_CHECKING:
     from drlib.drill.assessment.assessment import Assessment
     from drlib.model import Flow
-    from drlib.runbook.execution.execute import RunResult
+    from drlib.runbook.execution.execute import Listener, RunResult
     from drlib.runbook.file.model import Runbook
+    from drlib.ui.terminal.run import Progress
 
 SHIPPED: Final = "emergency-failover.yaml"
 
@@ -190,6 +192,16 @@ class FailoverScreen(FollowedScreen):
     def __init__(self, made: Assessment, file: Path, *, as_json: bool) -> None:
         super().__init__(made.target, file, as_json=as_json)
         self._made = made
+
+    @contextmanager
+    def following(self, folder: Path | None, progress: Progress) -> Iterator[Listener]:
+        """The run counts its RTO from when this command found the source silent, unless more is known."""
+        from drlib.drill.step import rto_clock
+
+        if folder is not None and not self._made.source_serves:
+            rto_clock.keep_silent(folder, self._made.at_ms)
+        with super().following(folder, progress) as tell:
+            yield tell
 
     def result(self, result: RunResult) -> int:
         from drlib.runbook import plans as drills

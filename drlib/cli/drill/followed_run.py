@@ -123,6 +123,7 @@ class FollowedScreen(Screen):
             "run": str(result.folder),
             "report": str(result.report),
             "rto_seconds": card.rto_seconds.total,
+            "rto_at_least": card.rto_seconds.total if card.rto_seconds.at_least is None else card.rto_seconds.at_least,
             "rpo_records": card.rpo.records,
             "rpo_seconds": card.rpo.seconds,
             "error": result.error,

@@ -18,10 +18,12 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from drlib.cli import print_error
+from drlib.cli.lab import SCRAM, UP_S, prepare_users
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
 from drlib.formats import one_line
+from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
 from drlib.outgoing.terminal import show
 from drlib.runbook import plans as drills
@@ -45,13 +47,25 @@ RESUMABLE: Final = (ApprovalMissing.exit_code, Deviated.exit_code, Aborted.exit_
 
 
 @dataclass(frozen=True, slots=True)
+class LabShape:
+    """What `--lab` starts: brokers of each cluster, and whether clients need TLS, a login and rights."""
+
+    brokers: int = 1
+    secured: bool = False
+
+
+PLAIN: Final = LabShape()
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
-    """Where a runbook is to run, and what was granted. `lab`: start a lab for it, and stop it afterwards."""
+    """Where a runbook is to run, and what was granted. `lab`: start a lab of `shape` for it, and stop it afterwards."""
 
     runs_dir: Path
     lab: bool = False
     target: ClusterTarget = NOWHERE
     granted: Granted = NOTHING
+    shape: LabShape = PLAIN
 
 
 class Screen:
@@ -208,11 +222,15 @@ def _in_lab(
 ) -> RunResult:
     root = wanted.runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
     root.parent.mkdir(parents=True, exist_ok=True)
-    lab = Lab(root, aliases, on_event=stage)
+    shape = wanted.shape
+    security = MODES[SCRAM] if shape.secured else None
+    lab = Lab(root, aliases, brokers=shape.brokers, security=security, on_event=stage)
     with _signals_interrupt():
         try:
             stage(f"starting clusters {' and '.join(aliases)}")
-            lab.up()
+            lab.up(deadline_s=UP_S * (1 + shape.brokers) / 2)
+            for _ in prepare_users(lab):
+                stage("granting users their rights")
             return ready(ClusterTarget(lab_dir=root))
         except KeyboardInterrupt:
             raise Aborted(

@@ -28,6 +28,7 @@ FOLDER: Final = "moments"
 CLOCK: Final = ".clock"  # what follows the moment's name in the file with its bounds
 _MOST_BYTES: Final = 64
 MIRROR: Final = "mirror"
+SILENT: Final = "silent"
 STAGES: Final = ("fault", "detect", "decide", "act", "verify")
 NO_FAULT: Final = "no moment of the fault is known"
 NOT_SERVED: Final = "no application was observed to be served"
@@ -106,11 +107,29 @@ def keep_mirror_ahead(run_dir: Path, low_ms: int, high_ms: int) -> None:
 
 def mirror_ahead(run_dir: Path) -> tuple[int, int] | None:
     """The same in ms; None where it was not measured on this machine."""
+    return None if (kept := _kept(run_dir, MIRROR)) is None else (kept.earliest_ms, kept.latest_ms)
+
+
+def keep_silent(run_dir: Path, at_ms: int) -> None:
+    """Keep that the source did not answer at `at_ms`, before the run began; of several moments the first."""
+    kept = Moment(earliest_ms=at_ms, latest_ms=at_ms, machine=socket.gethostname(), basis="the first failed probe")
+    path = run_dir / FOLDER / (SILENT + CLOCK)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_first(path, kept.model_dump_json())
+
+
+def silent_since(run_dir: Path) -> int | None:
+    """The same in ms; None where nothing was kept, or on another machine."""
+    return None if (kept := _kept(run_dir, SILENT)) is None else kept.earliest_ms
+
+
+def _kept(run_dir: Path, name: str) -> Moment | None:
+    """A moment of this machine, None where none can be read."""
     try:
-        kept = decoding.json_as(Moment, read_stored(run_dir / FOLDER / (MIRROR + CLOCK)))
+        kept = decoding.json_as(Moment, read_stored(run_dir / FOLDER / (name + CLOCK)))
     except (OSError, Undecodable):
         return None
-    return (kept.earliest_ms, kept.latest_ms) if kept.machine == socket.gethostname() else None
+    return kept if kept.machine == socket.gethostname() else None
 
 
 def _moment(path: Path) -> int:

@@ -218,6 +218,8 @@ def _failover(facts: FlowFacts, takes: Collection[str], objectives: Objectives) 
         "      danger: none",
         *_groups(facts, explained=False),
         *_written(facts),
+        "        members_s: 300 # how long applications that are changed by hand may take: consumers to appear,",
+        "        deadline_s: 300 # and then to read, and producers to write; it ends when all are back",
     ]
 
 

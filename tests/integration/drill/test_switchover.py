@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from fix_engine import Engine, produce, wait_for
+from fix_engine import Engine, produce, wait_for, wait_for_markers
 from repository_root import ROOT
 from testbed_applications import Application, Stage, stage
 
@@ -235,6 +235,34 @@ def test_switchover_group_reading_until_the_hold_continues_there(both: Both, mon
                 (record,) = gone_to.read({partition: Range(at.offset, at.offset + 1)})
                 (expected,) = left.read({TopicPartition(topic, partition.partition): Range(position, position + 1)})
                 assert (record.key, record.value) == (expected.key, expected.value)
+
+
+def test_switchover_group_that_commits_behind_its_last_record_has_read_everything(both: Both) -> None:
+    """The marker of the transaction that wrote the record has an offset, too, and most clients commit none behind it."""
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    producer = Producer({"bootstrap.servers": both.engine.left, "transactional.id": topic, "log_level": 0})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(5 * PARTITIONS):
+        producer.produce(topic, b"x", partition=number % PARTITIONS)
+    producer.commit_transaction(30)
+    wait_for_markers(both.engine.left, topic, PARTITIONS)
+    wait_for("the flow out runs", lambda: runs(both))
+    keys = {"bootstrap.servers": both.engine.left, "group.id": f"{topic}.member", "auto.offset.reset": "earliest"}
+    member = Consumer({**keys, "enable.auto.commit": False, "log_level": 0})
+    try:
+        member.subscribe([topic])
+        read = 0
+        while read < 5 * PARTITIONS:
+            for message in member.consume(100, 1.0):
+                assert message.error() is None
+                member.commit(message, asynchronous=False)
+                read += 1
+        assert not both.has_read(home, f"{topic}.member", topic)  # by the logs' ends
+        there = both.there()
+    finally:
+        member.close()
+    assert (both.active, there["rpo_records"], there["exact_positions"]) == (away, 0, PARTITIONS)
 
 
 def test_switchover_busy_applications_are_released_at_the_source(both: Both) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ import pytest
 import yaml
 from confluent_kafka import Producer
 from fix_engine import Engine, create_topic, produce, read_all, wait_for, wait_for_markers
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaTopicPartition
 from tiny_notebook import write_notebook
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
@@ -162,6 +165,13 @@ def test_unreplicated_records_are_found_and_recovered_once_after_kills(returned:
         settle_unreplicated(returned.settings, tail, Settle.RECOVER, "again").recovered == TAIL + 29
     )  # and nothing is done
     assert len(values(engine.right, topic)) == len(before) + TAIL + 29
+
+    with closing(KafkaConsumer(bootstrap_servers=[engine.right], consumer_timeout_ms=5000)) as plain:
+        logs = [KafkaTopicPartition(topic, n) for n in range(PARTITIONS)]
+        plain.assign(logs)
+        plain.seek_to_beginning(*logs)
+        every = len(values(engine.right, topic))
+        assert sum(1 for _ in zip(plain, range(every), strict=False)) == every  # by clients without more packages
 
     # in their partition and their order, byte for byte, and with where they came from
     for partition, records in read_all(engine.right, topic, PARTITIONS).items():

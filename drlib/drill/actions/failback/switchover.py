@@ -46,6 +46,7 @@ from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import decide_all
+from drlib.drill.actions.groups.unread_records import UnreadRecords
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
@@ -294,10 +295,11 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
         """
         moving = self.flow
         ends, since = source.log_ends(every), time.monotonic()
+        left = UnreadRecords(source)
         while True:
             quiet = time.monotonic() - since >= self.quiet_s
             why = self._still_sending(held) if quiet else "records still arrive"
-            why = why or self._reads_still(source, tuple(known.mirror_ends), groups, ends)
+            why = why or self._reads_still(source, left, tuple(known.mirror_ends), groups, ends)
             if not why:
                 lag = replication_lag(settings, moving, source, every)
                 if lag.missing:
@@ -325,6 +327,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
     def _reads_still(
         self,
         source: Cluster,
+        left: UnreadRecords,
         mirrors: Sequence[TopicPartition],
         groups: Sequence[str],
         ends: Mapping[TopicPartition, int],
@@ -341,9 +344,9 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             topics = {p.topic for p in positions}
             if not any(p.topic in topics for p in readable):  # none of ours, or one that has not committed yet
                 topics = {p.topic for member in source.group_members(group) for p in member.assignment}
-            unread = [p for p, end in readable.items() if p.topic in topics and end and _at(positions, p) < end]
-            if unread:
-                return f"group {group} has members that have still to read {unread[0]}"
+            unread = left.first(positions, {p: end for p, end in readable.items() if p.topic in topics})
+            if unread is not None:
+                return f"group {group} has members that have still to read {unread}"
         return ""
 
     def _keep(self, began_ms: int, moved_s: float, first_s: float | None, *, written_to: bool) -> None:
@@ -365,10 +368,6 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             evidence = f"not checked: nothing was written to {moving.source} before, nor to {moving.target} within 10 s"
         check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=evidence)
         self.score(ScorecardPart(marks=tuple(marks), checks=(check,)))
-
-
-def _at(positions: Mapping[TopicPartition, CommittedOffset], partition: TopicPartition) -> int:
-    return positions[partition].offset if partition in positions else -1
 
 
 def _local(target: Cluster, topics: Mapping[str, int]) -> list[TopicPartition]:

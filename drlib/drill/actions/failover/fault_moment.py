@@ -1,4 +1,5 @@
-"""When the source failed and when that was noticed: by the operator, by the mirror, or by this drill's own first failed probe.
+"""When the source failed and when that was noticed: by the operator, by the mirror, or by the first failed probe of this drill
+or of the command that began it.
 
 Rules: what the operator gives comes first, then the mirror's last successful fetch, then the first failed probe; each is kept
 with what it was read from. A worker's times are by its machine's clock: they are corrected by its skew, measured between two
@@ -55,8 +56,8 @@ class MirrorSilence:
 
 
 def fault_and_detection(given_ms: int | None, silence: MirrorSilence | None, probe_ms: int) -> tuple[Moment, Moment]:
-    """When it failed, and when that was noticed. `probe_ms`: the first failed probe of this drill, by this machine's clock."""
-    probe = Moment(earliest_ms=probe_ms, latest_ms=probe_ms, basis="the first failed probe of this drill")
+    """When it failed, and when that was noticed. `probe_ms`: the first failed probe, by this machine's clock."""
+    probe = Moment(earliest_ms=probe_ms, latest_ms=probe_ms, basis="the first failed probe")
     fault, detect = probe, probe
     if silence is not None and silence.skew is not None:
         since = silence.silent_since_ms

@@ -165,6 +165,9 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             if skew is not None:
                 moments.keep_mirror_ahead(self.context.run_dir, skew.low, skew.high)
             silence = MirrorSilence(state.view.as_of_ms, state.silent_since_ms, skew)
+        first_ms = moments.silent_since(self.context.run_dir)
+        if first_ms is not None and not serves:
+            probe_ms = min(probe_ms, first_ms)
         fault, detect = fault_moment.fault_and_detection(given_ms, silence, probe_ms)
         moments.mark(self.context.run_dir, "fault", moment=fault)
         moments.mark(self.context.run_dir, "detect", moment=detect)

@@ -180,7 +180,7 @@ class _Writing:
                 "transactional.id": f"drlib.tail.{self._tail.flow}",
                 "transaction.timeout.ms": 60_000,
                 "partitioner": "murmur2_random",  # Java's
-                "compression.type": "lz4",
+                "compression.type": "gzip",  # every client reads it; some need a package for others
                 "linger.ms": 5,
                 "message.max.bytes": 100 << 20,  # the brokers' limits apply
                 "batch.size": 512 << 10,

@@ -121,3 +121,13 @@ def test_rto_bounds_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / moments.FOLDER / ("fault" + moments.CLOCK)).write_text('{"earliest_ms": "soon"}')
     with pytest.raises(UsageError, match="cannot be used"):
         moments.seconds(tmp_path)
+
+
+def test_source_silent_before_the_run_is_kept_once_and_on_this_machine_only(tmp_path: Path) -> None:
+    assert moments.silent_since(tmp_path) is None
+    moments.keep_silent(tmp_path, 5_000)
+    moments.keep_silent(tmp_path, 9_000)  # the command, given again
+    assert moments.silent_since(tmp_path) == 5_000
+    path = tmp_path / moments.FOLDER / (moments.SILENT + moments.CLOCK)
+    path.write_text(path.read_text().replace(socket.gethostname(), "another-machine"))
+    assert moments.silent_since(tmp_path) is None

@@ -60,7 +60,8 @@ def test_runbooks_of_one_flow_have_its_names_groups_and_written_topics(tmp_path:
     failover = made["failover.yaml"]
     assert drill_of(failover).flow == PARIS_LYON
     assert arguments(failover, "translate") == {"groups": ("billing", "search", ".*"), "leave": ()}
-    assert arguments(failover, "verify") == {"groups": ("billing", "search", ".*"), "written": ("orders",)}
+    by_hand = {"members_s": 300, "deadline_s": 300}
+    assert arguments(failover, "verify") == {"groups": ("billing", "search", ".*"), "written": ("orders",), **by_hand}
     assert arguments(made["rehearse.yaml"], "translate") == {"groups": ("billing", "search", ".*")}
     assert [step.name for step in drill_of(failover).steps if step.approval] == ["fence"]
     assert [step.name for step in drill_of(made["swap-roles.yaml"]).steps if step.approval] == ["go-home"]

@@ -1,0 +1,188 @@
+"""From init to back home on secured clusters of three brokers with plain clients: paris fails in each of several ways.
+
+The verdicts and figures of the runs are compared with the clients' own histories, which the checker judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from testbed_secured_night import APPS, GROUPS, THERE, TOPICS, Document, Night, a_secured_night
+
+from drlib.drill.plan.states import DrillState
+from drlib.lab.brokers.cluster import Cluster
+from drlib.lab.checker.history import ProducedStatus
+from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
+from drlib.mirror.offsets.unreplicated.rules import Settle
+from drlib.runs.check import Verdict
+
+FAST_S = 1.0
+PRODUCERS = tuple(app for app in APPS if app.role == "produce")
+CONSUMERS = tuple(app for app in APPS if app.role == "consume")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """How paris fails, and how it comes back. `worker`: the mirror's worker lives on; else it is killed first, so that paris
+    has records that lyon does not get."""
+
+    fail: Callable[[Cluster], None]
+    come_back: Callable[[Cluster], None]
+    settle: Settle
+    worker: bool = True
+
+
+def kill_two(paris: Cluster) -> None:
+    for broker in paris.brokers[:2]:
+        broker.kill()
+
+
+FAULTS = {
+    "killed": Fault(Cluster.kill, Cluster.start, Settle.RECOVER, worker=False),
+    "frozen": Fault(Cluster.pause, Cluster.resume, Settle.QUARANTINE),
+    "half dead": Fault(kill_two, Cluster.start, Settle.LEAVE),
+}
+
+
+def prepare(night: Night) -> None:
+    """Runbooks of their own and a rehearsal that passes, after one that was abandoned and a move that failed."""
+    operator = str(night.operator)
+    night.cli("init", operator, "--rto", "10m", "--rpo", "10m", "--rpo-records", "none")
+    night.cli("run", str(night.runbook("rehearse")), operator)
+
+
+def moved_by_hand(night: Night) -> Callable[[Document], bool]:
+    def on(document: Document) -> bool:
+        if document["event"] == "applications":
+            night.reconfigure(document)
+        return False
+
+    return on
+
+
+def fail_over(night: Night, *more: str) -> Document:
+    """The result of `drlib failover`, during which the applications are moved by hand."""
+    arguments = ("failover", str(night.operator), str(THERE), "--yes", "lyon", *more)
+    code, documents = night.follow(*arguments, on=moved_by_hand(night))
+    assert code == 0, documents
+    return documents[-1]
+
+
+def fail_back_arguments(night: Night, settle: Settle) -> tuple[str, ...]:
+    return ("failback", str(night.operator), str(THERE), "--yes", "paris", "--tail", settle)
+
+
+def fail_back(night: Night, settle: Settle) -> list[Document]:
+    """The results of `drlib failback`: producers are stopped first, and moved with the consumers when it says so."""
+    night.stop(*PRODUCERS)
+    night.all_read()
+    code, documents = night.follow(*fail_back_arguments(night, settle), on=moved_by_hand(night))
+    assert code == 0, documents
+    return [each for each in documents if each["event"] == "result"]
+
+
+def judged(night: Night, settle: Settle) -> dict[str, TripReport]:
+    """What the histories and the logs say of each topic, once all applications have read all and stopped."""
+    night.let_run(100)
+    night.stop(*PRODUCERS)
+    night.all_read()
+    night.stop(*CONSUMERS)
+    history = night.history()
+    reports = {}
+    for topic in TOPICS:
+        reports[topic] = check_round_trip(
+            Trip(
+                "paris",
+                "lyon",
+                topic,
+                tuple(group for group, of in GROUPS.items() if of == topic),
+                history,
+                night.log("paris", topic, f"lyon.{topic}"),
+                night.log("lyon", topic, f"paris.{topic}"),
+                night.log("lyon", f"drlib.tail.paris.{topic}"),
+                settle,
+            )
+        )
+        assert reports[topic].verdict is Verdict.PASS, (topic, reports[topic].checks)
+    return reports
+
+
+def served_s(night: Night) -> float:
+    """From the last acknowledgement of paris to when the last application was served by lyon, by their own histories."""
+    history = night.history()
+    last = max(row.acked_ms for row in history.produced if (row.cluster, row.status) == ("paris", ProducedStatus.ACKED))
+    first: dict[str, int] = {}
+    for row in history.produced:
+        if (row.cluster, row.status) == ("lyon", ProducedStatus.ACKED):
+            name = row.id.rpartition("-")[0]
+            first[name] = min(first.get(name, row.acked_ms), row.acked_ms)
+    for read in history.consumed:
+        if read.cluster == "lyon":
+            first[read.group] = min(first.get(read.group, read.at_ms), read.at_ms)
+    assert first.keys() == {app.name for app in APPS}
+    return (max(first.values()) - last) / 1000
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", FAULTS)
+def test_paris_fails_applications_move_and_return_and_the_figures_are_theirs(name: str, tmp_path: Path) -> None:
+    fault = FAULTS[name]
+    with a_secured_night(tmp_path) as night:
+        prepare(night)
+        paris = night.lab.clusters["paris"]
+        night.let_run(300)
+        if not fault.worker:
+            night.kill_worker()
+            night.let_run(100)
+        failed = datetime.now(UTC)
+        fault.fail(paris)
+        result = fail_over(night, *([] if fault.worker else ["--fault-at", failed.isoformat()]))
+        served = served_s(night)
+        assert result["verdict"] == "pass", result
+        most, least = (float(str(result[key])) for key in ("rto_seconds", "rto_at_least"))
+        assert least - FAST_S <= served <= most + FAST_S, (result, served)
+        assert night.state().state is DrillState.FAILED_OVER
+        night.let_run(900)
+        if not fault.worker:
+            night.start_worker()
+        fault.come_back(paris)
+        results = fail_back(night, fault.settle)
+        assert [each["verdict"] for each in results] == ["pass", "pass"], results
+        reports = judged(night, fault.settle)
+        lost = sum(report.tail for report in reports.values())
+        print("lost", lost, "of", result["rpo_records"], "within", result["rpo_seconds"], "served after", served)
+        assert fault.worker or lost > 0
+        assert result["rpo_records"] is None or int(str(result["rpo_records"])) >= lost
+        night.cli("doctor", str(night.operator), "--flow", str(THERE))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_commands_killed_at_every_step_and_given_again_lose_nothing(tmp_path: Path) -> None:
+    with a_secured_night(tmp_path) as night:
+        prepare(night)
+        paris = night.lab.clusters["paris"]
+        night.kill_worker()
+        night.let_run(100)
+        paris.kill()
+        on = moved_by_hand(night)
+        code, killed = night.killed_at_every_step("failover", str(night.operator), str(THERE), "--yes", "lyon", on=on)
+        assert code == 0, killed
+        assert len(killed) == 7, killed
+        night.let_run(500)
+        night.start_worker()
+        paris.start()
+        night.stop(*PRODUCERS)
+        night.all_read()
+        code, killed = night.killed_at_every_step(*fail_back_arguments(night, Settle.RECOVER), on=on)
+        assert code == 0, killed
+        assert len(killed) > 8, killed
+        reports = judged(night, Settle.RECOVER)
+        assert (
+            sum(report.recovered for report in reports.values()) == sum(report.tail for report in reports.values()) > 0
+        )

@@ -1,0 +1,382 @@
+"""Secured clusters paris and lyon of three brokers each, a mirror, an operator, and plain clients that are configured by hand.
+
+Every connection, the operator's too, is over the lab's link, so cutting it cuts off the whole site. Each role logs in with the
+rights that `drlib doctor --rights` prints. The clients (confluent-kafka, kafka-python, Java) know one cluster each; they are
+stopped and started again as the JSON document `applications` of a command says. Their histories are what counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import javaproperties
+from fix_engine import wait_for
+from repository_root import ROOT
+
+from drlib import publish_pointer
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.plan.lease_record import LeaseRecord
+from drlib.drill.readiness.required_rights import Role, required_rights
+from drlib.drill.session.unfinished_runs import read_state
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab import jars
+from drlib.lab.brokers.acls import grant, grant_application
+from drlib.lab.brokers.security import MODES
+from drlib.lab.checker.history import History, Mirrored
+from drlib.lab.checker.history_files import read_history
+from drlib.lab.checker.scan import scan
+from drlib.lab.lab import Lab
+from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.mirror.offsets.map.flow_maps import worker_group
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.model import Flow, TopicPartition
+from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
+
+THERE, BACK = Flow("paris", "lyon"), Flow("lyon", "paris")
+PARTITIONS = 3
+Document = dict[str, object]
+
+
+@dataclass(frozen=True)
+class App:
+    """A producer of its topic, or a consumer whose name is its group."""
+
+    name: str
+    library: str
+    role: str
+    topic: str
+
+
+APPS = (
+    App("till", "confluent-kafka", "produce", "orders"),
+    App("web", "kafka-python", "produce", "orders"),
+    App("bank", "java", "produce", "payments"),
+    App("billing", "java", "consume", "orders"),
+    App("shipping", "kafka-python", "consume", "orders"),
+    App("books", "confluent-kafka", "consume", "payments"),
+)
+TOPICS = ("orders", "payments")
+GROUPS = {app.name: app.topic for app in APPS if app.role == "consume"}
+
+
+@dataclass
+class Night:
+    lab: Lab
+    root: Path
+    workers: int = 0
+    at: dict[str, str] = field(default_factory=dict)  # where each application that runs is
+
+    # Files and commands.
+
+    def file(self, role: Role) -> Path:
+        return self.root / f"{role}.properties"
+
+    @property
+    def operator(self) -> Path:
+        return self.file(Role.DRILL)
+
+    @property
+    def runs_dir(self) -> Path:
+        return self.root / "runs"
+
+    def runbook(self, kind: str) -> Path:
+        """What `drlib init` has written."""
+        return self.root / "runbooks" / f"{kind}-paris-lyon.yaml"
+
+    def settings(self, alias: str) -> ClusterSettings:
+        """As the lab's admin, not over the link."""
+        return self.lab.clusters[alias].settings()
+
+    def argv(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "drlib.cli", *arguments]
+
+    def cli(self, *arguments: str, code: int = 0, deadline_s: float = 300) -> str:
+        """Both outputs of a command that has to end with `code`."""
+        done = subprocess.run(
+            self.argv(*arguments),
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=deadline_s,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        assert "Traceback" not in done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def follow(
+        self,
+        *arguments: str,
+        on: Callable[[Document], bool] = lambda _: False,
+        started: Callable[[subprocess.Popen[str]], None] = lambda _: None,
+        deadline_s: float = 400,
+    ) -> tuple[int, list[Document]]:
+        """A command with `--json`, whose documents are given to `on` as they come; where that says so, it is killed.
+
+        Its exit code, and the documents.
+        """
+        argv = self.argv(*arguments, "--json", "--runs-dir", str(self.runs_dir))
+        with (self.root / "commands.log").open("a") as log:
+            process = subprocess.Popen(
+                argv, cwd=self.root, stdout=subprocess.PIPE, stderr=log, text=True, stdin=subprocess.DEVNULL
+            )
+        late = threading.Timer(deadline_s, process.kill)
+        late.start()
+        threading.Thread(target=started, args=(process,), daemon=True).start()
+        documents: list[Document] = []
+        try:
+            for text in process.stdout or ():
+                documents.append(json.loads(text))
+                print(text[:600], flush=True)
+                if on(documents[-1]):
+                    process.kill()
+            return process.wait(60), documents
+        finally:
+            late.cancel()
+            process.kill()
+            process.communicate()
+
+    def killed_at_every_step(self, *arguments: str, on: Callable[[Document], bool]) -> tuple[int, list[str]]:
+        """The command, killed with its kernel once at the start of each step of its runs, and given again until it ends.
+
+        Its last exit code, and the steps at which it was killed.
+        """
+        killed: list[str] = []
+        for _ in range(40):
+            ended = threading.Event()
+            known = len(killed)
+
+            def watch(process: subprocess.Popen[str], ended: threading.Event = ended) -> None:
+                while not ended.wait(0.02):
+                    if (step := self.started_step()) is not None and step not in killed:
+                        killed.append(step)
+                        process.kill()
+                        return
+
+            code, _documents = self.follow(*arguments, on=on, started=watch)
+            ended.set()
+            if len(killed) == known:
+                return code, killed
+        raise AssertionError(f"it never ends: {killed}")
+
+    def started_step(self) -> str | None:
+        """`RUN STEP` of the newest run, if that step has begun and not ended."""
+        runs = sorted(self.runs_dir.glob("*")) if self.runs_dir.exists() else []
+        if not runs or not (runs[-1] / JOURNAL).exists():
+            return None
+        lines = [line for line in journal.read(runs[-1] / JOURNAL) if "step" in line.data]
+        if not lines or lines[-1].event != "step-started":
+            return None
+        return f"{runs[-1].name} {lines[-1].data['step']}"
+
+    # The mirror.
+
+    def start_worker(self) -> None:
+        self.workers += 1
+        file = str(self.file(Role.MIRROR))
+        self.lab.start_module(f"mirror-{self.workers}", "drlib.cli", "mirror", file)
+
+    def kill_worker(self) -> None:
+        self.lab.registry.kill(f"mirror-{self.workers}")
+        wait_for("the worker is out of its group", lambda: not self.members(THERE), 90)
+
+    def members(self, flow: Flow) -> int:
+        with Cluster(self.settings(flow.target)) as cluster:
+            return len(cluster.group_members(worker_group(flow)))
+
+    def ends(self, alias: str, topic: str) -> int:
+        """The sum of the ends of the topic's partitions, with markers; 0 for a topic that is not there."""
+        with Cluster(self.settings(alias)) as cluster:
+            if topic not in cluster.topics([topic]):
+                return 0
+            return sum(cluster.log_ends([TopicPartition(topic, p) for p in range(PARTITIONS)]).values())
+
+    def state(self, flow: Flow = THERE) -> LeaseRecord:
+        return read_state(self.settings(flow.target), flow)
+
+    # Applications.
+
+    def history_file(self, app: App) -> Path:
+        return self.root / "histories" / f"{app.name}.jsonl"
+
+    def history(self) -> History:
+        return read_history(*(self.history_file(app) for app in APPS))
+
+    def start(self, app: App, alias: str, topics: Sequence[str]) -> None:
+        past = read_history(self.history_file(app)) if self.history_file(app).exists() else History()
+        first = max((int(row.id.rpartition("-")[2]) + 1 for row in past.produced), default=0)
+        cluster = self.lab.clusters[alias]
+        config = self.root / f"application-{alias}.properties"
+        names = ",".join(topics)
+        if app.library == "java":
+            classpath = os.pathsep.join([str(self.root / "classes"), *map(str, jars.classpath("kafka"))])
+            argv = [str(jars.java().path), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classpath, "PlainClient"]
+            argv += [app.role, app.name, alias, cluster.link_bootstrap, str(config), names, str(self.history_file(app))]
+            argv += [str(first), "15"]
+        else:
+            argv = [sys.executable, str(ROOT / "tests" / "plain_client.py"), app.library, app.role, "--name", app.name]
+            argv += ["--alias", alias, "--bootstrap", cluster.link_bootstrap, "--config", str(config)]
+            argv += ["--topics", names, "--history", str(self.history_file(app)), "--first", str(first)]
+        self.lab.registry.start(app.name, argv, log=self.root / "histories" / f"{app.name}.log")
+        self.at[app.name] = alias
+
+    def stop(self, *apps: App) -> None:
+        for app in apps:
+            self.lab.registry.signal(app.name, signal.SIGTERM)  # all at once
+        for app in apps:
+            self.lab.registry.stop(app.name, deadline_s=30)
+            self.at.pop(app.name, None)
+
+    def reconfigure(self, document: Mapping[str, object]) -> None:
+        """What a person does who reads what `applications` says; nothing where it was done."""
+        alias = str(document["target"])
+        if {*self.at.values()} == {alias} and len(self.at) == len(APPS):
+            return
+        said = {str(row["group"]): [*_texts(row["subscribe"])] for row in rows(document, "groups")}
+        produced = {str(row["topic"]) for row in rows(document, "producers")}
+        self.stop(*(app for app in APPS if app.name in self.at))
+        for app in APPS:
+            if app.role == "consume":
+                self.start(app, alias, said[app.name])
+            else:
+                assert app.topic in produced, document
+                self.start(app, alias, [app.topic])
+
+    def acknowledged(self) -> int:
+        return sum(row.status == "acked" for row in self.history().produced)
+
+    def let_run(self, records: int, deadline_s: float = 300) -> None:
+        """Until that many more records are acknowledged, all producers have some, and all groups have read."""
+        before = self.history()
+        was = {app.name: _rows_of(before, app) for app in APPS}
+
+        def done() -> bool:
+            time.sleep(1)  # histories grow long
+            now = self.history()
+            return all(_rows_of(now, app) >= was[app.name] + records // 3 for app in APPS)
+
+        wait_for(f"{records} records more", done, deadline_s)
+
+    def all_read(self, deadline_s: float = 120) -> None:
+        """Until every group has read every acknowledged record of its topic that is on the cluster it reads from."""
+
+        def done() -> bool:
+            time.sleep(1)
+            now = self.history()
+            for group, topic in GROUPS.items():
+                read = {row.id for row in now.consumed if row.group == group}
+                due = {
+                    row.id
+                    for row in now.produced
+                    if (row.status, row.topic, row.cluster) == ("acked", topic, self.at[group])
+                }
+                if due - read:
+                    return False
+            return True
+
+        wait_for("all groups have read all", done, deadline_s)
+
+    def log(self, alias: str, *topics: str) -> tuple[Mirrored, ...]:
+        with Cluster(self.settings(alias)) as cluster:
+            there = [topic for topic in topics if topic in cluster.topics([topic])]
+        return tuple(row for topic in there for row in scan(self.settings(alias), topic))
+
+
+def rows(document: Mapping[str, object], name: str) -> list[dict[str, object]]:
+    found = document[name]
+    assert isinstance(found, list)
+    return found
+
+
+def _texts(value: object) -> list[str]:
+    assert isinstance(value, list)
+    return [str(each) for each in value]
+
+
+def _rows_of(history: History, app: App) -> int:
+    if app.role == "consume":
+        return sum(row.group == app.name for row in history.consumed)
+    return sum(row.status == "acked" and row.id.startswith(f"{app.name}-") for row in history.produced)
+
+
+def write_files(lab: Lab, root: Path) -> None:
+    """One file for each role, all over the link, and one for applications of each cluster."""
+    for role in Role:
+        keys = {
+            "clusters": "paris, lyon",
+            **{f"{alias}.bootstrap.servers": cluster.link_bootstrap for alias, cluster in lab.clusters.items()},
+            f"{THERE}.enabled": "true",
+            f"{THERE}.topics": ",".join(TOPICS),
+            f"{BACK}.enabled": "true",
+            f"{BACK}.topics": ",".join(TOPICS),
+            "groups": ",".join(GROUPS),
+            "drlib.metrics.address": "127.0.0.1:0",
+            "emit.checkpoints.interval.seconds": "1",
+            "refresh.topics.interval.seconds": "2",
+            "refresh.groups.interval.seconds": "2",
+            **lab.mirror_keys(lab.aliases, "LINK", role),
+        }
+        (root / f"{role}.properties").write_text(javaproperties.dumps(keys, timestamp=None))
+    for alias, cluster in lab.clusters.items():
+        keys = {
+            "config.providers": "file",
+            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+            **cluster.settings("LINK", user="application").security,
+        }
+        (root / f"application-{alias}.properties").write_text(javaproperties.dumps(keys, timestamp=None))
+
+
+def grant_all(lab: Lab, root: Path) -> None:
+    for role in Role:
+        settings = load_mirror_settings(root / f"{role}.properties")
+        for flow in (THERE, BACK):
+            for wanted in required_rights(settings, settings.flow(flow.source, flow.target), role).grants:
+                grant(lab.clusters[wanted.alias], role, [wanted.right])
+    for cluster in lab.clusters.values():
+        grant_application(cluster)
+
+
+@contextmanager
+def a_secured_night(root: Path) -> Iterator[Night]:
+    """Applications write to and read from paris, which is mirrored to lyon; the pointer names paris."""
+    classes = root / "classes"
+    classpath = os.pathsep.join(map(str, jars.classpath("kafka")))
+    source = ROOT / "tests" / "java" / "PlainClient.java"
+    subprocess.run(["javac", "-d", str(classes), "-cp", classpath, str(source)], check=True)
+    (root / "histories").mkdir()
+    with Lab(root / "lab", ("paris", "lyon"), brokers=3, security=MODES["scram"]) as lab:
+        write_files(lab, root)
+        grant_all(lab, root)
+        night = Night(lab, root)
+        specs = [TopicSpec(topic, PARTITIONS, {"min.insync.replicas": "2"}) for topic in TOPICS]
+        create_topics(night.settings("paris"), specs)
+        night.start_worker()
+        for app in APPS:
+            night.start(app, "paris", [app.topic])
+        night.let_run(300)
+
+        def mirrored() -> bool:
+            if not all(night.ends("lyon", f"paris.{topic}") for topic in TOPICS):
+                return False
+            known = checkpointed_positions(load_mirror_settings(night.operator), THERE)
+            return len(known) >= len(GROUPS)
+
+        wait_for("the mirror and its checkpoints are there", mirrored, 90)
+        publish_pointer(night.operator, "paris")
+        try:
+            yield night
+        finally:
+            night.stop(*(app for app in APPS if app.name in night.at))
