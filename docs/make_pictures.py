@@ -1,9 +1,10 @@
-"""Makes the README's pictures as a browser shows them, from nothing: a failover drill is run for its report, an incident is
-played for its reveal, and the first notebook for its console.
+"""Makes the pictures of the documentation, from nothing: a failover drill is run for its report, an incident is played for its
+reveal, the first notebook for its console, as a browser shows them; and a night on secured clusters for a recording of its
+commands in a terminal.
 
 Rules: everything runs in a folder of its own that is gone afterwards, so that what was run here before neither helps nor
 hinders; each picture is made of what really happened. The incident's player is not a good one, so that the reveal has
-something to tell. Needs what tests need (`make setup`, Debian's chromium) and some four minutes; names of pictures as
+something to tell. Needs what tests need (`make setup`, Debian's chromium), tmux, and some ten minutes; names of pictures as
 arguments make only those: `python docs/make_pictures.py incident`.
 """
 
@@ -13,12 +14,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from playwright.sync_api import Page, sync_playwright
+from terminal_recording import Terminal, as_svg, terminal
 
 from drlib.lab.lab import Lab
 from drlib.training.incidents.incident import Incident
@@ -108,10 +111,49 @@ def console(page: Page, place: Path) -> None:
         page.locator(".drlib-console-said", has_text="closed").wait_for(timeout=60_000)
 
 
+def night(page: Page, place: Path) -> None:
+    """A failover and the way back, typed at a terminal; the applications are moved by hand as the screen says."""
+    del page
+    sys.path.insert(0, str(ROOT / "tests"))
+    import testbed_secured_night as secured
+
+    def moved(screen: Terminal, run: str, step: str, alias: str) -> None:
+        """Wait for the step that moves the pointer, move the applications, and wait until the command ends."""
+        screen.look_until(lambda _: clusters.ended(run, step), 300)
+        by_hand = threading.Thread(target=clusters.reconfigure, args=(secured.named_on(alias),))
+        by_hand.start()
+        screen.look_until(lambda shown: shown.rstrip().endswith("$"), 400)
+        by_hand.join()
+
+    with secured.a_secured_night(place) as clusters, terminal(clusters.root) as screen:
+        clusters.cli("init", str(clusters.operator), "--rto", "10m", "--rpo", "10m", "--rpo-records", "none")
+        clusters.kill_worker()
+        clusters.let_run(60)
+        clusters.paris.kill()
+        screen.type("drlib failover drill.properties 'paris->lyon'")
+        screen.look_until(lambda shown: "Type lyon" in shown, 120)
+        screen.type("lyon")
+        moved(screen, "failover", "move", "lyon")
+        clusters.let_run(60)
+        clusters.start_worker()
+        clusters.paris.start()
+        clusters.stop(*(app for app in secured.APPS if app.role == "produce"))
+        clusters.all_read()
+        screen.type("clear; drlib failback drill.properties 'paris->lyon'")
+        screen.look_until(lambda shown: "recover, quarantine" in shown.splitlines()[-1], 120)
+        screen.type("recover")
+        screen.look_until(lambda shown: "Type paris" in shown, 120)
+        screen.type("paris")
+        moved(screen, "fail-back", "go-home", "paris")
+        (DOCS / "the-night.svg").write_text(as_svg(screen.screens))
+
+
+FILES: Final = {"night": "the-night.svg"}
 PICTURES: Final[Mapping[str, Callable[[Page, Path], None]]] = {
     "report": report,
     "incident": incident,
     "console": console,
+    "night": night,
 }
 
 
@@ -127,7 +169,7 @@ def main(wanted: list[str]) -> int:
             with tempfile.TemporaryDirectory(prefix=f"drlib-{name}-") as folder:
                 PICTURES[name](page, Path(folder))
             page.close()
-            print(f"docs/{name}.png  {time.monotonic() - began:.0f} s", flush=True)
+            print(f"docs/{FILES.get(name, f'{name}.png')}  {time.monotonic() - began:.0f} s", flush=True)
         browser.close()
     return 0
 

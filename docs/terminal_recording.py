@@ -8,9 +8,11 @@ loads nothing and has no script. Needs tmux.
 from __future__ import annotations
 
 import itertools
+import os
 import secrets
 import shlex
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -79,7 +81,8 @@ class Terminal:
 def terminal(folder: Path, *, columns: int = 100, rows: int = 34) -> Iterator[Terminal]:
     """A shell in tmux, with a prompt of one sign."""
     name = f"drlib-{secrets.token_hex(4)}"
-    shell = f"cd {shlex.quote(str(folder))} && PS1='$ ' exec bash --norc --noprofile"
+    path = shlex.quote(f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    shell = f"cd {shlex.quote(str(folder))} && PATH={path} PS1='$ ' exec bash --norc --noprofile"
     size = ["-x", str(columns), "-y", str(rows)]
     subprocess.run(["tmux", "new-session", "-d", "-s", name, *size, shell], check=True)
     try:

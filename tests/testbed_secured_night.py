@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
 from drlib.lab.brokers.acls import grant, grant_application
+from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.brokers.security import MODES
 from drlib.lab.checker.history import History, Mirrored
 from drlib.lab.checker.history_files import read_history
@@ -90,6 +92,10 @@ class Night:
     @property
     def runs_dir(self) -> Path:
         return self.root / "runs"
+
+    @property
+    def paris(self) -> LabCluster:
+        return self.lab.clusters["paris"]
 
     def runbook(self, kind: str) -> Path:
         """What `drlib init` has written."""
@@ -171,6 +177,62 @@ class Night:
             if len(killed) == known:
                 return code, killed
         raise AssertionError(f"it never ends: {killed}")
+
+    def abandon(self, *arguments: str) -> str:
+        """The run of a command that is killed in its first step."""
+        process = subprocess.Popen(
+            [*self.argv(*arguments), "--runs-dir", str(self.runs_dir)],
+            cwd=self.root,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+        )
+        before = {*self.runs_dir.glob("*")}
+        try:
+            wait_for(
+                "a step begins",
+                lambda: {*self.runs_dir.glob("*")} != before and self.started_step() is not None,
+            )
+        finally:
+            process.kill()
+            process.wait(30)
+        (run,) = {*self.runs_dir.glob("*")} - before
+        return run.name
+
+    def lose_disks(self, alias: str) -> None:
+        """The cluster comes back without its data, and its users get their logins and rights again."""
+        cluster = self.lab.clusters[alias]
+        cluster.kill()
+        for broker in cluster.brokers:
+            shutil.rmtree(Path(broker.spec.directory) / "data")
+            broker.prepare(self.lab._configuration())
+        cluster.start()
+        vault = self.lab._vault()
+        assert vault is not None
+        vault.make_users(cluster.internal_bootstrap)
+        grant_all(self.lab, self.root)
+
+    def rename_paris(self, alias: str) -> None:
+        """As the refusal says: a new name in every file, to which all topics of lyon are mirrored."""
+        flow = Flow("lyon", alias)
+        for role in Role:
+            text = self.file(role).read_text()
+            lines = [line for line in text.splitlines() if "->" not in line and not line.startswith("clusters")]
+            lines = [line.replace("paris.", f"{alias}.", 1) if line.startswith("paris.") else line for line in lines]
+            topics = ",".join([*TOPICS, *(f"paris.{topic}" for topic in TOPICS)])
+            lines += [f"clusters=lyon, {alias}", f"{flow}.enabled=true", f"{flow}.topics={topics}"]
+            self.file(role).write_text("\n".join(lines) + "\n")
+            settings = load_mirror_settings(self.file(role))
+            for each in (flow, flow.reverse):
+                for wanted in required_rights(settings, settings.flow(each.source, each.target), role).grants:
+                    name = "paris" if wanted.alias == alias else wanted.alias
+                    grant(self.lab.clusters[name], role, [wanted.right])
+
+    def ended(self, runbook: str, step: str) -> bool:
+        """Whether the newest run of the runbook has done the step."""
+        runs = sorted(self.runs_dir.glob(f"*-{runbook}-*"))
+        lines = journal.read(runs[-1] / JOURNAL) if runs and (runs[-1] / JOURNAL).exists() else ()
+        return any((line.event, line.data.get("step")) == ("step-succeeded", step) for line in lines)
 
     def started_step(self) -> str | None:
         """`RUN STEP` of the newest run, if that step has begun and not ended."""
@@ -293,6 +355,13 @@ class Night:
         with Cluster(self.settings(alias)) as cluster:
             there = [topic for topic in topics if topic in cluster.topics([topic])]
         return tuple(row for topic in there for row in scan(self.settings(alias), topic))
+
+
+def named_on(alias: str) -> Document:
+    """The document `applications` for a move to paris or lyon."""
+    other = "lyon" if alias == "paris" else "paris"
+    groups = [{"group": group, "subscribe": [f"{other}.{topic}", topic]} for group, topic in GROUPS.items()]
+    return {"target": alias, "groups": groups, "producers": [{"topic": topic} for topic in TOPICS]}
 
 
 def rows(document: Mapping[str, object], name: str) -> list[dict[str, object]]:

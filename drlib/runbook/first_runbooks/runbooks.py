@@ -20,7 +20,16 @@ from drlib.config.patterns.selection import LONGEST
 from drlib.formats import one_line
 from drlib.runbook.first_runbooks.observation import FlowFacts, SeenGroup
 from drlib.runbook.first_runbooks.way_back import fail_back, reprotect
-from drlib.runbook.first_runbooks.yaml_lines import drill_lines, fence_notes, few, objective_lines, quoted, short
+from drlib.runbook.first_runbooks.yaml_lines import (
+    by_hand,
+    drill_lines,
+    fence_notes,
+    few,
+    objective_lines,
+    quoted,
+    short,
+    written,
+)
 from drlib.runs.scorecard import Objectives
 
 REHEARSE: Final = "rehearse"
@@ -217,9 +226,8 @@ def _failover(facts: FlowFacts, takes: Collection[str], objectives: Objectives) 
         "      action: groups.verify",
         "      danger: none",
         *_groups(facts, explained=False),
-        *_written(facts),
-        "        members_s: 300 # how long applications that are changed by hand may take: consumers to appear,",
-        "        deadline_s: 300 # and then to read, and producers to write; it ends when all are back",
+        *written(facts, facts.flow.target),
+        *by_hand(),
     ]
 
 
@@ -342,15 +350,3 @@ def _missing_notes(facts: FlowFacts) -> list[str]:
     if not facts.missing:
         return []
     return [f"      # missing on {facts.flow.target} when this was written: {few(facts.missing)}"]
-
-
-def _written(facts: FlowFacts) -> list[str]:
-    if facts.written is None:
-        return [
-            f"        written: [] # not known: the topics of {facts.flow.target} that producers write to after the move"
-        ]
-    note = "idempotent or transactional producers of the last day; add what other producers write to"
-    if not facts.written:
-        return [f"        written: [] # none had {note}"]
-    of = dict.fromkeys(facts.transactional, " # in transactions")
-    return [f"        written: # {note}", *(f"          - {quoted(n)}{of.get(n, '')}" for n in facts.written)]

@@ -1,6 +1,7 @@
 """The two runbooks of the way back after a failover: `reprotect` and `fail-back`, as `drlib init` writes them. Pure.
 
-Rules: the steps are those of the shipped runbooks of these names, with the names of the clusters. `drlib failback` runs both.
+Rules: the steps are those of the shipped runbooks of these names, with the names of the clusters and of the topics that are to
+be written to again. `drlib failback` runs both.
 """
 
 from __future__ import annotations
@@ -8,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from drlib.runbook.first_runbooks.observation import FlowFacts
-from drlib.runbook.first_runbooks.yaml_lines import drill_lines, fence_notes, objective_lines, quoted
+from drlib.runbook.first_runbooks.yaml_lines import (
+    by_hand,
+    drill_lines,
+    fence_notes,
+    objective_lines,
+    quoted,
+    written,
+)
 from drlib.runs.scorecard import Objectives
 
 
@@ -93,6 +101,10 @@ def fail_back(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "    - name: verify",
         f"      title: {quoted(f'Verify that {source} serves the applications')}",
         "      action: groups.verify",
-        f"      arguments: {{{home}}}",
         "      danger: none",
+        "      arguments:",
+        f"        source: {quoted(target)}",
+        f"        target: {quoted(source)}",
+        *written(facts, source),
+        *by_hand(),
     ]

@@ -82,3 +82,22 @@ def fence_notes(facts: FlowFacts) -> list[str]:
         f"      # not known whether {alias} has an authorizer; if so, writers that do not follow the pointer are denied by",
         '      # arguments: {deny_write: [".*"]}',
     ]
+
+
+def written(facts: FlowFacts, alias: str) -> list[str]:
+    """The argument `written` of a step that verifies: topics of `alias` that producers write to."""
+    if facts.written is None:
+        return [f"        written: [] # not known: the topics of {alias} that producers write to after the move"]
+    note = "idempotent or transactional producers of the last day; add what other producers write to"
+    if not facts.written:
+        return [f"        written: [] # none had {note}"]
+    of = dict.fromkeys(facts.transactional, " # in transactions")
+    return [f"        written: # {note}", *(f"          - {quoted(n)}{of.get(n, '')}" for n in facts.written)]
+
+
+def by_hand() -> list[str]:
+    """For how long it waits."""
+    return [
+        "        members_s: 300 # how long applications that are changed by hand may take: consumers to appear,",
+        "        deadline_s: 300 # and then to read, and producers to write; it ends when all are back",
+    ]

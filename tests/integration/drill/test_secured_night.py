@@ -1,20 +1,24 @@
 """From init to back home on secured clusters of three brokers with plain clients: paris fails in each of several ways.
 
+Each time runbooks of their own are written and a rehearsal passes; in one a run was abandoned before.
+
 The verdicts and figures of the runs are compared with the clients' own histories, which the checker judges.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from fix_engine import wait_for
+from repository_root import ROOT
 from testbed_secured_night import APPS, GROUPS, THERE, TOPICS, Document, Night, a_secured_night
 
 from drlib.drill.plan.states import DrillState
-from drlib.lab.brokers.cluster import Cluster
 from drlib.lab.checker.history import ProducedStatus
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.mirror.offsets.unreplicated.rules import Settle
@@ -30,26 +34,31 @@ class Fault:
     """How paris fails, and how it comes back. `worker`: the mirror's worker lives on; else it is killed first, so that paris
     has records that lyon does not get."""
 
-    fail: Callable[[Cluster], None]
-    come_back: Callable[[Cluster], None]
+    fail: Callable[[Night], None]
+    come_back: Callable[[Night], None]
     settle: Settle
     worker: bool = True
 
 
-def kill_two(paris: Cluster) -> None:
-    for broker in paris.brokers[:2]:
+def kill_two(night: Night) -> None:
+    for broker in night.paris.brokers[:2]:
         broker.kill()
 
 
 FAULTS = {
-    "killed": Fault(Cluster.kill, Cluster.start, Settle.RECOVER, worker=False),
-    "frozen": Fault(Cluster.pause, Cluster.resume, Settle.QUARANTINE),
-    "half dead": Fault(kill_two, Cluster.start, Settle.LEAVE),
+    "killed": Fault(lambda night: night.paris.kill(), lambda night: night.paris.start(), Settle.RECOVER, worker=False),
+    "frozen": Fault(lambda night: night.paris.pause(), lambda night: night.paris.resume(), Settle.QUARANTINE),
+    "half dead": Fault(kill_two, lambda night: night.paris.start(), Settle.LEAVE),
+    "cut off": Fault(
+        lambda night: night.lab.proxy.set("paris", cut=True),
+        lambda night: night.lab.proxy.clear("paris"),
+        Settle.RECOVER,
+    ),
 }
 
 
 def prepare(night: Night) -> None:
-    """Runbooks of their own and a rehearsal that passes, after one that was abandoned and a move that failed."""
+    """Runbooks of their own, and a rehearsal that passes."""
     operator = str(night.operator)
     night.cli("init", operator, "--rto", "10m", "--rpo", "10m", "--rpo-records", "none")
     night.cli("run", str(night.runbook("rehearse")), operator)
@@ -134,13 +143,12 @@ def test_paris_fails_applications_move_and_return_and_the_figures_are_theirs(nam
     fault = FAULTS[name]
     with a_secured_night(tmp_path) as night:
         prepare(night)
-        paris = night.lab.clusters["paris"]
         night.let_run(300)
         if not fault.worker:
             night.kill_worker()
             night.let_run(100)
         failed = datetime.now(UTC)
-        fault.fail(paris)
+        fault.fail(night)
         result = fail_over(night, *([] if fault.worker else ["--fault-at", failed.isoformat()]))
         served = served_s(night)
         assert result["verdict"] == "pass", result
@@ -150,7 +158,7 @@ def test_paris_fails_applications_move_and_return_and_the_figures_are_theirs(nam
         night.let_run(900)
         if not fault.worker:
             night.start_worker()
-        fault.come_back(paris)
+        fault.come_back(night)
         results = fail_back(night, fault.settle)
         assert [each["verdict"] for each in results] == ["pass", "pass"], results
         reports = judged(night, fault.settle)
@@ -166,17 +174,19 @@ def test_paris_fails_applications_move_and_return_and_the_figures_are_theirs(nam
 def test_commands_killed_at_every_step_and_given_again_lose_nothing(tmp_path: Path) -> None:
     with a_secured_night(tmp_path) as night:
         prepare(night)
-        paris = night.lab.clusters["paris"]
+        abandoned = night.abandon("run", str(night.runbook("rehearse")), str(night.operator))
         night.kill_worker()
         night.let_run(100)
-        paris.kill()
+        night.paris.kill()
         on = moved_by_hand(night)
-        code, killed = night.killed_at_every_step("failover", str(night.operator), str(THERE), "--yes", "lyon", on=on)
+        command = ("failover", str(night.operator), str(THERE), "--yes", "lyon")
+        assert abandoned in night.cli(*command, code=2)
+        code, killed = night.killed_at_every_step(*command, "--supersede", abandoned, on=on)
         assert code == 0, killed
         assert len(killed) == 7, killed
         night.let_run(500)
         night.start_worker()
-        paris.start()
+        night.paris.start()
         night.stop(*PRODUCERS)
         night.all_read()
         code, killed = night.killed_at_every_step(*fail_back_arguments(night, Settle.RECOVER), on=on)
@@ -186,3 +196,43 @@ def test_commands_killed_at_every_step_and_given_again_lose_nothing(tmp_path: Pa
         assert (
             sum(report.recovered for report in reports.values()) == sum(report.tail for report in reports.values()) > 0
         )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_paris_that_returns_empty_is_mirrored_to_as_a_new_cluster_and_moved_to(tmp_path: Path) -> None:
+    with a_secured_night(tmp_path) as night:
+        prepare(night)
+        night.let_run(100)
+        night.paris.kill()
+        fail_over(night)
+        night.let_run(300)
+        night.lose_disks("paris")
+        said = night.cli(*fail_back_arguments(night, Settle.RECOVER), code=3)
+        assert "Give the cluster a new name" in said
+        assert "planned-switchover.yaml" in said
+        night.rename_paris("paris2")
+        night.start_worker()
+        copies = [f"lyon.{topic}" for topic in (*TOPICS, *(f"paris.{topic}" for topic in TOPICS))]
+        wait_for("paris2 is mirrored to", lambda: all(night.ends("paris", topic) for topic in copies), 120)
+        night.stop(*PRODUCERS)
+        night.all_read()
+        night.cli(
+            "run",
+            str(ROOT / "runbooks" / "planned-switchover.yaml"),
+            str(night.operator),
+            "-p",
+            "flow=lyon->paris2",
+        )
+        for app in APPS:
+            topics = [app.topic] if app in PRODUCERS else [f"lyon.paris.{app.topic}", f"lyon.{app.topic}", app.topic]
+            night.stop(*(each for each in CONSUMERS if each.name in night.at and each == app))
+            night.start(app, "paris", topics)
+        night.let_run(100)
+        night.stop(*PRODUCERS)
+        night.all_read()
+        history = night.history()
+        for group, topic in GROUPS.items():
+            due = {row.id for row in history.produced if (row.status, row.topic) == (ProducedStatus.ACKED, topic)}
+            read = Counter(row.id for row in history.consumed if row.group == group)
+            assert due <= read.keys(), (group, sorted(due - read.keys())[:5])

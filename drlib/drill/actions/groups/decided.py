@@ -5,7 +5,7 @@ decided and restores what was there. One file for each target cluster and use (`
 of `MOVES_PER_LINE` at most, so that any number of positions stays within what one document may hold.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +14,14 @@ from pydantic import TypeAdapter
 from drlib import decoding
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.step.step_output import DETAILS
-from drlib.errors import UsageError
-from drlib.files import open_stored, write_whole
+from drlib.errors import DrlibError, UsageError
+from drlib.files import open_stored, read_stored, write_whole
+from drlib.kafka.admin.descriptions import GroupState
 
 MOVES_PER_LINE: Final = 10_000
+IN_USE: Final = "in-use"
 _MOVES: Final = TypeAdapter(tuple[PositionMove, ...])
+_NAMES: Final = TypeAdapter(tuple[str, ...])
 
 
 def write(run_dir: Path, target: str, moves: Sequence[PositionMove], use: str = "groups") -> None:
@@ -39,6 +42,27 @@ def read(run_dir: Path, target: str, use: str = "groups") -> tuple[PositionMove,
         return None
     except (OSError, decoding.Undecodable) as error:
         raise UsageError(f"{path} cannot be used", str(error), "Restore it, or begin a new run.") from error
+
+
+def keep_in_use(run_dir: Path, target: str, states: Mapping[str, GroupState | DrlibError]) -> None:
+    """Keep which groups had members before they were moved to `target`; the first time counts."""
+    path = _path(run_dir, target, IN_USE)
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        names = sorted(group for group, state in states.items() if state is GroupState.ACTIVE)
+        write_whole(path, _NAMES.dump_json(tuple(names)))
+
+
+def in_use(run_dir: Path, target: str) -> frozenset[str]:
+    """Those groups; none where that is not known. Raises `UsageError` for a file that was changed."""
+    path = _path(run_dir, target, IN_USE)
+    try:
+        names: tuple[str, ...] = decoding.json_as(_NAMES, read_stored(path))
+    except FileNotFoundError:
+        return frozenset()
+    except (OSError, decoding.Undecodable) as error:
+        raise UsageError(f"{path} cannot be used", str(error), "Restore it, or begin a new run.") from error
+    return frozenset(names)
 
 
 def forget(run_dir: Path, target: str, use: str = "groups") -> None:

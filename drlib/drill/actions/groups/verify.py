@@ -57,7 +57,8 @@ class VerifyGroups(ReadOnlyTargetAction):
     deadline_s: Seconds = 60
     """How long groups that have members and records to read, and producers of the written topics, may take."""
     members_s: Seconds = 30
-    """How long to wait for members of groups that have records to read and no members, such as those moved by hand; 0: not."""
+    """How long to wait for members of groups that have records to read, or had members before, such as those moved by hand;
+    0: not."""
     not_read: Patterns = ()
     """Topics that no group has to read, although it has a position and unread records there."""
 
@@ -176,6 +177,7 @@ class Watch:
         self._cluster = cluster
         self._moves = moves
         self.groups = sorted({move.group for move in moves})
+        self._in_use = positions.in_use(action.context.run_dir, action.flow.target)
         self.verdicts: dict[str, GroupVerdict] = {}
         self.served: dict[str, Observed] = {}
         self.others: tuple[str, ...] = ()
@@ -269,7 +271,7 @@ class Watch:
             return GroupLook({}, None, error=str(described))
         since = self._settled_since.get(group)
         settled_s = 0.0 if since is None else time.monotonic() - since
-        return GroupLook(self._read.get(group, {}), described, settled_s, error)
+        return GroupLook(self._read.get(group, {}), described, settled_s, error, group in self._in_use)
 
     def _describe(self) -> None:
         now = time.monotonic()

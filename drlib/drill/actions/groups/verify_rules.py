@@ -27,7 +27,7 @@ class Seen(StrEnum):
 
     SERVED = "served"
     WAITING = "waiting"  # it has members and records to read, and has not read yet
-    NO_MEMBERS = "no members"  # it has records to read
+    NO_MEMBERS = "no members"  # it has records to read, or had members before it was moved
     STOPPED = "stopped"  # no members, and nothing to read
     IDLE = "nothing to read"
     MISSES = "misses topics"
@@ -42,12 +42,13 @@ class Seen(StrEnum):
 @dataclass(frozen=True, slots=True)
 class GroupLook:
     """One look at a group: its committed offsets, and members. `settled_s`: how long members and assignments are the same
-    and the state STABLE. `error` is why it is not known."""
+    and the state STABLE. `error` is why it is not known. `had_members`: before it was moved."""
 
     committed: Mapping[TopicPartition, int]
     description: GroupDescription | None
     settled_s: float = 0.0
     error: str = ""
+    had_members: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,8 @@ def judge(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, in
     if not members and look.description.state in WITHOUT_MEMBERS:
         if unread:
             return GroupVerdict(Seen.NO_MEMBERS, f"it has no members; {unread:,} unread", 0, unread)
+        if look.had_members:
+            return GroupVerdict(Seen.NO_MEMBERS, "it has no members, and had some before it was moved")
         return GroupVerdict(Seen.STOPPED, "it has no members and nothing to read")
     if not unread:
         return GroupVerdict(Seen.IDLE, f"{len(members)} members, nothing to read")

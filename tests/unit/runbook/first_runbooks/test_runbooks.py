@@ -10,7 +10,7 @@ from first_runbooks import PARIS_LYON, facts_of, group, paris_and_lyon
 from hostile_text import HOSTILE
 
 from drlib.config.patterns.selection import matches
-from drlib.drill.plan.plan import Drill
+from drlib.drill.plan.plan import Drill, Step
 from drlib.model import Flow
 from drlib.runbook.file import drill_section, model
 from drlib.runbook.first_runbooks import folder, runbooks
@@ -118,7 +118,12 @@ def test_runbooks_of_the_way_back_do_what_the_shipped_ones_do(
         assert book.drill is not None
         values = {**book.parameters, **parameters}
         found = drill_section.drill(book.drill, name, NONE, values, flow)
-        return replace(found, objectives=NONE)
+        return replace(found, objectives=NONE, steps=tuple(map(without_topics, found.steps)))
+
+    def without_topics(step: Step) -> Step:
+        """What is verified, without the topics and times of the applications' owners."""
+        kept = tuple(a for a in step.action.arguments if a.name not in ("written", "members_s", "deadline_s"))
+        return replace(step, action=replace(step.action, arguments=kept))
 
     assert steps(made, None) == steps(shipped, PARIS_LYON)
 

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import PositionMove
+from drlib.errors import UsageError
+from drlib.kafka.admin.descriptions import GroupState
 from drlib.model import TopicPartition, TranslationKind
 
 
@@ -28,3 +32,15 @@ def test_decided_positions_of_a_thousand_groups_are_read_again(tmp_path: Path) -
     many = tuple(PositionMove(f"g-{n}", here, n, there, n, TranslationKind.EXACT, 0, 1) for n in range(120_000))
     positions.write(tmp_path, "RIGHT", many)
     assert positions.read(tmp_path, "RIGHT") == many
+
+
+def test_groups_in_use_are_kept_as_they_were_at_first(tmp_path: Path) -> None:
+    """A step that is continued after a kill finds the members gone, as they were asked to leave."""
+    assert positions.in_use(tmp_path, "RIGHT") == frozenset()
+    positions.keep_in_use(tmp_path, "RIGHT", {"billing": GroupState.ACTIVE, "idle": GroupState.EMPTY})
+    positions.keep_in_use(tmp_path, "RIGHT", {"billing": GroupState.EMPTY})
+    assert positions.in_use(tmp_path, "RIGHT") == {"billing"}
+    (path,) = tmp_path.rglob("*in-use*")
+    path.write_text("[1]")
+    with pytest.raises(UsageError, match="cannot be used"):
+        positions.in_use(tmp_path, "RIGHT")

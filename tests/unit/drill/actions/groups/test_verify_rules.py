@@ -45,6 +45,15 @@ def test_group_is_judged_by_position_members_and_unread_records(
     assert verdict.detail
 
 
+def test_group_that_had_members_before_it_was_moved_is_waited_for_though_it_has_nothing_to_read() -> None:
+    """An application that is moved by hand is away for a while; one that had stopped before is not waited for."""
+    verdict = judge({REMOTE: 10}, {REMOTE: 10}, GroupLook({REMOTE: 10}, NONE, had_members=True))
+    assert (verdict.seen, verdict.unread) == (Seen.NO_MEMBERS, 0)
+    assert (
+        judge({REMOTE: 10}, {REMOTE: 10}, GroupLook({REMOTE: 10}, members(REMOTE), had_members=True)).seen is Seen.IDLE
+    )
+
+
 def test_group_that_reads_one_topic_and_is_not_assigned_another_misses_that() -> None:
     """After a failback an application that subscribed to `orders` alone left `west.orders` unread, and the run passed."""
     look = GroupLook({LOCAL: 50, REMOTE: 10}, members(LOCAL), LATER)
