@@ -33,7 +33,7 @@ from drlib.model import Flow
 COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
 SOURCE_GONE: Final = "a source that does not answer"
 DENY_WRITES: Final = "source.fence with deny_write"
-NEW_TOPICS: Final = "topics.create with acls"
+NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
 SHADOWS: Final = "drill."  # the groups of rehearsals
 
@@ -178,6 +178,9 @@ def _mirror(reach: _Reach) -> list[Grant]:
         wanted += reach.on(source, "group", reach.groups, "READ")
     if flow.sync_local_topics and not keeps_names(flow):
         wanted += reach.on(target, "topic", reach.topics, "CREATE", "DESCRIBE")
+    if flow.sync_quotas:
+        wanted += reach.on(source, "cluster", [""], "DESCRIBE_CONFIGS")
+        wanted += reach.on(target, "cluster", [""], "DESCRIBE_CONFIGS", "ALTER_CONFIGS")
     if flow.sync_topic_acls:
         wanted += [
             *reach.on(source, "cluster", [""], "DESCRIBE"),
@@ -227,7 +230,7 @@ def _drill(reach: _Reach) -> list[Grant]:
         wanted += reach.on(alias, "transactional-id", [POINTER], "WRITE")
     wanted += reach.on(source, "cluster", [""], "ALTER", only=DENY_WRITES)
     wanted += reach.on(target, "topic", reach.topics, "CREATE", "DELETE", only=NEW_TOPICS)  # DELETE: its undo
-    wanted += reach.on(target, "cluster", [""], "ALTER", only=NEW_TOPICS)
+    wanted += reach.on(target, "cluster", [""], "ALTER", "ALTER_CONFIGS", only=NEW_TOPICS)  # ACLs, quotas
     wanted += reach.on(target, "topic", [TAILS], "CREATE", "READ", "WRITE", only=TAIL)
     wanted += reach.on(target, "topic", reach.topics, "WRITE", only=TAIL)
     wanted += reach.on(target, "topic", [Names(f"drlib.tail.{source}.", True)], "CREATE", "WRITE", only=TAIL)

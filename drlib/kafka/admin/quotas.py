@@ -1,14 +1,14 @@
-"""Read and compare the quotas of producers, by user and client ID. Blocks.
+"""Read, compare and set the quotas of producers, by user and client ID. Blocks.
 
 Rules: only `producer_byte_rate` of users and client IDs; quotas of IP addresses and of consumers are left out.
-Source: `DescribeClientQuotasRequest.json` of Kafka.
+Source: `DescribeClientQuotasRequest.json`, `AlterClientQuotasRequest.json` of Kafka.
 Not for: deciding which quotas a cluster should have.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from kafka.protocol.admin import DescribeClientQuotasRequest
+from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import Quota
@@ -17,6 +17,7 @@ from drlib.kafka.protocol.error_codes import raise_for
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 Answer = TypeVar("Answer")
+Entity = tuple[tuple[str, str], ...]  # as `Quota.entity`
 
 RATE: Final = "producer_byte_rate"
 OWNERS: Final = frozenset({"user", "client-id"})
@@ -37,6 +38,31 @@ def lacking(source: Sequence[Quota], target: Sequence[Quota]) -> tuple[tuple[Quo
     )
 
 
+def set_producer_quotas(cluster: ClusterSettings, limits: Mapping[Entity, float | None]) -> None:
+    """Limit each entity to as many bytes per second; None removes its limit. Of several the first refused one is raised, and
+    the others are set. Raises as `producer_quotas`."""
+    if limits:
+        _asked(cluster, lambda connection: _set(connection, limits))
+
+
+async def _set(connection: Connection, limits: Mapping[Entity, float | None]) -> None:
+    entry = AlterClientQuotasRequest.EntryData
+    answer = await connection.request(
+        AlterClientQuotasRequest[connection.version("AlterClientQuotas")](
+            entries=[
+                entry(
+                    entity=[entry.EntityData(entity_type=kind, entity_name=name or None) for kind, name in entity],
+                    ops=[entry.OpData(key=RATE, value=0.0 if limit is None else limit, remove=limit is None)],
+                )
+                for entity, limit in limits.items()
+            ],
+            validate_only=False,
+        )
+    )
+    for each in answer.entries:
+        raise_for(each.error_code, "setting quotas", each.error_message)
+
+
 async def _read(connection: Connection) -> tuple[Quota, ...]:
     answer = await connection.request(
         DescribeClientQuotasRequest[connection.version("DescribeClientQuotas")](components=[], strict=False)
@@ -54,7 +80,6 @@ async def _read(connection: Connection) -> tuple[Quota, ...]:
 def _asked(cluster: ClusterSettings, question: Callable[[Connection], Awaitable[Answer]]) -> Answer:
     async def ask() -> Answer:
         async with wire_client(cluster, client_id="drlib-quotas") as client:
-            brokers = (await client.connect()).brokers
-            return await question(await client.connection(min(brokers)))
+            return await question(await client.any_broker())
 
     return blocking(ask())

@@ -51,9 +51,8 @@ def delete_rules(cluster: ClusterSettings, rules: Sequence[TopicAcl]) -> None:
 def _asked(cluster: ClusterSettings, question: Callable[[Connection], Awaitable[Answer]]) -> Answer:
     async def ask() -> Answer:
         async with wire_client(cluster, client_id="drlib-rules") as client:
-            brokers = (await client.connect()).brokers
             try:
-                return await question(await client.connection(min(brokers)))
+                return await question(await client.any_broker())
             except BrokerError as error:
                 if error.code == SECURITY_DISABLED:
                     raise NoAuthorizer(cluster.alias) from error

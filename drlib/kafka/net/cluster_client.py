@@ -303,12 +303,12 @@ class ClusterClient:
 
     async def _any(self, send: Callable[[Connection], asyncio.Future[Answer]]) -> Answer:
         """Any broker's answer: a second broker is asked when the connection to the first ends."""
-        seed = await self._any_broker()
+        seed = await self.any_broker()
         try:
             return await send(seed)
         except ConnectionLost:
             self._failed = seed.peer
-            seed = await self._any_broker()
+            seed = await self.any_broker()
             try:
                 return await send(seed)
             except ConnectionLost as lost:
@@ -317,7 +317,8 @@ class ClusterClient:
                 await self._explain(lost, *_address(seed.peer))
                 raise
 
-    async def _any_broker(self) -> Connection:
+    async def any_broker(self) -> Connection:
+        """A connection to a broker that answers, for requests that any one takes. Raises `Unreachable`."""
         async with self._seed_lock:
             if self._seed is not None and not self._seed.is_lost:
                 return self._seed

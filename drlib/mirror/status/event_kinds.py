@@ -463,6 +463,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "topics that applications write to could not be compared this time",
         "See the error; it is tried again at the next interval.",
     ),
+    "QuotaSyncFailed": Kind(
+        "quotas of producers could not be compared, or were refused, this time",
+        "Grant what the error names (DescribeConfigs on both clusters, AlterConfigs on the target); it is tried again.",
+    ),
     "AclSyncFailed": Kind(
         "ACLs could not be compared this time", "See the error; it is tried again at the next interval."
     ),

@@ -1,9 +1,10 @@
-"""Create the topics that applications write to on the target of a flow, before they have to write there.
+"""What producers will need on the target of a flow is there before they have to write there: topics, and quotas.
 
 Rules: decided in `drlib.mirror.sync.rules.local_topics`; only missing topics are created, and no topic is ever changed. What
 the target refuses is an event of that topic (`LocalTopicRefused`), and the others are still created. With
 `sync.topic.acls.enabled` a new topic gets the literal ACLs of the source's topic, in the run that creates it. A flow back finds
-the new topics like any others: it mirrors them under its prefix, and what has a prefix never returns.
+the new topics like any others: it mirrors them under its prefix, and what has a prefix never returns. A quota to write that the
+target lacks, or has lower, is set to the source's; none is removed or lowered, as applications of the target may need it.
 Not for: mirror topics (`create_topics`).
 """
 
@@ -19,6 +20,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import NewTopicSpec
+from drlib.kafka.admin.quotas import lacking, producer_quotas, set_producer_quotas
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, topic_rules
 from drlib.kafka.net.cluster_client import ClusterClient, TopicMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -27,6 +29,7 @@ from drlib.mirror.sync.rules import local_topics as rules
 from drlib.mirror.threads import in_daemon
 
 REFUSED: Final = "LocalTopicRefused"
+QUOTAS_S: Final = 600  # between two comparisons, as with ACLs
 
 
 class LocalTopicSync:
@@ -71,6 +74,26 @@ class LocalTopicSync:
         self._refused = set(refused)
 
 
+class QuotaSync:
+    """A `tasks.SyncTask`: quotas of producers. What the brokers refuse is the task's event."""
+
+    name = "QuotaSyncFailed"
+
+    def __init__(self, source: ClusterSettings, target: ClusterSettings) -> None:
+        self._source, self._target = source, target
+
+    def reset(self) -> None:
+        """It remembers nothing."""
+
+    async def run_once(self) -> None:
+        """Raises `BrokerError`, `Unreachable`, `SecurityFault`."""
+        await in_daemon(self._copy)
+
+    def _copy(self) -> None:
+        missing = lacking(producer_quotas(self._source), producer_quotas(self._target))
+        set_producer_quotas(self._target, {quota.entity: quota.bytes_per_s for quota, _ in missing})
+
+
 def create_local_topics(
     flow: FlowSettings,
     after: Mapping[str, TopicMetadata],
@@ -81,16 +104,18 @@ def create_local_topics(
     *,
     with_acls: bool,
     timeout_s: float | None = None,
+    origin_s: float | None = None,
 ) -> dict[str, bool | DrlibError]:
     """Create `names` on the target; `origin` is the cluster that has the topics of `after`. Blocks. Raises `Unreachable`.
 
-    `timeout_s` is that of each request, by default the file's `admin.timeout.ms`. Returns by name: True when it was created,
-    False when it existed, or why not. A topic whose ACLs were refused exists.
+    `timeout_s` is that of each request, by default the file's `admin.timeout.ms`; `origin_s` of those to `origin`, by default
+    the same. Returns by name: True when it was created, False when it existed, or why not. A topic whose ACLs were refused
+    exists.
     """
     if not names:
         return {}
     timeout_s = flow.admin_timeout_ms / 1000 if timeout_s is None else timeout_s
-    with Cluster(origin, timeout_s=timeout_s) as cluster:
+    with Cluster(origin, timeout_s=timeout_s if origin_s is None else origin_s) as cluster:
         settings = cluster.topic_settings(after[name].name for name in names)
     specs = rules.new_topics(flow, after, names, settings, brokers)
     with Cluster(target, timeout_s=timeout_s) as cluster:

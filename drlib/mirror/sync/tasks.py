@@ -27,7 +27,7 @@ from drlib.mirror.sync.acls import AclSync
 from drlib.mirror.sync.configs import ConfigSync
 from drlib.mirror.sync.group_offsets import GroupSync, SourceState
 from drlib.mirror.sync.group_offsets_back import GroupSyncBack, interval_s
-from drlib.mirror.sync.local_topics import LocalTopicSync
+from drlib.mirror.sync.local_topics import QUOTAS_S, LocalTopicSync, QuotaSync
 from drlib.mirror.sync.source_groups import Position
 from drlib.model import TopicPartition
 
@@ -83,6 +83,9 @@ class SyncTasks:
             events = self.events.reporter(LocalTopicSync.name)
             local = LocalTopicSync(settings, self.source, self.target, events, self.aliases)
             services["local topics"] = partial(self._repeat, local, settings.refresh_topics_s, events)
+        if settings.sync_quotas:
+            events = self.events.reporter(QuotaSync.name)
+            services["quotas"] = partial(self._repeat, QuotaSync(source_settings, target_settings), QUOTAS_S, events)
         if settings.sync_group_offsets:
             events = self.events.reporter(GroupSync.name)
             groups = GroupSync(

@@ -5,6 +5,7 @@ scorecard, or did not run to its end, never passes. Ctrl-C and SIGTERM end the c
 not disturb the finishing. The exit code is the failing error's own, by name, where it is one of ours.
 """
 
+import logging
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -107,6 +108,8 @@ def _execute(
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
+    # It warns of every parameter declared as `float | None`, which it cannot read; drlib has checked them all.
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 from fix_authorizer import AUTHORIZER, ME, acl, add_acls
-from fix_engine import create_topic, produce
+from fix_engine import create_topic, produce, wait_for
 
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Argument, Call
@@ -26,6 +26,7 @@ from drlib.drill.step import step_output
 from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
 from drlib.kafka.admin.topic_acls import topic_rules
 from drlib.kafka.protocol.acls import Operation
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -127,6 +128,32 @@ def test_create_topics_makes_what_doctor_misses_and_its_undo_leaves_what_was_wri
     place.step().undo(planned)
     assert place.exists(orders, bills) == [bills], "only the one that is still empty is deleted"
     assert not [r for r in topic_rules(place.context.clusters["lyon"]) if r.topic == orders]
+
+
+def test_create_topics_gives_the_target_the_quotas_it_lacks_and_its_undo_takes_them_back(place: Place) -> None:
+    paris, lyon = (place.context.clusters[alias] for alias in ("paris", "lyon"))
+    new, lower, higher = (
+        (("client-id", f"{name}-{place.tag}"), ("user", "shop")) for name in ("new", "lower", "higher")
+    )
+    set_producer_quotas(paris, dict.fromkeys((new, lower, higher), 2e6))
+    set_producer_quotas(lyon, {lower: 1e6, higher: 3e6})
+    ours = {new, lower, higher}
+
+    def on_lyon() -> dict[Entity, float]:
+        return {q.entity: q.bytes_per_s for q in producer_quotas(lyon) if q.entity in ours}
+
+    create_topic(place.bootstrap("paris"), f"orders-{place.tag}", 1)
+    step = place.step()
+    planned = step.changes(step.observe())
+    assert dict(step.act(planned, Abort(place.context.run_dir)))["quotas"] == "2 copied"
+    assert on_lyon() == {new: 2e6, lower: 2e6, higher: 3e6}
+    assert step.probe(planned) is Reach.PARTLY
+    assert do(place, place.step())["quotas"] == "0 copied", "done again, it changes nothing"
+    place.step().undo(planned)
+    wait_for("as before", lambda: on_lyon() == {lower: 1e6, higher: 3e6})
+    set_producer_quotas(lyon, {lower: None, higher: None})
+    set_producer_quotas(paris, dict.fromkeys(ours))
+    wait_for("none is left", lambda: not on_lyon())
 
 
 def test_create_topics_that_the_target_refuses_are_reported_and_fail_the_scorecard(place: Place) -> None:

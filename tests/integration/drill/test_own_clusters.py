@@ -59,6 +59,7 @@ def test_own_clusters_rehearsal_as_shipped_passes_and_is_shown_as_production(par
     assert "Could we fail over from paris to lyon now?" in " ".join(planned.split())
     said = drlib("run", book, file, "-p", "flow=paris->lyon", "--runs-dir", tmp_path / "runs", cwd=tmp_path)
     assert "PRODUCTION" in said
+    assert "unknown parameter" not in said
     assert "Rehearsal of paris->lyon: a canary reads every group's next records on lyon" in said
     (run,) = (tmp_path / "runs").iterdir()
     card = json.loads((run / "scorecard.json").read_text())

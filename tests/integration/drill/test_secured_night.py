@@ -151,7 +151,8 @@ def test_paris_fails_applications_move_and_return_and_the_figures_are_theirs(nam
         fault.fail(night)
         result = fail_over(night, *([] if fault.worker else ["--fault-at", failed.isoformat()]))
         served = served_s(night)
-        assert result["verdict"] == "pass", result
+        # what a source that may live on acknowledges is known when it returns: passed with conditions
+        assert result["verdict"] in (("pass", "conditions") if fault.worker else ("pass",)), result
         most, least = (float(str(result[key])) for key in ("rto_seconds", "rto_at_least"))
         assert least - FAST_S <= served <= most + FAST_S, (result, served)
         assert night.state().state is DrillState.FAILED_OVER

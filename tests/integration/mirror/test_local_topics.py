@@ -7,6 +7,8 @@ from collections.abc import Callable
 from fix_engine import Engine, create_topic, produce, read_all, wait_for
 from testbed_sync import cluster, wait_event
 
+from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
 
 Fresh = Callable[..., str]
@@ -75,3 +77,24 @@ def test_local_topic_refused_by_the_target_is_an_event(engine: Engine, fresh_top
         right.delete_topic(refused.replace(".", "_"))
     wait_event(engine, "LocalTopicRefused", refused, resolved=True)
     wait_for("it is created when nothing is in its way", lambda: ends(engine.right, refused, 1) == 0)
+
+
+def test_quotas_of_producers_are_copied_where_the_target_lacks_them_and_never_lowered(
+    engine: Engine, fresh_topic: Fresh
+) -> None:
+    left, right = (ClusterSettings(name, (at,)) for name, at in (("LEFT", engine.left), ("RIGHT", engine.right)))
+    topic = fresh_topic("orders")
+    new, higher = (("client-id", f"{topic}.new"),), (("client-id", f"{topic}.higher"),)
+    set_producer_quotas(left, {new: 5e6, higher: 5e6})
+    set_producer_quotas(right, {higher: 9e6})
+    engine.topics = topic
+    engine.extra = {"drlib.sync.quotas.enabled": "true"}
+    create_topic(engine.left, topic, 1)
+    engine.start()
+    wait_for("the quota is there", lambda: limits(right, new, higher) == {new: 5e6, higher: 9e6})
+    for cluster_settings in (left, right):
+        set_producer_quotas(cluster_settings, {new: None, higher: None})
+
+
+def limits(settings: ClusterSettings, *entities: Entity) -> dict[Entity, float]:
+    return {quota.entity: quota.bytes_per_s for quota in producer_quotas(settings) if quota.entity in entities}

@@ -5,13 +5,17 @@ Rules: which topics are wanted, and what a new one is like, is decided as the mi
 changed. What is about to be created is on disk first. A topic, right or ACL that is refused does not end the step: readers can
 move without it, and the scorecard fails with the reason. An undo deletes topics that this step created and that nothing was
 ever written to, and leaves the others.
-Not for: keeping such topics there in advance (`drlib.sync.local.topics.enabled`), quotas, which `drlib doctor` compares.
+Quotas of the source's producers that the target lacks or has lower are set there; none is lowered.
+Not for: keeping all that there in advance (`drlib.sync.local.topics.enabled`, `drlib.sync.quotas.enabled`).
 """
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
+from pydantic import TypeAdapter
+
+from drlib import decoding
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import matches
 from drlib.config.settings import MirrorSettings
@@ -27,6 +31,7 @@ from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, wire_client
+from drlib.kafka.admin.quotas import Entity, lacking, producer_quotas, set_producer_quotas
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, delete_rules, topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.kafka.protocol.acls import TopicAcl
@@ -42,6 +47,7 @@ SOURCE_S: Final = 2.0  # a source that takes longer counts as gone: its mirror t
 REQUEST_S: Final = 10.0
 MISSING: Final = "missing"
 EXISTED: Final = "existed"  # another client created it first
+_QUOTA: Final = TypeAdapter(tuple[Entity, float, float | None])
 
 
 class CreateTopics(FlowArguments, DrillAction):
@@ -54,6 +60,8 @@ class CreateTopics(FlowArguments, DrillAction):
     """Which topics, by the name that producers use; only those that the flow mirrors are created."""
     acls: Flag = True
     """Whether new topics get the literal ACLs of the source's topics, as far as both clusters allow it."""
+    quotas: Flag = True
+    """Whether the target gets the quotas to write of the source's users and client IDs that it lacks or has lower."""
 
     def observe(self) -> Sequence[Fact]:
         source, target = self._answers()
@@ -75,6 +83,10 @@ class CreateTopics(FlowArguments, DrillAction):
                 raise
             source = None  # it has stopped answering since
             after, answers = self._create(None, target, planned)
+        silent = {name for name, answer in answers.items() if isinstance(answer, Unreachable)}
+        if source is not None and silent:  # a part of it answers, and not the brokers that know the settings
+            source = None
+            answers |= self._create(None, target, silent)[1]
         ids = self._ids(name for name, answer in answers.items() if answer is True)
         self._keep(
             {
@@ -85,6 +97,7 @@ class CreateTopics(FlowArguments, DrillAction):
         refused = {name: str(answer) for name, answer in answers.items() if isinstance(answer, DrlibError)}
         made = sorted(name for name, topic_id in self._kept().items() if topic_id != EXISTED)
         acls = self._copy_acls(made) if source is not None else "not copied: the source does not answer"
+        quotas = self._copy_quotas() if source is not None else "not copied: the source does not answer"
         self._report(after, refused)
         return {
             "topics": len(after),
@@ -92,13 +105,14 @@ class CreateTopics(FlowArguments, DrillAction):
             "refused": "; ".join(f"{name}: {why}" for name, why in refused.items()),
             "settings_from": "the source" if source is not None else "the mirror topics",
             "acls": acls if self.acls else "not asked for",
+            "quotas": quotas if self.quotas else "not asked for",
         }
 
     def probe(self, changes: Changes) -> Reach:
         _, target = self._answers()
         existing = [change for change in changes if self._name(change.entity) in target.topics]
         if len(existing) == len(changes):
-            return Reach.PARTLY if self._kept() else Reach.DONE  # partly: act copies the ACLs and reports
+            return Reach.PARTLY  # act copies ACLs and quotas, and reports
         return Reach.PARTLY if existing or self._kept() else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
@@ -122,6 +136,7 @@ class CreateTopics(FlowArguments, DrillAction):
         acls = [acl for acl in self._kept_acls() if acl.topic in deleted]
         if acls:
             delete_rules(self.target_cluster, acls)
+        self._restore_quotas()
         self.show(rows)
 
     # -- which topics ------------------------------------------------------------------------------------------------
@@ -190,7 +205,15 @@ class CreateTopics(FlowArguments, DrillAction):
         self._keep({**self._kept(), **dict.fromkeys(names, "")})
         to, brokers = self.target_cluster, len(target.brokers)
         return after, create_local_topics(
-            self._settings, after, names, brokers, origin, to, with_acls=False, timeout_s=REQUEST_S
+            self._settings,
+            after,
+            names,
+            brokers,
+            origin,
+            to,
+            with_acls=False,
+            timeout_s=REQUEST_S,
+            origin_s=REQUEST_S if source is None else SOURCE_S,
         )
 
     def _copy_acls(self, made: Sequence[str]) -> str:
@@ -208,6 +231,38 @@ class CreateTopics(FlowArguments, DrillAction):
         except DrlibError as error:
             return f"not copied: {error}"
         return f"{len(acls)} copied"
+
+    def _kept_quotas(self) -> dict[Entity, tuple[float, float | None]]:
+        """By entity: the limit that was set, and the one before, None where there was none."""
+        rows = step_output.read_rows(self.context.run_dir, f"{self.step}.quotas")
+        kept = (decoding.json_as(_QUOTA, str(row["quota"])) for row in rows)
+        return {entity: (limit, before) for entity, limit, before in kept}
+
+    def _copy_quotas(self) -> str:
+        """What came of it, in words: as with ACLs."""
+        if not self.quotas:
+            return "none"
+        try:
+            missing = lacking(producer_quotas(self.source_cluster), producer_quotas(self.target_cluster))
+            kept = self._kept_quotas()
+            for quota, now in missing:  # of an entity that was set before, what was there at first is kept
+                kept[quota.entity] = (quota.bytes_per_s, kept.get(quota.entity, (0.0, now))[1])
+            rows: list[Mapping[str, Scalar]] = [
+                {"quota": _QUOTA.dump_json((entity, *limits)).decode()} for entity, limits in kept.items()
+            ]
+            step_output.write_rows(self.context.run_dir, f"{self.step}.quotas", rows)
+            set_producer_quotas(self.target_cluster, {quota.entity: quota.bytes_per_s for quota, _ in missing})
+        except DrlibError as error:
+            return f"not copied: {error}"
+        return f"{len(missing)} copied"
+
+    def _restore_quotas(self) -> None:
+        """As they were before, where they are still what this step has set. Raises what the brokers answer."""
+        kept = self._kept_quotas()
+        if kept:
+            now = {quota.entity: quota.bytes_per_s for quota in producer_quotas(self.target_cluster)}
+            ours = {entity: before for entity, (limit, before) in kept.items() if now.get(entity) == limit}
+            set_producer_quotas(self.target_cluster, ours)
 
     def _report(self, after: Mapping[str, TopicMetadata], refused: Mapping[str, str]) -> None:
         kept = self._kept()
