@@ -44,6 +44,7 @@ KNOWN: Final[Mapping[str, tuple[int, int, int]]] = {
     "SaslAuthenticate": (36, 2, 2),
     "OffsetDelete": (47, 0, 0),
     "DescribeClientQuotas": (48, 1, 1),
+    "AlterClientQuotas": (49, 1, 1),
     "DescribeQuorum": (55, 1, 1),
     "DescribeCluster": (60, 0, 0),
     "DescribeProducers": (61, 0, 0),
@@ -54,7 +55,7 @@ KNOWN: Final[Mapping[str, tuple[int, int, int]]] = {
 
 OF_SOURCE: Final = ("Fetch", "ListOffsets", "Metadata", "OffsetFetch", "FindCoordinator")
 """What nothing can be read without: checked when a connection is opened."""
-_OPTIONAL: Final = ("DescribeQuorum", "DescribeCluster", "DescribeClientQuotas")
+_OPTIONAL: Final = ("DescribeQuorum", "DescribeCluster", "DescribeClientQuotas", "AlterClientQuotas")
 OF_TARGET: Final = tuple(name for name in KNOWN if name not in _OPTIONAL)
 """What a target must support in the newest version."""
 NEWEST: Final[Mapping[str, int]] = {name: newest for name, (_, _, newest) in KNOWN.items()}

@@ -115,6 +115,9 @@ def test_create_topics_makes_what_doctor_misses_and_its_undo_leaves_what_was_wri
     evidence = dict(step.act(planned, Abort(place.context.run_dir)))
     assert (evidence["refused"], evidence["acls"], evidence["settings_from"]) == ("", "2 copied", "the source")
     assert place.rows() == {orders: "created", bills: "created"}
+    # as a plan expects it of a step that was begun, so that a run that was killed in it is not stale
+    left = {fact.entity: fact.value for fact in place.step().observe()}
+    assert all(left[change.entity] == change.after for change in planned)
     with place.at("lyon") as cluster:
         assert cluster.topics([orders])[orders].partitions == 3
         assert cluster.topic_config([orders])[orders]["retention.ms"] == "7200000"

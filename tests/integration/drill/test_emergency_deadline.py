@@ -26,7 +26,7 @@ from drlib.drill.step import known_silence
 from drlib.kafka.admin import connect
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.reachability import ClusterService, examine
-from drlib.lab.lab import Lab
+from drlib.lab.lab import ONE_BROKER, Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.model import Flow
 from drlib.runs import journal
@@ -45,6 +45,7 @@ EMERGENCY = (
     step("fence", "source.fence"),
     step("drain", "mirror.drain"),
     step("translate", "groups.translate"),
+    step("topics", "topics.create"),
     step("move", "pointer.move"),
 )
 
@@ -82,7 +83,7 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
             "LEFT->RIGHT.topics": "orders",
             "RIGHT->LEFT.enabled": "false",
             "RIGHT->LEFT.emit.heartbeats.enabled": "false",
-            "replication.factor": "1",
+            **ONE_BROKER,
             "drlib.metrics.address": "127.0.0.1:0",
             "emit.checkpoints.interval.seconds": "1",
         }
@@ -145,6 +146,8 @@ def test_emergency_one_broker_of_three_is_advised_and_runs_to_the_move(mirrored:
     assert done["translate"]["groups"] == len(GROUPS)
     assert "before they were translated" in str(done["translate"]["positions_as_of"])
     assert done["translate"]["not_determined"] == ""
+    assert (done["topics"]["created"], done["topics"]["refused"]) == ("orders", "")
+    assert done["topics"]["settings_from"] == "the mirror topics"  # nothing says what the source's are
 
 
 @pytest.mark.long

@@ -46,6 +46,7 @@ from drlib.runs.journal import Scalar
 SOURCE_S: Final = 2.0  # a source that takes longer counts as gone: its mirror topics say the same
 REQUEST_S: Final = 10.0
 MISSING: Final = "missing"
+EXISTS: Final = "exists"
 EXISTED: Final = "existed"  # another client created it first
 _QUOTA: Final = TypeAdapter(tuple[Entity, float, float | None])
 
@@ -67,10 +68,12 @@ class CreateTopics(FlowArguments, DrillAction):
         source, target = self._answers()
         after = self._wanted(source, target)
         missing = local_topics.missing(after, target)
-        return (*(Fact(self._entity(name), MISSING) for name in missing), identity(self.target_cluster))
+        made = [name for name in self._kept() if name in target.topics]  # by this step, before it was killed
+        facts = {**dict.fromkeys(missing, MISSING), **dict.fromkeys(made, EXISTS)}
+        return (*(Fact(self._entity(name), value) for name, value in facts.items()), identity(self.target_cluster))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        return tuple(Change(fact.entity, MISSING, "exists") for fact in observed if fact.value == MISSING)
+        return tuple(Change(fact.entity, MISSING, EXISTS) for fact in observed if fact.value == MISSING)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
