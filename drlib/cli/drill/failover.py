@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +31,7 @@ from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
     from drlib.drill.assessment.assessment import Assessment
+    from drlib.drill.step.known_silence import Silence
     from drlib.model import Flow
     from drlib.runbook.execution.execute import Listener, RunResult
     from drlib.runbook.file.model import Runbook
@@ -87,6 +89,7 @@ def failover(
     book = _emergency(choose_runbook(runbook, file, chosen, "failover", SHIPPED, "fail over"), chosen)
     if yes:
         refuse_other_name(yes, chosen.target)
+        threading.Thread(target=_load_what_runs, daemon=True).start()
     made = assess(
         observe(
             settings,
@@ -182,8 +185,27 @@ def _carry_out(
     skip = (given["force_reason"] or None) if made.gate is Gate.CLOSED else None
     granted = Granted(approved, skip_gate=skip, supersede=Path(supersede).name)
     return running.run_runbook(
-        book.file, pairs, running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted), screen
+        book.file,
+        pairs,
+        running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted, silent=_silent(made)),
+        screen,
     )
+
+
+def _silent(made: Assessment) -> Mapping[str, Silence]:
+    """The source, where it was just waited for in vain: the run does not wait for it in full again."""
+    from drlib.drill.step.known_silence import Silence
+
+    if made.waited_s is None:
+        return {}
+    why = made.source_state.removeprefix("no answer: ")
+    return {made.source: Silence(why, made.at_ms + int(1000 * made.waited_s), made.waited_s)}
+
+
+def _load_what_runs() -> None:
+    """What executes a notebook, while the clusters are waited for: it takes seconds to load."""
+    import drlib.runbook.execution.notebook_client
+    import drlib.ui.report.report  # noqa: F401
 
 
 class FailoverScreen(FollowedScreen):
@@ -197,9 +219,11 @@ class FailoverScreen(FollowedScreen):
     def following(self, folder: Path | None, progress: Progress) -> Iterator[Listener]:
         """The run counts its RTO from when this command found the source silent, unless more is known."""
         from drlib.drill.step import rto_clock
+        from drlib.drill.step.known_silence import KnownSilence
 
         if folder is not None and not self._made.source_serves:
             rto_clock.keep_silent(folder, self._made.at_ms)
+            KnownSilence(folder).note(_silent(self._made))  # of a run that is continued
         with super().following(folder, progress) as tell:
             yield tell
 

@@ -12,7 +12,7 @@ import shutil
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from drlib.cli import print_error
 from drlib.cli.lab import SCRAM, UP_S, prepare_users
 from drlib.drill.run.request import ClusterTarget, Request
+from drlib.drill.step.known_silence import Silence
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
 from drlib.formats import one_line
@@ -59,13 +60,17 @@ PLAIN: Final = LabShape()
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Where a runbook is to run, and what was granted. `lab`: start a lab of `shape` for it, and stop it afterwards."""
+    """Where a runbook is to run, and what was granted. `lab`: start a lab of `shape` for it, and stop it afterwards.
+
+    `silent`: clusters that were just found not to answer.
+    """
 
     runs_dir: Path
     lab: bool = False
     target: ClusterTarget = NOWHERE
     granted: Granted = NOTHING
     shape: LabShape = PLAIN
+    silent: Mapping[str, Silence] = field(default_factory=dict)
 
 
 class Screen:
@@ -165,7 +170,15 @@ def _prepared(
     """The run's folder, with its plan where it is known which clusters it is for; None for a runbook without a drill."""
     if runbook.drill is None:
         return None
-    kept = drills.keep(runbook, arguments, target, runs_dir=wanted.runs_dir, granted=wanted.granted, through_gate=True)
+    kept = drills.keep(
+        runbook,
+        arguments,
+        target,
+        runs_dir=wanted.runs_dir,
+        granted=wanted.granted,
+        through_gate=True,
+        silent=wanted.silent,
+    )
     return RunFolder(kept, kept.name)
 
 

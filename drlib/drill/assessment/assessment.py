@@ -60,6 +60,7 @@ class Observed:
     `folder_here`: the folder of the flow's unfinished run is on this machine; `next_step`: the first step of it that is not
     done. `supersede`: the run that the operator gives up. `creates_topics`: the runbook has a step that creates topics.
     `seen`: what several places see of a source that does not answer this host; None where no other place was asked.
+    `waited_s`: how long this host waited for a source that did not answer; None where it did.
     """
 
     flow: Flow
@@ -78,6 +79,7 @@ class Observed:
     force_reason: str = ""
     creates_topics: bool = True
     seen: Finding | None = None
+    waited_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,7 @@ class Assessment:
     remedy: str
     run: str = ""
     next_step: str = ""
+    waited_s: float | None = None  # for a source that did not answer
 
 
 def assess(seen: Observed) -> Assessment:
@@ -178,6 +181,7 @@ def assess(seen: Observed) -> Assessment:
         why=advice.why,
         remedy=advice.remedy,
         next_step=seen.next_step,
+        waited_s=seen.waited_s,
     )
     return _with_next(made, seen)
 

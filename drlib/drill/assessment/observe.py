@@ -91,6 +91,7 @@ def observe(
             force_reason=force_reason,
             creates_topics=creates_topics,
             seen=seen.result(),
+            waited_s=waited_s if flow.source in silent else None,
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -41,6 +42,7 @@ class Silence:
     took_s: float
 
 
+NOTHING_SILENT: Final[Mapping[str, Silence]] = MappingProxyType({})
 _SILENCES: Final = TypeAdapter(dict[str, Silence])
 
 
@@ -69,7 +71,7 @@ class KnownSilence:
     def of(self, subject: str) -> Silence | None:
         return self.all().get(subject)
 
-    def note(self, found: Mapping[str, Silence | None]) -> None:
+    def note(self, found: Mapping[str, Silence | None] | Mapping[str, Silence]) -> None:
         """Keep what was found of each subject now; None: it answers."""
         before = self.all()
         after = {name: each for name, each in {**before, **found}.items() if each is not None}

@@ -15,7 +15,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from drlib import decoding
+from drlib import clock, decoding
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import matches
 from drlib.config.settings import MirrorSettings
@@ -27,6 +27,7 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns
 from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments
+from drlib.drill.step.known_silence import KnownSilence, patience_s
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
@@ -162,9 +163,14 @@ class CreateTopics(FlowArguments, DrillAction):
                 except Unreachable as error:
                     return error
 
-        async def both() -> tuple[ClusterMetadata | Unreachable, ClusterMetadata | Unreachable]:
-            return await asyncio.gather(one(self.source_cluster, SOURCE_S), one(self.target_cluster, ANSWER_S))
+        async def both() -> tuple[ClusterMetadata | Unreachable | None, ClusterMetadata | Unreachable]:
+            asked = one(self.target_cluster, ANSWER_S)
+            if not source_s:  # it has just been found silent
+                return None, await asked
+            return await asyncio.gather(one(self.source_cluster, source_s), asked)
 
+        known = KnownSilence(self.context.run_dir).of(self.flow.source)
+        source_s = patience_s(known, clock.now_ms(), SOURCE_S)
         source, target = blocking(both())
         if isinstance(target, Unreachable):
             raise target
