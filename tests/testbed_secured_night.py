@@ -161,13 +161,15 @@ class Night:
         Its last exit code, and the steps at which it was killed.
         """
         killed: list[str] = []
+        before = {run.name for run in self.runs_dir.glob("*")}
         for _ in range(40):
             ended = threading.Event()
             known = len(killed)
 
             def watch(process: subprocess.Popen[str], ended: threading.Event = ended) -> None:
                 while not ended.wait(0.02):
-                    if (step := self.started_step()) is not None and step not in killed:
+                    step = self.started_step()
+                    if step is not None and step not in killed and step.partition(" ")[0] not in before:
                         killed.append(step)
                         process.kill()
                         return

