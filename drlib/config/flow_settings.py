@@ -215,8 +215,7 @@ class FlowSettings:
     # MirrorMaker 2 synchronizes ACLs by default; here the file must ask for it.
     sync_topic_acls: bool = _flag("sync.topic.acls.enabled", False,
         "whether mirror topics get the ACLs of their source topics; off by default, unlike MirrorMaker 2")
-    sync_topic_acls_s: int = _every("sync.topic.acls.interval.seconds", 600,
-        "seconds between two comparisons of ACLs")
+    sync_topic_acls_s: int = _every("sync.topic.acls.interval.seconds", 600, "seconds between two comparisons of ACLs")
     sync_local_topics: bool = _flag("drlib.sync.local.topics.enabled", False,
         "whether topics that applications write to are created on the target too, under their own names", Scope.ANY)
     sync_quotas: bool = _flag("drlib.sync.quotas.enabled", False,

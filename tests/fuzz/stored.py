@@ -14,6 +14,7 @@ from drlib.analysis.continuous import stream
 from drlib.analysis.sessions import continuous_audit
 from drlib.analysis.spark import topics
 from drlib.decoding import json_as
+from drlib.drill.actions.applications import create_topics
 from drlib.drill.actions.groups import decided as decided_moves
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.hooks import actions as hook_actions
@@ -265,6 +266,13 @@ MOVES: Final[tuple[Case, ...]] = ((_moves() + b"\n" + _moves(),),)
 
 def decided(data: bytes) -> object:
     return decided_moves.read(in_details("details/positions.groups.RIGHT.json", data), "RIGHT")
+
+
+QUOTAS: Final[tuple[Case, ...]] = ((b'[[["client-id","a"],["user",""]],5000.0,null]',),)
+
+
+def quota(data: bytes) -> object:
+    return create_topics.quota_of(data.decode("utf-8", "replace"))
 
 
 def json_file(kind: Any) -> Callable[[bytes], object]:

@@ -169,6 +169,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.drill.step.rto_clock:at", stored.moment, ((b"1700000000000",),), _USAGE),
     Target("drlib.drill.testbed.sampler:read", stored.run_samples, stored.SAMPLED, _USAGE),
     Target("drlib.drill.actions.groups.decided:read", stored.decided, stored.MOVES, _USAGE),
+    Target("drlib.drill.actions.applications.create_topics:quota_of", stored.quota, stored.QUOTAS, _USAGE),
     Target("drlib.drill.actions.hooks.actions:_Memory", stored.hook_memory, stored.HOOKS, _USAGE),
     Target("drlib.runs.abort:Abort", stored.abort_file, ((b"operator\n",),), ()),
     Target("drlib.training.academy.progress:read", stored.progress, stored.PROGRESS, _USAGE),

@@ -193,7 +193,7 @@ def _carry_out(
 
 
 def _silent(made: Assessment) -> Mapping[str, Silence]:
-    """The source, where it was just waited for in vain: the run does not wait for it in full again."""
+    """The source, where it has just given no answer: the run does not wait for it in full again."""
     from drlib.drill.step.known_silence import Silence
 
     if made.waited_s is None:

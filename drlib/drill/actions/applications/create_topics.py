@@ -29,7 +29,7 @@ from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.drill.step.known_silence import KnownSilence, patience_s
 from drlib.drill.step.step_output import ScorecardPart
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, wire_client
 from drlib.kafka.admin.quotas import Entity, lacking, producer_quotas, set_producer_quotas
@@ -244,7 +244,7 @@ class CreateTopics(FlowArguments, DrillAction):
     def _kept_quotas(self) -> dict[Entity, tuple[float, float | None]]:
         """By entity: the limit that was set, and the one before, None where there was none."""
         rows = step_output.read_rows(self.context.run_dir, f"{self.step}.quotas")
-        kept = (decoding.json_as(_QUOTA, str(row["quota"])) for row in rows)
+        kept = (quota_of(str(row.get("quota"))) for row in rows)
         return {entity: (limit, before) for entity, limit, before in kept}
 
     def _copy_quotas(self) -> str:
@@ -295,3 +295,15 @@ class CreateTopics(FlowArguments, DrillAction):
         verdict = Verdict.FAIL if refused else Verdict.PASS
         check = Check(name="the topics of the producers exist on the target", verdict=verdict, evidence=evidence)
         self.score(ScorecardPart(checks=(check,)))
+
+
+def quota_of(text: str) -> tuple[Entity, float, float | None]:
+    """An entity, the limit that was set and the one before, as this step keeps them. Raises `UsageError`."""
+    try:
+        return decoding.json_as(_QUOTA, text)
+    except decoding.Undecodable as error:
+        raise UsageError(
+            "the quotas that were set are not known",
+            str(error),
+            "Do not rely on this run; compare them with drlib doctor.",
+        ) from error
