@@ -79,6 +79,7 @@ class Night:
     root: Path
     workers: int = 0
     at: dict[str, str] = field(default_factory=dict)  # where each application that runs is
+    predicted: dict[str, int] = field(default_factory=dict)  # records that each group reads again on lyon at most
 
     # Files and commands.
 
@@ -311,6 +312,8 @@ class Night:
             return
         said = {str(row["group"]): [*_texts(row["subscribe"])] for row in rows(document, "groups")}
         produced = {str(row["topic"]) for row in rows(document, "producers")}
+        if alias == "lyon":
+            self.predicted = {str(row["group"]): int(str(row["re_reads"])) for row in rows(document, "groups")}
         self.stop(*(app for app in APPS if app.name in self.at))
         for app in APPS:
             if app.role == "consume":
@@ -362,7 +365,9 @@ class Night:
 def named_on(alias: str) -> Document:
     """The document `applications` for a move to paris or lyon."""
     other = "lyon" if alias == "paris" else "paris"
-    groups = [{"group": group, "subscribe": [f"{other}.{topic}", topic]} for group, topic in GROUPS.items()]
+    groups = [
+        {"group": group, "subscribe": [f"{other}.{topic}", topic], "re_reads": 0} for group, topic in GROUPS.items()
+    ]
     return {"target": alias, "groups": groups, "producers": [{"topic": topic} for topic in TOPICS]}
 
 

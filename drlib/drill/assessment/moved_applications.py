@@ -15,7 +15,8 @@ from drlib.model import TranslationKind
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """`subscribe`: the topics in their order. `re_reads`: at most, of what was committed; `left`: positions not committed."""
+    """`subscribe`: the topics in their order. `re_reads`: at most, also of what was committed after the positions were last
+    known; `left`: positions not committed."""
 
     group: str
     bootstrap: str
@@ -43,10 +44,16 @@ def changes(
         topics: dict[str, None] = {}
         for source, target in sorted({(move.source.topic, move.target.topic) for move in own}):
             topics |= dict.fromkeys(_read(source, target, mirror_of))
-        again = sum(m.records for m in own if m.kind in (TranslationKind.BEHIND, TranslationKind.BOUNDED))
+        again = sum(map(_again, own))
         groups.append(GroupChange(group, bootstrap, tuple(topics), again, sum(not move.harmless for move in own)))
     written = sorted({_read(m.source.topic, m.target.topic, mirror_of)[-1] for m in moves})
     return tuple(groups), tuple(ProducerChange(topic, bootstrap) for topic in written)
+
+
+def _again(move: PositionMove) -> int:
+    """How many records it reads again at most; of a position that is final there is no prediction."""
+    behind = move.records if move.kind in (TranslationKind.BEHIND, TranslationKind.BOUNDED) else 0
+    return max(behind, move.re_reads or 0)
 
 
 def _read(source: str, target: str, mirror_of: Callable[[str], str] | None) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange, changes
 from drlib.model import TopicPartition, TranslationKind
@@ -44,3 +46,9 @@ def test_way_back_reads_the_mirror_of_what_was_written_meanwhile_then_the_local_
         GroupChange("billing", "p:1", ("lyon.orders", "orders"), 0, 0),
     )
     assert producers == (ProducerChange("orders", "p:1"),)
+
+
+def test_commits_after_the_position_was_last_known_are_read_again() -> None:
+    exact = replace(move("billing", "orders", "paris.orders"), re_reads=3)
+    ((group,), _) = changes([exact, move("billing", "carts", "paris.carts", TranslationKind.BEHIND, 2)], "l:1")
+    assert group.re_reads == 5
