@@ -51,6 +51,8 @@ from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, place_group
 from drlib.mirror.status import worker_status
 from drlib.model import Flow, TopicPartition
+from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
 
 SHARED = ("heartbeats", "drlib.active.internal", "drlib.drills.internal")  # topics whose names no alias is part of
 WORKS_S = 12.0
@@ -239,7 +241,8 @@ def mirror_fails(site: Site, *, settled: bool = False) -> str:
     def reported() -> str:
         with contextlib.suppress(DrlibError):
             for event in worker_status.read(status).events:
-                if event.resolved_ms is None and ("authoriz" in event.detail.lower() or " may not " in event.detail):
+                says = ("authoriz", " may not ", "does not allow")
+                if event.resolved_ms is None and any(each in event.detail.lower() for each in says):
                     return f"{event.name}: {event.detail}"
         return ""
 
@@ -322,6 +325,10 @@ def drills_fail(site: Site) -> str:
             if "not measured" in str(error):  # an objective of what no application did here
                 continue
             return f"{name}: {error}"
+        for line in journal.read(place / JOURNAL):  # copies of the pointer that may not be read or written
+            said = f"{line.data.get('not_told', '')} {line.data.get('not_read', '')}"
+            if "authoriz" in said.lower():
+                return f"{name}: {said}"
     return ""
 
 

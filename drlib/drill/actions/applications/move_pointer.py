@@ -65,6 +65,7 @@ class MovePointer(PointerArgument, FlowArguments, DrillAction):
             "version": after.version,
             "remote_topics": len(after.cutover),
             "not_told": "; ".join(f"{alias}: {why}" for alias, why in missing.items()),
+            "not_read": "; ".join(f"{alias}: {why}" for alias, why in now.silent.items()),
             "source": self.source_state(),
         }
 
