@@ -48,6 +48,7 @@ def may_have(line: bytes) -> tuple[str, ...]:
         b"spark-home",
         b"org.apache.spark.launcher",
         b"SparkSubmit",
+        b"blockmgr-",  # Spark's driver removes its own folder by a program, which gets what the driver has
     )
     if any(name in line for name in (b"drlib.cli", b"ipykernel", b"dirname", *starting)):
         return tuple(CANARIES.values)
