@@ -137,7 +137,7 @@ def night(page: Page, place: Path) -> None:
         clusters.let_run(60)
         clusters.start_worker()
         clusters.paris.start()
-        clusters.stop(*(app for app in secured.APPS if app.role == "produce"))
+        clusters.stop(*secured.PRODUCERS)
         clusters.all_read()
         screen.type("clear; drlib failback drill.properties 'paris->lyon'")
         screen.look_until(lambda shown: "recover, quarantine" in shown.splitlines()[-1], 120)

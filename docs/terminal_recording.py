@@ -42,10 +42,10 @@ class Screen:
 
 
 class Terminal:
-    """A terminal of `columns` by `rows`, in `folder`, which is recorded from its start."""
+    """A terminal that is recorded from its start."""
 
-    def __init__(self, name: str, columns: int, rows: int) -> None:
-        self._name, self._columns, self._rows = name, columns, rows
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._began = time.monotonic()
         self.screens: list[Screen] = []
 
@@ -86,7 +86,7 @@ def terminal(folder: Path, *, columns: int = 100, rows: int = 34) -> Iterator[Te
     size = ["-x", str(columns), "-y", str(rows)]
     subprocess.run(["tmux", "new-session", "-d", "-s", name, *size, shell], check=True)
     try:
-        yield Terminal(name, columns, rows)
+        yield Terminal(name)
     finally:
         subprocess.run(["tmux", "kill-session", "-t", name], check=False)
 

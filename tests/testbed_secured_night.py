@@ -70,7 +70,9 @@ APPS = (
     App("books", "confluent-kafka", "consume", "payments"),
 )
 TOPICS = ("orders", "payments")
-GROUPS = {app.name: app.topic for app in APPS if app.role == "consume"}
+PRODUCERS = tuple(app for app in APPS if app.role == "produce")
+CONSUMERS = tuple(app for app in APPS if app.role == "consume")
+GROUPS = {app.name: app.topic for app in CONSUMERS}
 
 
 @dataclass
@@ -127,13 +129,13 @@ class Night:
     def follow(
         self,
         *arguments: str,
-        on: Callable[[Document], bool] = lambda _: False,
+        on: Callable[[Document], None] = lambda _: None,
         started: Callable[[subprocess.Popen[str]], None] = lambda _: None,
         deadline_s: float = 400,
     ) -> tuple[int, list[Document]]:
-        """A command with `--json`, whose documents are given to `on` as they come; where that says so, it is killed.
+        """A command with `--json`, whose documents are given to `on` as they come: its exit code, and the documents.
 
-        Its exit code, and the documents.
+        `started` gets its process, in a thread.
         """
         argv = self.argv(*arguments, "--json", "--runs-dir", str(self.runs_dir))
         with (self.root / "commands.log").open("a") as log:
@@ -148,15 +150,14 @@ class Night:
             for text in process.stdout or ():
                 documents.append(json.loads(text))
                 print(text[:600], flush=True)
-                if on(documents[-1]):
-                    process.kill()
+                on(documents[-1])
             return process.wait(60), documents
         finally:
             late.cancel()
             process.kill()
             process.communicate()
 
-    def killed_at_every_step(self, *arguments: str, on: Callable[[Document], bool]) -> tuple[int, list[str]]:
+    def killed_at_every_step(self, *arguments: str, on: Callable[[Document], None]) -> tuple[int, list[str]]:
         """The command, killed with its kernel once at the start of each step of its runs, and given again until it ends.
 
         Its last exit code, and the steps at which it was killed.
@@ -225,11 +226,7 @@ class Night:
             topics = ",".join([*TOPICS, *(f"paris.{topic}" for topic in TOPICS)])
             lines += [f"clusters=lyon, {alias}", f"{flow}.enabled=true", f"{flow}.topics={topics}"]
             self.file(role).write_text("\n".join(lines) + "\n")
-            settings = load_mirror_settings(self.file(role))
-            for each in (flow, flow.reverse):
-                for wanted in required_rights(settings, settings.flow(each.source, each.target), role).grants:
-                    name = "paris" if wanted.alias == alias else wanted.alias
-                    grant(self.lab.clusters[name], role, [wanted.right])
+        grant_roles(self.root, flow, {**self.lab.clusters, alias: self.paris})
 
     def ended(self, runbook: str, step: str) -> bool:
         """Whether the newest run of the runbook has done the step."""
@@ -239,7 +236,7 @@ class Night:
 
     def started_step(self) -> str | None:
         """`RUN STEP` of the newest run, if that step has begun and not ended."""
-        runs = sorted(self.runs_dir.glob("*")) if self.runs_dir.exists() else []
+        runs = sorted(self.runs_dir.glob("*"))
         if not runs or not (runs[-1] / JOURNAL).exists():
             return None
         lines = [line for line in journal.read(runs[-1] / JOURNAL) if "step" in line.data]
@@ -284,7 +281,7 @@ class Night:
         past = read_history(self.history_file(app)) if self.history_file(app).exists() else History()
         first = max((int(row.id.rpartition("-")[2]) + 1 for row in past.produced), default=0)
         cluster = self.lab.clusters[alias]
-        config = self.root / f"application-{alias}.properties"
+        config = self.lab.client_file()
         names = ",".join(topics)
         if app.library == "java":
             classpath = os.pathsep.join([str(self.root / "classes"), *map(str, jars.classpath("kafka"))])
@@ -305,6 +302,9 @@ class Night:
             self.lab.registry.stop(app.name, deadline_s=30)
             self.at.pop(app.name, None)
 
+    def stop_all(self) -> None:
+        self.stop(*(app for app in APPS if app.name in self.at))
+
     def reconfigure(self, document: Mapping[str, object]) -> None:
         """What a person does who reads what `applications` says; nothing where it was done."""
         alias = str(document["target"])
@@ -314,16 +314,13 @@ class Night:
         produced = {str(row["topic"]) for row in rows(document, "producers")}
         if alias == "lyon":
             self.predicted = {str(row["group"]): int(str(row["re_reads"])) for row in rows(document, "groups")}
-        self.stop(*(app for app in APPS if app.name in self.at))
+        self.stop_all()
         for app in APPS:
             if app.role == "consume":
                 self.start(app, alias, said[app.name])
             else:
                 assert app.topic in produced, document
                 self.start(app, alias, [app.topic])
-
-    def acknowledged(self) -> int:
-        return sum(row.status == "acked" for row in self.history().produced)
 
     def let_run(self, records: int, deadline_s: float = 300) -> None:
         """Until that many more records are acknowledged, all producers have some, and all groups have read."""
@@ -389,7 +386,7 @@ def _rows_of(history: History, app: App) -> int:
 
 
 def write_files(lab: Lab, root: Path) -> None:
-    """One file for each role, all over the link, and one for applications of each cluster."""
+    """One file for each role, all over the link."""
     for role in Role:
         keys = {
             "clusters": "paris, lyon",
@@ -406,23 +403,21 @@ def write_files(lab: Lab, root: Path) -> None:
             **lab.mirror_keys(lab.aliases, "LINK", role),
         }
         (root / f"{role}.properties").write_text(javaproperties.dumps(keys, timestamp=None))
-    for alias, cluster in lab.clusters.items():
-        keys = {
-            "config.providers": "file",
-            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
-            **cluster.settings("LINK", user="application").security,
-        }
-        (root / f"application-{alias}.properties").write_text(javaproperties.dumps(keys, timestamp=None))
 
 
 def grant_all(lab: Lab, root: Path) -> None:
-    for role in Role:
-        settings = load_mirror_settings(root / f"{role}.properties")
-        for flow in (THERE, BACK):
-            for wanted in required_rights(settings, settings.flow(flow.source, flow.target), role).grants:
-                grant(lab.clusters[wanted.alias], role, [wanted.right])
+    grant_roles(root, THERE, lab.clusters)
     for cluster in lab.clusters.values():
         grant_application(cluster)
+
+
+def grant_roles(root: Path, flow: Flow, clusters: Mapping[str, LabCluster]) -> None:
+    """Each role gets the rights for `flow` and the flow back; `clusters` by the aliases of its file."""
+    for role in Role:
+        settings = load_mirror_settings(root / f"{role}.properties")
+        for each in (flow, flow.reverse):
+            for wanted in required_rights(settings, settings.flow(each.source, each.target), role).grants:
+                grant(clusters[wanted.alias], role, [wanted.right])
 
 
 @contextmanager
@@ -455,4 +450,4 @@ def a_secured_night(root: Path) -> Iterator[Night]:
         try:
             yield night
         finally:
-            night.stop(*(app for app in APPS if app.name in night.at))
+            night.stop_all()

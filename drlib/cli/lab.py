@@ -23,7 +23,7 @@ lab_app = typer.Typer(help="Start and stop real Kafka clusters on this machine."
 
 LAB_DIR: Final = Path(".lab")
 SCRAM: Final = "scram"
-UP_S: Final = 90.0  # one broker of each cluster; every further one adds half of it
+_UP_S: Final = 90.0  # one broker of each cluster; every further one adds half of it
 LabDirectory = Annotated[Path, typer.Option("--dir", help="The lab's folder.")]
 
 
@@ -56,7 +56,7 @@ def lab_up(
         detach=True,
         on_event=lambda text: console.print(one_line(text)),
     )
-    lab.up(deadline_s=UP_S * (1 + brokers) / 2)
+    lab.up(deadline_s=up_deadline_s(brokers))
     width = max(map(len, lab.aliases))
     for alias, cluster in lab.clusters.items():
         show(f"{alias:{width}} {cluster.bootstrap}")
@@ -64,6 +64,11 @@ def lab_up(
     for line in prepare_users(lab):
         show(line)
     show(f"Stop it with: drlib lab down --dir {directory}")
+
+
+def up_deadline_s(brokers: int) -> float:
+    """How long clusters of as many brokers may take to start, in seconds."""
+    return _UP_S * (1 + brokers) / 2
 
 
 def parse_names(text: str) -> tuple[str, ...]:

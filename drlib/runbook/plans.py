@@ -29,7 +29,7 @@ from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
 from drlib.drill.step.argument_types import nearest
-from drlib.drill.step.known_silence import NOTHING_SILENT, KnownSilence, Silence
+from drlib.drill.step.known_silence import KnownSilence, Silence
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, Unreachable, UsageError
 from drlib.kafka.admin.connect import answers
 from drlib.lab.lab import Lab
@@ -85,7 +85,7 @@ def keep(
     runs_dir: Path,
     granted: Granted = Granted(),
     through_gate: bool = False,
-    silent: Mapping[str, Silence] = NOTHING_SILENT,
+    silent: Mapping[str, Silence] | None = None,
 ) -> Path:
     """Make a run folder with the request and, where it is said which clusters it is for, the plan. A folder that could not
     be filled is deleted. `through_gate`: the run follows at once, so the gate is checked. `silent`: did not answer just now."""
@@ -93,7 +93,7 @@ def keep(
     refuse_unknown(book.name, book.drill.steps if book.drill else (), granted.approved)
     run = folders.create(runs_dir, book.name)
     try:
-        KnownSilence(run.path).note(silent)
+        KnownSilence(run.path).note(silent or {})
         asked = Request(
             runbook=book.file,
             parameters=run_parameters.given(book, arguments),

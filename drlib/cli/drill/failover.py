@@ -168,6 +168,7 @@ def _carry_out(
     from drlib.drill.assessment.assessment import Gate, Next
     from drlib.drill.run import planning
     from drlib.drill.run.request import ClusterTarget
+    from drlib.drill.step.known_silence import KnownSilence
     from drlib.runbook import plans as drills
     from drlib.runbook.file import drill_section
     from drlib.runbook.plans import Granted
@@ -175,6 +176,7 @@ def _carry_out(
     screen = FailoverScreen(made, file, as_json=as_json)
     if made.next is Next.CONTINUE and made.unfinished is not None:
         folder, asked = drills.run_of(runs_dir, Path(made.unfinished.folder))
+        KnownSilence(folder).note(_silent(made))
         steps = planning.read(folder).drill.steps
         return running.resume(folder, asked, Granted(tuple(s.name for s in steps if s.approval)), screen)
     assert book.drill is not None
@@ -203,9 +205,10 @@ def _silent(made: Assessment) -> Mapping[str, Silence]:
 
 
 def _load_what_runs() -> None:
-    """What executes a notebook, while the clusters are waited for: it takes seconds to load."""
-    import drlib.runbook.execution.notebook_client
-    import drlib.ui.report.report  # noqa: F401
+    """While the clusters are waited for: it takes seconds."""
+    from drlib.runbook.execution.execute import load
+
+    load()
 
 
 class FailoverScreen(FollowedScreen):
@@ -219,11 +222,9 @@ class FailoverScreen(FollowedScreen):
     def following(self, folder: Path | None, progress: Progress) -> Iterator[Listener]:
         """The run counts its RTO from when this command found the source silent, unless more is known."""
         from drlib.drill.step import rto_clock
-        from drlib.drill.step.known_silence import KnownSilence
 
         if folder is not None and not self._made.source_serves:
             rto_clock.keep_silent(folder, self._made.at_ms)
-            KnownSilence(folder).note(_silent(self._made))  # of a run that is continued
         with super().following(folder, progress) as tell:
             yield tell
 

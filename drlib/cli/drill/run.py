@@ -12,13 +12,13 @@ import shutil
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from drlib.cli import print_error
-from drlib.cli.lab import SCRAM, UP_S, prepare_users
+from drlib.cli.lab import SCRAM, prepare_users, up_deadline_s
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.step.known_silence import Silence
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
@@ -70,7 +70,7 @@ class Wanted:
     target: ClusterTarget = NOWHERE
     granted: Granted = NOTHING
     shape: LabShape = PLAIN
-    silent: Mapping[str, Silence] = field(default_factory=dict)
+    silent: Mapping[str, Silence] | None = None
 
 
 class Screen:
@@ -241,7 +241,7 @@ def _in_lab(
     with _signals_interrupt():
         try:
             stage(f"starting clusters {' and '.join(aliases)}")
-            lab.up(deadline_s=UP_S * (1 + shape.brokers) / 2)
+            lab.up(deadline_s=up_deadline_s(shape.brokers))
             for _ in prepare_users(lab):
                 stage("granting users their rights")
             return ready(ClusterTarget(lab_dir=root))

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -42,7 +41,6 @@ class Silence:
     took_s: float
 
 
-NOTHING_SILENT: Final[Mapping[str, Silence]] = MappingProxyType({})
 _SILENCES: Final = TypeAdapter(dict[str, Silence])
 
 
@@ -71,7 +69,7 @@ class KnownSilence:
     def of(self, subject: str) -> Silence | None:
         return self.all().get(subject)
 
-    def note(self, found: Mapping[str, Silence | None] | Mapping[str, Silence]) -> None:
+    def note(self, found: Mapping[str, Silence | None]) -> None:
         """Keep what was found of each subject now; None: it answers."""
         before = self.all()
         after = {name: each for name, each in {**before, **found}.items() if each is not None}

@@ -38,6 +38,11 @@ def lacking(source: Sequence[Quota], target: Sequence[Quota]) -> tuple[tuple[Quo
     )
 
 
+def missing_quotas(source: ClusterSettings, target: ClusterSettings) -> tuple[tuple[Quota, float | None], ...]:
+    """`lacking`, of the quotas that both clusters have now. Raises as `producer_quotas`."""
+    return lacking(producer_quotas(source), producer_quotas(target))
+
+
 def set_producer_quotas(cluster: ClusterSettings, limits: Mapping[Entity, float | None]) -> None:
     """Limit each entity to as many bytes per second; None removes its limit. Of several the first refused one is raised, and
     the others are set. Raises as `producer_quotas`."""

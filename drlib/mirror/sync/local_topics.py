@@ -20,7 +20,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import NewTopicSpec
-from drlib.kafka.admin.quotas import lacking, producer_quotas, set_producer_quotas
+from drlib.kafka.admin.quotas import missing_quotas, set_producer_quotas
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, topic_rules
 from drlib.kafka.net.cluster_client import ClusterClient, TopicMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -90,7 +90,7 @@ class QuotaSync:
         await in_daemon(self._copy)
 
     def _copy(self) -> None:
-        missing = lacking(producer_quotas(self._source), producer_quotas(self._target))
+        missing = missing_quotas(self._source, self._target)
         set_producer_quotas(self._target, {quota.entity: quota.bytes_per_s for quota, _ in missing})
 
 

@@ -70,11 +70,7 @@ def execute(
     a drill that was planned or begun: what an earlier execution left there is kept under a number. Raises `LeaseHeld`
     when another process executes it, `Deviated` when its folder can no longer be written.
     """
-    for needed in (
-        "papermill",
-        "drlib.ui.report.report",
-    ):  # an installation that lacks one must not leave a folder behind
-        import_module(needed)
+    load()  # an installation that lacks one must not leave a folder behind
     known = parameters.declared(runbook.notebook)
     values = run_parameters.resolved(runbook, arguments)
     run = run or folders.create(runs_dir, runbook.name)
@@ -98,6 +94,12 @@ def execute(
             if error.errno in outcome.FULL:
                 raise outcome.unwritten(error) from error
             raise
+
+
+def load() -> None:
+    """Import what executes a notebook and writes its report, so that it need not be waited for later. Raises ImportError."""
+    for needed in ("papermill", "drlib.runbook.execution.notebook_client", "drlib.ui.report.report"):
+        import_module(needed)
 
 
 def _execute(

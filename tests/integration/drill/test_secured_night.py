@@ -16,7 +16,17 @@ from pathlib import Path
 import pytest
 from fix_engine import wait_for
 from repository_root import ROOT
-from testbed_secured_night import APPS, GROUPS, THERE, TOPICS, Document, Night, a_secured_night
+from testbed_secured_night import (
+    APPS,
+    CONSUMERS,
+    GROUPS,
+    PRODUCERS,
+    THERE,
+    TOPICS,
+    Document,
+    Night,
+    a_secured_night,
+)
 
 from drlib.drill.plan.states import DrillState
 from drlib.lab.checker.history import ProducedStatus
@@ -25,8 +35,6 @@ from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.check import Verdict
 
 FAST_S = 1.0
-PRODUCERS = tuple(app for app in APPS if app.role == "produce")
-CONSUMERS = tuple(app for app in APPS if app.role == "consume")
 
 
 @dataclass(frozen=True)
@@ -64,11 +72,10 @@ def prepare(night: Night) -> None:
     night.cli("run", str(night.runbook("rehearse")), operator)
 
 
-def moved_by_hand(night: Night) -> Callable[[Document], bool]:
-    def on(document: Document) -> bool:
+def moved_by_hand(night: Night) -> Callable[[Document], None]:
+    def on(document: Document) -> None:
         if document["event"] == "applications":
             night.reconfigure(document)
-        return False
 
     return on
 
@@ -230,9 +237,9 @@ def test_paris_that_returns_empty_is_mirrored_to_as_a_new_cluster_and_moved_to(t
             "-p",
             "flow=lyon->paris2",
         )
+        night.stop_all()
         for app in APPS:
             topics = [app.topic] if app in PRODUCERS else [f"lyon.paris.{app.topic}", f"lyon.{app.topic}", app.topic]
-            night.stop(*(each for each in CONSUMERS if each.name in night.at and each == app))
             night.start(app, "paris", topics)
         night.let_run(100)
         night.stop(*PRODUCERS)

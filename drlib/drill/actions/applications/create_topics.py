@@ -32,7 +32,7 @@ from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, wire_client
-from drlib.kafka.admin.quotas import Entity, lacking, producer_quotas, set_producer_quotas
+from drlib.kafka.admin.quotas import Entity, missing_quotas, producer_quotas, set_producer_quotas
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, delete_rules, topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.kafka.protocol.acls import TopicAcl
@@ -114,10 +114,9 @@ class CreateTopics(FlowArguments, DrillAction):
 
     def probe(self, changes: Changes) -> Reach:
         _, target = self._answers()
-        existing = [change for change in changes if self._name(change.entity) in target.topics]
-        if len(existing) == len(changes):
-            return Reach.PARTLY  # act copies ACLs and quotas, and reports
-        return Reach.PARTLY if existing or self._kept() else Reach.UNTOUCHED
+        existing = any(self._name(change.entity) in target.topics for change in changes)
+        # with all of them there, or none to create, act still copies ACLs and quotas, and reports
+        return Reach.PARTLY if existing or not changes or self._kept() else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
         """Topics with another ID than the one created, or with records, are left."""
@@ -252,7 +251,7 @@ class CreateTopics(FlowArguments, DrillAction):
         if not self.quotas:
             return "none"
         try:
-            missing = lacking(producer_quotas(self.source_cluster), producer_quotas(self.target_cluster))
+            missing = missing_quotas(self.source_cluster, self.target_cluster)
             kept = self._kept_quotas()
             for quota, now in missing:  # of an entity that was set before, what was there at first is kept
                 kept[quota.entity] = (quota.bytes_per_s, kept.get(quota.entity, (0.0, now))[1])

@@ -15,7 +15,7 @@ from drlib import decoding
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.step.step_output import DETAILS
 from drlib.errors import DrlibError, UsageError
-from drlib.files import open_stored, read_stored, write_whole
+from drlib.files import open_stored, read_json, write_whole
 from drlib.kafka.admin.descriptions import GroupState
 
 MOVES_PER_LINE: Final = 10_000
@@ -57,11 +57,9 @@ def in_use(run_dir: Path, target: str) -> frozenset[str]:
     """Those groups; none where that is not known. Raises `UsageError` for a file that was changed."""
     path = _path(run_dir, target, IN_USE)
     try:
-        names: tuple[str, ...] = decoding.json_as(_NAMES, read_stored(path))
+        names: tuple[str, ...] = read_json(path, _NAMES, "Restore it, or begin a new run.")
     except FileNotFoundError:
         return frozenset()
-    except (OSError, decoding.Undecodable) as error:
-        raise UsageError(f"{path} cannot be used", str(error), "Restore it, or begin a new run.") from error
     return frozenset(names)
 
 

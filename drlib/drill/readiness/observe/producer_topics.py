@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from drlib.drill.readiness.checks.observations import Unanswered
 from drlib.drill.readiness.observe.ask import ask_blocking
 from drlib.kafka.admin.descriptions import Quota
-from drlib.kafka.admin.quotas import lacking, producer_quotas
+from drlib.kafka.admin.quotas import missing_quotas
 from drlib.kafka.admin.topic_acls import NoAuthorizer, topic_rules
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.sync.rules import local_topics
@@ -40,7 +40,7 @@ async def quotas(
     source: ClusterSettings, target: ClusterSettings
 ) -> tuple[tuple[Quota, float | None], ...] | Unanswered:
     """Quotas of the source's producers that the target lacks or has lower."""
-    return _with_fix(await ask_blocking(lambda: lacking(producer_quotas(source), producer_quotas(target))))
+    return _with_fix(await ask_blocking(lambda: missing_quotas(source, target)))
 
 
 def _with_fix(answer: Answer | Unanswered) -> Answer | Unanswered:
