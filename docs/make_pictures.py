@@ -140,7 +140,7 @@ def night(page: Page, place: Path) -> None:
         clusters.stop(*secured.PRODUCERS)
         clusters.all_read()
         screen.type("clear; drlib failback drill.properties 'paris->lyon'")
-        screen.look_until(lambda shown: "recover, quarantine" in shown.splitlines()[-1], 120)
+        screen.look_until(lambda shown: "recover, quarantine, leave:" in shown, 120)
         screen.type("recover")
         screen.look_until(lambda shown: "Type paris" in shown, 120)
         screen.type("paris")
