@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,13 @@ from testbed_moves import Place, step
 
 import drlib
 from drlib.client.pointer import Pointer
-from drlib.client.pointer_topic import read_pointer
+from drlib.client.pointer_topic import publish, read_pointer
+from drlib.clock import now_ms
 from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.applications.pointer import PointerPlace
+from drlib.drill.step.context import DrillContext
+from drlib.errors import Unreachable
+from drlib.model import Flow
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
 
@@ -63,3 +69,40 @@ def test_pointer_rollback_uses_a_newer_version_unless_moved(engine: Engine, tmp_
         assert "undo-failed move" in events(folder)
         assert now() == other
         wait_for("the newest word counts", lambda: active.current().pointer == other)
+
+
+def test_pointer_move_without_a_copy_on_the_target_fails_and_completes_it_when_repeated(
+    engine: Engine, tmp_path: Path
+) -> None:
+    home, away = engine.source, engine.target
+    application = f"app-{home}"
+    clusters = load_mirror_settings(engine.properties).clusters
+    unreachable = replace(clusters[away], bootstrap_servers=("127.0.0.1:1",))
+    where = DrillContext(clusters=clusters, flow=Flow(home, away), run_dir=tmp_path)
+    moved = Pointer(now_ms(), away, engine.right)  # newer than those of other tests
+
+    broken = PointerPlace(replace(where, clusters={home: clusters[home], away: unreachable}), "move", application)
+    with pytest.raises(Unreachable, match=f"not written to {away}"):
+        broken.write(None, moved, on=away)
+    assert read_pointer([clusters[away]], application).pointer is None
+    repeated = PointerPlace(replace(where, run_dir=tmp_path / "again"), "move", application)
+    (tmp_path / "again").mkdir()
+    known = read_pointer([clusters[home]], application).pointer
+    assert known is not None
+    assert repeated.write(known, known, on=away) == {}
+    assert read_pointer([clusters[away]], application).pointer == known
+    assert known.active == away
+
+
+def test_pointer_that_names_the_target_on_the_source_only_is_completed_by_the_move(
+    engine: Engine, tmp_path: Path
+) -> None:
+    home, away = engine.source, engine.target
+    application = f"app-{home}"
+    clusters = load_mirror_settings(engine.properties).clusters
+    moved = publish([clusters[home]], Pointer(now_ms(), away, engine.right), application).pointer
+    drill = testbed_moves.drill(step("move", "pointer.move", application=application))
+    place = Place(properties=str(engine.properties), source=home, target=away)
+    assert testbed_moves.in_process(tmp_path, drill, place, kill=0) in (0, 5, 8)
+    assert "step-succeeded move" in events(tmp_path)
+    assert read_pointer([clusters[away]], application).pointer == moved

@@ -1,7 +1,8 @@
 """Action `pointer.move`: the pointer names the target: the remote topics up to where they end now, then the local ones.
 
 Rules: what is written is on disk before it is published, so that a process that resumes the step knows its own
-pointer. A pointer that names neither cluster of the flow is a conflict, and is left.
+pointer. A pointer that names neither cluster of the flow is a conflict, and is left. The step fails while the target has
+no copy of it; continued, it is written again, which completes the copies that are missing.
 Not for: what the pointer is and where it is kept (`drlib.drill.actions.applications.pointer`).
 """
 
@@ -41,17 +42,16 @@ class MovePointer(PointerArgument, FlowArguments, DrillAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         flow, run_dir = self.flow, self.context.run_dir
         kept, now = self.pointer.kept(), self.pointer.read()
-        missing: Mapping[str, str] = now.silent
         if kept is not None and now.pointer == kept.after:
-            after = kept.after
+            before, after = kept.before, kept.after
         elif now.pointer is not None and now.pointer.active == flow.target and not changes:
-            after = now.pointer
+            before = after = now.pointer
         else:
             if now.pointer is not None and now.pointer.active != flow.source:
                 raise conflict(self.pointer, now.pointer)
-            after = self._after(1 if now.pointer is None else now.pointer.version + 1)
+            before, after = now.pointer, self._after(1 if now.pointer is None else now.pointer.version + 1)
             abort.check()
-            missing = self.pointer.write(now.pointer, after)
+        missing = self.pointer.write(before, after, on=flow.target)
         at_ms = moments.mark(run_dir, "act")
         self.mark(Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}"))
         ends: list[Mapping[str, Scalar]] = [

@@ -2,6 +2,7 @@
 
 Rules: clusters that do not answer are left out and named, so that a dead one costs a step one request only. What
 was there before a step and what it writes are on disk before it writes, so that a process that resumes it knows both.
+A move counts only if the cluster that applications move to has the pointer: it may be the only one left to read it from.
 Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
 """
 
@@ -71,16 +72,20 @@ class PointerPlace:
         self._note(answering, newest.silent, began)
         return Read(newest.pointer, silent | {alias: error.why for alias, error in newest.silent.items()})
 
-    def write(self, before: Pointer | None, after: Pointer) -> Mapping[str, str]:
+    def write(self, before: Pointer | None, after: Pointer, on: str | None = None) -> Mapping[str, str]:
         """Record both, and make `after` the newest, as written by this run; returns the clusters that did not get it, and
-        why. Raises `PointerConflict` where another writer was first.
+        why. A pointer that is there already is written to the clusters that missed it.
+
+        Raises `PointerConflict` where another writer was first, `Unreachable` where the cluster `on` did not get it: other
+        clusters have it then, and writing it again completes it.
         """
-        after = replace(after, by=self._by)
-        rows: list[Mapping[str, Scalar]] = [
-            {"which": "before", "pointer": None if before is None else pointers.encode(before).decode()},
-            {"which": "after", "pointer": pointers.encode(after).decode()},
-        ]
-        details.write_rows(self._place.run_dir, self._file, rows)
+        if after != before:
+            after = replace(after, by=self._by)
+            rows: list[Mapping[str, Scalar]] = [
+                {"which": "before", "pointer": None if before is None else pointers.encode(before).decode()},
+                {"which": "after", "pointer": pointers.encode(after).decode()},
+            ]
+            details.write_rows(self._place.run_dir, self._file, rows)
         if self._place.pointer is not None:
             pointer_file.write_atomic(self._place.pointer, after)
             return {}
@@ -88,7 +93,14 @@ class PointerPlace:
         began = time.monotonic()
         published = publish(answering, after, self._application)
         self._note(answering, published.missing, began)
-        return silent | {alias: error.why for alias, error in published.missing.items()}
+        missing = silent | {alias: error.why for alias, error in published.missing.items()}
+        if on in missing:
+            raise Unreachable(
+                f"the pointer was not written to {on}, which applications are to use",
+                f"{missing[on]}; it was written to {', '.join(published.where)}",
+                f"Make {TOPIC} on {on} writable for this user, then continue the run: it writes the same pointer there.",
+            )
+        return missing
 
     def kept(self) -> Moved | None:
         """What the step wrote, or was about to when it was killed."""

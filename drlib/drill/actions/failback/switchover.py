@@ -136,6 +136,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         moving, now = self.flow, self._pointer()
         if now.active == moving.target:
+            self.pointer.write(now, now, moving.target)
             return {"stopped_seconds": None, "moved_before": True, **self._counted_again()}
         if now.active != moving.source:
             raise conflict(self.pointer, now)
@@ -157,8 +158,8 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             decided.keep_in_use(self.context.run_dir, moving.target, source_admin.group_states(groups))
             before = self._pointer()
             began, began_ms = time.monotonic(), clock.now_ms()
-            held = self._write(before, hold=True, limit_s=limit_s)
             try:
+                held = self._write(before, hold=True, limit_s=limit_s, on=moving.target)
                 while True:
                     still = self._stand_still(settings, source_admin, every, known, groups, held, began, abort)
                     # others still write on the cluster gone to
@@ -247,10 +248,10 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             )
         return pointer
 
-    def _write(self, was: Pointer, *, hold: bool, limit_s: float = 0.0) -> int:
-        """The cluster `was` names, held or not, under the next version, which is returned."""
+    def _write(self, was: Pointer, *, hold: bool, limit_s: float = 0.0, on: str | None = None) -> int:
+        """The cluster `was` names, held or not, under the next version, which is returned; `on` has to get it."""
         now = self._pointer()
-        self.pointer.write(now, replace(was, version=now.version + 1, hold=hold, hold_limit_s=limit_s))
+        self.pointer.write(now, replace(was, version=now.version + 1, hold=hold, hold_limit_s=limit_s), on)
         return now.version + 1
 
     def _positions(
@@ -276,7 +277,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
         servers = ",".join(settings.clusters[moving.target].bootstrap_servers)
         prefix = settings.flow(moving.source, moving.target).policy.remote_topic(moving.source, "")
         now = self._pointer()
-        self.pointer.write(now, Pointer(now.version + 1, moving.target, servers, prefix, dict(cutover)))
+        self.pointer.write(now, Pointer(now.version + 1, moving.target, servers, prefix, dict(cutover)), moving.target)
 
     # -- standing still ----------------------------------------------------------------------------------------------
 
