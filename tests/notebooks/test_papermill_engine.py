@@ -1,5 +1,6 @@
 """Runbooks on real kernels: a run that fails, dies or is stopped leaves a finished folder and no kernel."""
 
+import asyncio
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from tiny_notebook import tiny_runbook, write_notebook
 from drlib.drill.run import stored_run
 from drlib.drill.run.stored_run import Evidence
 from drlib.errors import UsageError
-from drlib.runbook.execution.execute import RunResult, execute
+from drlib.runbook.execution.early_kernel import EarlyKernel
+from drlib.runbook.execution.execute import KERNEL_LOG, RunResult, execute
 from drlib.runbook.execution.interrupt import Stop
 from drlib.runbook.file.model import Runbook
 from drlib.runs import folder as folders
@@ -330,3 +333,45 @@ def test_run_kernel_without_output_leaves_no_log(tmp_path: Path, said: str) -> N
     result = run(tiny_runbook(tmp_path, report, ("conclude", CARD.format(verdict="pass"))), tmp_path)
     kept = result.folder / "kernel.log"
     assert not kept.exists(), kept.read_text()
+
+
+def test_early_kernel_is_taken_once_and_its_output_is_in_the_log_of_the_run(tmp_path: Path) -> None:
+    loud = "import os, sys\nos.write(2, b'from the process')\nassert 'drlib.runbook.open_drill' in sys.modules"
+    book = tiny_runbook(tmp_path, PID, loud, CARD.format(verdict="pass"))
+    with closing(EarlyKernel(book.notebook.parent)) as early:
+        result = execute(
+            book, {}, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=Reports(), stop=Stop(), early=early
+        )
+        assert early.take() is None
+    assert (result.verdict, result.error) == (Verdict.PASS, "")
+    assert "from the process" in (result.folder / KERNEL_LOG).read_text()
+    assert folders.differences(result.folder) == ()
+    assert not Path(f"/proc/{(result.folder / 'kernel.pid').read_text()}").exists()
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_early_kernel_that_no_run_takes_is_ended(tmp_path: Path, ready: bool) -> None:
+    early = EarlyKernel(tmp_path)
+    manager = early.take() if ready else None
+    early.close()
+    if manager is not None:
+        pid = manager.provisioner.pid
+        assert Path(f"/proc/{pid}").exists()
+        asyncio.run(manager.shutdown_kernel(now=True))
+    assert early.take() is None
+    assert not [line for line in Path("/proc").glob("[0-9]*/cwd") if os.path.realpath(line) == str(tmp_path.resolve())]
+
+
+def test_early_kernel_that_died_is_replaced_by_one_of_the_run(tmp_path: Path) -> None:
+    book = tiny_runbook(tmp_path, PID, CARD.format(verdict="pass"))
+    with closing(EarlyKernel(book.notebook.parent)) as early:
+        manager = early.take()
+        assert manager is not None
+        pid = manager.provisioner.pid
+        os.kill(pid, signal.SIGKILL)
+        early._manager = manager  # as if it had died before it was taken
+        result = execute(
+            book, {}, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=Reports(), stop=Stop(), early=early
+        )
+    assert result.verdict is Verdict.PASS
+    assert int((result.folder / "kernel.pid").read_text()) != pid

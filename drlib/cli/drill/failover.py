@@ -11,7 +11,7 @@ import json
 import shlex
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from drlib.drill.assessment.assessment import Assessment
     from drlib.drill.step.known_silence import Silence
     from drlib.model import Flow
+    from drlib.runbook.execution.early_kernel import EarlyKernel
     from drlib.runbook.execution.execute import Listener, RunResult
     from drlib.runbook.file.model import Runbook
     from drlib.ui.terminal.run import Progress
@@ -84,39 +85,43 @@ def failover(
     from drlib.ui.terminal import failover as texts
 
     require("notebooks", "drlib failover")
+    from drlib.runbook.execution.early_kernel import EarlyKernel
+
     settings = load_mirror_settings(file)
     chosen = choose_flow.of_file(settings, flow, f"drlib failover {shlex.quote(str(file))}", name_it="'{}'")
     book = _emergency(choose_runbook(runbook, file, chosen, "failover", SHIPPED, "fail over"), chosen)
     if yes:
         refuse_other_name(yes, chosen.target)
-        threading.Thread(target=_load_what_runs, daemon=True).start()
-    made = assess(
-        observe(
-            settings,
-            chosen,
-            runs_dir,
-            supersede=Path(supersede).name,
-            force_reason=force_reason,
-            witnesses=witness or (),
-            creates_topics=book.drill is not None and any(s.action == "topics.create" for s in book.drill.steps),
-        )
-    )
-    if as_json:
-        write_document(texts.assessment_json(made) + "\n")
-    else:
-        plain_console().print(texts.render_assessment(made))
-    if made.next is Next.NOTHING:
-        if not as_json:
-            _show_next(made, file)
-        else:
-            write_document(
-                texts.result_json({"verdict": None, "exit_code": 0, "run": made.run, "why": made.why}) + "\n"
-            )
-        return
-    _refuse(made)
-    confirm(made.target, yes, f"{made.flow} is not failed over", "move the applications there")
     given = {"force_reason": force_reason, "fault_at": fault_at, "witnesses": json.dumps(witness) if witness else ""}
-    raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, given, as_json=as_json))
+    threading.Thread(target=_load_what_runs, daemon=True).start()
+    with closing(
+        EarlyKernel(book.notebook.parent)
+    ) as early:  # both take seconds, in which clusters and people are waited for
+        made = assess(
+            observe(
+                settings,
+                chosen,
+                runs_dir,
+                supersede=Path(supersede).name,
+                force_reason=force_reason,
+                witnesses=witness or (),
+                creates_topics=book.drill is not None and any(s.action == "topics.create" for s in book.drill.steps),
+            )
+        )
+        if as_json:
+            write_document(texts.assessment_json(made) + "\n")
+        else:
+            plain_console().print(texts.render_assessment(made))
+        if made.next is Next.NOTHING:
+            if not as_json:
+                _show_next(made, file)
+            else:
+                nothing = {"verdict": None, "exit_code": 0, "run": made.run, "why": made.why}
+                write_document(texts.result_json(nothing) + "\n")
+            return
+        _refuse(made)
+        confirm(made.target, yes, f"{made.flow} is not failed over", "move the applications there")
+        raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, given, early, as_json=as_json))
 
 
 def _emergency(path: Path, flow: Flow) -> Runbook:
@@ -159,6 +164,7 @@ def _carry_out(
     runs_dir: Path,
     supersede: str,
     given: Mapping[str, str],
+    early: EarlyKernel,
     *,
     as_json: bool,
 ) -> int:
@@ -178,7 +184,7 @@ def _carry_out(
         folder, asked = drills.run_of(runs_dir, Path(made.unfinished.folder))
         KnownSilence(folder).note(_silent(made))
         steps = planning.read(folder).drill.steps
-        return running.resume(folder, asked, Granted(tuple(s.name for s in steps if s.approval)), screen)
+        return running.resume(folder, asked, Granted(tuple(s.name for s in steps if s.approval)), screen, early)
     assert book.drill is not None
     pairs = [f"{name}={value}" for name, value in given.items() if value]
     if drill_section.asked_flow(book.drill, {}) is not None:
@@ -189,7 +195,7 @@ def _carry_out(
     return running.run_runbook(
         book.file,
         pairs,
-        running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted, silent=_silent(made)),
+        running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted, silent=_silent(made), early=early),
         screen,
     )
 

@@ -39,6 +39,7 @@ from drlib.runs.folder import RunFolder
 from drlib.runs.signals import handled
 
 if TYPE_CHECKING:
+    from drlib.runbook.execution.early_kernel import EarlyKernel
     from drlib.ui.terminal.run import Progress
 
 RUN: Final = "drlib run"  # a run executes a notebook
@@ -62,7 +63,7 @@ PLAIN: Final = LabShape()
 class Wanted:
     """Where a runbook is to run, and what was granted. `lab`: start a lab of `shape` for it, and stop it afterwards.
 
-    `silent`: clusters that were just found not to answer.
+    `silent`: clusters that were just found not to answer. `early`: the notebook's kernel, where it was started before.
     """
 
     runs_dir: Path
@@ -71,6 +72,7 @@ class Wanted:
     granted: Granted = NOTHING
     shape: LabShape = PLAIN
     silent: Mapping[str, Silence] | None = None
+    early: EarlyKernel | None = None
 
 
 class Screen:
@@ -104,7 +106,15 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
         def ready(target: ClusterTarget) -> RunResult:
             run, lab_dir = _prepared(runbook, arguments, wanted, target), target.lab_dir
             with screen.following(run.path if run else None, progress) as tell:
-                return execute(runbook, arguments, runs_dir=wanted.runs_dir, lab_dir=lab_dir, on_progress=tell, run=run)
+                return execute(
+                    runbook,
+                    arguments,
+                    runs_dir=wanted.runs_dir,
+                    lab_dir=lab_dir,
+                    on_progress=tell,
+                    run=run,
+                    early=wanted.early,
+                )
 
         try:
             result = (
@@ -135,7 +145,13 @@ def run_plan(folder: Path, asked: Request, granted: Granted) -> int:
     return _again(folder, load(asked.runbook), asked)
 
 
-def resume(folder: Path, asked: Request, granted: Granted, screen: Screen | None = None) -> int:
+def resume(
+    folder: Path,
+    asked: Request,
+    granted: Granted,
+    screen: Screen | None = None,
+    early: EarlyKernel | None = None,
+) -> int:
     """Execute the notebook of an unfinished run again; completed steps are skipped. Returns the exit code."""
     require("notebooks", RUN)
     if drills.held_by_executor(folder):
@@ -145,10 +161,16 @@ def resume(folder: Path, asked: Request, granted: Granted, screen: Screen | None
     runbook, asked = drills.take_up(folder, asked, granted)
     drills.wait_for_the_dead(folder)
     asked.write(folder)
-    return _again(folder, runbook, asked, screen)
+    return _again(folder, runbook, asked, screen, early)
 
 
-def _again(folder: Path, runbook: Runbook, asked: Request, screen: Screen | None = None) -> int:
+def _again(
+    folder: Path,
+    runbook: Runbook,
+    asked: Request,
+    screen: Screen | None = None,
+    early: EarlyKernel | None = None,
+) -> int:
     screen = screen or Screen()
     screen.introduce(introduce(runbook, asked.parameters, asked.target, place=folder))
     run = RunFolder(folder, folder.name)
@@ -160,6 +182,7 @@ def _again(folder: Path, runbook: Runbook, asked: Request, screen: Screen | None
             lab_dir=asked.lab_dir,
             on_progress=tell,
             run=run,
+            early=early,
         )
     return screen.result(result)
 

@@ -5,6 +5,8 @@ scorecard, or did not run to its end, never passes. Ctrl-C and SIGTERM end the c
 not disturb the finishing. The exit code is the failing error's own, by name, where it is one of ours.
 """
 
+from __future__ import annotations
+
 import logging
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from drlib import clock
 from drlib.drill.run import planning
@@ -31,6 +33,9 @@ from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import JOURNAL
 from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
+
+if TYPE_CHECKING:
+    from drlib.runbook.execution.early_kernel import EarlyKernel
 
 Listener = Callable[[str, float], None]  # the name of the step that begins, and the share of code cells done, 0 to 1
 EXECUTED: Final = "executed.ipynb"
@@ -63,12 +68,14 @@ def execute(
     on_progress: Listener,
     stop: Stop | None = None,
     run: folders.RunFolder | None = None,
+    early: EarlyKernel | None = None,
 ) -> RunResult:
     """Run it to its end. Raises `UsageError` before anything starts; afterwards every outcome is a `RunResult`.
 
     `stop` stops the run from another thread; signals stop it in any case. `run` is the folder of
-    a drill that was planned or begun: what an earlier execution left there is kept under a number. Raises `LeaseHeld`
-    when another process executes it, `Deviated` when its folder can no longer be written.
+    a drill that was planned or begun: what an earlier execution left there is kept under a number. `early` is a kernel
+    that was started before, in the notebook's folder. Raises `LeaseHeld` when another process executes it, `Deviated` when
+    its folder can no longer be written.
     """
     load()  # an installation that lacks one must not leave a folder behind
     known = parameters.declared(runbook.notebook)
@@ -87,7 +94,7 @@ def execute(
         folders.unseal(run.path)
         for name in (EXECUTED, SCORECARD):
             folders.set_aside(run.path, name)
-        ended = _execute(runbook, values, run.path, on_progress, stop)
+        ended = _execute(runbook, values, run.path, on_progress, stop, early)
         try:
             return _finish(runbook, run, started, ended)
         except OSError as error:
@@ -103,7 +110,12 @@ def load() -> None:
 
 
 def _execute(
-    runbook: Runbook, values: Mapping[str, Value], run_dir: Path, on_progress: Listener, stop: Stop
+    runbook: Runbook,
+    values: Mapping[str, Value],
+    run_dir: Path,
+    on_progress: Listener,
+    stop: Stop,
+    early: EarlyKernel | None,
 ) -> Outcome:
     """Run the notebook; whatever went wrong is the outcome."""
     import papermill
@@ -128,6 +140,7 @@ def _execute(
                 stop=stop,
                 on_progress=on_progress,
                 kernel_log=run_dir / KERNEL_LOG,
+                early=early,
             )
         except PapermillExecutionError as error:
             ended = outcome.failed_cell(error.ename, str(error.evalue), error.exec_count)

@@ -10,6 +10,7 @@ papermill loads.
 
 import logging
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,10 @@ from nbclient.exceptions import CellExecutionError
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine
 from papermill.utils import merge_kwargs, remove_args
-from traitlets.config import Config
 
 from drlib.errors import Aborted
 from drlib.files import open_stored, stored_descriptor
+from drlib.runbook.execution.early_kernel import CONFIG, EarlyKernel
 from drlib.runbook.execution.execute import Listener
 from drlib.runbook.execution.interrupt import Stop, end_group
 from drlib.runbook.execution.outcome import error_class
@@ -48,9 +49,17 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
     """nbclient in papermill's clothes, which can be stopped between and within cells."""
 
     def __init__(  # type: ignore[no-untyped-def]
-        self, nb_man, *, stop: Stop, on_progress: Listener | None, kernel_log: Path | None, **options
+        self,
+        nb_man,
+        *,
+        stop: Stop,
+        on_progress: Listener | None,
+        kernel_log: Path | None,
+        early: EarlyKernel | None,
+        **options,
     ) -> None:
-        super().__init__(nb_man, **options)
+        super().__init__(nb_man, km=None if early is None else early.take(), **options)
+        self._early = early
         self._on_progress = on_progress
         self._stop = stop
         self._kernel_log = kernel_log
@@ -59,7 +68,12 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
     def execute(self, **kwargs):  # type: ignore[no-untyped-def]
         try:
             with self._stop.kernel(self._pid), _private(self._kernel_log) as said:
-                return super().execute(stdout=said, stderr=said, **kwargs)
+                try:
+                    return super().execute(stdout=said, stderr=said, cleanup_kc=True, **kwargs)
+                finally:
+                    if self._early is not None and said is not None:
+                        self._early.said.seek(0)
+                        shutil.copyfileobj(self._early.said, said)
         finally:
             end_group(self._kernel)
 
@@ -96,7 +110,8 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
 
 class NotebookEngine(NBClientEngine):  # type: ignore[misc]
     """Runs a notebook with nbclient. `stop` (a `Stop`) ends it, `on_progress` (a `Listener`) is called for each step;
-    `kernel_log` is the file to which the output of the kernel's process is appended, None: the terminal.
+    `kernel_log` is the file to which the output of the kernel's process is appended, None: the terminal. `early` is a kernel
+    that was started before (`EarlyKernel`).
 
     A parameter that may be a secret ends it before papermill has written anything, also where drlib did not start papermill.
     """
@@ -122,6 +137,7 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
         stop=None,
         on_progress=None,
         kernel_log=None,
+        early=None,
         **kwargs,
     ):
         options = merge_kwargs(
@@ -133,10 +149,10 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
             log_output=log_output,
             stdout_file=stdout_file,
             stderr_file=stderr_file,
-            config=Config({"KernelManager": {"transport_encryption": "auto"}}),
+            config=CONFIG,
         )
         return _Client(  # type: ignore[no-untyped-call]
-            nb_man, stop=stop or Stop(), on_progress=on_progress, kernel_log=kernel_log, **options
+            nb_man, stop=stop or Stop(), on_progress=on_progress, kernel_log=kernel_log, early=early, **options
         ).execute()
 
 

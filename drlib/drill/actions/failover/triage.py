@@ -22,7 +22,7 @@ from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds, Text, Texts
 from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction, question_row
-from drlib.drill.step.known_silence import ask_in_run
+from drlib.drill.step.known_silence import FORGOTTEN_S, ask_in_run
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.witness.evidence import Finding, View
 from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
@@ -91,7 +91,8 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             self._mark_fault(state, given_ms, probe_ms, source.serves)
         seen = None
         if not source.answers:
-            here = without_answer(self.source_cluster, target_answers=target.answers, waited_s=waited_s)
+            gone_s = max(waited_s, silent_s(moments.silent_since(run_dir), clock.now_ms()))
+            here = without_answer(self.source_cluster, target_answers=target.answers, waited_s=gone_s)
             seen = self._seen(state, here, abort)
         missing, seconds = state.not_mirrored, seconds_behind(self.context, flow, state)
         open_questions = [*_unasked(found, topics), *self._unknown(state)]
@@ -244,6 +245,12 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             {p.topic for p, end in after.items() if end > before[p]} for before, after in zip(first, later, strict=True)
         ]
         return tuple(sorted(grown[0] & grown[1]))
+
+
+def silent_s(since_ms: int | None, now_ms: int) -> float:
+    """For how long this machine has found the source silent, if it did so before the run and that is not too old. Pure."""
+    age_s = 0.0 if since_ms is None else (now_ms - since_ms) / 1000
+    return age_s if 0 < age_s < FORGOTTEN_S else 0.0
 
 
 def _mirror_maker_rows(state: FlowState) -> list[dict[str, Scalar]]:
