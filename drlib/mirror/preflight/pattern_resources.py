@@ -1,7 +1,8 @@
 r"""Which resources of ACLs stand for the names that a list of patterns matches.
 
 Rules: a name that is written out (`orders`, `a\.b`) is a literal resource, a name followed by `.*` a prefixed one, `.*` alone
-the literal `*`, which stands for every name; alternatives at the top (`a|b`) are taken one by one. Any other pattern has no
+the literal `*`, which stands for every name; alternatives at the top (`a|b`) are taken one by one. A dot in a name stands for
+itself, as lists of topics mean it (`eu.orders`), though the pattern would match `eu-orders` as well. Any other pattern has no
 resource that stands for it, and is returned as it is: a wider one would grant more than is needed.
 Not for: what a list leaves out (`topics.exclude`): a resource cannot leave out a name.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 EVERY: Final = "*"
-_NAME: Final = r"(?:[A-Za-z0-9_\-]|\\[.\-_])*"
+_NAME: Final = r"(?:[A-Za-z0-9_\-]|\\[.\-_]|\.(?![*+?{]))*"
 _LITERAL: Final = re.compile(rf"({_NAME})")
 _PREFIX: Final = re.compile(rf"({_NAME})\.\*")
 
@@ -53,6 +54,6 @@ def _names(pattern: str) -> Names | None:
     if pattern == ".*":
         return Names(EVERY)
     for form, prefixed in ((_LITERAL, False), (_PREFIX, True)):
-        if (match := form.fullmatch(pattern)) is not None and match.group(1):
+        if (match := form.fullmatch(pattern)) is not None and match.group(1).strip("."):
             return Names(match.group(1).replace("\\", ""), prefixed)
     return None

@@ -8,7 +8,7 @@ The verdicts and figures of the runs are compared with the clients' own historie
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ from testbed_secured_night import (
 )
 
 from drlib.drill.plan.states import DrillState
-from drlib.lab.checker.history import ProducedStatus
+from drlib.lab.checker.history import Mirrored, ProducedStatus
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.check import Verdict
@@ -101,7 +101,12 @@ def fail_back(night: Night, settle: Settle) -> list[Document]:
     return [each for each in documents if each["event"] == "result"]
 
 
-def judged(night: Night, settle: Settle) -> dict[str, TripReport]:
+def mirrored_before_the_return(night: Night) -> Mapping[str, tuple[Mirrored, ...]]:
+    """What lyon has of each topic of paris. Back home the mirror copies the rest as well, settled or not: it is a copy."""
+    return {topic: night.log("lyon", f"paris.{topic}") for topic in TOPICS}
+
+
+def judged(night: Night, settle: Settle, mirrored: Mapping[str, tuple[Mirrored, ...]]) -> dict[str, TripReport]:
     """What the histories and the logs say of each topic, once all applications have read all and stopped."""
     night.let_run(100)
     night.stop(*PRODUCERS)
@@ -127,6 +132,8 @@ def judged(night: Night, settle: Settle) -> dict[str, TripReport]:
         wrong = (Verdict.FAIL, Verdict.UNKNOWN)
         failed = [c for c in reports[topic].checks if c.verdict in wrong and "in order" not in c.name]
         assert failed == [], (topic, failed)
+        copies = Counter(row.id for row in night.log("lyon", f"paris.{topic}"))
+        assert [name for name, count in copies.items() if count > 1] == []
         for group in reports[topic].groups:
             assert group.again_failover <= night.predicted[group.group], (group, night.predicted)
     return reports
@@ -173,12 +180,13 @@ def test_paris_fails_applications_move_and_return_and_the_figures_are_theirs(nam
         assert shortest <= most + FAST_S, (result, shortest, longest)
         assert night.state().state is DrillState.FAILED_OVER
         night.let_run(900)
+        mirrored = mirrored_before_the_return(night)
         if not fault.worker:
             night.start_worker()
         fault.come_back(night)
         results = fail_back(night, fault.settle)
         assert [each["verdict"] for each in results] == ["pass", "pass"], results
-        reports = judged(night, fault.settle)
+        reports = judged(night, fault.settle, mirrored)
         lost = sum(report.tail for report in reports.values())
         print("lost", lost, "of", result["rpo_records"], "within", result["rpo_seconds"], "served after", longest)
         assert fault.worker or lost > 0
@@ -202,6 +210,7 @@ def test_commands_killed_at_every_step_and_given_again_lose_nothing(tmp_path: Pa
         assert code == 0, killed
         assert len(killed) == 7, killed
         night.let_run(500)
+        mirrored = mirrored_before_the_return(night)
         night.start_worker()
         night.paris.start()
         night.stop(*PRODUCERS)
@@ -209,7 +218,7 @@ def test_commands_killed_at_every_step_and_given_again_lose_nothing(tmp_path: Pa
         code, killed = night.killed_at_every_step(*fail_back_arguments(night, Settle.RECOVER), on=on)
         assert code == 0, killed
         assert len(killed) > 8, killed
-        reports = judged(night, Settle.RECOVER)
+        reports = judged(night, Settle.RECOVER, mirrored)
         assert (
             sum(report.recovered for report in reports.values()) == sum(report.tail for report in reports.values()) > 0
         )
@@ -228,6 +237,7 @@ def test_paris_that_returns_empty_is_mirrored_to_as_a_new_cluster_and_moved_to(t
         said = night.cli(*fail_back_arguments(night, Settle.RECOVER), code=3)
         assert "Give the cluster a new name" in said
         assert "planned-switchover.yaml" in said
+        night.kill_worker()  # of the files that no longer hold
         night.rename_paris("paris2")
         night.start_worker()
         copies = [f"lyon.{topic}" for topic in (*TOPICS, *(f"paris.{topic}" for topic in TOPICS))]

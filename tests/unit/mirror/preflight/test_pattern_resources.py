@@ -17,6 +17,8 @@ ALPHABET = st.text("ab.-", min_size=1, max_size=6)
     [
         ("orders", {Names("orders")}),
         (r"orders\.v1", {Names("orders.v1")}),
+        ("eu.orders", {Names("eu.orders")}),
+        ("eu.orders.*", {Names("eu.orders", True)}),
         ("orders.*", {Names("orders", True)}),
         (r"orders\..*", {Names("orders.", True)}),
         ("a|b.*", {Names("a"), Names("b", True)}),
@@ -27,7 +29,7 @@ def test_pattern_with_a_resource_becomes_it(pattern: str, found: set[Names]) -> 
     assert resources([pattern]) == (tuple(sorted(found, key=lambda each: each.name)), ())
 
 
-@pytest.mark.parametrize("pattern", ["a.b", "a+", "(a|b)c", "a|b+", "[ab]", ".*a", "a?", ""])
+@pytest.mark.parametrize("pattern", [".", "a.?", "a+", "(a|b)c", "a|b+", "[ab]", ".*a", "a?", ""])
 def test_pattern_without_a_resource_is_returned(pattern: str) -> None:
     assert resources([pattern]) == ((), (pattern,))
 
@@ -41,6 +43,15 @@ def test_resources_hold_exactly_the_names_that_match(pattern: str, name: str) ->
     found, _ = resources([pattern])
     held = any(each.name in (EVERY, name) or (each.prefixed and name.startswith(each.name)) for each in found)
     assert held == matches((pattern,), name)
+
+
+@given(st.sampled_from(["a.b", "a.b.*", "a..*", "a.b|a"]), ALPHABET)
+def test_resources_of_names_with_a_dot_hold_no_name_that_does_not_match(pattern: str, name: str) -> None:
+    found, rest = resources([pattern])
+    assert found
+    assert not rest
+    held = any(each.name == name or (each.prefixed and name.startswith(each.name)) for each in found)
+    assert matches((pattern,), name) or not held
 
 
 def test_renamed_everything_is_a_prefix() -> None:
