@@ -29,7 +29,7 @@ from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK, Runner, notes_of
 from drlib.drill.session import scorecard as session_score
 from drlib.drill.step.argument_types import nearest
-from drlib.drill.step.known_silence import KnownSilence, Silence
+from drlib.drill.step.known_silence import KnownSilence
 from drlib.errors import Aborted, DeviatedRolledBack, DrlibError, LeaseHeld, Unreachable, UsageError
 from drlib.kafka.admin.connect import answers
 from drlib.lab.lab import Lab
@@ -39,6 +39,7 @@ from drlib.runbook.execution.outcome import FULL
 from drlib.runbook.file import model, parameters
 from drlib.runbook.file.drill_section import StepSection
 from drlib.runbook.file.model import Runbook, Value
+from drlib.runbook.just_found import NOTHING_FOUND, JustFound
 from drlib.runbook.open_drill import Opened
 from drlib.runs import folder as folders
 from drlib.runs import journal
@@ -85,15 +86,15 @@ def keep(
     runs_dir: Path,
     granted: Granted = Granted(),
     through_gate: bool = False,
-    silent: Mapping[str, Silence] | None = None,
+    found: JustFound = NOTHING_FOUND,
 ) -> Path:
     """Make a run folder with the request and, where it is said which clusters it is for, the plan. A folder that could not
-    be filled is deleted. `through_gate`: the run follows at once, so the gate is checked. `silent`: did not answer just now."""
+    be filled is deleted. `through_gate`: the run follows at once, so the gate is checked. `found`: just now, by the command."""
     target = targeted(target, arguments)
     refuse_unknown(book.name, book.drill.steps if book.drill else (), granted.approved)
     run = folders.create(runs_dir, book.name)
     try:
-        KnownSilence(run.path).note(silent or {})
+        KnownSilence(run.path).note(found.silent)
         asked = Request(
             runbook=book.file,
             parameters=run_parameters.given(book, arguments),
@@ -113,8 +114,9 @@ def keep(
                 if not granted.supersede:
                     _refuse_unfinished(book, opened)
                 _refuse_untyped(opened, granted.cluster_ids)
+                how, judged = opened.drill, found.judged(clock.now_ms())
                 gate_result = gate.pass_gate(
-                    opened.workplace, opened.drill.mode, skip=granted.skip_gate, activity=opened.drill.command
+                    opened.workplace, how.mode, skip=granted.skip_gate, activity=how.command, judged=judged
                 )
                 if granted.supersede:  # a run that is refused does not stop another one
                     _refuse_unfinished(book, opened)
@@ -178,7 +180,7 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
 
     Returns the request with what was granted. Raises `StalePlan`, `ReadinessError`, `LeaseHeld` and what `keep` does.
     """
-    book = _book(asked)
+    book = model.load(asked.runbook)
     if granted.supersede:
         asked = asked.model_copy(update={"supersede": granted.supersede})
     with _opened(book, asked.parameters, asked.target, folder, asked) as opened:
@@ -200,7 +202,7 @@ def compare(folder: Path, asked: Request, granted: Granted) -> Request:
 
 def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Request]:
     """Check a run before it is resumed or rolled back: it has not ended, and its lab still runs."""
-    book, plan = _book(asked), planning.read(folder)
+    book, plan = model.load(asked.runbook), planning.read(folder)
     asked = asked.of_plan(plan.hash)
     refuse_unknown(plan.drill.name, plan.drill.steps, granted.approved)
     if granted.skip_gate is not None:
@@ -226,7 +228,7 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
     """Undo the steps of a run, whatever its strategy. Raises `Deviated` when a step cannot be undone."""
     _, asked = take_up(folder, asked, granted)
     wait_for_the_dead(folder)
-    with _opened(_book(asked), asked.parameters, asked.target, folder, asked) as opened:
+    with _opened(model.load(asked.runbook), asked.parameters, asked.target, folder, asked) as opened:
         plan = planning.read(folder)
         error: DrlibError | None = None
         with opened.lease() as flow:
@@ -386,10 +388,6 @@ def values(book: Runbook, arguments: Mapping[str, Value]) -> dict[str, Value]:
     defaults = {name: merged.default for name, merged in known.items() if merged.default is not None}
     merged = {**defaults, **aims, **run_parameters.resolved(book, arguments)}
     return {name: value for name, value in merged.items() if name not in _OURS}
-
-
-def _book(asked: Request) -> Runbook:
-    return model.load(asked.runbook)
 
 
 def _hash(plan_file: Path) -> str:

@@ -30,12 +30,12 @@ from drlib.outgoing.terminal import show, write_document
 from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
-    from drlib.drill.assessment.assessment import Assessment
-    from drlib.drill.step.known_silence import Silence
+    from drlib.drill.assessment.assessment import Assessment, Observed
     from drlib.model import Flow
     from drlib.runbook.execution.early_kernel import EarlyKernel
     from drlib.runbook.execution.execute import Listener, RunResult
     from drlib.runbook.file.model import Runbook
+    from drlib.runbook.just_found import JustFound
     from drlib.ui.terminal.run import Progress
 
 SHIPPED: Final = "emergency-failover.yaml"
@@ -97,17 +97,16 @@ def failover(
     with closing(
         EarlyKernel(book.notebook.parent)
     ) as early:  # both take seconds, in which clusters and people are waited for
-        made = assess(
-            observe(
-                settings,
-                chosen,
-                runs_dir,
-                supersede=Path(supersede).name,
-                force_reason=force_reason,
-                witnesses=witness or (),
-                creates_topics=book.drill is not None and any(s.action == "topics.create" for s in book.drill.steps),
-            )
+        seen = observe(
+            settings,
+            chosen,
+            runs_dir,
+            supersede=Path(supersede).name,
+            force_reason=force_reason,
+            witnesses=witness or (),
+            creates_topics=book.drill is not None and any(s.action == "topics.create" for s in book.drill.steps),
         )
+        made = assess(seen)
         if as_json:
             write_document(texts.assessment_json(made) + "\n")
         else:
@@ -121,7 +120,7 @@ def failover(
             return
         _refuse(made)
         confirm(made.target, yes, f"{made.flow} is not failed over", "move the applications there")
-        raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, given, early, as_json=as_json))
+        raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, given, found(seen), early, as_json=as_json))
 
 
 def _emergency(path: Path, flow: Flow) -> Runbook:
@@ -164,6 +163,7 @@ def _carry_out(
     runs_dir: Path,
     supersede: str,
     given: Mapping[str, str],
+    found: JustFound,
     early: EarlyKernel,
     *,
     as_json: bool,
@@ -182,7 +182,7 @@ def _carry_out(
     screen = FailoverScreen(made, file, as_json=as_json)
     if made.next is Next.CONTINUE and made.unfinished is not None:
         folder, asked = drills.run_of(runs_dir, Path(made.unfinished.folder))
-        KnownSilence(folder).note(_silent(made))
+        KnownSilence(folder).note(found.silent)
         steps = planning.read(folder).drill.steps
         return running.resume(folder, asked, Granted(tuple(s.name for s in steps if s.approval)), screen, early)
     assert book.drill is not None
@@ -195,19 +195,21 @@ def _carry_out(
     return running.run_runbook(
         book.file,
         pairs,
-        running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted, silent=_silent(made), early=early),
+        running.Wanted(runs_dir, target=ClusterTarget(file), granted=granted, found=found, early=early),
         screen,
     )
 
 
-def _silent(made: Assessment) -> Mapping[str, Silence]:
-    """The source, where it has just given no answer: the run does not wait for it in full again."""
+def found(seen: Observed) -> JustFound:
+    """What the run does not ask and wait for in full again."""
     from drlib.drill.step.known_silence import Silence
+    from drlib.runbook.just_found import JustFound
 
-    if made.waited_s is None:
-        return {}
-    why = made.source_state.removeprefix("no answer: ")
-    return {made.source: Silence(why, made.at_ms + int(1000 * made.waited_s), made.waited_s)}
+    silent = dict(seen.silent)
+    if seen.waited_s is not None:
+        why = str(seen.source).removeprefix("no answer: ")
+        silent[seen.flow.source] = Silence(why, seen.at_ms + int(1000 * seen.waited_s), seen.waited_s)
+    return JustFound(silent, seen.readiness)
 
 
 def _load_what_runs() -> None:

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final
 from drlib.cli import print_error
 from drlib.cli.lab import SCRAM, prepare_users, up_deadline_s
 from drlib.drill.run.request import ClusterTarget, Request
-from drlib.drill.step.known_silence import Silence
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
 from drlib.formats import one_line
@@ -34,6 +33,7 @@ from drlib.runbook.execution.execute import Listener, RunResult, execute
 from drlib.runbook.file import parameters
 from drlib.runbook.file.model import Runbook, Value, load
 from drlib.runbook.introduce import Introduction, introduce
+from drlib.runbook.just_found import NOTHING_FOUND, JustFound
 from drlib.runbook.plans import Granted
 from drlib.runs.folder import RunFolder
 from drlib.runs.signals import handled
@@ -63,7 +63,7 @@ PLAIN: Final = LabShape()
 class Wanted:
     """Where a runbook is to run, and what was granted. `lab`: start a lab of `shape` for it, and stop it afterwards.
 
-    `silent`: clusters that were just found not to answer. `early`: the notebook's kernel, where it was started before.
+    `found`: by the command itself, a moment ago. `early`: the notebook's kernel, where it was started before.
     """
 
     runs_dir: Path
@@ -71,7 +71,7 @@ class Wanted:
     target: ClusterTarget = NOWHERE
     granted: Granted = NOTHING
     shape: LabShape = PLAIN
-    silent: Mapping[str, Silence] | None = None
+    found: JustFound = NOTHING_FOUND
     early: EarlyKernel | None = None
 
 
@@ -200,7 +200,7 @@ def _prepared(
         runs_dir=wanted.runs_dir,
         granted=wanted.granted,
         through_gate=True,
-        silent=wanted.silent,
+        found=wanted.found,
     )
     return RunFolder(kept, kept.name)
 

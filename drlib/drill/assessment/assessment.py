@@ -9,7 +9,7 @@ Not for: asking (`observe`), showing (`drlib.ui.terminal.failover`).
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -21,6 +21,7 @@ from drlib.drill.plan.states import DrillState
 from drlib.drill.readiness.checks.observations import FlowObservation, Unanswered, available
 from drlib.drill.readiness.score import MINIMUM, Readiness, Severity
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.drill.step.known_silence import Silence
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS
 from drlib.drill.witness.evidence import Answer, Finding, Place
 from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
@@ -60,7 +61,8 @@ class Observed:
     `folder_here`: the folder of the flow's unfinished run is on this machine; `next_step`: the first step of it that is not
     done. `supersede`: the run that the operator gives up. `creates_topics`: the runbook has a step that creates topics.
     `seen`: what several places see of a source that does not answer this host; None where no other place was asked.
-    `waited_s`: how long this host waited for a source that did not answer; None where it did.
+    `waited_s`: how long this host waited for a source that did not answer; None where it did. `silent`: parts of an answering
+    source that did not answer.
     """
 
     flow: Flow
@@ -80,6 +82,7 @@ class Observed:
     creates_topics: bool = True
     seen: Finding | None = None
     waited_s: float | None = None
+    silent: Mapping[str, Silence] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

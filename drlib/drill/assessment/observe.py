@@ -14,6 +14,7 @@ from pathlib import Path
 from drlib import clock
 from drlib.client.pointer_topic import read_pointer
 from drlib.config.settings import MirrorSettings
+from drlib.drill.actions.applications.pointer import topic_on
 from drlib.drill.actions.failover.triage import BROKERS_S
 from drlib.drill.actions.failover.triage_rules import side_of
 from drlib.drill.assessment.assessment import Observed
@@ -24,10 +25,11 @@ from drlib.drill.run import planning, request
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.run.runner import notes_of
 from drlib.drill.session import unfinished_runs
+from drlib.drill.step.known_silence import Silence
 from drlib.drill.witness.evidence import Finding
 from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.connect import who_answers
+from drlib.kafka.admin.connect import ANSWER_S, who_answers
 from drlib.kafka.admin.reachability import examine
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -59,7 +61,7 @@ def observe(
     silent = {alias: each.why for alias, each in answers.items() if isinstance(each, Unreachable)}
     topics = {alias: _topics(settings, flow, alias, each) for alias, each in answers.items()}
     place = ClusterTarget(properties=settings.path.absolute())
-    with ThreadPoolExecutor(6, "assessment") as pool:
+    with ThreadPoolExecutor(7, "assessment") as pool:
         doctor = pool.submit(observed, settings, flow, runs=runs_dir, silent=silent)
         serving = pool.submit(
             examine, [each for each in (source, target) if each.alias not in silent], topics, BROKERS_S
@@ -67,6 +69,7 @@ def observe(
         unfinished = pool.submit(unfinished_runs.find, [(flow, target)], runs_dir, place, down=silent)
         record = pool.submit(_record, target, flow, silent)
         pointer = pool.submit(_pointer, target, silent)
+        source_pointer = pool.submit(_silent_pointer, source, silent)
         seen = pool.submit(_seen, settings, flow, silent, witnesses, waited_s)
         services = {**{a: e for a, e in answers.items() if isinstance(e, Unreachable)}, **serving.result()}
         found = unfinished.result()
@@ -92,6 +95,7 @@ def observe(
             creates_topics=creates_topics,
             seen=seen.result(),
             waited_s=waited_s if flow.source in silent else None,
+            silent=source_pointer.result(),
         )
 
 
@@ -144,6 +148,19 @@ def _record(target: ClusterSettings, flow: Flow, silent: Collection[str]) -> Lea
         return None if target.alias in silent else unfinished_runs.read_state(target, flow)
     except (DrlibError, OSError):
         return None  # what stands in the way is said of the unfinished runs, which read the same
+
+
+def _silent_pointer(source: ClusterSettings, silent: Collection[str]) -> Mapping[str, Silence]:
+    """The source's copy of the pointer, where it gives no answer though the source answers."""
+    began = time.monotonic()
+    try:
+        if source.alias not in silent:
+            read_pointer([source], timeout_s=ANSWER_S)
+    except Unreachable as error:
+        return {topic_on(source.alias): Silence(error.why, clock.now_ms(), round(time.monotonic() - began, 3))}
+    except (DrlibError, OSError):
+        pass
+    return {}
 
 
 def _pointer(target: ClusterSettings, silent: Collection[str]) -> str | None:

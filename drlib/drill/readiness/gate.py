@@ -15,7 +15,7 @@ from typing import Final
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillEvent
 from drlib.drill.readiness.doctor import doctor
-from drlib.drill.readiness.score import MINIMUM, Severity, gate, gate_without_source
+from drlib.drill.readiness.score import MINIMUM, Readiness, Severity, gate, gate_without_source
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.known_silence import ask_in_run
 from drlib.errors import ReadinessError, Unreachable, UsageError
@@ -40,9 +40,15 @@ def refuse_skip(mode: Mode, reason: str | None) -> None:
 
 
 def pass_gate(
-    context: DrillContext, mode: Mode, *, skip: str | None = None, activity: DrillEvent = DrillEvent.FAIL_OVER
+    context: DrillContext,
+    mode: Mode,
+    *,
+    skip: str | None = None,
+    activity: DrillEvent = DrillEvent.FAIL_OVER,
+    judged: Readiness | None = None,
 ) -> str:
-    """The outcome of the gate as text, "" where the drill has none. `skip` is the reason to skip it.
+    """The outcome of the gate as text, "" where the drill has none. `skip` is the reason to skip it. `judged`: how ready
+    the flow was found a moment ago, so that an emergency does not ask both clusters once more.
 
     Raises `ReadinessError` when it is closed, `UsageError` for a skip that is not allowed.
     """
@@ -54,11 +60,7 @@ def pass_gate(
     past_runs = context.run_dir.parent
     if activity in (DrillEvent.REPROTECT, DrillEvent.FAIL_BACK):
         return _pass_on_way_back(context, activity, past_runs)
-    silent = {}
-    if mode is Mode.EMERGENCY:  # the steps do not wait for it in full again
-        answers = ask_in_run(context, [context.cluster(context.flow.source)])
-        silent = {alias: answer.why for alias, answer in answers.items() if isinstance(answer, Unreachable)}
-    (readiness,) = doctor(context.mirror_settings(), flow=context.flow, runs=past_runs, silent=silent)
+    readiness = judged if judged is not None and mode is Mode.EMERGENCY else _readiness(context, mode, past_runs)
     source_gone = readiness.severity("source-answers") is Severity.CRITICAL
     try:
         if mode is Mode.EMERGENCY and source_gone:
@@ -70,6 +72,15 @@ def pass_gate(
         hint = " In an emergency: --skip-gate REASON." if mode is Mode.EMERGENCY else ""
         raise ReadinessError(closed.what, closed.why, closed.remedy + hint) from None
     return f"open: {readiness.flow} scores {readiness.score} of 100, {MINIMUM} required"
+
+
+def _readiness(context: DrillContext, mode: Mode, past_runs: Path) -> Readiness:
+    silent = {}
+    if mode is Mode.EMERGENCY:  # the steps do not wait for it in full again
+        answers = ask_in_run(context, [context.cluster(context.flow.source)])
+        silent = {alias: answer.why for alias, answer in answers.items() if isinstance(answer, Unreachable)}
+    (readiness,) = doctor(context.mirror_settings(), flow=context.flow, runs=past_runs, silent=silent)
+    return readiness
 
 
 def _pass_on_way_back(context: DrillContext, activity: DrillEvent, past_runs: Path) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from drlib import decoding
@@ -24,6 +25,14 @@ from drlib.model import TopicPartition
 GROUPS_TOPIC: Final = "__consumer_offsets"
 _MIN_ISR: Final = "min.insync.replicas"
 _END_S: Final = 1.0  # for the end of what was asked in time
+
+
+class Askable(StrEnum):
+    """Whose committed offsets can be asked of a cluster that answers."""
+
+    EVERY_GROUP = "every group"
+    KNOWN_GROUPS = "groups that are known otherwise"
+    NO_GROUP = "no group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,15 @@ class ClusterService:
         if topic is None:
             return 0, 0
         return len(self.not_led([GROUPS_TOPIC])), len(topic.partitions)
+
+    @property
+    def groups_askable(self) -> Askable:
+        """A list of groups is made of what all brokers say, so it waits for those that are silent. Which coordinators are
+        missing is known only to users who may describe the topic of committed offsets."""
+        missing, coordinators = self.coordinators_missing
+        if not missing and not self.silent:
+            return Askable.EVERY_GROUP
+        return Askable.NO_GROUP if coordinators and missing == coordinators else Askable.KNOWN_GROUPS
 
     def _leader_is_missing(self, partition: PartitionMetadata) -> bool:
         return partition.leader < 0 or partition.leader in self.silent

@@ -148,7 +148,7 @@ class PointerPlace:
         silent = {alias: answer.why for alias, answer in answers.items() if isinstance(answer, Unreachable)}
         known = KnownSilence(self._place.run_dir).all()
         for cluster in clusters:
-            subject = _topic_on(cluster.alias)
+            subject = topic_on(cluster.alias)
             if subject in known and clock.now_ms() - known[subject].at_ms < LEFT_OUT_S * 1000:
                 silent.setdefault(cluster.alias, repeated(subject, clock.now_ms(), known).why)
         answering = [cluster for cluster in clusters if cluster.alias not in silent]
@@ -162,14 +162,15 @@ class PointerPlace:
         now_ms, took_s = clock.now_ms(), round(time.monotonic() - began, 3)
         KnownSilence(self._place.run_dir).note(
             {
-                _topic_on(alias): Silence(silent[alias].why, now_ms, took_s) if alias in silent else None
+                topic_on(alias): Silence(silent[alias].why, now_ms, took_s) if alias in silent else None
                 for alias in (cluster.alias for cluster in asked)
                 if alias != self._place.flow.target
             }
         )
 
 
-def _topic_on(alias: str) -> str:
+def topic_on(alias: str) -> str:
+    """What a silence of one copy is kept under."""
     return f"topic {TOPIC} on {alias}"
 
 

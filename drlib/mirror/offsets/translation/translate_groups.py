@@ -21,7 +21,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, refuse_silence, who_answers, wire_client
 from drlib.kafka.admin.descriptions import Range, Record
 from drlib.kafka.admin.group_offsets import committed
-from drlib.kafka.admin.reachability import examine
+from drlib.kafka.admin.reachability import Askable, examine
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -104,15 +104,15 @@ def newest_positions(
     service = examine([source], {}, min(ANSWER_S, timeout_s))[flow.source]
     if isinstance(service, Unreachable):
         return PositionsFound(checkpointed_positions(settings, flow))
-    missing, coordinators = service.coordinators_missing
-    if not missing:
+    asked = service.groups_askable
+    if asked is Askable.EVERY_GROUP:
         try:
             return PositionsFound(source_positions(settings, flow, timeout_s))
         except Unreachable:
             pass
     known: Positions = checkpointed_positions(settings, flow)
     refused: Mapping[str, DrlibError] = {}
-    if missing < coordinators:
+    if asked is not Askable.NO_GROUP:
         groups = sorted({group for group, _ in known})
         left_s = max(1.0, min(PARTLY_DEAD_S, end - time.monotonic()))
         try:

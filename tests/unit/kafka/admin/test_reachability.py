@@ -12,7 +12,7 @@ import pytest
 from drlib.errors import Unreachable
 from drlib.kafka.admin import connect
 from drlib.kafka.admin.connect import who_answers
-from drlib.kafka.admin.reachability import GROUPS_TOPIC, ClusterService, examine
+from drlib.kafka.admin.reachability import GROUPS_TOPIC, Askable, ClusterService, examine
 from drlib.kafka.net.cluster_client import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
@@ -110,3 +110,26 @@ def test_who_answers_unknown_name_is_named() -> None:
     answer = who_answers([ClusterSettings("A", ("broker.invalid:9092",))], 20)["A"]
     assert isinstance(answer, Unreachable)
     assert "broker.invalid" in answer.why
+
+
+@pytest.mark.parametrize(
+    ("leaders", "silent", "askable"),
+    [
+        ((1, 2, 3), (), Askable.EVERY_GROUP),
+        ((1, -1, 3), (), Askable.KNOWN_GROUPS),
+        ((1, 2, 3), (2,), Askable.KNOWN_GROUPS),
+        (
+            (1, 1, 1),
+            (2,),
+            Askable.KNOWN_GROUPS,
+        ),  # every coordinator answers, and yet a list waits for the silent broker
+        ((2, -1, 3), (2, 3), Askable.NO_GROUP),
+        ((), (2, 3), Askable.KNOWN_GROUPS),  # a user who may not describe the topic sees no partition
+        ((), (), Askable.EVERY_GROUP),
+    ],
+)
+def test_groups_of_a_cluster_are_listed_only_where_every_broker_answers(
+    leaders: tuple[int, ...], silent: tuple[int, ...], askable: Askable
+) -> None:
+    topics = [topic(GROUPS_TOPIC, *leaders)] if leaders else []
+    assert service(*topics, silent=silent).groups_askable is askable
