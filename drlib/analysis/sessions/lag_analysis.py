@@ -147,7 +147,7 @@ class LagAnalysis(AnalysisSession):
         """The verdict, with `scorecard.json`."""
         checks = [
             Check(
-                name=f"{reader} on {cluster}: {topic}",
+                name=f"{reader} on {cluster} keeps up with {topic}",
                 verdict=(worst := _worst(series)).judgement.verdict,
                 evidence=f"partition {worst.partition.partition}: {worst.judgement.why}",
             )
