@@ -94,6 +94,24 @@ class PartitionOffsets(_Frozen):
     basis: str = ""
 
 
+class LagPosition(_Frozen):
+    """How far one reader, a mirror or a group, is behind in one partition of a topic on `cluster`.
+
+    `records` and `age_seconds` are the most that it can be; `records_at_least` the least, where that is another number.
+    """
+
+    reader: str
+    cluster: str
+    topic: str
+    partition: int
+    records: int
+    records_at_least: int | None = None
+    age_seconds: float
+    trend: str
+    verdict: Verdict
+    why: str
+
+
 class LostExample(_Frozen):
     """One record that only the source has."""
 
@@ -144,6 +162,7 @@ class Scorecard(_Frozen):
     samples: tuple[Sample, ...] = ()
     partitions: tuple[PartitionOffsets, ...] = ()
     lost_examples: tuple[LostExample, ...] = ()
+    lag: tuple[LagPosition, ...] = ()
     environment: dict[str, str] = {}
     kind: Kind = Kind.DRILL
 
