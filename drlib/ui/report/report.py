@@ -20,22 +20,21 @@ from markupsafe import Markup
 
 from drlib import formats
 from drlib.decoding import json_value
-from drlib.files import open_stored, write_whole
+from drlib.files import write_whole
 from drlib.lab.environment import banner_of
 from drlib.runs.journal import Line
 from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui import severity, words
 from drlib.ui.figures import figures
+from drlib.ui.report.digests import NAME, digests
 from drlib.ui.report.notebook_cells import read_cells
 from drlib.ui.report.timeline import moments
 
-NAME: Final = "report.html"
 MOST_LOST: Final = 50
 MOST_LINES: Final = 500
 PRINTED: Final = 25  # rows of one table on paper, where the whole report has less than eight pages
 PRINTED_LAG: Final = 60
 PRINTED_LOST: Final = 10
-NOT_HASHED: Final = frozenset({NAME, "manifest.sha256"})  # written after, or together with, this page
 
 
 @dataclass
@@ -155,17 +154,6 @@ def _pictures(card: Scorecard, drawings: Drawings) -> dict[str, str]:
         "traffic": drawings.add(figures.traffic_figure(card)),
         "partitions": drawings.add(figures.partitions_figure(card)),
     }
-
-
-def digests(folder: Path) -> tuple[tuple[str, int, str], ...]:
-    """(name, bytes, SHA-256) of each file beside the report, by name; hidden files and links are left out."""
-    rows = []
-    for path in sorted(folder.iterdir()):
-        if path.name in NOT_HASHED or path.name.startswith(".") or path.is_symlink() or not path.is_file():
-            continue
-        with open_stored(path) as file:
-            rows.append((path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
-    return tuple(rows)
 
 
 def _rest(card: Scorecard) -> int | None:
