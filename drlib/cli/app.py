@@ -11,6 +11,7 @@ import typer
 
 from drlib.cli.academy import academy_app
 from drlib.cli.drill.drills import abort, plan, run
+from drlib.cli.drill.evidence import evidence
 from drlib.cli.drill.failback import failback
 from drlib.cli.drill.failover import failover
 from drlib.cli.drill.init import init
@@ -48,6 +49,7 @@ app.add_typer(service_app, name="service")
 
 app.command("copy")(copy)
 app.command("doctor")(doctor)
+app.command("evidence")(evidence)
 app.command("failover")(failover)
 app.command("failback")(failback)
 app.command("init")(init)

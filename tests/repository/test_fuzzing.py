@@ -41,6 +41,7 @@ EXEMPT = {
     "drlib.lab.brokers.broker": "the file of its own broker",
     "drlib.lab.checker.history_files": f"{_REACHED}drlib.lab.checker.history",
     "drlib.ui.report.digests": "digests of files",
+    "drlib.ui.report.report": "figures that it made itself",
     "drlib.ui.report.pdf": "a PDF of the browser that it started, which it hands on",
 }
 
