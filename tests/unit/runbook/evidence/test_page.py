@@ -6,6 +6,7 @@ import mistune
 import pytest
 import sample_scorecard as sample
 from hostile_text import HOSTILE
+from repository_root import ROOT
 
 from drlib.runbook.evidence.package import FIELDS, NOT_RECORDED, Hashes, Unverified
 from drlib.runbook.evidence.page import render
@@ -51,3 +52,9 @@ def test_render_text_of_a_run_is_no_markup(text: str) -> None:
     assert "<script" not in shown
     assert "\x1b" not in page
     assert "<a " not in shown
+
+
+def test_fields_are_on_the_page_of_drills_as_they_are_here() -> None:
+    page = (ROOT / "docs" / "drills.md").read_text()
+    for field in (*FIELDS, *NOT_RECORDED):
+        assert f"| {field.name} | {', '.join(field.articles)} | {field.what} |\n" in page
