@@ -38,9 +38,9 @@ draw(isDark());
 button.hidden = false;
 button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; draw(isDark()); });
 system.addEventListener("change", () => draw(isDark()));
-// paper is light, as wide as A4 without its margins, and nothing on it can be opened
+// paper is light, nothing on it can be opened, and figures are as wide as the style sheet says
 addEventListener("beforeprint", () => {
   for (const each of document.querySelectorAll("details.long")) each.open = true;
-  draw(false, 680);
+  draw(false, 920);
 });
 addEventListener("afterprint", () => draw(isDark()));

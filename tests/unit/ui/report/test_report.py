@@ -340,7 +340,7 @@ def lag_card(count: int):  # type: ignore[no-untyped-def]
 def test_report_lag_table_has_every_group_and_partition(tmp_path: Path) -> None:
     html, page = written(tmp_path, lag_card(300))
     assert {f"group-{n}" for n in range(300)} <= set(page.text.split())
-    assert f"the first {PRINTED_LAG} of 300, all are in report.html" in page.text
+    assert f"on paper {PRINTED_LAG} of these 300, the others are in report.html" in page.text
     assert html.count('<tr class="screen">') == 300 - PRINTED_LAG
     assert "For certain" not in page.text
     bounded = lag_card(1).lag[0].model_copy(update={"records_at_least": 0, "records": 7})
@@ -353,3 +353,11 @@ def test_report_long_evidence_is_cut_until_it_is_opened_and_never_lost(tmp_path:
     html, _ = written(tmp_path, sample.scorecard(checks=(Check("long", Verdict.FAIL, long),)))
     assert html.count(long.strip()) == 1
     assert '<details class="long"><summary><span class="short">a partition' in html
+
+
+def test_report_figures_keep_the_squares_that_stand_for_a_legend(tmp_path: Path) -> None:
+    _, page = written(tmp_path)
+    figures = json.loads(page.scripts[0])
+    texts = [note["text"] for figure in figures.values() for note in figure["layout"].get("annotations", ())]
+    assert any(text.startswith('<span style="color:#0072B2">■</span> mirrored') for text in texts)
+    assert not [text for text in texts if "&lt;span" in text]
