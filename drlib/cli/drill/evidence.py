@@ -46,7 +46,7 @@ def evidence(
     package = folder.collect(runs_dir, scope)
     where = folder.write(package, out or Path(f"evidence-{year}"))
     drills = sum(each.drills for each in package.systems)
-    show(formats.one_line(f"{where}: {package.verdict}, {len(package.runs)} runs, {drills} drills with a verdict"))
+    show(formats.one_line(f"{where}: {package.verdict}; runs: {len(package.runs)}, drills with a verdict: {drills}"))
     for why in package.why:
         show(formats.one_line(f"  {why}"))
     if package.verdict in (Verdict.FAIL, Verdict.UNKNOWN):

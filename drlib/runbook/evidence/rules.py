@@ -264,9 +264,9 @@ def _verdict(
     why = tuple(
         said
         for count, said in (
-            (gaps, f"{gaps} gaps are open"),
-            (len(overdue), f"{', '.join(each.runbook for each in overdue)}: overdue"),
-            (len(missing), f"{len(missing)} fields are missing"),
+            (gaps, f"open gaps: {gaps}"),
+            (len(overdue), f"overdue: {', '.join(each.runbook for each in overdue)}"),
+            (len(missing), f"missing fields: {len(missing)}"),
         )
         if count
     )

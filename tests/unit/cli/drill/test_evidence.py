@@ -54,7 +54,7 @@ def test_evidence_of_a_year_is_a_sealed_folder(place: Path, capsys: pytest.Captu
     ran(place)
     assert drlib("evidence", "mirror.properties", "--year", "2026") == 0
     said = capsys.readouterr().out
-    assert said.startswith("evidence-2026: conditions, 1 runs, 1 drills with a verdict\n")
+    assert said.startswith("evidence-2026: conditions; runs: 1, drills with a verdict: 1\n")
     package = json.loads((place / "evidence-2026" / "evidence.json").read_text())
     assert (package["year"], package["verdict"], len(package["runs"])) == (2026, "conditions", 1)
     assert [each["field"] for each in package["missing"]] == ["report", "scenario"]

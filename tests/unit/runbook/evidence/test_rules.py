@@ -117,7 +117,7 @@ def test_build_gap_is_open_until_a_later_run_of_the_same_runbook_passes_that_che
         assert gap(no_proof) == (Remediation.OPEN, "")
     made = package(first, facts(10, runbook="switchover"))
     assert made.verdict is Verdict.CONDITIONS
-    assert "1 gaps are open" in made.why
+    assert "open gaps: 1" in made.why
 
 
 def test_build_missing_fields_are_listed_and_not_filled() -> None:
