@@ -12,9 +12,7 @@ from drlib.outgoing.markdown import code, table
 from drlib.runs.journal import Line
 from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui import severity, words
-from drlib.ui.report.timeline import moments
-
-MOST_LINES = 500
+from drlib.ui.report.timeline import MOST_LINES, moments
 
 
 def render(card: Scorecard, journal: Sequence[Line], files: Sequence[tuple[str, int, str]]) -> str:

@@ -28,10 +28,9 @@ from drlib.ui import severity, words
 from drlib.ui.figures import figures
 from drlib.ui.report.digests import NAME, digests
 from drlib.ui.report.notebook_cells import read_cells
-from drlib.ui.report.timeline import moments
+from drlib.ui.report.timeline import MOST_LINES, moments
 
 MOST_LOST: Final = 50
-MOST_LINES: Final = 500
 PRINTED: Final = 25  # rows of one table on paper, where the whole report has less than eight pages
 PRINTED_LAG: Final = 60
 PRINTED_LOST: Final = 10

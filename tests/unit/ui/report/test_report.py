@@ -19,7 +19,8 @@ from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import GroupScore, Kind, LagPosition, LostExample, Mark
 from drlib.runs.table import Table
 from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, read_cells, safe_html
-from drlib.ui.report.report import MOST_LINES, MOST_LOST, PRINTED_LAG, write_report
+from drlib.ui.report.report import MOST_LOST, PRINTED_LAG, write_report
+from drlib.ui.report.timeline import MOST_LINES
 
 HOSTILE = '</script><script>alert(1)</script><img src="https://evil.example/x" onerror=alert(1)>"\'&{{ 7*7 }}'
 FETCHING = {"src", "href", "srcset", "data", "poster", "action", "formaction", "background", "xlink:href", "ping"}
