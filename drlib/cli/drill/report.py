@@ -13,7 +13,7 @@ import typer
 
 from drlib import formats
 from drlib.drill.run.stored_run import StoredRun
-from drlib.errors import ReadinessError
+from drlib.errors import ReadinessError, UsageError
 from drlib.files import write_whole
 from drlib.outgoing.terminal import show, write_document
 from drlib.runbook import history
@@ -40,6 +40,11 @@ def report(
     """
     stored = history.find(runs_dir, run)
     card = _verified(stored)
+    for path in filter(None, (pdf, md)):
+        if path.resolve().is_relative_to(stored.folder.resolve()):
+            raise UsageError(
+                f"{path} is not written", "it is in the run's folder, which is sealed", "Name another path."
+            )
     lines, files = _journal(stored.folder / JOURNAL), digests(stored.folder)
     if pdf is not None:
         from drlib.runbook.execution.execute import EXECUTED

@@ -49,6 +49,15 @@ def test_report_of_a_changed_run_is_refused_with_its_file(run: Path, capsys: pyt
     assert not Path("out.md").exists()
 
 
+@pytest.mark.parametrize("option", ["--md", "--pdf"])
+def test_report_into_the_folder_of_the_run_is_refused(
+    run: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    assert drlib("runs", "report", RUN, option, f"runs/x/../{RUN}/out") == 2
+    assert "it is in the run's folder, which is sealed" in capsys.readouterr().err
+    assert folders.differences(run) == ()
+
+
 def test_report_pdf_without_a_browser_names_what_to_install(
     run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
