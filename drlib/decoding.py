@@ -62,14 +62,17 @@ def json_value(data: bytes | str, *, most_bytes: int = MOST_BYTES) -> object:
 
 
 @overload
-def json_as(kind: TypeAdapter[Kind], data: bytes | str) -> Kind: ...
+def json_as(kind: TypeAdapter[Kind], data: bytes | str, *, strict: bool = False) -> Kind: ...
 @overload
-def json_as(kind: type[Model], data: bytes | str) -> Model: ...
-def json_as(kind: TypeAdapter[Any] | type[BaseModel], data: bytes | str) -> object:
-    """The value of one JSON document as `kind` describes it. Raises `Undecodable`."""
+def json_as(kind: type[Model], data: bytes | str, *, strict: bool = False) -> Model: ...
+def json_as(kind: TypeAdapter[Any] | type[BaseModel], data: bytes | str, *, strict: bool = False) -> object:
+    """The value of one JSON document as `kind` describes it; `strict`: a number in quotes is text. Raises `Undecodable`."""
     json_value(data)
+    given = True if strict else None  # None leaves it to the fields
     try:
-        return kind.validate_json(data) if isinstance(kind, TypeAdapter) else kind.model_validate_json(data)
+        if isinstance(kind, TypeAdapter):
+            return kind.validate_json(data, strict=given)
+        return kind.model_validate_json(data, strict=given)
     except ValidationError as error:
         raise Undecodable(_first_fault(error)) from None
 

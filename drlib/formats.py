@@ -151,7 +151,7 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else _escape(c) for c in text)
 
 
-_OUR_TAGS: Final = re.compile(r'</?(?:b|i|extra|sub|sup)>|<br/?>|<span style="color: ?[#a-z0-9]+">|</span>')
+_OUR_TAGS: Final = re.compile(r'</?(?:b|i|extra|sub|sup)>|<br/?>|<span style="color: ?[#a-zA-Z0-9]+">|</span>')
 
 
 def figure_texts(value: object) -> object:

@@ -11,9 +11,11 @@ import typer
 
 from drlib.cli.academy import academy_app
 from drlib.cli.drill.drills import abort, plan, run
+from drlib.cli.drill.evidence import evidence
 from drlib.cli.drill.failback import failback
 from drlib.cli.drill.failover import failover
 from drlib.cli.drill.init import init
+from drlib.cli.drill.report import report
 from drlib.cli.drill.runs import runs_app, schedule_app
 from drlib.cli.drill.witness import witness
 from drlib.cli.incident import incident_app
@@ -47,10 +49,12 @@ app.add_typer(service_app, name="service")
 
 app.command("copy")(copy)
 app.command("doctor")(doctor)
+app.command("evidence")(evidence)
 app.command("failover")(failover)
 app.command("failback")(failback)
 app.command("init")(init)
 app.command("notebook")(notebook)
+runs_app.command("report")(report)
 app.add_typer(runs_app, name="runs")
 app.add_typer(schedule_app, name="schedule")
 app.command("plan")(plan)

@@ -2,7 +2,7 @@
 
 Rules: folders 0700, files 0600; `manifest.sha256` is what `sha256sum -c` reads, is written last, and appears whole or
 not at all. A run that continues has none until it ends again. Links are neither followed nor listed: what they point to is
-not this run's; nor are requests to a run (`abort`, `approved`), which people add at any time.
+not this run's; nor are requests to a run (`abort`, `approved`) that people added after its end.
 Not for: whether what a folder says can be relied on (`drlib.drill.run.stored_run`).
 """
 
@@ -120,25 +120,22 @@ def differences(folder: Path, read: Mapping[str, bytes] = MappingProxyType({})) 
 
     `read` has contents that were read already, which are compared in place of the files'.
     """
-    listed: dict[str, str] = {}
-    *lines, last = read_stored(folder / MANIFEST).decode(errors="replace").split("\n")
-    for number, line in enumerate((*lines, *([last] if last else ())), 1):
-        match = _LINE.fullmatch(line)
-        if match is None or match[2] in listed or line is last:
-            return (Difference(MANIFEST, f"line {number} was not written by drlib"),)
-        listed[match[2]] = match[1]
+    try:
+        hashes = listed(folder)
+    except ValueError as error:
+        return (Difference(MANIFEST, str(error)),)
     found = dict(_entries(folder))
     wrong = []
-    for name in sorted((listed.keys() | found.keys()) - _REQUESTS):
+    for name in sorted(hashes.keys() | (found.keys() - _REQUESTS)):
         mode = found.get(name)
         if mode is None:
             wrong.append(Difference(name, "it is missing", missing=True))
         elif stat.S_ISDIR(mode):
-            if name in listed:
+            if name in hashes:
                 wrong.append(Difference(name, "it is a folder"))
         elif not stat.S_ISREG(mode):
             wrong.append(Difference(name, "it is not a regular file"))
-        elif name not in listed:
+        elif name not in hashes:
             wrong.append(Difference(name, f"it is not in {MANIFEST}"))
         else:
             try:
@@ -146,9 +143,21 @@ def differences(folder: Path, read: Mapping[str, bytes] = MappingProxyType({})) 
             except OSError as error:
                 wrong.append(Difference(name, f"it cannot be read ({error.strerror or error})"))
                 continue
-            if digest != listed[name]:
+            if digest != hashes[name]:
                 wrong.append(Difference(name, f"it is not what {MANIFEST} says"))
     return tuple(wrong)
+
+
+def listed(folder: Path) -> Mapping[str, str]:
+    """SHA-256 by file, as the manifest in `folder` says. Raises ValueError for another file than drlib writes, OSError."""
+    hashes: dict[str, str] = {}
+    *lines, last = read_stored(folder / MANIFEST).decode(errors="replace").split("\n")
+    for number, line in enumerate((*lines, *([last] if last else ())), 1):
+        match = _LINE.fullmatch(line)
+        if match is None or match[2] in hashes or line is last:
+            raise ValueError(f"line {number} was not written by drlib")
+        hashes[match[2]] = match[1]
+    return hashes
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, int]]:

@@ -6,15 +6,16 @@ differences of a monotonic clock; counts are records.
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from drlib import decoding
 from drlib.files import read_stored, write_whole
 from drlib.runs.check import Check, Verdict
 
 SCORECARD: Final = "scorecard.json"  # its name in a run folder
+Milliseconds = Annotated[int, Field(ge=0, le=253_402_300_799_999)]  # since the epoch, to the end of the year 9999
 
 
 class _Frozen(BaseModel):
@@ -94,6 +95,24 @@ class PartitionOffsets(_Frozen):
     basis: str = ""
 
 
+class LagPosition(_Frozen):
+    """How far one reader, a mirror or a group, is behind in one partition of a topic on `cluster`.
+
+    `records` and `age_seconds` are the most that it can be; `records_at_least` the least, where that is another number.
+    """
+
+    reader: str
+    cluster: str
+    topic: str
+    partition: int
+    records: int
+    records_at_least: int | None = None
+    age_seconds: float
+    trend: str
+    verdict: Verdict
+    why: str
+
+
 class LostExample(_Frozen):
     """One record that only the source has."""
 
@@ -101,21 +120,21 @@ class LostExample(_Frozen):
     key: str
     partition: int
     offset: int
-    acked_ms: int
+    acked_ms: Milliseconds
 
 
 class Mark(_Frozen):
     """A moment of the drill. `at_ms` since the epoch, UTC."""
 
     name: str
-    at_ms: int
+    at_ms: Milliseconds
     detail: str = ""
 
 
 class Sample(_Frozen):
     """Totals at one moment, for the picture: records produced, mirrored, consumed by group."""
 
-    at_ms: int
+    at_ms: Milliseconds
     produced: int
     mirrored: int
     consumed: dict[str, int]
@@ -138,12 +157,13 @@ class Scorecard(_Frozen):
     groups: tuple[GroupScore, ...]
     checks: tuple[Check, ...]
     objectives: Objectives = Objectives()
-    started_ms: int = 0
-    finished_ms: int = 0
+    started_ms: Milliseconds = 0
+    finished_ms: Milliseconds = 0
     marks: tuple[Mark, ...] = ()
     samples: tuple[Sample, ...] = ()
     partitions: tuple[PartitionOffsets, ...] = ()
     lost_examples: tuple[LostExample, ...] = ()
+    lag: tuple[LagPosition, ...] = ()
     environment: dict[str, str] = {}
     kind: Kind = Kind.DRILL
 
@@ -159,4 +179,4 @@ class Scorecard(_Frozen):
     @classmethod
     def parse(cls, data: bytes) -> "Scorecard":
         """Raises `Undecodable`, a ValueError, for anything that is no scorecard."""
-        return decoding.json_as(cls, data)
+        return decoding.json_as(cls, data, strict=True)

@@ -5,7 +5,7 @@ from typing import Final
 
 from drlib import formats
 from drlib.runs.check import Verdict
-from drlib.runs.scorecard import Rpo, RtoSeconds
+from drlib.runs.scorecard import Kind, Rpo, RtoSeconds, Scorecard
 
 NOT_MEASURED: Final = "not measured by this drill"
 NO_DRILL: Final = "does not apply: an analysis moves nothing"
@@ -15,12 +15,24 @@ STAGES: Final[Mapping[str, str]] = {
     "act": "decided to switched over",
     "verify": "switched over to the first record of the last application",
 }
-VERDICTS: Final[Mapping[Verdict, tuple[str, str]]] = {
-    Verdict.PASS: ("PASS", "Every check holds and nothing was lost."),
-    Verdict.CONDITIONS: ("PASS WITH CONDITIONS", "Every check holds, on the conditions stated below."),
-    Verdict.FAIL: ("FAIL", "At least one check does not hold."),
-    Verdict.UNKNOWN: ("UNKNOWN", "Not proven: at least one check could not be made."),
+VERDICTS: Final[Mapping[Verdict, str]] = {
+    Verdict.PASS: "PASS",
+    Verdict.CONDITIONS: "PASS WITH CONDITIONS",
+    Verdict.FAIL: "FAIL",
+    Verdict.UNKNOWN: "UNKNOWN",
 }
+_MEANINGS: Final[Mapping[Verdict, str]] = {
+    Verdict.PASS: "Every check holds",
+    Verdict.CONDITIONS: "Every check holds, on the conditions stated below",
+    Verdict.FAIL: "At least one check does not hold",
+    Verdict.UNKNOWN: "Not proven: at least one check could not be made",
+}
+
+
+def meaning(card: Scorecard) -> str:
+    """A verdict in one sentence. That nothing was lost is said only where records were counted."""
+    counted = card.verdict is Verdict.PASS and card.kind is Kind.DRILL and card.records.lost == 0
+    return f"{_MEANINGS[card.verdict]}{', and no acknowledged record was lost' if counted else ''}."
 
 
 def at_risk(rpo: Rpo) -> str:

@@ -43,6 +43,9 @@ from drlib.drill.testbed import sampler
 from drlib.errors import UsageError
 from drlib.files import read_json
 from drlib.model import Flow, TopicPartition, TranslationKind
+from drlib.runbook.evidence import folder as evidence_folder
+from drlib.runbook.evidence import page as evidence_page
+from drlib.runbook.evidence.rules import Scope
 from drlib.runbook.file import model, parameters
 from drlib.runbook.file.drill_section import drill
 from drlib.runbook.first_runbooks import folder as first_runbooks
@@ -194,6 +197,14 @@ def stored_run(card: bytes, journal: bytes, plan: bytes) -> object:
     folders.seal(where)
     found = runs.read(where)
     return found.why, found.verdict
+
+
+def evidence(card: bytes, journal: bytes, plan: bytes) -> object:
+    """The package, and its page, of a year whose only run is `stored_run`'s. Making it raises nothing."""
+    stored_run(card, journal, plan)
+    scope = Scope(2026, ("LEFT->RIGHT", ""), "lab", {"failover-drill": 24}, 1_800_000_000_000)
+    package = evidence_folder.collect(folder() / "runs", scope)
+    return package.model_dump_json(), evidence_page.render(package)
 
 
 APPROVALS: Final[tuple[Case, ...]] = ((f"move of {PLAN.hash} by me\nmove of {PLAN.hash}\n\n# x\n".encode(),),)

@@ -161,6 +161,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.runs.journal:parse", stored.run_journal, stored.RUN_JOURNALS, (DrlibError,)),
     Target("drlib.drill.run.planning:parse", stored.plan, stored.PLANS, (ValueError,)),
     Target("drlib.drill.run.stored_run:read", stored.stored_run, stored.RUNS, (), 10.0),
+    Target("drlib.runbook.evidence.folder:collect", stored.evidence, stored.RUNS, (), 10.0),
     Target("drlib.drill.run.approvals:read", files(stored.approvals, "approved"), stored.APPROVALS, ()),
     Target("drlib.drill.run.request:find", files(stored.request, "run.json"), stored.REQUESTS, _USAGE),
     Target("drlib.drill.step.known_silence:KnownSilence", stored.known_silence, stored.SILENCES, ()),

@@ -34,8 +34,9 @@ def test_lag_report_passes_for_a_fast_group_and_predicts_loss_for_a_slow_one(slo
     assert card["verdict"] == ("fail" if slow else "pass"), said
     assert (done.returncode != 0) is slow, said
     checks = {check["name"]: check for check in card["checks"]}
-    assert checks["LEFT->RIGHT on LEFT: readings"]["verdict"] == "pass"
-    group = checks["dashboards on LEFT: readings"]
+    assert checks["LEFT->RIGHT on LEFT: its lag on readings is within limits"]["verdict"] == "pass"
+    group = checks["dashboards on LEFT: its lag on readings is within limits"]
+    assert {row["reader"] for row in card["lag"]} >= {"LEFT->RIGHT", "dashboards"}
     assert ("retention may reach it" in group["evidence"]) is slow, group
     assert card["records"]["produced"] > 5000
     assert folder.differences(run) == ()

@@ -17,7 +17,8 @@ def topic_checks(report: BucketReport, topic: str) -> list[Check]:
     buckets, equal = sum(each.buckets for each in partitions), sum(each.equal for each in partitions)
     wrong = [each for each in findings if each.state is BucketState.DIFFERS]
     unknown = [each for each in findings if each.state is BucketState.UNKNOWN]
-    evidence = f"{equal:,} of {buckets:,} buckets are equal"
+    late, waiting = report.count(BucketState.OVERDUE, topic), report.count(BucketState.NOT_YET, topic)
+    evidence = f"{equal:,} of {buckets - late - waiting:,} buckets that the mirror has passed are equal"
     if wrong:
         first = wrong[0].bucket
         evidence += f"; {len(wrong):,} differ, the oldest {first.partition} from {formats.second(first.start_ms)}"
@@ -30,7 +31,6 @@ def topic_checks(report: BucketReport, topic: str) -> list[Check]:
         verdict = Verdict.FAIL
     elif unknown or report.unjudged or not buckets:
         verdict = Verdict.UNKNOWN
-    late, waiting = report.count(BucketState.OVERDUE, topic), report.count(BucketState.NOT_YET, topic)
     return [
         Check(name=f"{topic}: every bucket was mirrored completely", verdict=verdict, evidence=evidence),
         Check(

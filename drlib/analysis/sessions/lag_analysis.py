@@ -14,7 +14,7 @@ from drlib.analysis.lag.trend import Slope
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
 from drlib.config.quantities import seconds
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import Records
+from drlib.runs.scorecard import LagPosition, Records
 from drlib.runs.table import Table
 
 SHOWN: Final = 12
@@ -80,8 +80,9 @@ class LagAnalysis(AnalysisSession):
         notes += [self.report.transactions] * bool(self.report.transactions)
         return Table(f"Behind {self.analysed.flow}, now", rows, "; ".join(notes), above=self.analysed.banner)
 
-    def partitions(self, limit: int = SHOWN) -> Table:
-        """The trend partition by partition: the slope with its interval, and when retention would be reached."""
+    def partitions(self, limit: int | None = None) -> Table:
+        """The trend of every reader on every partition, or of the `limit` most urgent ones: the slope with its interval, and
+        when retention would be reached."""
         rows: list[Row] = []
         order = sorted(self.report.series, key=_urgency)
         for series in order[:limit]:
@@ -147,7 +148,7 @@ class LagAnalysis(AnalysisSession):
         """The verdict, with `scorecard.json`."""
         checks = [
             Check(
-                name=f"{reader} on {cluster}: {topic}",
+                name=f"{reader} on {cluster}: its lag on {topic} is within limits",
                 verdict=(worst := _worst(series)).judgement.verdict,
                 evidence=f"partition {worst.partition.partition}: {worst.judgement.why}",
             )
@@ -159,7 +160,27 @@ class LagAnalysis(AnalysisSession):
         if not checks:
             nothing = "no group has a committed offset in these topics"
             checks.append(Check(name="a group reads these topics", verdict=Verdict.UNKNOWN, evidence=nothing))
-        return self._conclude(checks, Records(produced=sum(share.records for share in self.report.shares)))
+        produced = sum(share.records for share in self.report.shares)
+        return self._conclude(checks, Records(produced=produced), lag_positions(self.report))
+
+
+def lag_positions(report: LagReport) -> list[LagPosition]:
+    """Every reader on every partition, the most urgent first."""
+    return [
+        LagPosition(
+            reader=each.reader,
+            cluster=each.cluster,
+            topic=each.partition.topic,
+            partition=each.partition.partition,
+            records=each.points[-1].records,
+            records_at_least=None if each.lower_bound is None else each.lower_bound.records,
+            age_seconds=each.points[-1].age_s,
+            trend=each.judgement.trend.value,
+            verdict=each.judgement.verdict,
+            why=each.judgement.why,
+        )
+        for each in sorted(report.series, key=_urgency)
+    ]
 
 
 def _certain(report: LagReport, series: Sequence[Series]) -> Row:

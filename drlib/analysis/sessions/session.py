@@ -23,7 +23,7 @@ from drlib.runs import folder as folders
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
+from drlib.runs.scorecard import Kind, LagPosition, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.table import Table, verdict_table
 
 RANGES: Final = "ranges.json"
@@ -132,7 +132,7 @@ class AnalysisSession(Closing):
     def _range(self, alias: str, topic: str) -> TopicRange:
         return self._ranges[_key(alias, topic)]
 
-    def _conclude(self, checks: Sequence[Check], records: Records) -> Table:
+    def _conclude(self, checks: Sequence[Check], records: Records, lag: Sequence[LagPosition] = ()) -> Table:
         """Write the scorecard and return its verdict as a table."""
         card = Scorecard(
             runbook=self.name,
@@ -143,6 +143,7 @@ class AnalysisSession(Closing):
             records=records,
             groups=(),
             checks=tuple(checks),
+            lag=tuple(lag),
             started_ms=self._began_ms,
             finished_ms=clock.now_ms(),
             environment={

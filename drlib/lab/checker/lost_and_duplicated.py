@@ -61,11 +61,9 @@ def check(evidence: CheckInput) -> CheckReport:
 
     findings = [
         _whole(evidence),
-        decide("no acknowledged record is lost", can_compare, len(lost) <= evidence.rpo_records_allowed,
-                 f"{len(lost):,} of {len(acked):,} acknowledged records are not in {evidence.remote_topic}, "
-                 f"{evidence.rpo_records_allowed:,} allowed{first_of(lost)}"),
+        _lost(lost, len(acked), can_compare, evidence),
         decide("what is lost is the unmirrored tail", can_compare, in_tail,
-                 f"{len(lost)} lost, {'none' if in_tail else 'some'} with mirrored records after it"),
+                 f"{len(lost):,} lost, {'none' if in_tail else 'some'} with mirrored records after it"),
         decide("no record is there twice", evidence.mirrored is not None, not duplicated,
                  f"{len(duplicated)} ids in more than one place{first_of(duplicated)}"),
         decide("every key is in order", evidence.mirrored is not None, not out_of_order,
@@ -100,6 +98,19 @@ def check(evidence: CheckInput) -> CheckReport:
         rpo_seconds=rpo_seconds if can_compare else None,
         findings=tuple(findings),
     )
+
+
+def _lost(lost: Sequence[LostRecord], acked: int, known: bool, evidence: CheckInput) -> Check:
+    """What the name claims is what the count and the objective leave: none, at most so many, or without a limit."""
+    allowed = evidence.rpo_records_allowed
+    counted = f"{len(lost):,} of {acked:,} acknowledged records are not in {evidence.remote_topic}"
+    if not lost or allowed == 0:
+        return decide("no acknowledged record is lost", known, not lost, f"{counted}{first_of(lost)}")
+    if allowed is None:
+        return decide("lost records are counted", known, True, f"{counted}{first_of(lost)}", "no objective limits them")
+    name = f"at most {allowed:,} acknowledged records are lost, as the objective says"
+    said = f"{counted}; the objective allows {allowed:,}{first_of(lost)}"
+    return decide(name, known, len(lost) <= allowed, said, "the loss is within the objective")
 
 
 def _acked(produced: Iterable[Produced], cluster: str) -> dict[str, Produced]:

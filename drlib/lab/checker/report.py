@@ -20,7 +20,7 @@ class CheckInput:
 
     `topic` on `source` was mirrored into `remote_topic` on `target`; after the move the applications work with `topic`
     on `target`. `mirrored` are the records of both topics on the target. `torn`, `open` and `missing` are those of
-    `History`. `rpo_records_allowed` is how many acknowledged records the objective allows to lose.
+    `History`. `rpo_records_allowed` is how many acknowledged records the objective allows to lose; None: no objective is set.
     """
 
     source: str
@@ -35,7 +35,7 @@ class CheckInput:
     torn: int = 0
     open: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    rpo_records_allowed: int = 0
+    rpo_records_allowed: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)

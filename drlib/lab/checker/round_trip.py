@@ -106,7 +106,7 @@ def check_round_trip(trip: Trip) -> TripReport:
             "no acknowledged record is lost",
             known,
             not lost,
-            f"{len(lost)} of {len(acked)} are on neither cluster{first_of(lost)}",
+            f"{len(lost):,} of {len(acked):,} are on neither cluster{first_of(lost)}",
         ),
         decide(
             "the tail is accounted for",
@@ -192,13 +192,16 @@ def _group_checks(group: GroupTrip, trip: Trip) -> list[Check]:
     elif group.again_tail:
         prices.append(f"{group.again_tail} recovered, which it had read at {trip.home}")
     known = group.read > 0
+    again = f"{name} reads nothing again"
+    if prices:
+        again = f"{name} reads again only what the failover made unavoidable"
+    other = " for another reason" if prices else ""
+    in_order = f"{name} sees every key in order"
     return [
-        decide(
-            f"{name} reads nothing again", known, not group.again, f"{group.again} of {group.read}", "; ".join(prices)
-        ),
+        decide(again, known, not group.again, f"{group.again} of {group.read} read again{other}", "; ".join(prices)),
         decide(f"{name} skips nothing", known, not group.skipped, f"{group.skipped} never read, {group.read} read"),
         decide(
-            f"{name} sees every key in order",
+            f"{in_order}, apart from the recovered tail" if group.late else in_order,
             known,
             not group.out_of_order,
             f"{group.out_of_order} after a later record of their key",

@@ -7,12 +7,12 @@ Not for: the runbooks themselves (`drlib.runbook.first_runbooks.runbooks`).
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from drlib.formats import one_line
+from drlib.outgoing import markdown
 from drlib.runbook.first_runbooks.observation import FlowFacts, SeenCluster, SeenGroup
 from drlib.runbook.first_runbooks.runbooks import (
     AUDIT,
@@ -109,13 +109,8 @@ def unknown(flows: Sequence[FlowFacts], objectives: Objectives) -> list[str]:
 
 
 def code(text: str, *, cell: bool = False) -> str:
-    """`text` as a code span on one line; in the `cell` of a table a bar does not end the cell."""
-    line = short(text)
-    if cell:
-        line = line.replace("|", "\\|")
-    fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
-    pad = " " if "`" in line or line.startswith(" ") or line.endswith(" ") else ""
-    return f"{fence}{pad}{line}{pad}{fence}"
+    """A name, of at most so many letters, as a code span."""
+    return markdown.code(short(text), cell=cell)
 
 
 def names_of(items: Sequence[str], *, cell: bool = False) -> str:

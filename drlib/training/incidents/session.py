@@ -12,6 +12,7 @@ from drlib.closing import Closing
 from drlib.errors import UsageError
 from drlib.outgoing.terminal import show
 from drlib.runs import folder as folders
+from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.table import Table, verdict_table
@@ -129,7 +130,7 @@ class IncidentSession(Closing):
 
 
 def scorecard(reveal: Reveal, name: str, incident: Incident, pass_points: float) -> Scorecard:
-    """Build the scorecard of a finished incident for its run folder."""
+    """Build the scorecard of a finished incident for its run folder. Of one that passed, missing points are a condition."""
     score = reveal.score
     passed = score.points >= pass_points
     checks = [
@@ -142,7 +143,7 @@ def scorecard(reveal: Reveal, name: str, incident: Incident, pass_points: float)
     checks += [
         Check(
             name=part.name,
-            verdict=Verdict.PASS if part.points >= part.of or passed else Verdict.FAIL,
+            verdict=Verdict.PASS if part.points >= part.of else Verdict.CONDITIONS if passed else Verdict.FAIL,
             evidence=f"{part.points:g} of {part.of:g} points: {part.why}",
         )
         for part in score.parts
@@ -152,7 +153,7 @@ def scorecard(reveal: Reveal, name: str, incident: Incident, pass_points: float)
     return Scorecard(
         runbook=name,
         run_id=incident.folder.name,
-        verdict=Verdict.PASS if passed else Verdict.FAIL,
+        verdict=verdicts.overall(checks, measured.lost or 0),
         rto_seconds=RtoSeconds(detect=score.detect_s, total=score.recover_s),
         rpo=Rpo(records=measured.lost, measured=measured.lost is not None),
         records=Records(lost=measured.lost, duplicated=measured.doubled),

@@ -16,11 +16,13 @@ from drlib.ui.layout import rows, spread
 
 ORANGE, SKY, GREEN, BLUE = "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 VERMILLION, PURPLE, YELLOW, INK, GRID = "#D55E00", "#CC79A7", "#F0E442", "#1f2933", "#e3e8ee"
+SOFT: Final = "#52606d"
+TEXT_COLOURS: Final = (INK, SOFT)  # at least 4.5:1 on white
 STAGE_COLOURS: Final = {"detect": ORANGE, "decide": SKY, "act": GREEN, "verify": BLUE}
 GROUP_LINES: Final = ((VERMILLION, "dash"), (PURPLE, "dot"), (GREEN, "dashdot"), (ORANGE, "longdash"))
 CHARACTER: Final = 7.0  # pixels of one character at the labels' size
 WIDE: Final = 760.0  # pixels of the plotting area when labels are laid out; a wider one only has more room
-MOST_PARTITIONS: Final = 40
+MOST_PARTITIONS: Final = 30  # as high as a printed page
 
 
 def rto_figure(card: Scorecard) -> go.Figure:
@@ -178,7 +180,10 @@ def _worst(partitions: Sequence[PartitionOffsets]) -> list[PartitionOffsets]:
 def label(
     figure: go.Figure, text: str, x: object, y: object, *, size: int = 13, colour: str = INK, **place: object
 ) -> None:
-    """Text without an arrow at (x, y). `place`: anchors, shifts and references, as plotly names them."""
+    """Text without an arrow at (x, y), with a square before it in the `colour` of what it names: few colours are dark
+    enough for text. `place`: anchors, shifts and references, as plotly names them."""
+    if colour not in TEXT_COLOURS:
+        text, colour = f"{square(colour)} {text}", INK
     figure.add_annotation(x=x, y=y, text=text, showarrow=False, font={"size": size, "color": colour}, **place)
 
 
@@ -245,7 +250,7 @@ def draw_marks(figure: go.Figure, marks: Sequence[Mark], first: int, reach: int,
     milliseconds long; how many rows the names took besides the first."""
     for mark in marks:
         at = formats.iso(mark.at_ms)
-        line = {"color": "#52606d", "width": 1, "dash": "dot"}
+        line = {"color": SOFT, "width": 1, "dash": "dot"}
         figure.add_shape(type="line", x0=at, x1=at, y0=0, y1=1, yref=yref, line=line)
     labels = [
         Above(
@@ -291,7 +296,7 @@ def blank(title: str, *, height: int) -> go.Figure:
 def empty(title: str, why: str) -> go.Figure:
     """A figure that says why it has no data."""
     figure = blank(title, height=150)
-    label(figure, why, 0.5, 0.5, size=14, colour="#52606d", xref="paper", yref="paper")
+    label(figure, why, 0.5, 0.5, size=14, colour=SOFT, xref="paper", yref="paper")
     figure.update_xaxes(visible=False)
     figure.update_yaxes(visible=False)
     return figure

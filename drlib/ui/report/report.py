@@ -20,19 +20,20 @@ from markupsafe import Markup
 
 from drlib import formats
 from drlib.decoding import json_value
-from drlib.files import open_stored, write_whole
+from drlib.files import write_whole
 from drlib.lab.environment import banner_of
 from drlib.runs.journal import Line
 from drlib.runs.scorecard import Kind, Scorecard
-from drlib.ui import words
+from drlib.ui import severity, words
 from drlib.ui.figures import figures
+from drlib.ui.report.digests import NAME, digests
 from drlib.ui.report.notebook_cells import read_cells
-from drlib.ui.report.timeline import moments
+from drlib.ui.report.timeline import MOST_LINES, moments
 
-NAME: Final = "report.html"
 MOST_LOST: Final = 50
-MOST_LINES: Final = 500
-NOT_HASHED: Final = frozenset({NAME, "manifest.sha256"})  # written after, or together with, this page
+PRINTED: Final = 25  # rows of one table on paper, where the whole report has less than eight pages
+PRINTED_LAG: Final = 60
+PRINTED_LOST: Final = 10
 
 
 @dataclass
@@ -83,6 +84,12 @@ def render(
             sections=_sections(card),
             counts=_counts(card),
             verdict=words.VERDICTS[card.verdict],
+            open_rows=severity.open_rows(card),
+            passed=[row for row in severity.rows(card) if row.state is severity.State.PASS],
+            printed=PRINTED,
+            printed_lag=PRINTED_LAG,
+            printed_lost=PRINTED_LOST,
+            lag_bounded=any(each.records_at_least is not None for each in card.lag),
             duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
             stages=[(name, meaning, getattr(card.rto_seconds, name)) for name, meaning in words.STAGES.items()],
             timed=any(getattr(card.rto_seconds, name) is not None for name in words.STAGES),
@@ -112,6 +119,7 @@ SECTIONS: Final = {
     "groups": "Groups",
     "lost": "Lost records",
     "partitions": "Partitions",
+    "lag": "Lag",
     "timeline": "Timeline",
     "environment": "Environment",
     "files": "Files",
@@ -120,8 +128,9 @@ _OF_DRILLS: Final = ("rto", "groups", "lost", "partitions", "timeline")
 
 
 def _sections(card: Scorecard) -> list[tuple[str, str]]:
-    """The page's sections, as (id, name); those that only a drill has are left out of an analysis."""
-    return [(name, text) for name, text in SECTIONS.items() if card.kind is Kind.DRILL or name not in _OF_DRILLS]
+    """The page's sections, as (id, name); without those that a run of its kind does not have."""
+    absent = {*(() if card.kind is Kind.DRILL else _OF_DRILLS), *(() if card.lag else ("lag",))}
+    return [(name, text) for name, text in SECTIONS.items() if name not in absent]
 
 
 def _counts(card: Scorecard) -> list[tuple[str, str]]:
@@ -144,17 +153,6 @@ def _pictures(card: Scorecard, drawings: Drawings) -> dict[str, str]:
         "traffic": drawings.add(figures.traffic_figure(card)),
         "partitions": drawings.add(figures.partitions_figure(card)),
     }
-
-
-def digests(folder: Path) -> tuple[tuple[str, int, str], ...]:
-    """(name, bytes, SHA-256) of each file beside the report, by name; hidden files and links are left out."""
-    rows = []
-    for path in sorted(folder.iterdir()):
-        if path.name in NOT_HASHED or path.name.startswith(".") or path.is_symlink() or not path.is_file():
-            continue
-        with open_stored(path) as file:
-            rows.append((path.name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
-    return tuple(rows)
 
 
 def _rest(card: Scorecard) -> int | None:

@@ -22,6 +22,7 @@ _SAID: Final[Mapping[str, str]] = {
     Noted.UNDO_SUCCEEDED: "undone",
     Noted.UNDO_FAILED: "could not be undone",
 }
+MOST_LINES: Final = 500  # of a journal that a report shows
 _HASH: Final = 12  # of a plan's hash, as far as people compare it by eye
 _EARLIEST_MS: Final = 1_000_000_000_000  # below it, `_ms` is a length of time and not a moment
 

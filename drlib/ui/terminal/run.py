@@ -22,7 +22,7 @@ from rich.text import Text
 from drlib import formats
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Kind, Scorecard
-from drlib.ui import words
+from drlib.ui import severity, words
 from drlib.ui.terminal.plain_console import plain_console
 
 WIDTH: Final = 80
@@ -116,11 +116,10 @@ def print_scorecard(card: Scorecard, report: Path, console: Console | None = Non
 
 
 def _head(card: Scorecard) -> Text:
-    word, meaning = words.VERDICTS[card.verdict]
     return Text.assemble(
-        (f" {word} ", f"bold reverse {COLOURS[card.verdict]}"),
+        (f" {words.VERDICTS[card.verdict]} ", f"bold reverse {COLOURS[card.verdict]}"),
         f"  {formats.one_line(card.runbook)} {formats.one_line(card.run_id)}\n",
-        (meaning, "dim"),
+        (words.meaning(card), "dim"),
     )
 
 
@@ -172,7 +171,8 @@ def _checks(card: Scorecard) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("check", overflow="fold", ratio=2)
     table.add_column("evidence", overflow="fold", ratio=3)
-    for check in card.checks:
-        verdict = Text(check.verdict.value, style=f"bold {COLOURS[check.verdict]}")
-        table.add_row(verdict, Text(formats.one_line(check.name)), Text(formats.one_line(check.evidence)))
+    for row in severity.rows(card):
+        colour = "dim" if row.state is severity.State.NOT_MEASURED else f"bold {COLOURS[Verdict(row.state.value)]}"
+        state = Text(row.state.value, style=colour)
+        table.add_row(state, Text(formats.one_line(row.name)), Text(formats.one_line(row.evidence)))
     return table

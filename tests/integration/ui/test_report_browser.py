@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import nbformat
 import pytest
@@ -11,8 +12,10 @@ import sample_scorecard as sample
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, async_playwright
 
+from drlib.lab.environment import MOVES, Banner, Environment
 from drlib.runs import journal
-from drlib.runs.scorecard import Scorecard
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import LagPosition, Objectives, Rpo, Scorecard
 from drlib.runs.table import Table
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.record import IncidentRecord
@@ -20,7 +23,8 @@ from drlib.training.incidents.rules.score import EventKind, Measurements
 from drlib.training.incidents.rules.seed import draw_plan
 from drlib.training.incidents.session import IncidentSession
 from drlib.ui.figures.figures import traffic_figure
-from drlib.ui.report.report import write_report
+from drlib.ui.report import pdf
+from drlib.ui.report.report import render, write_report
 
 CHROMIUM = Path("/usr/bin/chromium")
 OVERLAPS = """() => {
@@ -115,16 +119,113 @@ def drill_report(folder: Path) -> Path:
     return write_report(card, sample.journal(folder), folder, notebook=executed(folder))
 
 
-@pytest.mark.parametrize("width", [1280, pytest.param(1920, marks=pytest.mark.long)])
-@pytest.mark.parametrize("made", [drill_report, reveal])
+LONG = "8,412 processed; 0 yet to read; last committed on LEFT, by partition: " + ", ".join(
+    f"{n} at 24,{n}66" for n in range(9)
+)
+BAD = (
+    Check(
+        "no record is there twice",
+        Verdict.FAIL,
+        "12 ids in more than one place; the first: record N14000-1, at flights-0@12",
+    ),
+    Check("group arrivals skips nothing", Verdict.FAIL, LONG),
+    Check("objective: RTO in seconds", Verdict.FAIL, "at least 38.145 of at most 30, margin -8.145"),
+    Check("steady state after the drill", Verdict.UNKNOWN, "it was not looked at"),
+)
+
+
+def failed_report(folder: Path) -> Path:
+    """Of a drill on production, with every state of a check; those that did not pass come last in its scorecard, and twice."""
+    card = sample.scorecard()
+    environment = {**Banner(Environment.PRODUCTION, "paris->lyon", MOVES).facts(), **card.environment}
+    card = card.model_copy(
+        update={
+            "checks": (*(each for each in card.checks if "RTO" not in each.name), *BAD, *BAD),
+            "verdict": Verdict.FAIL,
+            "environment": {**environment, "flow": "paris->lyon"},
+            "rpo": Rpo(measured=False),
+            "objectives": Objectives(rto_seconds=30),
+        }
+    )
+    card.write(folder / "scorecard.json")
+    return write_report(card, sample.journal(folder), folder, notebook=executed(folder))
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (420, 900)])
+async def test_report_first_screen_has_the_verdict_and_what_did_not_pass_by_severity(
+    tmp_path: Path, width: int, height: int
+) -> None:
+    path = failed_report(tmp_path)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = await browser.new_page(viewport={"width": width, "height": height})
+        await page.goto(path.as_uri())
+        await page.wait_for_function("document.querySelectorAll('.chart:has(svg.main-svg)').length >= 4")
+        seen = await page.evaluate(
+            """() => [...document.querySelectorAll('.verdict strong, .open tbody tr')].map(e => {
+              const box = e.getBoundingClientRect();
+              return [e.innerText.trim().split(/\\s*[\\t\\n]\\s*/).slice(0, 2), box.top >= 0 && box.bottom <= innerHeight
+                && box.left >= 0 && box.right <= innerWidth];
+            })"""
+        )
+        await page.screenshot(path=tmp_path / f"first-{width}.png")
+        names = [*(check.name for check in BAD), "no record is lost beyond the objective", "data at risk (RPO)"]
+        states = ["fail", "fail", "fail", "unknown", "conditions", "not measured"]
+        assert [words for words, _ in seen] == [["FAIL"], *([s, n] for s, n in zip(states, names, strict=True))]
+        assert [words for words, visible in seen if not visible] == []
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        summary = page.locator("details.long summary")
+        assert await page.get_by_text("8 at 24,866").is_hidden()
+        await summary.click()
+        assert await page.get_by_text("8 at 24,866").is_visible()
+        await browser.close()
+
+
+async def test_report_colours_follow_the_system_the_switch_and_the_address(tmp_path: Path) -> None:
+    path = drill_report(tmp_path)
+    look = """() => [getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
+      getComputedStyle(document.querySelector('#figure-2 .gtitle')).fill,
+      getComputedStyle(document.querySelector('#figure-2 .main-svg')).backgroundColor]"""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        found = {}
+        for scheme in ("light", "dark"):
+            for query in ("", "?theme=dark", "?theme=light"):
+                page = await browser.new_page(color_scheme=scheme)
+                await page.goto(path.as_uri() + query)
+                await page.wait_for_function("document.querySelectorAll('.chart:has(svg.main-svg)').length >= 4")
+                found[scheme, query] = tuple(await page.evaluate(look))
+                if not query:
+                    await page.locator("#theme").click()
+                    found[scheme, "clicked"] = tuple(await page.evaluate(look))
+                await page.close()
+        await browser.close()
+    light, dark = found["light", ""], found["dark", ""]
+    assert all(one != other for one, other in zip(light, dark, strict=True)), (
+        "page, text, and a figure's text and ground"
+    )
+    for key, wanted in {
+        ("light", "clicked"): dark,
+        ("light", "?theme=dark"): dark,
+        ("light", "?theme=light"): light,
+        ("dark", "clicked"): light,
+        ("dark", "?theme=light"): light,
+        ("dark", "?theme=dark"): dark,
+    }.items():
+        assert found[key] == wanted, key
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 420, pytest.param(1920, marks=pytest.mark.long)])
+@pytest.mark.parametrize("made", [drill_report, failed_report, reveal])
 async def test_report_has_no_accessibility_violation_and_no_overflow(
-    tmp_path: Path, made: Callable[[Path], Path], width: int
+    tmp_path: Path, made: Callable[[Path], Path], width: int, scheme: Literal["light", "dark"]
 ) -> None:
     path = made(tmp_path)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = await browser.new_page(
-            viewport={"width": width, "height": 900}, bypass_csp=True
+            viewport={"width": width, "height": 900}, bypass_csp=True, color_scheme=scheme
         )  # the checker is a script
         await page.goto(path.as_uri())
         await page.wait_for_function("document.querySelectorAll('.chart:has(svg.main-svg)').length >= 4")
@@ -135,20 +236,79 @@ async def test_report_has_no_accessibility_violation_and_no_overflow(
         await browser.close()
 
 
-async def test_report_prints(tmp_path: Path) -> None:
-    path = drill_report(tmp_path)
+def long_report(folder: Path) -> str:
+    """A page with more of everything than fits on paper."""
+    card = sample.scorecard()
+    part, lost = card.partitions[0], card.lost_examples[0]
+    checks = tuple(Check(f"check {n} of many", Verdict.PASS, LONG if n % 4 == 0 else "7 of 7 seen") for n in range(25))
+    lag = tuple(
+        LagPosition(
+            reader=f"group-{n}",
+            cluster="LEFT",
+            topic="a-topic-with-a-name-of-some-length",
+            partition=n,
+            records=n,
+            age_seconds=0.5,
+            trend="steady",
+            verdict=Verdict.PASS,
+            why="behind, and not growing towards a loss",
+        )
+        for n in range(500)
+    )
+    card = card.model_copy(
+        update={
+            "checks": (*BAD, *card.checks, *checks),
+            "partitions": tuple(part.model_copy(update={"partition": n, "unmirrored": n}) for n in range(400)),
+            "groups": tuple(card.groups[0].model_copy(update={"group": f"group-{n}"}) for n in range(100)),
+            "lost_examples": tuple(lost.model_copy(update={"id": f"lost-{n}"}) for n in range(100)),
+            "lag": lag,
+        }
+    )
+    card.write(folder / "scorecard.json")
+    files = tuple((f"details/step-{n}.rows.json", 1000 + n, f"{n:064x}") for n in range(60))
+    return render(card, sample.journal(folder) * 40, files, executed(folder))
+
+
+PRINTED_OVERLAPS = """() => {
+  const texts = [];
+  for (const e of document.querySelectorAll('h1, h2, caption, th, td, dt, dd, p, .annotation-text-g, .gtitle')) {
+    const box = e.getBoundingClientRect();
+    if (box.width && box.height && !e.closest('nav, .screen, .skip')) texts.push([e, box]);
+  }
+  const found = [];
+  texts.forEach(([a, p], i) => { for (const [b, q] of texts.slice(i + 1)) {
+    if (a.contains(b) || b.contains(a)) continue;
+    if (p.left + 2 < q.right && q.left + 2 < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom)
+      found.push(`${a.textContent.slice(0, 40)} / ${b.textContent.slice(0, 40)}`);
+  } });
+  return found.slice(0, 10);
+}"""
+
+
+async def test_report_on_a4_is_light_without_overlaps_below_eight_pages_and_small(tmp_path: Path) -> None:
+    html = long_report(tmp_path)
+    path = tmp_path / "report.html"
+    path.write_text(html)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        page = await browser.new_page(viewport={"width": 1280, "height": 900})
+        page = await browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="dark")
         await page.goto(path.as_uri())
-        await page.wait_for_function("document.querySelectorAll('.chart .main-svg').length >= 12")
-        await page.emulate_media(media="print")
+        await page.wait_for_function("document.querySelectorAll('.chart:has(svg.main-svg)').length >= 4")
+        await page.emulate_media(media="print", color_scheme="dark")
         await page.set_viewport_size({"width": 688, "height": 1000})  # A4 less its margins, in CSS pixels
+        await page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert await page.locator("nav").is_hidden()
+        assert await page.locator("#notebook").is_hidden()
+        assert await page.get_by_text("on paper 25 of these 400, the others are in report.html").is_visible()
+        assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert await page.evaluate("document.documentElement.scrollWidth") <= 688
-        sheets = await page.pdf(path=tmp_path / "report.pdf", format="A4", print_background=True)
-        assert 4 <= sheets.count(b"/Type /Page\n") <= 20
+        assert await page.evaluate(PRINTED_OVERLAPS) == []
+        assert await page.evaluate("[...document.querySelectorAll('details.long')].every(each => each.open)")
         await browser.close()
+    pdf.write_pdf(html, tmp_path / "report.pdf")
+    sheets = (tmp_path / "report.pdf").read_bytes()
+    assert 3 <= sheets.count(b"/Type /Page\n") < 8
+    assert len(sheets) < 1_500_000
 
 
 async def _the_policy_holds(page: Page) -> None:

@@ -76,3 +76,12 @@ def test_seal_does_not_follow_links(sealed: Path, tmp_path: Path) -> None:
     folders.seal(sealed)
     assert mode(outside) == 0o644
     assert "link" not in (sealed / folders.MANIFEST).read_text()
+
+
+def test_differences_request_that_was_sealed_is_compared_and_a_later_one_is_not(sealed: Path) -> None:
+    (sealed / "abort").write_text("operator\n")
+    assert broken(sealed) == ()
+    (sealed / "approved").write_text("one\n")
+    folders.seal(sealed)
+    (sealed / "approved").write_text("two\n")
+    assert broken(sealed) == ("approved",)

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+import sample_scorecard as sample
 from pydantic import ValidationError
 
+from drlib.decoding import Undecodable
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Objectives, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.verdict import OBJECTIVE, exit_code, objective_checks, overall
@@ -146,3 +148,20 @@ def test_scorecard_malformed_file_is_refused(changes: dict[str, object]) -> None
 def test_scorecard_is_frozen() -> None:
     with pytest.raises(ValidationError):
         card().verdict = F
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ('"lost":118', '"lost":"118"'),
+        ('"started_ms":1', '"started_ms":9991'),
+        ('"seconds":0.031', '"seconds":"0.031"'),
+        ('"started_ms":', '"started_ms":1.0,"x":'),
+    ],
+)
+def test_scorecard_number_in_quotes_or_of_another_kind_is_refused(was: str, now: str) -> None:
+    text = sample.scorecard().model_dump_json()
+    assert Scorecard.parse(text.encode()) == sample.scorecard()
+    assert was in text
+    with pytest.raises(Undecodable):
+        Scorecard.parse(text.replace(was, now).encode())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import sample_scorecard as sample
 
-from drlib.runs.scorecard import Rpo, RtoSeconds
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds
 from drlib.ui import words
 
 
@@ -38,3 +40,19 @@ def test_re_read_is_what_was_counted_else_what_was_predicted(
     counted: int | None, at_most: int | None, said: str
 ) -> None:
     assert words.re_read(counted, at_most) == said
+
+
+@pytest.mark.parametrize(
+    ("lost", "kind", "said"),
+    [
+        (0, Kind.DRILL, "Every check holds, and no acknowledged record was lost."),
+        (None, Kind.DRILL, "Every check holds."),
+        (33, Kind.DRILL, "Every check holds."),
+        (0, Kind.ANALYSIS, "Every check holds."),
+    ],
+)
+def test_meaning_says_that_nothing_was_lost_only_where_that_was_counted(
+    lost: int | None, kind: Kind, said: str
+) -> None:
+    card = sample.scorecard(verdict=Verdict.PASS, kind=kind, records=Records(lost=lost))
+    assert words.meaning(card) == said

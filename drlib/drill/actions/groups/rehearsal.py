@@ -154,7 +154,10 @@ class ReadCanary(ReadOnlyTargetAction):
         compared = sum(str(row["compared"]).startswith("the same") for row in rows)
         total = sum(len(records) for records in read.values())
         verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not compared else Verdict.PASS
-        counted = f"{total} records, {compared} of {len(rows)} positions compared"
+        counted = (
+            f"{total:,} records read; {compared:,} of {len(rows):,} positions lead to the same records as on the source"
+        )
+        counted += "" if compared == len(rows) else f"; the table has the other {len(rows) - compared:,}"
         evidence = "; ".join(wrong[:3]) or silence or (counted if compared else f"not checked: {counted}")
         for move in chosen:
             if move.offset is None:  # it is left where it is, and not compared

@@ -8,6 +8,7 @@ cannot be decided fails the proof too, as unknown.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drlib import formats
 from drlib.drill.scenarios.active.testbed import READERS, ActiveTestbed
 from drlib.drill.step.action import Evidence
 from drlib.drill.step.step_output import Row
@@ -105,7 +106,10 @@ def _row(who: str, due: int | None, present: int | None, missing: int | None, tw
 def _of_flow(flow: Flow, report: CheckReport) -> Check:
     """The checker's verdict on a flow in one sentence, with each finding that is not a pass."""
     bad = [f"{f.name}: {f.evidence}" for f in report.findings if f.verdict is not Verdict.PASS]
-    summary = f"{report.mirrored} of {report.produced} records once, whole, in their order"
+    summary = (
+        f"{formats.count(report.produced)} records acknowledged, none lost; {formats.count(report.mirrored)} in the copy, each "
+        "once, whole and in order"
+    )
     return Check(name=f"{flow} is exact", verdict=report.verdict, evidence="; ".join(bad) or summary)
 
 

@@ -43,7 +43,18 @@ def test_topic_checks_use_buckets_of_the_topic_only(report: BucketReport, whole:
 
 def test_topic_checks_name_oldest_differing_bucket() -> None:
     first, _ = topic_checks(with_one(BucketState.DIFFERS), "orders")
-    assert first.evidence == "5 of 6 buckets are equal; 1 differ, the oldest orders-0 from 1970-01-01 00:01:00"
+    assert first.evidence == (
+        "5 of 6 buckets that the mirror has passed are equal; 1 differ, the oldest orders-0 from 1970-01-01 00:01:00"
+    )
+
+
+@pytest.mark.parametrize("state", [BucketState.NOT_YET, BucketState.OVERDUE])
+def test_topic_checks_complete_buckets_are_counted_among_those_that_the_mirror_has_passed(state: BucketState) -> None:
+    whole, _ = topic_checks(with_one(state), "orders")
+    assert (whole.verdict, whole.evidence) == (
+        Verdict.PASS,
+        "5 of 5 buckets that the mirror has passed are equal",
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from drlib.analysis.sessions.duplicates_audit import segments
+import pytest
+
+from drlib.analysis.duplicates.result import Cause
+from drlib.analysis.sessions.duplicates_audit import cause_check, segments
 from drlib.mirror.journal.entries import Ack, ClaimId, Entry, Placement, Run, SourcePartition, Thinned, TopicNames
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.model import Segment
+from drlib.runs.check import Check, Verdict
 
 TOPIC, C = UUID(int=1), ClaimId(9, 0)
 
@@ -24,3 +28,23 @@ def test_segments_of_a_thinned_map_are_left_out() -> None:
     maps = mapped(0)
     maps.merge(mapped(1, Thinned(SourcePartition(TOPIC, 1), 15, 6, 5, (Segment(10, 1, 5),))))
     assert segments(maps, "orders", (0, 1, 2)) == {0: (Segment(10, 1, 5), Segment(16, 6, 2))}
+
+
+@pytest.mark.parametrize(
+    ("count", "allowed", "name", "verdict", "evidence"),
+    [
+        (0, (), "orders: nothing was copied twice", Verdict.PASS, "0 of 100 records were copied twice"),
+        (4, (), "orders: nothing was copied twice", Verdict.FAIL, "4 of 100 records were copied twice"),
+        (
+            4,
+            (Cause.REPLICATOR,),
+            "orders: nothing was copied twice, apart from what the runbook allows",
+            Verdict.CONDITIONS,
+            "4 of 100 records were copied twice; the runbook allows duplicates of cause replicator",
+        ),
+    ],
+)
+def test_cause_check_allowed_duplicates_are_named_as_such(
+    count: int, allowed: tuple[Cause, ...], name: str, verdict: Verdict, evidence: str
+) -> None:
+    assert cause_check("orders", Cause.REPLICATOR, count, 100, allowed) == Check(name, verdict, evidence)

@@ -131,6 +131,38 @@ def test_check_lost_tail_is_rpo() -> None:
     assert "1 of 6" in finding(report, LOST).evidence
 
 
+@pytest.mark.parametrize(
+    ("allowed", "name", "verdict", "said"),
+    [
+        (0, LOST, Verdict.FAIL, ""),
+        (1, "at most 1 acknowledged records are lost, as the objective says", Verdict.FAIL, "the objective allows 1"),
+        (
+            2,
+            "at most 2 acknowledged records are lost, as the objective says",
+            Verdict.CONDITIONS,
+            "within the objective",
+        ),
+        (None, "lost records are counted", Verdict.CONDITIONS, "no objective limits them"),
+    ],
+)
+def test_check_lost_records_name_verdict_and_figure_agree(
+    allowed: int | None, name: str, verdict: Verdict, said: str
+) -> None:
+    lost = tuple(row for row in without(5) if row.id != "4" or row.topic == "flights")
+    report = check(replace(CLEAN, mirrored=lost, rpo_records_allowed=allowed))
+    about = finding(report, name)
+    assert about.verdict is verdict
+    assert about.evidence.startswith("2 of 6 acknowledged records are not in LEFT.flights")
+    assert said in about.evidence
+    assert not [f for f in report.findings if f.name == LOST and f.verdict is not Verdict.FAIL]
+
+
+@pytest.mark.parametrize("allowed", [0, 500, None])
+def test_check_no_lost_record_passes_as_such_whatever_the_objective(allowed: int | None) -> None:
+    about = finding(check(replace(CLEAN, rpo_records_allowed=allowed)), LOST)
+    assert (about.verdict, about.evidence[:6]) == (Verdict.PASS, "0 of 6")
+
+
 def test_check_loss_in_seconds_is_of_send_times_whatever_the_target_stamps() -> None:
     stamped = tuple(replace(row, timestamp_ms=row.timestamp_ms + 10_000) for row in without(5))
     assert check(replace(CLEAN, mirrored=stamped)).rpo_seconds == 1.0

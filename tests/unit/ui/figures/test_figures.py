@@ -11,7 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.runs.scorecard import Mark, Objectives, PartitionOffsets, RtoSeconds, Sample
-from drlib.ui.figures.figures import MOST_PARTITIONS, partitions_figure, rto_figure, traffic_figure
+from drlib.ui.figures.figures import (
+    INK,
+    MOST_PARTITIONS,
+    ORANGE,
+    PURPLE,
+    SOFT,
+    VERMILLION,
+    blank,
+    label,
+    partitions_figure,
+    rto_figure,
+    square,
+    traffic_figure,
+)
 from drlib.ui.layout import rows, spread
 
 
@@ -91,7 +104,7 @@ def test_partitions_figure_of_many_shows_the_worst_and_a_count() -> None:
     )
     figure = partitions_figure(sample.scorecard(partitions=many))
     assert len(figure.data[0].y) == MOST_PARTITIONS
-    assert "20 more" in said(figure)
+    assert f"{60 - MOST_PARTITIONS} more" in said(figure)
     assert figure.data[0].y[-1] == "t-59"
 
 
@@ -125,3 +138,19 @@ def test_spread_labels_keep_distance_and_order(values: list[float]) -> None:
     heights = sorted(moved)
     assert all(b - a >= 5 - 1e-9 for a, b in itertools.pairwise(heights))
     assert all(a[1] <= b[1] for a, b in itertools.pairwise(ordered))
+
+
+def luminance(colour: str) -> float:
+    """The relative luminance of `#rrggbb`, by WCAG 2."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("colour", sorted({VERMILLION, PURPLE, ORANGE, INK, SOFT}))
+def test_label_text_is_dark_enough_whatever_it_names(colour: str) -> None:
+    figure = blank("x", height=100)
+    label(figure, "orders-0", 0, 0, colour=colour)
+    (note,) = figure.layout.annotations
+    assert 1.05 / (luminance(note.font.color) + 0.05) >= 4.5
+    assert (square(colour) in note.text) is (colour not in (INK, SOFT))

@@ -16,10 +16,11 @@ import sample_scorecard as sample
 
 from drlib.lab.environment import MOVES, Banner, Environment
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import GroupScore, LostExample, Mark
+from drlib.runs.scorecard import GroupScore, Kind, LagPosition, LostExample, Mark
 from drlib.runs.table import Table
 from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, read_cells, safe_html
-from drlib.ui.report.report import MOST_LINES, MOST_LOST, write_report
+from drlib.ui.report.report import MOST_LOST, PRINTED_LAG, write_report
+from drlib.ui.report.timeline import MOST_LINES
 
 HOSTILE = '</script><script>alert(1)</script><img src="https://evil.example/x" onerror=alert(1)>"\'&{{ 7*7 }}'
 FETCHING = {"src", "href", "srcset", "data", "poster", "action", "formaction", "background", "xlink:href", "ping"}
@@ -286,3 +287,78 @@ def test_report_banner_says_production_and_what_changes_before_the_verdict(tmp_p
     assert "<title>PRODUCTION " in page
     old = written(tmp_path, sample.scorecard(environment={"flow": "paris->lyon"}))[0]
     assert 'class="where' not in old
+
+
+def row_names(page: Page) -> list[str]:
+    """Names of checks, in the order of the page."""
+    found = re.findall(r"(?:^| )(fail|unknown|conditions|not measured|pass) +((?:check|recovery) \w+)", page.text)
+    return [name for _, name in found]
+
+
+def test_report_checks_are_there_once_by_severity_and_what_did_not_pass_before_any_figure(tmp_path: Path) -> None:
+    checks = tuple(
+        Check(name=f"check {name}", verdict=verdict, evidence="shown")
+        for name, verdict in (
+            ("one", Verdict.PASS),
+            ("two", Verdict.CONDITIONS),
+            ("three", Verdict.UNKNOWN),
+            ("four", Verdict.FAIL),
+            ("four", Verdict.FAIL),
+        )
+    )
+    html, page = written(tmp_path, sample.scorecard(checks=checks, verdict=Verdict.FAIL))
+    assert row_names(page) == ["check four", "check three", "check two", "check one"]
+    assert page.text.count("check four") == 1
+    assert html.index("check two") < html.index('<dl class="figures">') < html.index("check one")
+
+
+def test_report_has_dark_colours_a_switch_and_light_paper(tmp_path: Path) -> None:
+    html, _ = written(tmp_path)
+    assert html.count("prefers-color-scheme: dark") == 2  # the style sheet, and the script for figures
+    assert '<button id="theme" type="button" hidden>' in html
+    assert 'get("theme")' in html
+    assert "@media print { :root[data-theme" not in html
+
+
+def lag_card(count: int):  # type: ignore[no-untyped-def]
+    lag = tuple(
+        LagPosition(
+            reader=f"group-{n}",
+            cluster="LEFT",
+            topic="orders",
+            partition=n,
+            records=n,
+            age_seconds=0.5,
+            trend="steady",
+            verdict=Verdict.PASS,
+            why="nothing is behind",
+        )
+        for n in range(count)
+    )
+    return sample.scorecard(kind=Kind.ANALYSIS, lag=lag)
+
+
+def test_report_lag_table_has_every_group_and_partition(tmp_path: Path) -> None:
+    html, page = written(tmp_path, lag_card(300))
+    assert {f"group-{n}" for n in range(300)} <= set(page.text.split())
+    assert f"on paper {PRINTED_LAG} of these 300, the others are in report.html" in page.text
+    assert html.count('<tr class="screen">') == 300 - PRINTED_LAG
+    assert "For certain" not in page.text
+    bounded = lag_card(1).lag[0].model_copy(update={"records_at_least": 0, "records": 7})
+    assert "For certain" in written(tmp_path, sample.scorecard(kind=Kind.ANALYSIS, lag=(bounded,)))[1].text
+    assert 'id="lag"' not in written(tmp_path, lag_card(0))[0]
+
+
+def test_report_long_evidence_is_cut_until_it_is_opened_and_never_lost(tmp_path: Path) -> None:
+    long = "a partition that is behind, " * 20
+    html, _ = written(tmp_path, sample.scorecard(checks=(Check("long", Verdict.FAIL, long),)))
+    assert html.count(long.strip()) == 1
+    assert '<details class="long"><summary><span class="short">a partition' in html
+
+
+def test_report_figures_keep_the_squares_that_stand_for_a_legend(tmp_path: Path) -> None:
+    _, page = written(tmp_path)
+    figures = json.loads(page.scripts[0])
+    texts = [note["text"] for figure in figures.values() for note in figure["layout"].get("annotations", ())]
+    assert any(text.startswith('<span style="color:#0072B2">■</span> mirrored') for text in texts)
+    assert not [text for text in texts if "&lt;span" in text]

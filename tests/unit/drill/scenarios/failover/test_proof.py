@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.drill.scenarios.failover.proof import _weigh, uncrossed
+from drlib.analysis.audit.result import PartitionAudit, conclude
+from drlib.drill.scenarios.failover.proof import _copied, _weigh, uncrossed
 from drlib.lab.checker.report import GroupReport
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.check import Check, Verdict
@@ -35,10 +36,27 @@ def test_uncrossed_counts_per_partition_and_group() -> None:
 )
 def test_weigh_only_uncrossed_commits_are_a_condition(re_read: int | None, gap: int, verdict: Verdict) -> None:
     check = Check(name=NAME, verdict=Verdict.FAIL, evidence="evidence")
-    assert _weigh(check, group(re_read), gap).verdict is verdict
+    weighed = _weigh(check, group(re_read), gap)
+    assert weighed.verdict is verdict
+    assert (weighed.name == NAME) is (verdict is Verdict.FAIL)  # "reads nothing again" is never what passes here
 
 
 def test_weigh_other_checks_are_unchanged() -> None:
     for name, verdict in ((NAME, Verdict.PASS), ("group orders skips nothing", Verdict.FAIL)):
         check = Check(name=name, verdict=verdict, evidence="evidence")
         assert _weigh(check, group(3), 10) is check
+
+
+@pytest.mark.parametrize(
+    ("missing", "holes", "verdict", "said"),
+    [
+        (0, 0, Verdict.PASS, "all 100 records of LEFT are on RIGHT, unchanged"),
+        (4, 0, Verdict.PASS, "4 of 100 are only on LEFT, all behind the last one that was mirrored"),
+        (4, 1, Verdict.FAIL, "1 records missing on the target before the last mirrored record"),
+    ],
+)
+def test_copied_says_what_is_only_on_the_source(missing: int, holes: int, verdict: Verdict, said: str) -> None:
+    audit = conclude([PartitionAudit(0, 100, 100 - missing, missing, 0, 0, 0, 0, holes, 0, 0.1)])
+    check = _copied("flights", audit, "LEFT", "RIGHT")
+    assert (check.name, check.verdict) == ("Spark: flights is copied up to one point, without a fault", verdict)
+    assert check.evidence.endswith(said)

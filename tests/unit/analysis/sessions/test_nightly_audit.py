@@ -1,0 +1,71 @@
+"""What the checks of an audit claim, against their figures."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.analysis.audit.result import CheckpointAudit, PartitionAudit, conclude
+from drlib.analysis.sessions.nightly_audit import checkpoints_check, lost_check
+from drlib.model import TopicPartition
+from drlib.runs.check import Verdict
+
+BEHIND = "orders: nothing was lost, and at most 300 s are not mirrored yet"
+
+
+@pytest.mark.parametrize(
+    ("missing", "holes", "seconds", "name", "verdict", "evidence"),
+    [
+        (0, 0, 0.0, "orders: nothing was lost", Verdict.PASS, "0 of 58,441 records were lost"),
+        (4, 4, 1.0, "orders: nothing was lost", Verdict.FAIL, "4 of 58,441 records were lost"),
+        (
+            9,
+            4,
+            1.0,
+            "orders: nothing was lost",
+            Verdict.FAIL,
+            "4 of 58,441 records were lost; 5 are not mirrored yet, ",
+        ),
+        (
+            4,
+            0,
+            1.0,
+            BEHIND,
+            Verdict.CONDITIONS,
+            "0 of 58,441 records were lost; 4 are not mirrored yet, 1.0 s of traffic",
+        ),
+        (
+            4,
+            0,
+            301.0,
+            BEHIND,
+            Verdict.FAIL,
+            "0 of 58,441 records were lost; 4 are not mirrored yet, 301.0 s of traffic",
+        ),
+    ],
+)
+def test_lost_check_name_verdict_and_figure_agree(
+    missing: int, holes: int, seconds: float, name: str, verdict: Verdict, evidence: str
+) -> None:
+    result = conclude([PartitionAudit(0, 58_441, 58_441 - missing, missing, 0, 0, 0, 0, holes, 0, seconds)])
+    check = lost_check("orders", result, holes, Verdict.PASS, 300.0)
+    assert (check.name, check.verdict) == (name, verdict)
+    assert check.evidence.startswith(evidence)
+
+
+@pytest.mark.parametrize(
+    ("re_read", "skipped", "allowed", "exact", "verdict"),
+    [
+        (0, 0, 10, True, Verdict.PASS),
+        (4, 0, 10, False, Verdict.CONDITIONS),
+        (11, 0, 10, False, Verdict.FAIL),
+        (4, 0, 0, True, Verdict.FAIL),
+        (4, 1, 10, True, Verdict.FAIL),
+    ],
+)
+def test_checkpoints_check_is_exact_only_where_nothing_is_read_again(
+    re_read: int, skipped: int, allowed: int, exact: bool, verdict: Verdict
+) -> None:
+    row = CheckpointAudit("g", TopicPartition("A.orders", 0), 10, 10, re_read, skipped)
+    check = checkpoints_check("orders", [row], allowed)
+    assert (check.name.endswith("checkpoints are exact"), check.verdict) == (exact, verdict)
+    assert exact or "reads at most 10 records again" in check.name
