@@ -258,8 +258,8 @@ def _verdict(
         )
     untested = [each.flow for each in systems if not each.drills]
     if untested or not systems:
-        why = f"no drill of {', '.join(untested)} came to a verdict" if untested else "no flow is enabled"
-        return Verdict.UNKNOWN, (why,)
+        lacking = f"no drill of {', '.join(untested)} came to a verdict" if untested else "no flow is enabled"
+        return Verdict.UNKNOWN, (lacking,)
     gaps = sum(gap.remediation is Remediation.OPEN for each in runs for gap in each.gaps)
     why = tuple(
         said
