@@ -11,6 +11,7 @@ Not for: the lines of a worker (`drlib.cli.log`).
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 from drlib.formats import one_line
 
@@ -20,9 +21,19 @@ def show(text: str = "", *, error: bool = False) -> None:
     print(_plain(text), file=sys.stderr if error else sys.stdout, flush=True)
 
 
+def can_ask() -> bool:
+    """Can a question be answered: is standard input a terminal?"""
+    return _is_terminal(sys.stdin)
+
+
 def write_document(text: str) -> None:
     """Write what a program reads to standard output; it ends its last line itself."""
-    print(_plain(text) if sys.stdout.isatty() else text, end="", flush=True)
+    print(_plain(text) if _is_terminal(sys.stdout) else text, end="", flush=True)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """False for one that was closed before the process began, which is None, or since."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def _plain(text: str) -> str:

@@ -17,7 +17,7 @@ import pytest
 import sample_scorecard as sample
 from hostile_text import HOSTILE
 
-from drlib.cli import main
+from drlib.cli.process import run_command
 from drlib.runbook.file.model import Runbook, Schedule
 from drlib.runbook.file.schedule import Scheduler, emit
 from drlib.runs.check import Verdict
@@ -60,11 +60,7 @@ def cut(path: Path) -> None:
 
 def drlib(*argv: str) -> int:
     sys.argv[1:] = argv
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
+    return run_command()
 
 
 def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
