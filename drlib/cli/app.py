@@ -24,6 +24,7 @@ from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
 WIDEST: Final = 100  # columns of help
 _INDENT: Final = "  "
@@ -46,6 +47,13 @@ class CommandTree(TyperGroup):
             hint = f"Did you mean: drlib {near[0]}? All commands: " if near else "All commands: "
             raise UsageError(args[0], "there is no such command", f"{hint}drlib --help")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        from typer._click.shell_completion import CompletionItem
+
+        entries = (each for task in commands.TASKS.values() for each in task if each.name.startswith(incomplete))
+        options = super(TyperGroup, self).shell_complete(ctx, incomplete)
+        return [*(CompletionItem(each.name, help=each.summary) for each in entries), *options]
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         width = max(map(len, commands.names()))
@@ -72,10 +80,10 @@ def load(entry: commands.Command) -> Command:
 
 
 def _complete(command: Command, words: str) -> None:
-    """Plain text, a whole sentence in the list of its group, and examples."""
+    """Plain text, the table's summary in the list of its group, and examples."""
     if isinstance(command, TyperCommand | TyperGroup):
         command.rich_markup_mode = None
-    command.short_help = " ".join((command.help or "").split("\n\n")[0].split())
+    command.short_help = commands.SUMMARIES.get(words)
     command.epilog = f"\b\n{examples_text(commands.EXAMPLES.get(words, ()))}"
     if isinstance(command, TyperGroup):
         for name, each in command.commands.items():

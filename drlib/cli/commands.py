@@ -68,6 +68,39 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
     ),
 }
 
+# Of subcommands.
+SUMMARIES: Final[Mapping[str, str]] = {
+    "runs verify": "is each file of a run what its manifest says?",
+    "runs settle": "declare which cluster serves, after a move without drlib",
+    "schedule emit": "print the file; installs nothing",
+    "config explain": "every effective value, its line in the file, its meaning",
+    "config import": "make a file of Kafka Connect's or Strimzi's form",
+    "service systemd": "print a hardened unit of one worker",
+    "service prometheus": "print alert rules",
+    "service grafana": "print a dashboard",
+    "pointer show": "where it is, what it says, whether all copies agree",
+    "pointer move": "move it by hand; groups are not translated",
+    "pointer publish": "write the newest one where it is missing or old",
+    "pointer watch": "print each change until Ctrl-C",
+    "lab up": "start clusters and the link between them",
+    "lab status": "list the lab's processes with their pids",
+    "lab down": "stop everything the lab started, and remove its data",
+    "academy status": "state, attempts, hints and points of each lesson",
+    "academy reset": "delete the progress and points of lessons",
+    "incident list": "every move and every possible diagnosis",
+    "incident start": "start clusters and applications; the fault follows",
+    "incident status": "what an operator can see",
+    "incident act": "make one move",
+    "incident diagnose": "record a diagnosis",
+    "incident hint": "show the next hint, for 5 points",
+    "incident finish": "measure, show score and cause, take the lab down",
+    "incident reveal": "cause and events of a finished incident",
+    "incident solve": "let the reference player solve one",
+    "incident inject": "game master: one more fault, now",
+    "incident master": "game master: faults, recovery, the player's moves",
+    "incident end": "end without a score, and take the lab down",
+}
+
 FIRST: Final = (
     Example(
         "drlib run failover-drill --lab", "two clusters are started, one is killed, applications continue; a report"

@@ -6,7 +6,8 @@ Rules:
 - An interrupt that Python could only print, since it arrived in a finalizer or in a callback of the import system, is
   raised again; one that a library wrapped in another error is found in its causes.
 - A reader that is gone (`drlib ... | head`) ends the command silently.
-- A usage error names its command, and says what to type next.
+- A usage error names its command, and says what to type next. What the operating system says of a path that was given is one,
+  wherever it was noticed.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ import os
 import select
 import signal
 import sys
+import threading
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from drlib.cli import print_error
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, UsageError
 
 if TYPE_CHECKING:
     from typer.exceptions import TyperException
@@ -29,12 +34,15 @@ if TYPE_CHECKING:
 STOPPED: Final = 128 + signal.SIGINT
 READER_GONE: Final = 128 + signal.SIGPIPE
 NAME: Final = "drlib"
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_AGAIN_S: Final = 0.01
 _LINE: Final = "stopped by Ctrl-C"
 
 
 def run_command() -> int:
     """Run what the arguments say; returns the exit code. Raises what is an error of drlib itself."""
     try:
+        _refuse_undecodable(sys.argv[1:])
         code = _invoke()
     except DrlibError as error:
         code = _failed(error)
@@ -65,7 +73,8 @@ def command_begins() -> None:
 
 
 def ends() -> None:
-    """What is left is the interpreter's, which would print a traceback."""
+    """What is left is the interpreter's, which would print tracebacks, and what an interrupt has left undone."""
+    warnings.simplefilter("ignore")
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _leave):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -83,9 +92,20 @@ def _leave(_: int, __: FrameType | None) -> None:
 
 def _raise_again(unraisable: sys.UnraisableHookArgs) -> None:
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
-        _thread.interrupt_main()
+        again = threading.Timer(_AGAIN_S, _thread.interrupt_main)  # now it would be raised here, and be lost again
+        again.daemon = True
+        again.start()
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _refuse_undecodable(arguments: Sequence[str]) -> None:
+    """Raises `UsageError` for a name that no JSON file and no terminal could show."""
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"argument {each!a}", "it is not UTF-8", "Rename it, or give a link to it.") from None
 
 
 def _invoke() -> int:
@@ -136,7 +156,22 @@ def _failed_otherwise(error: Exception) -> int:
 
         if missing := missing_extra(error, " ".join([NAME, *sys.argv[1:2]])):
             return _failed(missing)
+    if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        return _full(error)
+    if isinstance(error, OSError) and _is_of_a_given_path(error):
+        return _failed(
+            UsageError(f"{error.filename} cannot be used", error.strerror or type(error).__name__, "Give another path.")
+        )
     raise error
+
+
+def _is_of_a_given_path(error: OSError) -> bool:
+    """Is it about a path of the command line, or about one below the working directory, as are the defaults of options?"""
+    if not isinstance(error.filename, str | bytes | os.PathLike):
+        return False
+    path = Path(os.fsdecode(error.filename)).absolute()
+    values = (value for each in sys.argv[1:] for value in (each, each.partition("=")[2]) if value)
+    return any(path.is_relative_to(place) for place in (Path.cwd(), *(Path(value).absolute() for value in values)))
 
 
 def _was_interrupted(error: BaseException | None) -> bool:
@@ -163,6 +198,10 @@ def _flushed(code: int) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if error.errno == errno.EPIPE:
             return READER_GONE
-        print_error(f"standard output cannot be written: {error.strerror}. Make room, or write elsewhere.")
-        return code or 1
+        return code or _full(error)
     return code
+
+
+def _full(error: OSError) -> int:
+    print_error(f"the output cannot be written: {error.strerror}. Make room, or write elsewhere.")
+    return 1

@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
 LOCK = (ROOT / "requirements.lock").read_text()
 NOTEBOOKS = sorted([*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks" / "academy").glob("*.ipynb")])
-PUBLIC: list[str] = vars(drlib)["__all__"]  # made at run time from `__init__.pyi`
+PUBLIC: list[str] = vars(drlib)["__getattr__"]("__all__")  # made at run time from `__init__.pyi`
 
 
 def normal(requirement: str) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from drlib.model import Flow
 
 UNCHANGED: Final = "nothing was changed"
-_SOURCES: Final = Path(__file__).parents[3] / "runbooks"  # of a source tree
 
 
 def choose_runbook(given: Path | None, file: Path, flow: Flow, kind: str, shipped: str, to: str) -> Path:
@@ -26,7 +25,7 @@ def choose_runbook(given: Path | None, file: Path, flow: Flow, kind: str, shippe
 
     `kind`: the name that `drlib init` gives it. `to`: what it is for, in words. Raises `UsageError` where there is none.
     """
-    from drlib.runbook import open_drill as opening
+    from drlib.runbook.file.find import find
 
     if given is not None and not given.is_dir():
         return given
@@ -35,9 +34,8 @@ def choose_runbook(given: Path | None, file: Path, flow: Flow, kind: str, shippe
     found = next((folder / name for name in names if (folder / name).is_file()), None)
     if found is not None:
         return found
-    places = [folder / shipped] if given else [opening.find(shipped.removesuffix(".yaml")), _SOURCES / shipped]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    found = folder / shipped if given else find(shipped.removesuffix(".yaml"))
+    if not found.is_file():
         raise UsageError(
             f"there is no runbook to {to} with",
             f"none of {', '.join(names)} is in {folder}, and {shipped} is not found",

@@ -67,9 +67,11 @@ def failback(
     """
     from drlib.config.settings import load_mirror_settings
     from drlib.extras import require
+    from drlib.runs import folder as folders
 
     require("notebooks", "drlib failback")
     settings = load_mirror_settings(file)
+    folders.refuse_unusable(runs_dir)
     from drlib.cli.drill.followed_run import FailbackScreen
     from drlib.cli.drill.run import terminal_progress
     from drlib.drill.assessment.assessment import Next

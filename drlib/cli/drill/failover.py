@@ -68,9 +68,11 @@ def failover(
     """
     from drlib.config.settings import load_mirror_settings
     from drlib.extras import require
+    from drlib.runs import folder as folders
 
     require("notebooks", "drlib failover")
     settings = load_mirror_settings(file)
+    folders.refuse_unusable(runs_dir)
     from drlib.cli.drill.followed_run import show_next
     from drlib.drill.assessment.assessment import Next, assess
     from drlib.drill.assessment.observe import observe

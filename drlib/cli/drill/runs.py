@@ -153,10 +153,10 @@ def _runs(newest: list[PastRun]) -> Table:
     for name in ("run", "verdict", "RTO s", "RPO records", "RPO s"):
         table.add_column(name, justify="right" if name.startswith("R") else "left", overflow="fold")
     for run in newest:
-        outcome = run.outcome
+        outcome, why = run.outcome, run.stored.why.replace(f"{run.outcome.run}: ", "")
         table.add_row(
             formats.one_line(outcome.run),
-            formats.one_line(f"{outcome.verdict}, {run.stored.why}" if run.stored.why else outcome.verdict),
+            formats.one_line(f"{outcome.verdict}, {why}" if why else outcome.verdict),
             "-" if outcome.rto_seconds is None else f"{outcome.rto_seconds:.2f}",
             "-" if outcome.rpo_records is None else f"{outcome.rpo_records:,}",
             "-" if outcome.rpo_seconds is None else f"{outcome.rpo_seconds:.2f}",

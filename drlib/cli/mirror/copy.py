@@ -61,6 +61,7 @@ def copy(
     from drlib.config.patterns import selection
     from drlib.config.settings import load_mirror_settings
     from drlib.config.start_rule import EARLIEST
+    from drlib.files import refuse_unwritable
 
     with worker_log(LogFormat.TEXT, LogLevel.INFO):
         memory_bytes = parse_memory(memory)
@@ -71,6 +72,8 @@ def copy(
         selection.validate(patterns)
         if prefix is not None:
             _check_prefix(prefix)
+        if status is not None:
+            refuse_unwritable(status, "--status")
         from_cluster, start = _client(consumer_config, "--consumer.config", "--from", source or from_config)
         to_cluster, _ = _client(producer_config, "--producer.config", "--to", target or to_config)
         from drlib.cli.log.worker_lines import StatePrinter, write_message

@@ -48,6 +48,7 @@ def mirror(
 ) -> None:
     """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
     from drlib.config.settings import load_mirror_settings
+    from drlib.files import refuse_unwritable
 
     with worker_log(log_format, log_level):
         memory_bytes = parse_memory(memory)
@@ -61,6 +62,8 @@ def mirror(
                 "Give --spark MASTER, or start this command once per worker.",
             )
         settings = load_mirror_settings(file)
+        if status_file is not None:
+            refuse_unwritable(status_file, "--status")
         from drlib.cli.log.worker_lines import StatePrinter, write_notices
         from drlib.mirror import worker
 
