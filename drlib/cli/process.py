@@ -190,12 +190,11 @@ def _reader_gone() -> bool:
 
 def _flushed(code: int) -> int:
     """`code`, or that of standard output that cannot be written. Nothing is left to be written by the interpreter."""
-    if sys.stdout is None:
-        return code
+    from drlib.outgoing import terminal
+
     try:
-        sys.stdout.flush()
+        terminal.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if error.errno == errno.EPIPE:
             return READER_GONE
         return code or _full(error)

@@ -10,15 +10,15 @@ from drlib.cli import commands
 
 # The parser's words, and ours.
 _WORDS: Final = (
-    (r"^No such option: (\S+)", r"there is no option \1"),
-    (r" \(Possible options: (.+)\)$", r". Did you mean \1?"),
-    (r"^No such command '(.+?)'", r"there is no '\1'"),
-    (r"^Missing (?:argument|option) '(.+?)'", r"\1 is missing"),
-    (r"^Invalid value for '(.+?)': ", r"\1: "),
-    (r"(?i): (?:value error, )?input should", ": it should"),
-    (r": Value error, ", ": "),
-    (r"^Option '(.+?)' requires an argument", r"\1: its value is missing"),
-    (r"^Got unexpected extra argument\S* \((.+)\)", r"unexpected: \1"),
+    (re.compile(r"^No such option: (\S+)"), r"there is no option \1"),
+    (re.compile(r" \(Possible options: (.+)\)$"), r". Did you mean \1?"),
+    (re.compile(r"^No such command '(.+?)'"), r"there is no '\1'"),
+    (re.compile(r"^Missing (?:argument|option) '(.+?)'"), r"\1 is missing"),
+    (re.compile(r"^Invalid value for '(.+?)': "), r"\1: "),
+    (re.compile(r"(?i): (?:value error, )?input should"), ": it should"),
+    (re.compile(r": Value error, "), ": "),
+    (re.compile(r"^Option '(.+?)' requires an argument"), r"\1: its value is missing"),
+    (re.compile(r"^Got unexpected extra argument\S* \((.+)\)"), r"unexpected: \1"),
 )
 
 
@@ -30,7 +30,7 @@ def usage_error(message: str, arguments: Sequence[str]) -> str:
     words = command_of(arguments)
     why = " ".join(message.split()).rstrip(".")
     for theirs, ours in _WORDS:
-        why = re.sub(theirs, ours, why)
+        why = theirs.sub(ours, why)
     why = why if why.endswith("?") else f"{why}."
     about = " ".join(["drlib", *words, "--help"])
     examples = commands.EXAMPLES.get(" ".join(words), ())

@@ -10,6 +10,7 @@ Not for: the lines of a worker (`drlib.cli.log`).
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TextIO
 
@@ -19,6 +20,19 @@ from drlib.formats import one_line
 def show(text: str = "", *, error: bool = False) -> None:
     """Write lines for people to standard output, or to standard error."""
     print(_plain(text), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def flush() -> None:
+    """Write what standard output still holds. Raises OSError, once: what could not be written is dropped."""
+    if sys.stdout is None or sys.stdout.closed:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # The rest goes into a pipe of our own, or the interpreter would try again at its end, and print an error.
+        _, write = os.pipe()
+        os.dup2(write, sys.stdout.fileno())
+        raise
 
 
 def can_ask() -> bool:
