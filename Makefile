@@ -5,7 +5,7 @@ REPEATS ?= 3
 BIN := .venv/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: help setup demo lab test incidents test-all bench soak fuzz mutants lint unit integration pictures docs lock sbom clean
+.PHONY: help setup demo shell lab test incidents test-all bench soak fuzz mutants lint unit integration pictures docs lock sbom clean
 
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
@@ -19,6 +19,7 @@ help:
 	@echo "make docs   these pages and the API reference as a static site in build/site"
 	@echo "make setup  only the set-up: .venv with locked dependencies, and the jars"
 	@echo "make lab    JupyterLab on the notebooks"
+	@echo "make shell  a shell with drlib on its PATH"
 
 setup: .venv/.ready
 
@@ -35,6 +36,12 @@ setup: .venv/.ready
 
 demo: setup
 	@$(BIN)/drlib run runbooks/failover-drill.yaml --lab
+
+# Without what make and this file export: the shell is yours.
+shell: setup
+	@echo "drlib is on the PATH of this shell: drlib --help. To leave it: exit"
+	@exec env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/$(BIN):$$PATH" \
+	  VIRTUAL_ENV="$(CURDIR)/.venv" "$${SHELL:-/bin/sh}"
 
 lab: setup
 	@$(BIN)/drlib notebook

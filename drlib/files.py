@@ -140,6 +140,18 @@ def write_whole(path: Path, content: str | bytes, *, mode: int = 0o600, durable:
         temporary.replace(path)
 
 
+def refuse_unwritable(path: Path, option: str) -> None:
+    """Raises `UsageError` where `write_whole` could not write the file that a user gave as `option`. Writes nothing there."""
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with _temporary(path, b"", 0o600, False):
+            pass
+    except (OSError, ValueError) as error:  # ValueError: it has no name
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise UsageError(f"{option} {path} cannot be written", why, "Give a file in a folder that exists.") from error
+
+
 @contextmanager
 def file_lock(path: Path) -> Iterator[int]:
     """Hold an exclusive flock(2) on `path`, a folder or a file that is created; yields its descriptor.

@@ -27,7 +27,8 @@ from repository_root import ROOT
 from drlib import publish_pointer
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.lease_record import LeaseRecord
-from drlib.drill.readiness.required_rights import Role, required_rights
+from drlib.drill.readiness.required_rights import required_rights
+from drlib.drill.readiness.role import Role
 from drlib.drill.session.unfinished_runs import read_state
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings

@@ -10,7 +10,7 @@ from drlib.errors import UsageError
 from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
 
-academy_app = typer.Typer(help="Lessons on a lab: notebooks/academy.", no_args_is_help=True)
+academy_app = typer.Typer(help="Lessons on a lab: notebooks/academy.", no_args_is_help=True, add_completion=False)
 Record = Annotated[Path, typer.Option("--dir", help="Folder of progress.json: the lessons' run_dir.")]
 RUN_DIR = Path("runs") / "academy"
 

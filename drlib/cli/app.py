@@ -1,175 +1,126 @@
-"""The command tree, and the commands mirror and status.
+"""The command tree: commands are imported when they are called or asked for their help, as `drlib.cli.commands` lists them.
 
-Rules: a command parses, calls one function below and prints; decisions are made in other packages.
+Rules: `drlib --help` imports no command, and a command's help or usage error only its own module, which imports at its top
+what parsing its options needs; what it works with is imported when it runs. Help is plain text, as wide as the terminal
+allows, with examples at its end.
+Not for: what a command does; exit codes and signals (`drlib.cli.process`).
 """
 
-from importlib.metadata import version
-from pathlib import Path
-from typing import Annotated
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from drlib.cli.academy import academy_app
-from drlib.cli.drill.drills import abort, plan, run
-from drlib.cli.drill.evidence import evidence
-from drlib.cli.drill.failback import failback
-from drlib.cli.drill.failover import failover
-from drlib.cli.drill.init import init
-from drlib.cli.drill.report import report
-from drlib.cli.drill.runs import runs_app, schedule_app
-from drlib.cli.drill.witness import witness
-from drlib.cli.incident import incident_app
-from drlib.cli.lab import lab_app
-from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
-from drlib.cli.mirror.config import config_app
-from drlib.cli.mirror.copy import Memory, copy
-from drlib.cli.mirror.doctor import doctor
-from drlib.cli.mirror.remirror import remirror
-from drlib.cli.mirror.service import service_app
-from drlib.cli.mirror.size import size
-from drlib.cli.mirror.translate import translate
-from drlib.cli.notebook import notebook
-from drlib.cli.pointer import pointer_app
-from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
+from drlib.cli import commands
+from drlib.cli.commands import Example
 from drlib.errors import UsageError
 from drlib.outgoing.terminal import show
 
-app = typer.Typer(
-    name="drlib",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(lab_app, name="lab")
-app.add_typer(academy_app, name="academy")
-app.add_typer(config_app, name="config")
-app.add_typer(incident_app, name="incident")
-app.add_typer(pointer_app, name="pointer")
-app.add_typer(service_app, name="service")
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
+    from typer._click.shell_completion import CompletionItem
 
-app.command("copy")(copy)
-app.command("doctor")(doctor)
-app.command("evidence")(evidence)
-app.command("failover")(failover)
-app.command("failback")(failback)
-app.command("init")(init)
-app.command("notebook")(notebook)
-runs_app.command("report")(report)
-app.add_typer(runs_app, name="runs")
-app.add_typer(schedule_app, name="schedule")
-app.command("plan")(plan)
-app.command("remirror")(remirror)
-app.command("run")(run)
-app.command("abort")(abort)
-app.command("size")(size)
-app.command("translate")(translate)
-app.command("witness")(witness)
+WIDEST: Final = 100  # columns of help
+_INDENT: Final = "  "
 
-PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
+
+class CommandTree(TyperGroup):
+    """The commands of the table, by task. One is imported when it is looked up."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        return list(commands.names())
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        if cmd_name not in self.commands and (entry := commands.find(cmd_name)) is not None:
+            self.commands[cmd_name] = load(entry)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(args[0], commands.names(), 1)
+            hint = f"Did you mean: drlib {near[0]}? All commands: " if near else "All commands: "
+            raise UsageError(args[0], "there is no such command", f"{hint}drlib --help")
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        from typer._click.shell_completion import CompletionItem
+
+        entries = (each for task in commands.TASKS.values() for each in task if each.name.startswith(incomplete))
+        options = super(TyperGroup, self).shell_complete(ctx, incomplete)
+        return [*(CompletionItem(each.name, help=each.summary) for each in entries), *options]
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        width = max(map(len, commands.names()))
+        for task, entries in commands.TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(each.name.ljust(width), each.summary) for each in entries])
+        formatter.write(
+            f"\n{examples_text(commands.FIRST)}\n\nOptions of a command, with examples: drlib COMMAND --help\n"
+        )
+
+
+def load(entry: commands.Command) -> Command:
+    """Import the command, and give it and its subcommands their examples."""
+    module, _, name = entry.home.partition(":")
+    home = getattr(import_module(module), name)
+    if not isinstance(home, typer.Typer):
+        application = typer.Typer(add_completion=False, rich_markup_mode=None)
+        application.command(entry.name)(home)
+        home = application
+    command = get_command(home)
+    command.name = entry.name
+    _complete(command, entry.name)
+    return command
+
+
+def _complete(command: Command, words: str) -> None:
+    """Plain text, the table's summary in the list of its group, and examples."""
+    if isinstance(command, TyperCommand | TyperGroup):
+        command.rich_markup_mode = None
+    command.short_help = commands.SUMMARIES.get(words)
+    command.epilog = f"\b\n{examples_text(commands.EXAMPLES.get(words, ()))}"
+    if isinstance(command, TyperGroup):
+        for name, each in command.commands.items():
+            _complete(each, f"{words} {name}")
+
+
+def examples_text(examples: Iterable[Example]) -> str:
+    """Each example on a line as it is typed, what it does below."""
+    lines = [f"{_INDENT}{each.line}\n{_INDENT * 3}{each.what}" for each in examples]
+    return "\n".join(["Examples:", *lines])
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         show(f"drlib {version('drlib')}")
         raise typer.Exit
 
 
+app = typer.Typer(
+    name="drlib",
+    cls=CommandTree,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
+)
+
+
 @app.callback()
 def options(
+    context: typer.Context,
     _version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Mirror Kafka clusters exactly, and practise failing over."""
-
-
-@app.command()
-def mirror(
-    file: PropertiesFile,
-    status_file: Annotated[
-        Path | None, typer.Option("--status", help="Write the worker's status to this JSON file.")
-    ] = None,
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT", help="Serve /metrics (Prometheus) and /status here, e.g. 127.0.0.1:9464; port 0: any."
-        ),
-    ] = None,
-    memory: Memory = DEFAULT_MEMORY,
-    log_format: Annotated[LogFormat, typer.Option(help="Lines of text, or one JSON object a line.")] = LogFormat.TEXT,
-    log_level: Annotated[LogLevel, typer.Option(help="The least level that is written.")] = LogLevel.INFO,
-    spark: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MASTER", help="Run the workers as Spark tasks: local[N], spark://HOST:PORT, yarn, k8s://URL."
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Number of workers on Spark; 1 unless given.")
-    ] = None,
-    spark_conf: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; repeat for more.")
-    ] = None,
-) -> None:
-    """Mirror every enabled flow of FILE until SIGTERM or SIGINT."""
-    from drlib.cli.log.worker_lines import StatePrinter, write_notices
-    from drlib.config.settings import load_mirror_settings
-    from drlib.mirror import worker
-
-    with worker_log(log_format, log_level):
-        memory_bytes = parse_memory(memory)
-        if spark is not None:
-            from drlib.cli.mirror.spark import on_spark
-
-            on_spark(file, spark, workers, spark_conf or (), memory_bytes, metrics, status_file)
-            return
-        if workers is not None or spark_conf:
-            raise UsageError(
-                "--workers and --spark-conf are for --spark",
-                "without Spark each worker is a command of its own",
-                "Give --spark MASTER, or start this command once per worker.",
-            )
-        settings = load_mirror_settings(file)
-        write_notices(file, settings.notices)
-        worker.run(
-            settings,
-            status_path=status_file,
-            metrics_address=metrics,
-            memory_bytes=memory_bytes,
-            on_state=StatePrinter(),
-        )
-
-
-@app.command()
-def status(
-    file: PropertiesFile,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Redraw until q or Ctrl-C.")] = False,
-    groups: Annotated[
-        bool, typer.Option("--groups", help="Also show consumer groups: lag, and where they would resume.")
-    ] = False,
-    at: Annotated[
-        list[str] | None, typer.Option(metavar="HOST:PORT", help="A worker's --metrics address; repeat for more.")
-    ] = None,
-    worker_file: Annotated[
-        list[Path] | None, typer.Option("--file", help="A worker's --status file; repeat for more.")
-    ] = None,
-    rows: Annotated[int, typer.Option(help="How many partitions of each flow to show.", min=1)] = 12,
-    runs: Annotated[Path, typer.Option("--runs-dir", help="Where run folders are.")] = Path("runs"),
-) -> None:
-    """Show every enabled flow of FILE: lanes, lag, time to catch up, time until retention, events and remedies.
-
-    Asks the clusters, so it works from any machine and when every worker is dead; workers that can be reached add their
-    detail. Exit code 0: no problem; 3: an event is open or no worker runs; 11: no cluster answers.
-    """
-    from drlib.cli.mirror.status import StatusObserver, print_once
-    from drlib.cli.mirror.status import watch as watch_status
-    from drlib.config.settings import load_mirror_settings
-
-    if as_json and watch:
-        raise UsageError("--json and --watch do not go together", "JSON is printed once", "Give only one.")
-    observer = StatusObserver(
-        load_mirror_settings(file), addresses=at or (), files=worker_file or (), groups=groups, runs_dir=runs
-    )
-    code = watch_status(observer, rows=rows) if watch else print_once(observer, as_json_text=as_json, rows=rows)
-    raise typer.Exit(code)
+    if context.obj is not None:  # to be called when a command begins
+        context.obj()

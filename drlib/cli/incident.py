@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlib.files import read_json
 from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
     from drlib.training.incidents.session import IncidentSession
 
-incident_app = typer.Typer(help="Find and repair a hidden fault on real clusters, for a score.", no_args_is_help=True)
+incident_app = typer.Typer(
+    help="Find and repair a hidden fault on real clusters, for a score.", no_args_is_help=True, add_completion=False
+)
 RunsDir = Annotated[Path, typer.Option(help="Folder of the run folders.")]
 Run = Annotated[Path | None, typer.Option("--run", help="Folder of the incident. Default: the newest.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same incident.", min=0)]
@@ -104,6 +105,8 @@ def reveal(
     as_json: Annotated[bool, typer.Option("--json", help="Print the score as JSON.")] = False,
 ) -> None:
     """Show the cause of a finished incident, all events, and what a good operator would have done."""
+    from drlib.files import read_json
+
     session = _session(runs_dir, run)
     session.incident.reveal()
     if as_json:

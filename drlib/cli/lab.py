@@ -19,7 +19,9 @@ from drlib.ui.terminal.plain_console import plain_console
 if TYPE_CHECKING:
     from drlib.lab.lab import Lab
 
-lab_app = typer.Typer(help="Start and stop real Kafka clusters on this machine.", no_args_is_help=True)
+lab_app = typer.Typer(
+    help="Start and stop real Kafka clusters on this machine.", no_args_is_help=True, add_completion=False
+)
 
 LAB_DIR: Final = Path(".lab")
 SCRAM: Final = "scram"
@@ -30,7 +32,7 @@ LabDirectory = Annotated[Path, typer.Option("--dir", help="The lab's folder.")]
 @lab_app.command("up")
 def lab_up(
     mode: Annotated[
-        str | None, typer.Argument(metavar="[MODE]", help="With --secured: tls, mtls, plain, scram or oauthbearer.")
+        str | None, typer.Argument(metavar="MODE", help="With --secured: tls, mtls, plain, scram or oauthbearer.")
     ] = None,
     directory: LabDirectory = LAB_DIR,
     secured: Annotated[
@@ -86,7 +88,8 @@ def prepare_users(lab: "Lab") -> Iterator[str]:
     """Grant each role of a secured lab its rights, write its files, and say what to do with them."""
     if not lab.secured:
         return
-    from drlib.drill.readiness.required_rights import Role, required_rights
+    from drlib.drill.readiness.required_rights import required_rights
+    from drlib.drill.readiness.role import Role
     from drlib.lab.brokers.acls import grant, grant_application
 
     source, target = lab.aliases[:2]

@@ -5,7 +5,6 @@ of the file and, with `--pointer`, a file. What the copies hold and how they are
 """
 
 import shlex
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,15 +14,17 @@ import typer
 
 from drlib import clock
 from drlib.errors import ApprovalMissing, DrlibError, ReadinessError, UsageError
+from drlib.outgoing.terminal import can_ask, write_document
 from drlib.outgoing.terminal import show as print_line
-from drlib.outgoing.terminal import write_document
 from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
     from drlib.client.pointer import Pointer, PointerSource
 
 pointer_app = typer.Typer(
-    help="Show, move, repair and watch the pointer that applications follow.", no_args_is_help=True
+    help="Show, move, repair and watch the pointer that applications follow.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 PropertiesFile = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
@@ -166,7 +167,7 @@ def _looked(source: "PointerSource") -> "tuple[Pointer | None, str]":
 def _confirm(cluster: str, yes: str) -> None:
     """Raises `UsageError` for another name, `ApprovalMissing` without a terminal to ask at."""
     if not yes:
-        if not sys.stdin.isatty():
+        if not can_ask():
             raise ApprovalMissing(
                 f"the pointer was not moved to {cluster}", "its name was not confirmed", f"Give --yes {cluster}."
             )

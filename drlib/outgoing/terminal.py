@@ -10,7 +10,9 @@ Not for: the lines of a worker (`drlib.cli.log`).
 
 from __future__ import annotations
 
+import os
 import sys
+from typing import TextIO
 
 from drlib.formats import one_line
 
@@ -20,9 +22,32 @@ def show(text: str = "", *, error: bool = False) -> None:
     print(_plain(text), file=sys.stderr if error else sys.stdout, flush=True)
 
 
+def flush() -> None:
+    """Write what standard output still holds. Raises OSError, once: what could not be written is dropped."""
+    if sys.stdout is None or sys.stdout.closed:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError:
+        # The rest goes into a pipe of our own, or the interpreter would try again at its end, and print an error.
+        _, write = os.pipe()
+        os.dup2(write, sys.stdout.fileno())
+        raise
+
+
+def can_ask() -> bool:
+    """Can a question be answered: is standard input a terminal?"""
+    return _is_terminal(sys.stdin)
+
+
 def write_document(text: str) -> None:
     """Write what a program reads to standard output; it ends its last line itself."""
-    print(_plain(text) if sys.stdout.isatty() else text, end="", flush=True)
+    print(_plain(text) if _is_terminal(sys.stdout) else text, end="", flush=True)
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """False for one that was closed before the process began, which is None, or since."""
+    return stream is not None and not stream.closed and stream.isatty()
 
 
 def _plain(text: str) -> str:

@@ -12,7 +12,7 @@ from drlib.drill.run import stored_run
 from drlib.drill.run.stored_run import StoredRun
 from drlib.errors import UsageError
 from drlib.runbook.history_rules import Outcome
-from drlib.runs.folder import NAME
+from drlib.runs.folder import NAME, refuse_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class PastRun:
 
 
 def read_runs(runs_dir: Path) -> tuple[PastRun, ...]:
-    """Every run in `runs_dir`, oldest first; none when there is no such folder."""
+    """Every run in `runs_dir`, oldest first; none when there is no such folder. Raises `UsageError` for a file."""
+    refuse_file(runs_dir)
     runs = []
     for path in sorted(runs_dir.iterdir()) if runs_dir.is_dir() else ():
         match = NAME.fullmatch(path.name)

@@ -36,6 +36,7 @@ from drlib.model import Flow
 from drlib.runbook import run_parameters
 from drlib.runbook.file import drill_section, model
 from drlib.runbook.file.drill_section import Value
+from drlib.runbook.file.find import find
 from drlib.runbook.file.model import LabSection, Runbook
 from drlib.runs import folder
 from drlib.runs.journal import JOURNAL
@@ -196,18 +197,6 @@ def command_of(book: Runbook, properties: Path) -> str:
 
 def _no_clusters(name: str) -> UsageError:
     return UsageError(f"drill {name}", "no clusters were given", "Give lab_dir, or properties with your clusters.")
-
-
-def find(runbook: str | Path) -> Path:
-    """A runbook by its path, or by its name in a folder runbooks/ here or above."""
-    path = Path(runbook)
-    if path.suffix in {".yaml", ".yml"} or path.exists():
-        return path
-    for above in (Path.cwd(), *Path.cwd().parents):
-        candidate = above / "runbooks" / f"{path.name}.yaml"
-        if candidate.is_file():
-            return candidate
-    return Path("runbooks") / f"{path.name}.yaml"
 
 
 def _plan(wanted: Drill, actions: Mapping[str, Action], place: Path) -> Plan:

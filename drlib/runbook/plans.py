@@ -8,7 +8,6 @@ Not for: executing notebooks (`drlib.runbook.execution.execute`), nor showing an
 
 import contextlib
 import getpass
-import shutil
 import socket
 import tempfile
 import time
@@ -126,7 +125,7 @@ def keep(
             planning.write(plan, run.path)
             return run.path
     except BaseException as error:
-        shutil.rmtree(run.path, ignore_errors=True)
+        folders.discard(run)
         if isinstance(error, OSError) and error.errno in FULL:
             raise folders.unwritable(runs_dir, error) from error
         raise
@@ -295,8 +294,9 @@ def abort(folder: Path, wait_s: float) -> tuple[RunOutcome | None, float]:
 
 def executed(runs_dir: Path) -> list[Path]:
     """The folders of runs that a process executes now, oldest first."""
-    folders = (path.parent for path in runs_dir.glob(f"*/{planning.PLAN_FILE}"))
-    return sorted(folder for folder in folders if held(folder))
+    folders.refuse_file(runs_dir)
+    planned = (path.parent for path in runs_dir.glob(f"*/{planning.PLAN_FILE}"))
+    return sorted(folder for folder in planned if held(folder))
 
 
 def ask_to_stop(folders: Iterable[Path]) -> None:

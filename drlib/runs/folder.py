@@ -6,10 +6,12 @@ not this run's; nor are requests to a run (`abort`, `approved`) that people adde
 Not for: whether what a folder says can be relied on (`drlib.drill.run.stored_run`).
 """
 
+import errno
 import hashlib
 import os
 import re
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -36,8 +38,11 @@ _LINE: Final = re.compile(r"([0-9a-f]{64})  (.+)")
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
+    """`first`: the folder of runs was made for it."""
+
     path: Path
     run_id: str
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +62,49 @@ def create(runs_dir: Path, runbook: str) -> RunFolder:
     run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{runbook}-{secrets.token_hex(3)}"
     path = (runs_dir / run_id).absolute()
     try:
+        first = not runs_dir.exists()
         runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.mkdir(mode=0o700)
     except OSError as error:
         raise unwritable(runs_dir, error) from error
-    return RunFolder(path, run_id)
+    return RunFolder(path, run_id, first)
+
+
+def discard(run: RunFolder) -> None:
+    """Delete the folder of a run that was not begun, and the folder of runs if it was made for it."""
+    shutil.rmtree(run.path, ignore_errors=True)
+    if run.first:
+        with suppress(OSError):  # another run is there meanwhile
+            run.path.parent.rmdir()
+
+
+def refuse_file(runs_dir: Path) -> None:
+    """Raises `UsageError` where `runs_dir` is there and is no folder."""
+    if runs_dir.exists() and not runs_dir.is_dir():
+        raise UsageError(f"{runs_dir} is not a folder", "it is to have the folders of runs", "Give one: --runs-dir.")
+
+
+def refuse_unusable(runs_dir: Path) -> None:
+    """Raises `UsageError` where no run folder can be made in `runs_dir`. Makes nothing."""
+    for path in (runs_dir.absolute(), *runs_dir.absolute().parents):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise unwritable(runs_dir, error) from error
+        if not stat.S_ISDIR(mode):
+            raise unwritable(runs_dir, NotADirectoryError(errno.ENOTDIR, f"{path} is not a folder"))
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise unwritable(runs_dir, PermissionError(errno.EACCES, f"{path} may not be written to"))
+        return
 
 
 def unwritable(where: Path, error: OSError) -> UsageError:
     return UsageError(
-        f"{where} cannot be written", f"{error.strerror or error}, and nothing was begun", "Make room, or name another."
+        f"{where} cannot be written",
+        f"{error.strerror or error}, and nothing was begun",
+        "Make room, or name another folder.",
     )
 
 

@@ -1,6 +1,7 @@
 """What is delivered: dependencies that agree and are pinned, no registry's address, the public names, the notebooks."""
 
 import ast
+import os
 import re
 import subprocess
 import tomllib
@@ -18,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
 LOCK = (ROOT / "requirements.lock").read_text()
 NOTEBOOKS = sorted([*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks" / "academy").glob("*.ipynb")])
-PUBLIC: list[str] = vars(drlib)["__all__"]  # made at run time from `__init__.pyi`
+PUBLIC: list[str] = vars(drlib)["__getattr__"]("__all__")  # made at run time from `__init__.pyi`
 
 
 def normal(requirement: str) -> str:
@@ -196,3 +197,20 @@ def test_notebook_has_one_parameters_cell(notebook: nbformat.NotebookNode) -> No
     tags = [cell.metadata.get("tags", []) for cell in notebook.cells]
     assert sum("parameters" in found for found in tags) == 1
     assert "parameters" in code_of(notebook)[0].metadata.get("tags", [])
+
+
+def test_make_shell_has_drlib_on_its_path_and_nothing_of_make() -> None:
+    typed = 'command -v drlib; echo "[$MAKEFLAGS$MAKELEVEL$PYTHONDONTWRITEBYTECODE]"; exit 3\n'
+    env = {**os.environ, "SHELL": "/bin/sh"}
+    command = ["make", "--silent", "--old-file=.venv/.ready", "shell"]  # as it is set up, wherever the tests run
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, input=typed, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.splitlines()[-2:] == [str(ROOT / ".venv" / "bin" / "drlib"), "[]"]
+
+
+def test_readme_says_how_drlib_gets_on_the_path_before_anything_else() -> None:
+    first = (ROOT / "README.md").read_text().partition("\n## ")[0]
+    for words in ("make shell", "pipx install 'drlib[all]'", "uv tool install 'drlib[all]'"):
+        assert words in first
+    assert PROJECT["scripts"] == {"drlib": "drlib.cli:main"}

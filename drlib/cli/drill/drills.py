@@ -1,8 +1,9 @@
 """`drlib plan`, `drlib run`, `drlib abort`: plan a drill, run it, resume it, roll it back, and stop it.
 
 Rules: a plan is run by its hash and refused when the clusters have changed since. `--dry-run` and `plan` change no cluster.
-A run never prompts: approvals and cluster IDs are options, or a line in a file. Every message about an unfinished run names
-the command that continues it.
+Only the clusters' file is asked for, on a terminal and before anything begins: approvals and cluster IDs are options, or a
+line in a file. Every message about an unfinished run names the command that continues it. What is wrong with the command line
+is said before what runs a runbook is loaded, and before a lab is started.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drlib.errors import UsageError
-from drlib.outgoing.terminal import show
+from drlib.outgoing.terminal import can_ask, show
 from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from drlib.drill.run.request import ClusterTarget
     from drlib.lab.environment import Environment
+    from drlib.runbook.file.model import Runbook, Value
 
 ABORT_WAIT_S = 60.0
 RunsDir = Annotated[Path, typer.Option(help="Where run folders are made.")]
@@ -31,22 +35,24 @@ RUNS = Path("runs")
 
 
 def plan(
-    runbook: Annotated[Path, typer.Argument(help="A YAML file of runbooks/ with a drill.", metavar="RUNBOOK")],
+    runbook: Annotated[Path, typer.Argument(help="A runbook with a drill: its file or its name.", metavar="RUNBOOK")],
     file: File = None,
     parameter: Parameters = None,
     lab_dir: LabDir = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Show what each step of RUNBOOK would change, and save it as a plan with a hash. Changes nothing on any cluster."""
-    from drlib.drill.run import planning
     from drlib.drill.run.request import ClusterTarget
+    from drlib.runs import folder as folders
+
+    book, arguments = _asked(runbook, parameter, file)
+    folders.refuse_unusable(runs_dir)
+    target = _clusters(book, arguments, ClusterTarget(file, lab_dir), "plan")
+    from drlib.drill.run import planning
     from drlib.runbook import plans as drills
-    from drlib.runbook.file import model, parameters
     from drlib.ui.terminal.plan import plan_of
 
-    book = model.load(runbook)
-    arguments = parameters.parse(parameter or [], parameters.declared(book.notebook))
-    target = _somewhere(drills.targeted(ClusterTarget(file, lab_dir), arguments))
+    target = _somewhere(drills.targeted(target, arguments))
     kept = drills.keep(book, arguments, target, runs_dir=runs_dir)
     made = planning.read(kept)
     out = plain_console()
@@ -56,7 +62,9 @@ def plan(
 
 
 def run(
-    runbook: Annotated[Path | None, typer.Argument(help="A YAML file of runbooks/.", metavar="RUNBOOK")] = None,
+    runbook: Annotated[
+        Path | None, typer.Argument(help="A runbook: its file, or its name in runbooks/.", metavar="RUNBOOK")
+    ] = None,
     file: File = None,
     parameter: Parameters = None,
     lab: Annotated[bool, typer.Option("--lab", help="Start a lab for this run, and stop it afterwards.")] = False,
@@ -102,22 +110,42 @@ def run(
 
     Give one of: RUNBOOK, a saved plan (--plan), an unfinished run (--resume or --rollback).
     """
-    from drlib.cli.drill import run as running
     from drlib.drill.run.request import ClusterTarget
-    from drlib.runbook import plans as drills
-    from drlib.runbook.file import model, parameters
-    from drlib.runbook.plans import Granted
+    from drlib.runbook.file import find, model
+    from drlib.runs import folder as folders
 
     target = ClusterTarget(file, lab_dir)
-    granted = Granted(tuple(approve or ()), tuple(cluster_id or ()), skip_gate, Path(supersede or "").name)
     kept = [name for name, value in (("--plan", plan_hash), ("--resume", resume), ("--rollback", rollback)) if value]
     if (secured or brokers > 1) and not lab:
         raise UsageError("--secured and --brokers", "they are for clusters that --lab starts", "Give --lab as well.")
     _refuse_mixture(kept, runbook, bool(parameter or lab or target != ClusterTarget() or dry_run))
+    if runbook is None and not kept:
+        raise UsageError(
+            "there is nothing to run",
+            f"no runbook was given; there are {', '.join(find.known()) or 'none'}",
+            "For example: drlib run failover-drill --lab",
+        )
+    if lab and target != ClusterTarget():
+        raise UsageError("--lab", "it starts its own clusters", "Leave FILE and --lab-dir out.")
+    if dry_run and lab:
+        raise UsageError(
+            "--dry-run --lab",
+            "a new lab is empty, so there is nothing to plan for",
+            "Give a running lab: --lab-dir DIR.",
+        )
+    if runbook is not None and not kept:
+        book, arguments = _asked(runbook, parameter, file)
+        folders.refuse_unusable(runs_dir)
+        target = target if lab else _clusters(book, arguments, target, "run")
+    from drlib.cli.drill import run as running
+    from drlib.runbook import plans as drills
+    from drlib.runbook.plans import Granted
+
+    granted = Granted(tuple(approve or ()), tuple(cluster_id or ()), skip_gate, Path(supersede or "").name)
     if plan_hash:
         folder = drills.by_hash(runs_dir, plan_hash)
         folder, asked = drills.run_of(runs_dir, folder)
-        if runbook is not None and model.load(runbook).file != asked.runbook:
+        if runbook is not None and model.load(find.find(runbook)).file != asked.runbook:
             raise UsageError(
                 f"plan {plan_hash}",
                 f"it is a plan of {asked.runbook.name}, not of {runbook.name}",
@@ -131,28 +159,61 @@ def run(
         drills.roll_back(folder, asked, granted)
         show(f"{folder.name} was rolled back: everything it changed is undone.")
         return
-    if runbook is None:
-        raise UsageError("nothing to run", "neither RUNBOOK nor a plan or run was given", "See: drlib run --help.")
-    if lab and target != ClusterTarget():
-        raise UsageError("--lab", "it starts its own clusters", "Leave FILE and --lab-dir out.")
     if dry_run:
         from drlib.ui.terminal.plan import plan_of
 
-        if lab:
-            raise UsageError(
-                "--dry-run --lab",
-                "a new lab is empty, so there is nothing to plan for",
-                "Give a running lab: --lab-dir DIR.",
-            )
-        book = model.load(runbook)
-        arguments = parameters.parse(parameter or [], parameters.declared(book.notebook))
         target = _somewhere(drills.targeted(target, arguments))
         made = drills.look(book, arguments, target)
         drills.refuse_unknown(made.drill.name, made.drill.steps, granted.approved)
         plain_console().print(plan_of(made, _environment(target)))
         return
     wanted = running.Wanted(runs_dir, lab, target, granted, running.LabShape(brokers, secured))
-    raise typer.Exit(running.run_runbook(runbook, parameter or [], wanted))
+    raise typer.Exit(running.run_runbook(book.file, parameter or [], wanted))
+
+
+def _asked(runbook: Path, pairs: list[str] | None, file: Path | None) -> tuple[Runbook, Mapping[str, Value]]:
+    """The runbook and the parameters that were given. Raises `UsageError` for what is wrong with them, or with `file`."""
+    from drlib.runbook.file import model, parameters
+    from drlib.runbook.file.find import find
+
+    book = model.load(find(runbook))
+    arguments = parameters.parse(pairs or [], parameters.declared(book.notebook))
+    if file is not None:
+        from drlib.config.settings import load_mirror_settings
+
+        load_mirror_settings(file)
+    return book, arguments
+
+
+def _clusters(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget, command: str) -> ClusterTarget:
+    """`target`, or the file that is given at the terminal where the runbook needs one and nothing names its clusters.
+
+    Raises `UsageError` with the command to type where there is no terminal.
+    """
+    from drlib.drill.run.request import ClusterTarget
+    from drlib.runbook.file import parameters
+
+    known = parameters.declared(book.notebook)
+    defaults = {name: each.default for name, each in known.items()}
+    named = [{**defaults, **book.parameters, **arguments}.get(name) for name in ("properties", "lab_dir")]
+    if target != ClusterTarget() or "properties" not in known or any(named):
+        return target
+    if not can_ask():
+        raise UsageError(
+            f"runbook {book.name}",
+            "it needs clusters, and none were given",
+            f"For example: drlib {command} {book.name} connect-mirror-maker.properties, or --lab-dir DIR of a running lab",
+        )
+    usual = Path("connect-mirror-maker.properties")
+    given = Path(
+        typer.prompt(
+            "The clusters: which connect-mirror-maker.properties file?",
+            default=str(usual) if usual.is_file() else None,
+            err=True,
+        )
+    )
+    _asked(book.file, None, given)
+    return ClusterTarget(given)
 
 
 def abort(

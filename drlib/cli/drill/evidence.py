@@ -8,7 +8,6 @@ import typer
 from drlib import clock, formats
 from drlib.errors import ReadinessError
 from drlib.outgoing.terminal import show
-from drlib.runs.check import Verdict
 
 
 def evidence(
@@ -33,6 +32,7 @@ def evidence(
     from drlib.runbook.evidence import folder
     from drlib.runbook.evidence.rules import Scope
     from drlib.runbook.file import calendar, model
+    from drlib.runs.check import Verdict
 
     settings = load_mirror_settings(file)
     books = [model.load(path) for path in sorted(runbooks.glob("*.yaml"))]

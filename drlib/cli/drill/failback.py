@@ -8,34 +8,24 @@ back that is done is not done again. With `--json` standard output has one JSON 
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from drlib.cli.drill.followed_run import (
-    UNCHANGED,
-    FollowedScreen,
-    ask,
-    choose_runbook,
-    confirm,
-    refuse_other_name,
-)
+from drlib.cli.drill.confirmation import UNCHANGED, ask, choose_runbook, confirm, refuse_other_name
 from drlib.errors import ApprovalMissing, ObjectiveMissed, ReadinessError, Unreachable, UsageError
-from drlib.formats import one_line
 from drlib.mirror.offsets.unreplicated.rules import Settle
-from drlib.outgoing.terminal import show, write_document
+from drlib.outgoing.terminal import can_ask, show, write_document
 from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
+    from drlib.cli.drill.followed_run import FailbackScreen
     from drlib.config.settings import MirrorSettings
     from drlib.drill.assessment.returning import Return, Stage
     from drlib.model import Flow
-    from drlib.runbook.execution.execute import RunResult
     from drlib.runbook.file.model import Runbook
 
-MIRRORED_S: Final = 20.0  # for the workers that have waited to mirror the flow again
 NOTHING_TO_SETTLE: Final = (
     Settle.QUARANTINE
 )  # of no record; should there be one after all, it is kept and no topic changes
@@ -75,16 +65,20 @@ def failback(
     Interrupted or repeated, it continues where it was. Exit codes are those of drlib run; 3: it cannot be done now, with the
     reason, 9: not confirmed.
     """
-    from drlib.cli.drill.run import terminal_progress
     from drlib.config.settings import load_mirror_settings
-    from drlib.drill.assessment.assessment import Next
-    from drlib.drill.assessment.observe_return import observe_return
-    from drlib.drill.assessment.returning import Stage, assess_return
     from drlib.extras import require
-    from drlib.ui.terminal import failover as texts
+    from drlib.runs import folder as folders
 
     require("notebooks", "drlib failback")
     settings = load_mirror_settings(file)
+    folders.refuse_unusable(runs_dir)
+    from drlib.cli.drill.followed_run import FailbackScreen
+    from drlib.cli.drill.run import terminal_progress
+    from drlib.drill.assessment.assessment import Next
+    from drlib.drill.assessment.observe_return import observe_return
+    from drlib.drill.assessment.returning import Stage, assess_return
+    from drlib.ui.terminal import failover as texts
+
     chosen = _choose(settings, file, flow)
     books = {stage: _book(runbooks, file, chosen, stage) for stage in Stage}
     if yes:
@@ -164,7 +158,7 @@ def _settling(made: Return, tail: Settle | None) -> Settle:
     if not made.tail_records:
         return NOTHING_TO_SETTLE
     names = [how.value for how in Settle]
-    if not sys.stdin.isatty():
+    if not can_ask():
         raise ApprovalMissing(
             f"{made.flow} is not failed back, {UNCHANGED}",
             f"what becomes of {made.tail_records} records that only {made.source} has was not said",
@@ -228,34 +222,3 @@ def _tail_of(book: Runbook, how: Settle) -> list[str]:
             'Write `tail` into its parameters and `how: "${tail}"` into its step, or run it by drlib run.',
         )
     return [f"tail={how}"]
-
-
-class FailbackScreen(FollowedScreen):
-    """The runs of the way back, and what protects the source afterwards."""
-
-    def __init__(self, made: Return, file: Path, *, as_json: bool) -> None:
-        super().__init__(made.source, file, as_json=as_json)
-        self._made = made
-
-    def result(self, result: RunResult) -> int:
-        from drlib.runbook import plans as drills
-
-        if self._json:
-            return self.document(result)
-        code = super().result(result)
-        if code and drills.unfinished(result.folder):
-            again = shlex.join(["drlib", "failback", str(self._file), self._made.flow])
-            show(f"Or repeat it, after a new assessment: {again}", error=True)
-        return code
-
-    def protected(self, settings: MirrorSettings, flow: Flow) -> None:
-        """Look whether the flow is mirrored again, which its workers begin within seconds, and say so."""
-        from drlib.drill.assessment.observe_return import until_mirrored
-        from drlib.ui.terminal import failover as texts
-
-        again = until_mirrored(settings, flow, MIRRORED_S)
-        if self._json:
-            write_document(texts.mirrored_json(again) + "\n")
-            return
-        for line in texts.home_lines(again, self._made.source, self._made.target, str(self._file)):
-            show(one_line(line))

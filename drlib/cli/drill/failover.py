@@ -10,33 +10,24 @@ from __future__ import annotations
 import json
 import shlex
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from drlib.cli.drill.followed_run import (
-    UNCHANGED,
-    FollowedScreen,
-    choose_runbook,
-    confirm,
-    refuse_other_name,
-)
-from drlib.errors import ObjectiveMissed, ReadinessError, Unreachable, UsageError
-from drlib.formats import one_line
-from drlib.outgoing.terminal import show, write_document
+from drlib.cli.drill.confirmation import UNCHANGED, choose_runbook, confirm, refuse_other_name
+from drlib.errors import ReadinessError, Unreachable, UsageError
+from drlib.outgoing.terminal import write_document
 from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
     from drlib.drill.assessment.assessment import Assessment, Observed
     from drlib.model import Flow
     from drlib.runbook.execution.early_kernel import EarlyKernel
-    from drlib.runbook.execution.execute import Listener, RunResult
     from drlib.runbook.file.model import Runbook
     from drlib.runbook.just_found import JustFound
-    from drlib.ui.terminal.run import Progress
 
 SHIPPED: Final = "emergency-failover.yaml"
 
@@ -78,25 +69,28 @@ def failover(
     confirmed.
     """
     from drlib.config.settings import load_mirror_settings
-    from drlib.drill.assessment.assessment import Next, assess
-    from drlib.drill.assessment.observe import observe
     from drlib.extras import require
-    from drlib.lab import choose_flow
-    from drlib.ui.terminal import failover as texts
+    from drlib.runs import folder as folders
 
     require("notebooks", "drlib failover")
     from drlib.runbook.execution.early_kernel import EarlyKernel
 
     settings = load_mirror_settings(file)
+    folders.refuse_unusable(runs_dir)
+    from drlib.cli.drill.followed_run import show_next
+    from drlib.drill.assessment.assessment import Next, assess
+    from drlib.drill.assessment.observe import observe
+    from drlib.lab import choose_flow
+    from drlib.ui.terminal import failover as texts
+
     chosen = choose_flow.of_file(settings, flow, f"drlib failover {shlex.quote(str(file))}", name_it="'{}'")
     book = _emergency(choose_runbook(runbook, file, chosen, "failover", SHIPPED, "fail over"), chosen)
     if yes:
         refuse_other_name(yes, chosen.target)
     given = {"force_reason": force_reason, "fault_at": fault_at, "witnesses": json.dumps(witness) if witness else ""}
     threading.Thread(target=_load_what_runs, daemon=True).start()
-    with closing(
-        EarlyKernel(book.notebook.parent)
-    ) as early:  # both take seconds, in which clusters and people are waited for
+    # both take seconds, in which clusters and people are waited for
+    with closing(EarlyKernel(book.notebook.parent)) as early:
         seen = observe(
             settings,
             chosen,
@@ -113,7 +107,7 @@ def failover(
             plain_console().print(texts.render_assessment(made))
         if made.next is Next.NOTHING:
             if not as_json:
-                _show_next(made, file)
+                show_next(made, file)
             else:
                 nothing = {"verdict": None, "exit_code": 0, "run": made.run, "why": made.why}
                 write_document(texts.result_json(nothing) + "\n")
@@ -171,6 +165,7 @@ def _carry_out(
     """Begin or continue the run, with the parameters `given`; returns its exit code. The target's name, once given, approves
     every step that waits for it."""
     from drlib.cli.drill import run as running
+    from drlib.cli.drill.followed_run import FailoverScreen
     from drlib.drill.assessment.assessment import Gate, Next
     from drlib.drill.run import planning
     from drlib.drill.run.request import ClusterTarget
@@ -217,41 +212,3 @@ def _load_what_runs() -> None:
     from drlib.runbook.execution.execute import load
 
     load()
-
-
-class FailoverScreen(FollowedScreen):
-    """A failover, and what comes next."""
-
-    def __init__(self, made: Assessment, file: Path, *, as_json: bool) -> None:
-        super().__init__(made.target, file, as_json=as_json)
-        self._made = made
-
-    @contextmanager
-    def following(self, folder: Path | None, progress: Progress) -> Iterator[Listener]:
-        """The run counts its RTO from when this command found the source silent, unless more is known."""
-        from drlib.drill.step import rto_clock
-
-        if folder is not None and not self._made.source_serves:
-            rto_clock.keep_silent(folder, self._made.at_ms)
-        with super().following(folder, progress) as tell:
-            yield tell
-
-    def result(self, result: RunResult) -> int:
-        from drlib.runbook import plans as drills
-
-        if self._json:
-            return self.document(result)
-        code = super().result(result)
-        if code in (0, ObjectiveMissed.exit_code):  # every step is done
-            _show_next(self._made, self._file)
-        elif drills.unfinished(result.folder):
-            again = shlex.join(["drlib", "failover", str(self._file), self._made.flow])
-            show(f"Or repeat it, after a new assessment: {again}", error=True)
-        return code
-
-
-def _show_next(made: Assessment, file: Path) -> None:
-    from drlib.ui.terminal import failover as texts
-
-    for line in texts.next_lines(made.source, made.target, str(file)):
-        show(one_line(line))

@@ -1,91 +1,39 @@
-"""A run of a failover or of the way back on one screen, as its folder tells it; and the choice and confirmation before it.
+"""A run of a failover or of the way back on one screen, as its folder tells it.
 
 Rules: what applications have to change is said once they have moved, and of each application when it is back. With `--json`
-standard output has one JSON document a line. The name that was typed is that of the cluster that applications move to.
-Not for: what is run, which is the runbook's, by `drlib run`'s own code (`drlib.cli.drill.run`).
+standard output has one JSON document a line.
+Not for: the choice of the runbook and the question before it (`drlib.cli.drill.confirmation`); what is
+run, which is the runbook's, by `drlib run`'s own code (`drlib.cli.drill.run`).
 """
 
 from __future__ import annotations
 
-import sys
+import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import typer
-
 from drlib.cli.drill.run import Screen
-from drlib.errors import ApprovalMissing, DrlibError, UsageError
-from drlib.outgoing.terminal import write_document
+from drlib.errors import DrlibError, ObjectiveMissed
+from drlib.formats import one_line
+from drlib.outgoing.terminal import show, write_document
 
 if TYPE_CHECKING:
     from drlib.config.settings import MirrorSettings
+    from drlib.drill.assessment.assessment import Assessment
+    from drlib.drill.assessment.returning import Return
     from drlib.model import Flow
     from drlib.runbook.execution.execute import Listener, RunResult
     from drlib.runbook.introduce import Introduction
     from drlib.ui.terminal.run import Progress
 
-UNCHANGED: Final = "nothing was changed"
-_SOURCES: Final = Path(__file__).parents[3] / "runbooks"  # of a source tree
 _LOOK_S: Final = 0.3
 _SAY_S: Final = 5.0  # between two lines about a wait
+MIRRORED_S: Final = 20.0  # for the workers that have waited to mirror the flow again
 _MOVES: Final = ("pointer.move", "switchover.move")
-
-
-def choose_runbook(given: Path | None, file: Path, flow: Flow, kind: str, shipped: str, to: str) -> Path:
-    """The runbook to run: the one that was given, of the folder that was given, beside `file`, or the shipped one.
-
-    `kind`: the name that `drlib init` gives it. `to`: what it is for, in words. Raises `UsageError` where there is none.
-    """
-    from drlib.runbook import open_drill as opening
-
-    if given is not None and not given.is_dir():
-        return given
-    names = (f"{kind}.yaml", f"{kind}-{flow.source}-{flow.target}.yaml".lower())
-    folder = given or file.absolute().parent / "runbooks"
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is not None:
-        return found
-    places = [folder / shipped] if given else [opening.find(shipped.removesuffix(".yaml")), _SOURCES / shipped]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise UsageError(
-            f"there is no runbook to {to} with",
-            f"none of {', '.join(names)} is in {folder}, and {shipped} is not found",
-            "Give one: --runbook PATH.",
-        )
-    return found
-
-
-def confirm(cluster: str, yes: str, what: str, why: str) -> None:
-    """Have the name of `cluster` typed, unless `yes` is it. `what`: what is not done otherwise; `why`: what typing it does.
-
-    Raises `UsageError` for another name, `ApprovalMissing` without a terminal to ask at.
-    """
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ApprovalMissing(f"{what}, {UNCHANGED}", "the cluster's name was not confirmed", f"Give --yes {cluster}.")
-    refuse_other_name(typer.prompt(f"Type {cluster} to {why}", err=True), cluster)
-
-
-def refuse_other_name(given: str, cluster: str) -> None:
-    """Raises `UsageError`."""
-    if given != cluster:
-        raise UsageError(
-            f"nothing is moved to {cluster}, {UNCHANGED}", f"'{given}' was given to confirm it", f"Give {cluster}."
-        )
-
-
-def ask(question: str, answers: Sequence[str]) -> str:
-    """One of `answers`, typed at the terminal. Raises `UsageError` for another."""
-    typed = str(typer.prompt(f"{question}: {', '.join(answers)}", err=True)).strip()
-    if typed not in answers:
-        raise UsageError(UNCHANGED, f"'{typed}' was given", f"Give one of {', '.join(answers)}.")
-    return typed
 
 
 class FollowedScreen(Screen):
@@ -130,6 +78,76 @@ class FollowedScreen(Screen):
         }
         write_document(texts.result_json(values) + "\n")
         return result.exit_code
+
+
+class FailoverScreen(FollowedScreen):
+    """A failover, and what comes next."""
+
+    def __init__(self, made: Assessment, file: Path, *, as_json: bool) -> None:
+        super().__init__(made.target, file, as_json=as_json)
+        self._made = made
+
+    @contextmanager
+    def following(self, folder: Path | None, progress: Progress) -> Iterator[Listener]:
+        """The run counts its RTO from when this command found the source silent, unless more is known."""
+        from drlib.drill.step import rto_clock
+
+        if folder is not None and not self._made.source_serves:
+            rto_clock.keep_silent(folder, self._made.at_ms)
+        with super().following(folder, progress) as tell:
+            yield tell
+
+    def result(self, result: RunResult) -> int:
+        from drlib.runbook import plans as drills
+
+        if self._json:
+            return self.document(result)
+        code = super().result(result)
+        if code in (0, ObjectiveMissed.exit_code):  # every step is done
+            show_next(self._made, self._file)
+        elif drills.unfinished(result.folder):
+            again = shlex.join(["drlib", "failover", str(self._file), self._made.flow])
+            show(f"Or repeat it, after a new assessment: {again}", error=True)
+        return code
+
+
+def show_next(made: Assessment, file: Path) -> None:
+    """What there is to do after a failover."""
+    from drlib.ui.terminal import failover as texts
+
+    for line in texts.next_lines(made.source, made.target, str(file)):
+        show(one_line(line))
+
+
+class FailbackScreen(FollowedScreen):
+    """The runs of the way back, and what protects the source afterwards."""
+
+    def __init__(self, made: Return, file: Path, *, as_json: bool) -> None:
+        super().__init__(made.source, file, as_json=as_json)
+        self._made = made
+
+    def result(self, result: RunResult) -> int:
+        from drlib.runbook import plans as drills
+
+        if self._json:
+            return self.document(result)
+        code = super().result(result)
+        if code and drills.unfinished(result.folder):
+            again = shlex.join(["drlib", "failback", str(self._file), self._made.flow])
+            show(f"Or repeat it, after a new assessment: {again}", error=True)
+        return code
+
+    def protected(self, settings: MirrorSettings, flow: Flow) -> None:
+        """Look whether the flow is mirrored again, which its workers begin within seconds, and say so."""
+        from drlib.drill.assessment.observe_return import until_mirrored
+        from drlib.ui.terminal import failover as texts
+
+        again = until_mirrored(settings, flow, MIRRORED_S)
+        if self._json:
+            write_document(texts.mirrored_json(again) + "\n")
+            return
+        for line in texts.home_lines(again, self._made.source, self._made.target, str(self._file)):
+            show(one_line(line))
 
 
 class Follower:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -18,7 +17,7 @@ import typer
 from drlib import decoding
 from drlib.errors import UsageError
 from drlib.formats import one_line
-from drlib.outgoing.terminal import show
+from drlib.outgoing.terminal import can_ask, show
 
 if TYPE_CHECKING:
     from drlib.config.settings import MirrorSettings
@@ -129,7 +128,7 @@ def _objectives(given: dict[str, float | int | None], known: Objectives) -> Obje
     """What was given, else what the runbook there has; on a terminal, where nothing was given, what is answered."""
     from drlib.runs.scorecard import Objectives
 
-    if not given and sys.stdin.isatty():
+    if not given and can_ask():
         asked = (
             ("RTO of a failover, such as 5m", known.rto_seconds, "s"),
             ("RPO in time, such as 30s", known.rpo_seconds, "s"),

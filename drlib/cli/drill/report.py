@@ -4,25 +4,22 @@ Rules: a run that is not verified has no report, because nothing that it says ca
 run's folder, which is sealed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drlib import formats
-from drlib.drill.run.stored_run import StoredRun
 from drlib.errors import ReadinessError, UsageError
-from drlib.files import write_whole
 from drlib.outgoing.terminal import show, write_document
-from drlib.runbook import history
-from drlib.runs import folder as folders
-from drlib.runs import journal
-from drlib.runs.journal import JOURNAL, Line
-from drlib.runs.scorecard import Scorecard
-from drlib.ui.report import markdown
-from drlib.ui.report.digests import digests
+
+if TYPE_CHECKING:
+    from drlib.drill.run.stored_run import StoredRun
+    from drlib.runs.scorecard import Scorecard
 
 
 def report(
@@ -38,6 +35,13 @@ def report(
     The page itself is report.html in the run's folder. Exit code 0: it was written; 2: there is no such run, or no Chromium for
     --pdf; 3: the run is not verified.
     """
+    from drlib.files import write_whole
+    from drlib.runbook import history
+    from drlib.runs import journal
+    from drlib.runs.journal import JOURNAL
+    from drlib.ui.report import markdown
+    from drlib.ui.report.digests import digests
+
     stored = history.find(runs_dir, run)
     card = _verified(stored)
     for path in filter(None, (pdf, md)):
@@ -45,7 +49,8 @@ def report(
             raise UsageError(
                 f"{path} is not written", "it is in the run's folder, which is sealed", "Name another path."
             )
-    lines, files = _journal(stored.folder / JOURNAL), digests(stored.folder)
+    written = stored.folder / JOURNAL
+    lines, files = journal.read(written) if written.exists() else (), digests(stored.folder)
     if pdf is not None:
         from drlib.runbook.execution.execute import EXECUTED
         from drlib.ui.report import pdf as paper
@@ -73,13 +78,11 @@ def _verified(stored: StoredRun) -> Scorecard:
     return stored.scorecard
 
 
-def _journal(path: Path) -> tuple[Line, ...]:
-    return journal.read(path) if path.exists() else ()
-
-
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     """Raises `UsageError` where `path` cannot be written; says where it is, once it is."""
+    from drlib.runs import folder as folders
+
     try:
         yield
     except OSError as error:

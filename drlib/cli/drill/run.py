@@ -35,6 +35,7 @@ from drlib.runbook.file.model import Runbook, Value, load
 from drlib.runbook.introduce import Introduction, introduce
 from drlib.runbook.just_found import NOTHING_FOUND, JustFound
 from drlib.runbook.plans import Granted
+from drlib.runs import folder as folders
 from drlib.runs.folder import RunFolder
 from drlib.runs.signals import handled
 
@@ -94,6 +95,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
     """Run the runbook at `path`, shown on `screen`; returns the exit code."""
     screen = screen or Screen()
     require("notebooks", RUN)
+    folders.refuse_unusable(wanted.runs_dir)
     runbook = load(path)
     known = parameters.declared(runbook.notebook)
     arguments = parameters.parse(pairs, known)

@@ -1,31 +1,35 @@
-"""`drlib runs` and `drlib schedule`: past runs, whether they can be relied on, overdue runbooks, and a file for a scheduler."""
+"""`drlib runs`: past runs, plans that were not run, whether runs can be relied on, and overdue runbooks.
+
+Rules: the newest run comes first, under the name by which other commands take it. JSON lists runs as they were made.
+"""
+
+from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from drlib import clock, formats
-from drlib.drill.run.stored_run import Evidence, StoredRun
-from drlib.errors import ReadinessError, UsageError
-from drlib.outgoing.terminal import show, write_document
-from drlib.runbook import history
-from drlib.runbook.file import calendar, model, schedule
-from drlib.runbook.history import PastRun
-from drlib.runbook.history_rules import Direction, Standing, Trend, standing
-from drlib.runs.check import Verdict
-from drlib.ui.terminal.plain_console import plain_console
+from drlib.cli.drill.report import report
+from drlib.errors import ReadinessError
+from drlib.outgoing.terminal import show
 
-UNVERIFIED = frozenset({Evidence.CONTRADICTORY, Evidence.INCOMPLETE})
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from drlib.drill.run.stored_run import StoredRun
+    from drlib.runbook.file.model import Runbook
+    from drlib.runbook.history import PastRun
+    from drlib.runbook.history_rules import Standing, Trend
+
 RunsDir = Annotated[Path, typer.Option(help="The folder of run folders.")]
-runs_app = typer.Typer(invoke_without_command=True)
+runs_app = typer.Typer(invoke_without_command=True, add_completion=False)
+runs_app.command("report")(report)
 File = Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")]
-_NOT_PASSED = frozenset({Verdict.FAIL.value, Verdict.UNKNOWN.value})
-schedule_app = typer.Typer(help="Run a runbook regularly.", no_args_is_help=True)
 
 
 @runs_app.callback()
@@ -50,6 +54,12 @@ def runs(
     """
     if context.invoked_subcommand is not None:
         return
+    from drlib.drill.run.stored_run import Evidence
+    from drlib.runbook import history
+    from drlib.runbook.file import model
+    from drlib.runs.check import Verdict
+    from drlib.ui.terminal.plain_console import plain_console
+
     past = history.read_runs(runs_dir)
     books = {book.name: book for book in (model.load(path) for path in sorted(runbooks.glob("*.yaml")))}
     now_ms = clock.now_ms()
@@ -60,11 +70,15 @@ def runs(
         show(json.dumps({"runs": runs, "runbooks": [asdict(stand) for stand in standings]}, indent=2))
     else:
         console = plain_console()
-        console.print(_runs(past[-limit:]) if past else f"No run in {runs_dir}.")
+        begun = [run for run in past if run.stored.plan_hash is None]
+        plans = [run for run in past if run.stored.plan_hash is not None]
+        console.print(_runs(begun[-limit:][::-1]) if begun else f"No run in {runs_dir}.")
+        if plans:
+            console.print(_plans(plans[-limit:][::-1]), "Run one: drlib run --plan HASH", sep="\n")
         if standings:
             console.print(_stands(standings))
     ended = {r.outcome.runbook: r.outcome.verdict for r in past if r.stored.evidence is not Evidence.PENDING}
-    missed = [s.runbook for s in standings if s.overdue or ended.get(s.runbook) in _NOT_PASSED]
+    missed = [s.runbook for s in standings if s.overdue or ended.get(s.runbook) in (Verdict.FAIL, Verdict.UNKNOWN)]
     if check and not standings:
         raise ReadinessError(
             "nothing was checked",
@@ -91,6 +105,9 @@ def verify(
     says why, or there is none; 2: no such run. A run that has not ended fails only where it is named. A manifest has no
     key: who may write to the folder can write a new one, so keep a copy elsewhere as evidence.
     """
+    from drlib.drill.run.stored_run import Evidence
+    from drlib.runbook import history
+
     stored = [history.find(runs_dir, name) for name in run or ()] or [
         past.stored for past in history.read_runs(runs_dir)
     ]
@@ -103,7 +120,7 @@ def verify(
                 show(formats.one_line(f"  {difference}"))
     if not stored:
         raise ReadinessError("nothing was verified", f"{runs_dir} has no run", "Name the folder: --runs-dir.")
-    failing = UNVERIFIED | {Evidence.PENDING} if run else UNVERIFIED
+    failing = {Evidence.CONTRADICTORY, Evidence.INCOMPLETE, *([Evidence.PENDING] if run else [])}
     failed = [each.folder.name for each in stored if each.evidence in failing]
     if failed:
         raise ReadinessError(
@@ -113,51 +130,35 @@ def verify(
         )
 
 
-@schedule_app.command("emit")
-def emit(
-    runbook: Annotated[Path, typer.Argument(help="A file of runbooks/.", metavar="RUNBOOK")],
-    file: Annotated[
-        Path | None, typer.Argument(help="The connect-mirror-maker.properties file it runs on.", metavar="FILE")
-    ] = None,
-    *,
-    scheduler: Annotated[schedule.Scheduler, typer.Option("--as", help="Which scheduler the file is for.")],
-    runs_dir: Annotated[Path, typer.Option(help="The folder in which run folders are created.")] = Path("runs"),
-    lab: Annotated[bool, typer.Option("--lab", help="Run it on its own lab.")] = False,
-    user: Annotated[
-        str | None, typer.Option(help="Who runs it, for cron and systemd; you, and for root it has to be given.")
-    ] = None,
-) -> None:
-    """Print a scheduler's file that runs RUNBOOK by its `schedule`. Installs nothing."""
-    if lab and file is not None:
-        raise UsageError("FILE and --lab", "a runbook runs on one of them", "Give only one.")
-    more = ["--lab"] if lab else [str(file.absolute())] if file is not None else []
-    write_document(schedule.emit(model.load(runbook), scheduler, runs_dir=runs_dir, more=more, user=user))
-
-
 def _evidence(run: StoredRun) -> dict[str, object]:
     return {
         "folder": str(run.folder),
         "evidence": run.evidence.value,
         "problem": run.why,
+        "plan_hash": run.plan_hash,
         "differences": [asdict(each) for each in run.differences],
     }
 
 
-def _standing(name: str, book: model.Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:
+def _standing(name: str, book: Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:
+    from drlib.runbook.file import calendar
+    from drlib.runbook.history_rules import standing
+
     every = calendar.every_hours(book.schedule.every) if book is not None and book.schedule is not None else None
     return standing(name, [run.outcome for run in past], every_hours=every, now_ms=now_ms)
 
 
-def _runs(past: tuple[PastRun, ...]) -> Table:
-    table = Table(title="Runs, newest last", title_justify="left")
-    for name in ("started, UTC", "runbook", "verdict", "RTO s", "RPO records", "RPO s"):
-        table.add_column(name, justify="right" if name.startswith("R") else "left")
-    for run in past:
-        outcome = run.outcome
+def _runs(newest: list[PastRun]) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Runs, newest first", title_justify="left")
+    for name in ("run", "verdict", "RTO s", "RPO records", "RPO s"):
+        table.add_column(name, justify="right" if name.startswith("R") else "left", overflow="fold")
+    for run in newest:
+        outcome, why = run.outcome, run.stored.why.replace(f"{run.outcome.run}: ", "")
         table.add_row(
-            f"{formats.utc(outcome.started_ms):%Y-%m-%d %H:%M}",
-            formats.one_line(outcome.runbook),
-            formats.one_line(f"{outcome.verdict}, {run.stored.why}" if run.stored.why else outcome.verdict),
+            formats.one_line(outcome.run),
+            formats.one_line(f"{outcome.verdict}, {why}" if why else outcome.verdict),
             "-" if outcome.rto_seconds is None else f"{outcome.rto_seconds:.2f}",
             "-" if outcome.rpo_records is None else f"{outcome.rpo_records:,}",
             "-" if outcome.rpo_seconds is None else f"{outcome.rpo_seconds:.2f}",
@@ -165,7 +166,22 @@ def _runs(past: tuple[PastRun, ...]) -> Table:
     return table
 
 
+def _plans(newest: list[PastRun]) -> Table:
+    from rich.table import Table
+
+    from drlib.runbook.plans import DIGITS
+
+    table = Table(title="Plans that were not run, newest first", title_justify="left")
+    for name in ("plan", "hash"):
+        table.add_column(name, overflow="fold")
+    for run in newest:
+        table.add_row(formats.one_line(run.outcome.run), formats.one_line((run.stored.plan_hash or "unknown")[:DIGITS]))
+    return table
+
+
 def _stands(standings: list[Standing]) -> Table:
+    from rich.table import Table
+
     table = Table(title="Runbooks", title_justify="left")
     for name in ("runbook", "runs", "last verdict", "RTO", "RPO", "next due, UTC"):
         table.add_column(name, justify="right" if name == "runs" else "left")
@@ -178,6 +194,8 @@ def _stands(standings: list[Standing]) -> Table:
 
 
 def _due(item: Standing) -> Text:
+    from rich.text import Text
+
     if item.due_ms is None:
         return Text("no schedule", style="dim")
     if item.overdue:
@@ -187,6 +205,8 @@ def _due(item: Standing) -> Text:
 
 
 def _trend(trend: Trend) -> str:
+    from drlib.runbook.history_rules import Direction
+
     if trend.direction is Direction.UNKNOWN:
         return "-"
     return trend.direction.value if trend.change is None else f"{trend.direction.value} ({trend.change:+.0%})"

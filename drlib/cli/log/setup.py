@@ -97,7 +97,7 @@ def _installed(handler: LineHandler, level: Level) -> Iterator[None]:
     _LIBRDKAFKA.propagate = level is Level.DEBUG
     logging.captureWarnings(True)
     threading.excepthook = lambda args: _unexpected(f"thread {getattr(args.thread, 'name', '?')}", args.exc_value)
-    sys.unraisablehook = lambda args: _unexpected(str(args.err_msg or "a finalizer"), args.exc_value)
+    sys.unraisablehook = _unraisable(sys.unraisablehook)
     try:
         yield
     finally:
@@ -108,6 +108,18 @@ def _installed(handler: LineHandler, level: Level) -> Iterator[None]:
         root.setLevel(root_level)
         own.setLevel(own_level)
         handler.close()
+
+
+def _unraisable(interrupted: Callable[[sys.UnraisableHookArgs], object]) -> Callable[[sys.UnraisableHookArgs], object]:
+    """A hook that writes a line, and hands an interrupt to the hook before it."""
+
+    def hook(args: sys.UnraisableHookArgs) -> None:
+        if isinstance(args.exc_value, KeyboardInterrupt):
+            interrupted(args)
+        else:
+            _unexpected(str(args.err_msg or "a finalizer"), args.exc_value)
+
+    return hook
 
 
 def _unexpected(where: str, error: BaseException | None) -> None:

@@ -1,20 +1,24 @@
 """`drlib config`: explain every effective value of a file, or make a file of Connect's or Strimzi's form."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
 from drlib.cli import print_error
-from drlib.config.explain import Effective, Explanation, explain
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show, write_document
 from drlib.ui.terminal.plain_console import plain_console
 
-config_app = typer.Typer(help="Explain and convert configuration files.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from drlib.config.explain import Effective, Explanation
+
+config_app = typer.Typer(help="Explain and convert configuration files.", no_args_is_help=True, add_completion=False)
 
 
 @config_app.callback()
@@ -29,6 +33,8 @@ def explain_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with flows that are not enabled.")] = False,
 ) -> None:
     """Show the effective value of every key: for which flow or cluster, from which line or by default, and its meaning."""
+    from drlib.config.explain import explain
+
     explanation = explain(file, key)
     if as_json:
         show(json.dumps(_document(explanation), indent=2))

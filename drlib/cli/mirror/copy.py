@@ -4,19 +4,21 @@ Rules: the options of `kafka-mirror-maker.sh` (MirrorMaker 1) mean the same: the
 `--producer.config`, `--include` or `--whitelist` are the topics. In the consumer's file `auto.offset.reset` counts, if set.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drlib import decoding
 from drlib.cli.log.setup import LogFormat, LogLevel, worker_log
-from drlib.config.patterns import selection
 from drlib.config.quantities import DEFAULT_MEMORY, parse_memory
-from drlib.config.settings import MirrorSettings
-from drlib.config.start_rule import EARLIEST, StartRule
 from drlib.errors import UsageError
-from drlib.kafka.security.cluster_settings import ClusterSettings
+
+if TYPE_CHECKING:
+    from drlib.config.settings import MirrorSettings
+    from drlib.config.start_rule import StartRule
+    from drlib.kafka.security.cluster_settings import ClusterSettings
 
 Memory = Annotated[str, typer.Option(metavar="SIZE", help="Memory limit of the worker, for all topics together.")]
 
@@ -38,9 +40,7 @@ def copy(
         Path | None,
         typer.Option("--producer.config", metavar="FILE", help="MirrorMaker 1's producer file, instead of --to."),
     ] = None,
-    file: Annotated[
-        Path | None, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="[FILE]")
-    ] = None,
+    file: Annotated[Path | None, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")] = None,
     from_config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Client properties of --from HOST:PORT: security.protocol, ssl.*, sasl.*."),
@@ -58,9 +58,10 @@ def copy(
     memory: Memory = DEFAULT_MEMORY,
 ) -> None:
     """Copy topics exactly once until SIGTERM, or until caught up. A second run resumes where the first one ended."""
-    from drlib.cli.log.worker_lines import StatePrinter, write_message
+    from drlib.config.patterns import selection
     from drlib.config.settings import load_mirror_settings
-    from drlib.mirror.copy_topics import CopyRequest, prepare
+    from drlib.config.start_rule import EARLIEST
+    from drlib.files import refuse_unwritable
 
     with worker_log(LogFormat.TEXT, LogLevel.INFO):
         memory_bytes = parse_memory(memory)
@@ -71,8 +72,13 @@ def copy(
         selection.validate(patterns)
         if prefix is not None:
             _check_prefix(prefix)
+        if status is not None:
+            refuse_unwritable(status, "--status")
         from_cluster, start = _client(consumer_config, "--consumer.config", "--from", source or from_config)
         to_cluster, _ = _client(producer_config, "--producer.config", "--to", target or to_config)
+        from drlib.cli.log.worker_lines import StatePrinter, write_message
+        from drlib.mirror.copy_topics import CopyRequest, prepare
+
         request = CopyRequest(
             from_cluster or _secured(parse_cluster(source or "", "--from", settings), "--from", settings, from_config),
             to_cluster or _secured(parse_cluster(target or "", "--to", settings), "--to", settings, to_config),
@@ -109,6 +115,10 @@ def _client(
 
 def parse_cluster(text: str, option: str, settings: MirrorSettings | None) -> ClusterSettings:
     """The cluster of an alias of the file, or at addresses. Raises `UsageError`."""
+    from drlib import decoding
+    from drlib.config.patterns import selection
+    from drlib.kafka.security.cluster_settings import ClusterSettings
+
     if settings is not None and text in settings.clusters:
         return settings.clusters[text]
     addresses = selection.split_list(text)

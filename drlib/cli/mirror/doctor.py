@@ -4,15 +4,15 @@ Rules: the table goes to stdout, or one JSON document with `--json`; the reason 
 with exit code 3.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from drlib import clock
-from drlib.cli.mirror.rights import print_rights
 from drlib.drill.readiness.checks.objectives import Objectives
-from drlib.drill.readiness.required_rights import Role
+from drlib.drill.readiness.role import Role
 from drlib.drill.readiness.score import MINIMUM, gate
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show
@@ -59,19 +59,20 @@ def doctor(
             Role.DOCTOR: doctor_principal,
             Role.AUDIT: audit_principal,
         }
-        print_rights(file, flow, role, principals)
+        _print_rights(file, flow, role, principals)
         return
     from drlib.config.settings import load_mirror_settings
-    from drlib.drill.readiness.doctor import doctor as check_readiness
-    from drlib.drill.run.request import ClusterTarget
-    from drlib.drill.session import unfinished_runs
     from drlib.model import Flow
-    from drlib.ui.terminal.doctor import render_readiness
-    from drlib.ui.terminal.readiness_json import as_json_text
 
     objectives = Objectives(rpo_records, rpo_seconds, drill_days)
     only_flow = Flow.parse(flow) if flow is not None else None
     settings = load_mirror_settings(file)
+    from drlib.drill.readiness.doctor import doctor as check_readiness
+    from drlib.drill.run.request import ClusterTarget
+    from drlib.drill.session import unfinished_runs
+    from drlib.ui.terminal.doctor import render_readiness
+    from drlib.ui.terminal.readiness_json import as_json_text
+
     asked = [each for each in settings.enabled_flows if only_flow in (None, each.flow)]
     place = ClusterTarget(properties=file.absolute())
     unfinished = unfinished_runs.find([(each.flow, settings.clusters[each.flow.target]) for each in asked], runs, place)
@@ -83,3 +84,17 @@ def doctor(
             show(one_line(line))
         plain_console().print(render_readiness(report, minimum))
     gate(report, minimum)
+
+
+def _print_rights(file: Path, flow: str | None, role: Role | None, principals: Mapping[Role, str | None]) -> None:
+    """Print what every role, or `role` alone, needs for the enabled flows of `file`, or for `flow`. Raises `UsageError`."""
+    from drlib.config.settings import load_mirror_settings
+    from drlib.model import Flow
+
+    settings = load_mirror_settings(file)
+    from drlib.drill.readiness.required_rights import flows_of, lines, required_rights
+
+    for chosen in flows_of(settings, Flow.parse(flow) if flow is not None else None):
+        for each in Role if role is None else (role,):
+            for line in lines(required_rights(settings, chosen, each), settings.clusters, principals.get(each) or ""):
+                show(line)

@@ -15,15 +15,15 @@ from typing import Annotated, Final
 
 import typer
 
-from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
-from drlib.kafka.java_formats import properties
 from drlib.outgoing import service_files
 from drlib.outgoing.service_files import Escaped, comment, fill
 from drlib.outgoing.terminal import write_document
 
 service_app = typer.Typer(
-    help="Run workers as services of the operating system, and monitor them.", no_args_is_help=True
+    help="Run workers as services of the operating system, and monitor them.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 _ENVIRONMENT = re.compile(r"\$\{env:([^}:]+)\}")
@@ -139,6 +139,8 @@ def monitoring_file(name: str) -> str:
 
 def unit_for(file: Path, name: str) -> str:
     """The unit's text. Raises `UsageError` for a file or name that cannot be used."""
+    from drlib.kafka.java_formats import properties
+
     unit = service_files.unit_name(name)
     path = file.absolute()
     raw = properties.read(path)
@@ -160,6 +162,8 @@ def unit_for(file: Path, name: str) -> str:
 
 def _flows(path: Path, has_references: bool) -> str:
     """The enabled flows in words; the file's name where a reference cannot be resolved here."""
+    from drlib.config.settings import load_mirror_settings
+
     try:
         settings = load_mirror_settings(path)
     except UsageError:

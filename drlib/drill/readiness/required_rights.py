@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
 from drlib.client.pointer_topic import TOPIC as POINTER
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.plan import lease_record
+from drlib.drill.readiness.role import Role
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.flow_maps import worker_group
@@ -36,13 +36,6 @@ DENY_WRITES: Final = "source.fence with deny_write"
 NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
 SHADOWS: Final = "drill."  # the groups of rehearsals
-
-
-class Role(StrEnum):
-    MIRROR = "mirror"
-    DRILL = "drill"
-    DOCTOR = "doctor"
-    AUDIT = "audit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from drlib.drill.plan.progress import Noted, Outcome
 from drlib.drill.run import planning
 from drlib.drill.run.planning import PLAN_FILE
 from drlib.drill.run.runner import LOCK
+from drlib.errors import UsageError
 from drlib.files import read_stored
 from drlib.runs import folder as folders
 from drlib.runs import journal
@@ -32,6 +33,7 @@ from drlib.runs.lock import held
 from drlib.runs.scorecard import SCORECARD, Kind, Scorecard
 
 _PARSED: Final = (SCORECARD, JOURNAL, PLAN_FILE)
+_PLANNED: Final = "planned, not run"
 _PASSING: Final = frozenset({Verdict.PASS, Verdict.CONDITIONS})
 
 
@@ -46,12 +48,16 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run. `scorecard` is there only where the run is verified; `differences` say why it is not."""
+    """One run. `scorecard` is there only where the run is verified; `differences` say why it is not.
+
+    `plan_hash`: of a plan that was not run yet, empty where it cannot be read; None for a run.
+    """
 
     folder: Path
     evidence: Evidence
     scorecard: Scorecard | None = None
     differences: tuple[Difference, ...] = ()
+    plan_hash: str | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -70,12 +76,20 @@ class StoredRun:
 def read(folder: Path) -> StoredRun:
     """The run in `folder`. Raises nothing that a file can cause."""
     if waits := _pending(folder):
-        return StoredRun(folder, Evidence.PENDING, differences=(Difference(folder.name, waits),))
+        plan_hash = _hash_of_plan(folder) if waits == _PLANNED else None
+        return StoredRun(folder, Evidence.PENDING, differences=(Difference(folder.name, waits),), plan_hash=plan_hash)
     try:
         return _judged(folder)
     except OSError as error:
         found = Difference(folder.name, f"it cannot be read ({error.strerror or error})")
         return StoredRun(folder, Evidence.INCOMPLETE, differences=(found,))
+
+
+def _hash_of_plan(folder: Path) -> str:
+    try:
+        return planning.read(folder).hash
+    except UsageError:
+        return ""
 
 
 def _pending(folder: Path) -> str:
@@ -86,7 +100,7 @@ def _pending(folder: Path) -> str:
     present = {name for name in (*_PARSED, MANIFEST) if os.path.lexists(folder / name)}
     if present & {MANIFEST, SCORECARD}:
         return ""
-    return "planned, not run" if present == {PLAN_FILE} else "it was not finished"
+    return _PLANNED if present == {PLAN_FILE} else "it was not finished"
 
 
 def _judged(folder: Path) -> StoredRun:

@@ -3,6 +3,7 @@
 Rules: an unknown key is refused with a suggestion before anything starts; the notebook's path is relative to the file.
 """
 
+import difflib
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -13,7 +14,7 @@ from drlib.decoding import Undecodable
 from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
 from drlib.files import read_given
-from drlib.runbook.file import calendar
+from drlib.runbook.file import calendar, find
 from drlib.runbook.file.drill_section import DrillSection, ExpectationSection, StepSection
 from drlib.runs.scorecard import Objectives
 
@@ -82,9 +83,13 @@ class Runbook(BaseModel):
 
 def load(path: Path) -> Runbook:
     """Read a runbook. Raises `UsageError` for what is missing, unknown or of another type."""
-    if not path.exists():
-        known = ", ".join(sorted(p.name for p in path.parent.glob("*.yaml"))) or "none"
-        raise UsageError(f"no runbook {path}", f"runbooks there: {known}", "Give the path of a runbook.")
+    if not find.is_there(path):
+        beside = sorted(p.name for p in path.parent.glob("*.yaml")) if len(path.parts) > 1 else []
+        known = beside or list(find.known())
+        near = difflib.get_close_matches(path.name if beside else path.stem, known, 1)
+        hint = f"Did you mean {near[0]}?" if near else "Give one of these, or another path."
+        name = path if beside else path.stem
+        raise UsageError(f"there is no runbook {name}", f"there are {', '.join(known) or 'none'}", hint)
     try:
         documents = decoding.yaml_documents(read_given(path, "a runbook"))
     except Undecodable as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from drlib.errors import UsageError
+from drlib.lab.lab import Lab
 from drlib.runs import folder
 from drlib.runs.journal import JOURNAL
 from drlib.training.incidents.incident import Incident
@@ -20,6 +21,8 @@ def begin(
     runs_dir: Path, seed: int, level: int | None, *, lab_dir: Path | None = None, at_once: bool = False
 ) -> Incident:
     """Start a new incident in a new folder. Raises what `Incident.start` raises."""
+    if lab_dir is not None:
+        Lab.attach(lab_dir)  # one that is not there is refused before there is a folder
     return Incident.start(folder.create(runs_dir, NAME).path, seed, level, lab_dir=lab_dir, at_once=at_once)
 
 

@@ -7,6 +7,8 @@ caller's: text from outside goes through `drlib.formats.one_line` first.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
 from typing import IO
 
@@ -22,6 +24,10 @@ def plain_console(*, stderr: bool = False, width: int | None = None, file: IO[st
 
 
 class _PlainConsole(Console):
+    def on_broken_pipe(self) -> None:
+        """The error is the caller's, as it is of every other write."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         """The segments to write. Those that are text, not control codes of rich, hold nothing that a terminal obeys."""
         for segment in super().render(renderable, options):

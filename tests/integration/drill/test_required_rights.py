@@ -39,7 +39,8 @@ from drlib.client.pointer_topic import TOPIC as POINTER
 from drlib.client.pointer_topic import publish
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.readiness.doctor import doctor
-from drlib.drill.readiness.required_rights import Grant, Role, required_rights
+from drlib.drill.readiness.required_rights import Grant, required_rights
+from drlib.drill.readiness.role import Role
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.admin.connect import librdkafka

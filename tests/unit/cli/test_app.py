@@ -115,14 +115,6 @@ def test_run_wrong_parameter_starts_nothing(tmp_path: Path, pair: str, words: st
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["mirror"], ["lab", "sideways"], ["translate", "f"]])
-def test_wrong_command_line_exits_2_in_one_line(arguments: list[str]) -> None:
-    result = drlib(*arguments)
-    assert result.returncode == 2
-    assert len(result.stderr.splitlines()) == 1
-    assert "drlib --help" in result.stderr
-
-
 @pytest.mark.parametrize("arguments", [[], ["lab"]])
 def test_command_group_alone_shows_its_help(arguments: list[str]) -> None:
     result = drlib(*arguments)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drlib.cli import main
+from drlib.cli.process import run_command
 
 
 def test_incident_commands_list_names_and_refuse_missing_incidents(
@@ -15,10 +15,9 @@ def test_incident_commands_list_names_and_refuse_missing_incidents(
 ) -> None:
     def run(*words: str) -> tuple[object, str]:
         monkeypatch.setattr(sys, "argv", ["drlib", "incident", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
+        code = run_command()
         said = capsys.readouterr()
-        return ended.value.code, said.out + said.err
+        return code, said.out + said.err
 
     code, listed = run("list")
     assert code == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from drlib.errors import UsageError
 from drlib.runs import folder as folders
 
 
@@ -85,3 +86,32 @@ def test_differences_request_that_was_sealed_is_compared_and_a_later_one_is_not(
     folders.seal(sealed)
     (sealed / "approved").write_text("two\n")
     assert broken(sealed) == ("approved",)
+
+
+@pytest.mark.parametrize("place", ["file", "file/runs", "file/a/b"])
+def test_folder_of_runs_that_is_or_lies_below_a_file_is_refused_before_anything(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match="cannot be written"):
+        folders.refuse_unusable(tmp_path / place)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_folder_of_runs_that_may_not_be_written_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write everywhere, so the kernel's answer is given here."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    with pytest.raises(UsageError, match="may not be written to"):
+        folders.refuse_unusable(tmp_path / "a" / "b")
+    (tmp_path / "ours").mkdir()
+    folders.refuse_unusable(tmp_path / "ours")
+    assert [path.name for path in tmp_path.iterdir()] == ["ours"]
+
+
+def test_run_that_was_not_begun_is_discarded_with_the_folder_made_for_it(tmp_path: Path) -> None:
+    first = folders.create(tmp_path / "runs", "drill")
+    second = folders.create(tmp_path / "runs", "drill")
+    folders.discard(first)  # the other one is there still
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [second.run_id]
+    folders.discard(second)
+    assert (tmp_path / "runs").is_dir()  # it was there before
+    folders.discard(folders.create(tmp_path / "new", "drill"))
+    assert not (tmp_path / "new").exists()

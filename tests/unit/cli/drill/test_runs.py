@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import pwd
+import re
 import shlex
 import shutil
 import subprocess
@@ -16,8 +17,11 @@ from pathlib import Path
 import pytest
 import sample_scorecard as sample
 from hostile_text import HOSTILE
+from testbed_moves import drill, step
 
-from drlib.cli import main
+from drlib.cli.process import run_command
+from drlib.drill.plan.plan import Plan, StepPlan
+from drlib.drill.run import planning
 from drlib.runbook.file.model import Runbook, Schedule
 from drlib.runbook.file.schedule import Scheduler, emit
 from drlib.runs.check import Verdict
@@ -60,11 +64,7 @@ def cut(path: Path) -> None:
 
 def drlib(*argv: str) -> int:
     sys.argv[1:] = argv
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
+    return run_command()
 
 
 def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,6 +87,30 @@ def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: p
     assert "never run" in shown
     assert drlib("runs", "--check") == 3
     assert "drlib run runbooks/monthly.yaml" in capsys.readouterr().err
+
+
+def test_runs_are_listed_by_name_newest_first_and_plans_apart(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    old, new = ran(place, "20260101T000000Z"), ran(place, "20260103T000000Z", "weekly")
+    unfinished = ran(place, "20260102T000000Z", card=False)
+    (unfinished / "plan.json").write_text("{}")
+    (unfinished / "journal.jsonl").write_text("")
+    spoilt, planned = ran(place, "20260104T000000Z", card=False), ran(place, "20260105T000000Z", card=False)
+    (spoilt / "plan.json").write_text("{}")
+    plan = Plan(drill(step("caught-up", "reverse.wait")), (StepPlan("caught-up"),))
+    planning.write(plan, planned)
+    assert drlib("runs") == 0
+    runs, _, plans = capsys.readouterr().out.partition("Plans that were not run, newest first")
+    assert re.findall(r"\S+-abcdef", runs) == [new.name, unfinished.name, old.name]
+    assert re.findall(r"(\S+-abcdef) │ (\S+)", plans) == [(planned.name, plan.hash[:12]), (spoilt.name, "unknown")]
+    assert "drlib run --plan HASH" in plans
+    assert drlib("runs", "--limit", "1") == 0
+    assert re.findall(r"\S+-abcdef", capsys.readouterr().out) == [new.name, planned.name]
+    assert drlib("runs", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["plan_hash"] for run in listed] == [None, None, None, "", plan.hash]
 
 
 @pytest.mark.parametrize(

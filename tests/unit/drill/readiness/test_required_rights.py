@@ -13,11 +13,11 @@ from drlib.drill.readiness.required_rights import (
     DENY_WRITES,
     NEW_TOPICS,
     SHADOWS,
-    Role,
     flows_of,
     lines,
     required_rights,
 )
+from drlib.drill.readiness.role import Role
 from drlib.errors import UsageError
 from drlib.model import Flow
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drlib.cli import main
+from drlib.cli.process import run_command
 from drlib.errors import UsageError
 from drlib.training.academy import points, progress
 from drlib.training.academy.lesson import Lesson
@@ -130,9 +130,7 @@ def test_lesson_class_has_key_title_three_hints_and_three_claims(key: str) -> No
 
 def command(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(sys, "argv", ["drlib", "academy", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    return int(ended.value.code or 0)
+    return run_command()
 
 
 def test_academy_command_shows_every_lesson_and_resets_one(

@@ -1,0 +1,47 @@
+"""Which file a runbook is, given its path or its name.
+
+Rules: a name is looked for in a folder runbooks/ here or above, then among those that come with the source tree.
+Not for: reading it (`drlib.runbook.file.model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+SUFFIXES: Final = frozenset({".yaml", ".yml"})
+_SHIPPED: Final = Path(__file__).parents[3] / "runbooks"  # of a source tree
+
+
+def find(runbook: str | Path) -> Path:
+    """The file of a runbook; where there is none, what was given."""
+    path = Path(runbook)
+    if path.suffix in SUFFIXES or is_there(path):
+        return path
+    beside = path.with_name(f"{path.name}.yaml") if path.name else path
+    candidates = (beside, *(folder / f"{path.name}.yaml" for folder in folders()))
+    return next((each for each in candidates if is_there(each)), path)
+
+
+def known() -> tuple[str, ...]:
+    """The names that `find` finds, those of this folder first."""
+    return tuple(dict.fromkeys(path.stem for folder in folders() for path in sorted(folder.glob("*.yaml"))))
+
+
+def folders() -> Iterator[Path]:
+    """Where runbooks are looked for by their names."""
+    here = Path.cwd()
+    for above in (here, *here.parents):
+        if (above / "runbooks").is_dir():
+            yield above / "runbooks"
+    if _SHIPPED.is_dir() and _SHIPPED.parent not in (here, *here.parents):
+        yield _SHIPPED
+
+
+def is_there(path: Path) -> bool:
+    """Is there such a file?"""
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long
+        return False
