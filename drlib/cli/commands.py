@@ -42,9 +42,9 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
         Command("init", "drlib.cli.drill.init:init", "write runbooks for your clusters"),
         Command("plan", "drlib.cli.drill.drills:plan", "what a runbook would change; changes nothing"),
         Command("run", "drlib.cli.drill.drills:run", "run a drill or an analysis: verdict, scorecard, report"),
-        Command("runs", "drlib.cli.drill.runs:runs_app", "past runs, trends of RTO and RPO, overdue runbooks"),
-        Command("evidence", "drlib.cli.drill.evidence:evidence", "a year's drills as one package for an audit"),
-        Command("schedule", "drlib.cli.drill.schedule:schedule_app", "a file for cron, systemd or Airflow"),
+        Command("runs", "drlib.cli.runs.runs:runs_app", "past runs, trends of RTO and RPO, overdue runbooks"),
+        Command("evidence", "drlib.cli.runs.evidence:evidence", "a year's drills as one package for an audit"),
+        Command("schedule", "drlib.cli.runs.schedule:schedule_app", "a file for cron, systemd or Airflow"),
     ),
     "Mirror": (
         Command("mirror", "drlib.cli.mirror.mirror:mirror", "mirror every enabled flow, in MirrorMaker 2's place"),

@@ -1,1 +1,1 @@
-"""Commands for drills: `drills` has plan, run and abort, `run` carries out a run, `runs` lists past runs and schedules."""
+"""Commands for drills: `drills` has plan, run and abort, `run` carries out a run, `failover` and `failback` a whole night."""

@@ -24,7 +24,7 @@ PLACES = ("help", "README.md", "docs/commands.md")
 @cache
 def leaves() -> dict[str, object]:
     """Every command and subcommand that does something, by its words."""
-    found = {}
+    found: dict[str, object] = {}
     for name in commands.names():
         entry = commands.find(name)
         assert entry is not None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drlib import clock, formats
-from drlib.cli.drill.report import report
+from drlib.cli.runs.report import report
 from drlib.errors import ReadinessError
 from drlib.outgoing.terminal import show
 

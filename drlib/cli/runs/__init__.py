@@ -1,0 +1,1 @@
+"""`drlib runs`, `drlib evidence` and `drlib schedule`: what was run, and what is due."""
