@@ -124,7 +124,10 @@ def _invoke() -> int:
     except Exit as ended:
         return ended.exit_code
     except (Abort, EOFError):
-        print_error("stopped: the question was not answered. Nothing was changed")
+        from drlib.outgoing.terminal import show
+
+        show(error=True)  # the cursor is behind the question
+        print_error("stopped: the question was not answered, so nothing was changed")
         return STOPPED
     except TyperException as error:
         return _wrong_usage(error)

@@ -209,6 +209,7 @@ def _clusters(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarg
         typer.prompt(
             "The clusters: which connect-mirror-maker.properties file?",
             default=str(usual) if usual.is_file() else None,
+            prompt_suffix=" ",
             err=True,
         )
     )

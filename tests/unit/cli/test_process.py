@@ -210,7 +210,7 @@ def test_run_without_a_file_asks_for_it_at_a_terminal(tmp_path: Path) -> None:
 
 def test_question_that_is_not_answered_ends_the_command_in_one_line(tmp_path: Path) -> None:
     code, shown = answered("\x04", "run", str(ROOT / "runbooks" / "rehearse-failover.yaml"), cwd=tmp_path)
-    assert "drlib: stopped: the question was not answered" in shown
+    assert "\ndrlib: stopped: the question was not answered" in shown
     assert "Traceback" not in shown
     assert (code, list(tmp_path.iterdir())) == (STOPPED, [])
 
