@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from functools import cache
+from typing import TYPE_CHECKING
 
 import pytest
 from repository_root import ROOT
@@ -16,15 +17,17 @@ from typer.testing import CliRunner
 from drlib.cli import commands
 from drlib.cli.app import app, load
 
+if TYPE_CHECKING:
+    from typer._click import Command
+
 COLUMNS = 80
 INDENT = 13  # of a summary, below the longest name
-PLACES = ("help", "README.md", "docs/commands.md")
 
 
 @cache
-def leaves() -> dict[str, object]:
+def leaves() -> dict[str, Command]:
     """Every command and subcommand that does something, by its words."""
-    found: dict[str, object] = {}
+    found: dict[str, Command] = {}
     for name in commands.names():
         entry = commands.find(name)
         assert entry is not None
@@ -75,7 +78,7 @@ def accepted(line: str) -> None:
         entry = commands.find(words)
         assert entry is not None
         command = load(entry)
-    command.make_context(words, arguments[len(words.split()) :], obj=None).close()  # type: ignore[attr-defined]
+    command.make_context(words, arguments[len(words.split()) :], obj=None).close()
 
 
 def test_command_line_of_the_readme_is_accepted() -> None:
