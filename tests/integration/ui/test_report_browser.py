@@ -313,7 +313,7 @@ async def test_report_on_a4_is_light_without_overlaps_below_eight_pages_and_smal
         await page.evaluate("dispatchEvent(new Event('beforeprint'))")
         assert await page.locator("nav").is_hidden()
         assert await page.locator("#notebook").is_hidden()
-        assert await page.get_by_text("on paper 25 of these 400, the others are in report.html").is_visible()
+        assert await page.get_by_text("on paper 25 of these 400, the others are in report.html").first.is_visible()
         assert await page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert await page.evaluate("document.documentElement.scrollWidth") <= 688
         assert await page.evaluate(PRINTED_OVERLAPS) == []
