@@ -54,7 +54,7 @@ def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], run: str) -> 
             missed = [check for check in checks if check.verdict not in (Verdict.PASS, Verdict.CONDITIONS)]
             if missed:
                 why = "; ".join(f"{check.name.removeprefix(verdicts.OBJECTIVE)}: {check.evidence}" for check in missed)
-                others = "All other checks passed, and every change is as planned. See its scorecard."
+                others = "It ran to its end, and every change is as planned. See its scorecard."
                 raise ObjectiveMissed(f"{drill.name} missed an objective", why, others)
             return Result(ending, checks)
 

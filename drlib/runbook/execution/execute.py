@@ -20,7 +20,7 @@ from drlib import clock
 from drlib.drill.run import planning
 from drlib.drill.run.planning import PLAN_FILE
 from drlib.drill.session import scorecard as session_score
-from drlib.errors import Aborted, DrlibError
+from drlib.errors import Aborted, DrlibError, ObjectiveMissed
 from drlib.runbook import run_parameters
 from drlib.runbook.execution import alert, outcome
 from drlib.runbook.execution.interrupt import Stop
@@ -159,7 +159,8 @@ def _finish(runbook: Runbook, run: folders.RunFolder, started: int, ended: Outco
 
     lines, doubt = _journal(run.path / JOURNAL)
     error = ended.error or doubt
-    card = _scorecard(runbook, run, started, error)
+    missed = ended.code == ObjectiveMissed.exit_code and not doubt
+    card = _scorecard(runbook, run, started, error, missed=missed)
     code = ended.code or verdicts.exit_code(card.verdict, card.checks)
     executed = run.path / EXECUTED
     undelivered = alert.send(runbook.alert, card, code, error, run.path) if runbook.alert and code else ""
@@ -180,8 +181,13 @@ def _journal(path: Path) -> tuple[tuple[journal.Line, ...], str]:
         return (), str(error)
 
 
-def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: str) -> Scorecard:
-    """The notebook's scorecard; with an `error` it says so and no longer passes; one of our own when there is none."""
+def _scorecard(
+    runbook: Runbook, run: folders.RunFolder, started: int, error: str, *, missed: bool = False
+) -> Scorecard:
+    """The notebook's scorecard; with an `error` it says so and no longer passes; one of our own when there is none.
+
+    An objective that was `missed` ended the notebook; where a failed check says that already, it is not said twice.
+    """
     path = run.path / SCORECARD
     written = path.exists()
     try:
@@ -191,7 +197,8 @@ def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: st
     if card is None and (run.path / PLAN_FILE).exists() and (run.path / JOURNAL).exists():
         with suppress(DrlibError):  # a journal that was tampered with is reported by `error` already
             card = session_score.scorecard(planning.read(run.path), run.path)
-    if card is not None and not error:
+    stated = missed and card is not None and any(_misses(check) for check in card.checks)
+    if card is not None and (not error or stated):
         if not written:
             card.write(path)
         return card
@@ -216,3 +223,7 @@ def _scorecard(runbook: Runbook, run: folders.RunFolder, started: int, error: st
         )
     card.write(path)
     return card
+
+
+def _misses(check: Check) -> bool:
+    return check.verdict is Verdict.FAIL and check.name.startswith(verdicts.OBJECTIVE)
