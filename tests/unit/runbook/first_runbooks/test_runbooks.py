@@ -130,7 +130,9 @@ def test_runbooks_of_the_same_name_do_what_the_shipped_ones_do(
         return replace(step, action=replace(step.action, arguments=kept))
 
     expected = steps(shipped, PARIS_LYON)
-    if name == "planned-switchover":  # made for people's own clusters, it waits for an approval before it moves anything
+    if (
+        name == "planned-switchover"
+    ):  # made for people's own clusters, it waits for an approval before it moves anything
         waits = tuple(replace(step, approval=step.name == "go-home") for step in expected.steps)
         expected = replace(expected, steps=waits)
     assert steps(made, None) == expected
