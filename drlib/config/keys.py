@@ -29,7 +29,9 @@ CONNECT_KEYS: Final = frozenset(key.name for key in KEYS if key.scope is Scope.C
 CLUSTER_KEYS: Final = frozenset({"bootstrap.servers", "drlib.cluster.id"}) | HONOURED
 # Keys of the Java clients that drlib supports, by client.
 CLIENT_KEYS: Final = {scope: frozenset(key.name for key in KEYS if key.scope is scope) for scope in CLIENT_SCOPES}
-TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers"})
+WITNESS_TOKEN: Final = "drlib.witness.token"
+WITNESS_CA: Final = "drlib.witness.ca"
+TOP_LEVEL_KEYS: Final = frozenset({"clusters", "config.providers", WITNESS_TOKEN, WITNESS_CA})
 
 
 class Place(StrEnum):
@@ -289,6 +291,8 @@ MEANINGS: Final[Mapping[str, str]] = {
     "bootstrap.servers": "host:port of some brokers, from which drlib learns the others",
     "security.protocol": "how connections are encrypted and authenticated",
     "drlib.cluster.id": "the cluster ID that this alias must have; empty: any",
+    WITNESS_TOKEN: "the token that drlib witness and those who ask it hold: a reference",
+    WITNESS_CA: "a PEM file with the authorities of witnesses at https:// addresses; unset: the system's",
     "ssl.endpoint.identification.algorithm": "https: a broker's certificate must be for its host name; empty: not checked",
     "ssl.enabled.protocols": "TLS versions: TLSv1.2, TLSv1.3",
     "ssl.key.password": "the password of an encrypted PEM private key",

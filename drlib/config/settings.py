@@ -25,6 +25,7 @@ from drlib.config.values import Lookup, Values
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
+from drlib.kafka.java_formats.references import only_references
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
@@ -36,6 +37,15 @@ Recorder = Callable[[str, Sequence[Lookup]], None]  # (a cluster's alias or a fl
 
 
 @dataclass(frozen=True, slots=True)
+class WitnessKeys:
+    """How witnesses are asked: `token`, a reference as written, at `where` in the file, and `ca`, a path; each "" for none."""
+
+    token: str = ""
+    where: str = ""
+    ca: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorSettings:
     """One file. `flows` holds every ordered pair of clusters, enabled or not; `notices` the keys without effect."""
 
@@ -43,6 +53,7 @@ class MirrorSettings:
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[FlowSettings, ...]
     notices: tuple[Notice, ...] = ()
+    witness: WitnessKeys = WitnessKeys()
 
     @property
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
@@ -87,7 +98,20 @@ def from_file(file: PropertiesFile, recorded: Recorder | None = None, *, lenient
         flows.append(read_flow(values, Flow(*pair)))
         if recorded is not None:
             recorded(str(flows[-1].flow), values.lookups)
-    return MirrorSettings(file.path, clusters, tuple(flows), notices)
+    return MirrorSettings(file.path, clusters, tuple(flows), notices, _witness(file, entries))
+
+
+def _witness(file: PropertiesFile, entries: Mapping[str, Entry]) -> WitnessKeys:
+    """A token that is written out is refused: the file is read by more people than decide on a failover."""
+    token, ca = entries.get(keys.WITNESS_TOKEN), entries.get(keys.WITNESS_CA)
+    if token is not None and token.value.strip() and not only_references(token.value.strip()):
+        raise UsageError(
+            f"{file.where(token)}: {token.key} cannot be used",
+            "the token is written out in this file",
+            "Write a reference: ${file:/path:key} or ${env:NAME}.",
+        )
+    where = "" if token is None else file.where(token)
+    return WitnessKeys("" if token is None else token.value.strip(), where, "" if ca is None else ca.value.strip())
 
 
 def _refuse_too_many_items(file: PropertiesFile, entries: Mapping[str, Entry]) -> None:

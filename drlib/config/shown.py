@@ -47,7 +47,7 @@ PUBLIC_SETTINGS: Final = _names(
     drlib.lanes drlib.metrics.address drlib.open.transaction.warning.seconds drlib.remirror.topics
     drlib.retention.warning.seconds drlib.session.timeout.ms drlib.source.loss.policy drlib.start.timestamp
     drlib.sync.group.offsets.back.enabled drlib.sync.local.topics.enabled drlib.sync.quotas.enabled
-    drlib.takeover.group drlib.target.loss.policy emit.checkpoints.enabled
+    drlib.takeover.group drlib.target.loss.policy drlib.witness.ca emit.checkpoints.enabled
     emit.checkpoints.interval.seconds emit.heartbeats.enabled emit.heartbeats.interval.seconds
     emit.offset-syncs.enabled enabled group.filter.class groups groups.exclude heartbeats.replication.enabled
     heartbeats.topic.replication.factor offset-syncs.topic.location offset-syncs.topic.replication.factor

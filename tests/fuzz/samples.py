@@ -315,3 +315,5 @@ SEEN: Final = {
     "paris": {"answer": "no answer", "age_s": 0.5, "since_s": 61.0},
     "lyon": {"answer": "answers", "age_s": 0, "since_s": 3600},
 }
+PROVEN: Final = {"proof": "0f" * 32, "said": json.dumps(SEEN)}
+WITNESS_LOGINS: Final[tuple[Case, ...]] = ((b"DrlibWitness " + b"0f" * 16 + b":" + b"a1" * 32,),)

@@ -13,7 +13,7 @@ from typing import Final
 
 from drlib.config.settings import load_client_file
 from drlib.decoding import Undecodable, address, integer, json_value, yaml_documents
-from drlib.drill.witness import service
+from drlib.drill.witness import login, service
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.java_formats import jaas, jks, properties
 from drlib.kafka.protocol import recode
@@ -107,6 +107,8 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.client.pointer:decode", protocol.pointer, samples.POINTERS, _USAGE),
     Target("drlib.client.pointer_topic:apply_record", protocol.pointer_record, protocol.POINTER_RECORDS, ()),
     Target("drlib.drill.witness.service:decode", service.decode, samples.as_json(samples.SEEN), _BAD),
+    Target("drlib.drill.witness.service:decode_proven", service.decode_proven, samples.as_json(samples.PROVEN), _BAD),
+    Target("drlib.drill.witness.login:decode", text(login.decode), samples.WITNESS_LOGINS, _BAD),
     Target("drlib.drill.plan.lease_record:decode", protocol.lease, samples.LEASES, _USAGE),
     Target("drlib.mirror.preflight.failed_over:decode", protocol.flow_record, samples.LEASES, ()),
     Target(

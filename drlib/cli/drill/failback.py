@@ -150,14 +150,21 @@ def _refuse(made: Return) -> None:
 
 
 def _settling(made: Return, tail: Settle | None) -> Settle:
-    """What becomes of the unreplicated records: as was given, or as is typed. Raises `ApprovalMissing` without a terminal."""
+    """What becomes of the unreplicated records: as was given, or as is typed. Raises `ApprovalMissing` without a terminal,
+    `UsageError` for recovering records that the target may have."""
     from drlib.ui.terminal import failover as texts
 
+    if tail is Settle.RECOVER and made.settles and made.in_doubt:
+        raise UsageError(
+            f"{made.flow} is not failed back, {UNCHANGED}",
+            f"of {made.in_doubt:,} records it is unknown whether {made.target} has them, so they cannot be recovered",
+            "Give --tail quarantine, or --tail leave.",
+        )
     if tail is not None or not made.settles:
         return tail or NOTHING_TO_SETTLE
     if not made.tail_records:
         return NOTHING_TO_SETTLE
-    names = [how.value for how in Settle]
+    names = [how.value for how in Settle if how is not Settle.RECOVER or not made.in_doubt]
     if not can_ask():
         raise ApprovalMissing(
             f"{made.flow} is not failed back, {UNCHANGED}",

@@ -27,6 +27,7 @@ from drlib.drill.run.runner import notes_of
 from drlib.drill.session import unfinished_runs
 from drlib.drill.step.known_silence import Silence
 from drlib.drill.witness.evidence import Finding
+from drlib.drill.witness.login import login_of
 from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import ANSWER_S, who_answers
@@ -49,7 +50,7 @@ def observe(
     witnesses: Sequence[str] = (),
     creates_topics: bool = True,
 ) -> Observed:
-    """What can be observed of the enabled `flow` now. Blocks. `witnesses`: HOST:PORT of `drlib witness`.
+    """What can be observed of the enabled `flow` now. Blocks. `witnesses`: addresses of `drlib witness`.
 
     Raises `UsageError` and `SecurityFault` for a wrong file.
     """
@@ -140,7 +141,8 @@ def _seen(
     (survey,) = FlowObserver().survey_blocking([(settings, chosen)], silent)
     address = configured_address(chosen)
     workers = {*claimed_addresses(survey).values(), *([] if address is None else [address])}
-    return look_until_settled(source, target, sorted(workers), witnesses, hold_s=HOLD_S, first=here)
+    login = login_of(settings)
+    return look_until_settled(source, target, sorted(workers), witnesses, hold_s=HOLD_S, login=login, first=here)
 
 
 def _record(target: ClusterSettings, flow: Flow, silent: Collection[str]) -> LeaseRecord | None:

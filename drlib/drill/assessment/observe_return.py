@@ -7,12 +7,13 @@ they would be settled and nothing stands in the way; that takes as long as they 
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from drlib import clock
 from drlib.client.pointer_topic import read_pointer
+from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.returned import observe_source
 from drlib.drill.actions.failback.returned_rules import SeenSource, judge
@@ -30,10 +31,13 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.reachability import examine
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.flow_maps import worker_group
+from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
+from drlib.mirror.offsets.mirror_maker.read_flow import mirror_maker_of
+from drlib.mirror.offsets.translation.two_way import group_positions, groups_of, read_flow_pair, translate
 from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, find_unreplicated
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, replication_lag
 from drlib.mirror.offsets.unreplicated.rules import Example
-from drlib.model import Flow, TopicPartition
+from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs.waiting import LOOK_S
 
 
@@ -80,6 +84,9 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
     enabled = back in {each.flow for each in settings.enabled_flows}
     back_workers = _workers(settings.clusters[flow.source], back) if seen.side.answers else None
     missing, back_why = _missing(settings, back) if enabled and seen.side.serves else (None, "it was not asked")
+    one_way = isinstance(settings.flow(flow.source, flow.target).policy, IdentityReplicationPolicy)
+    ask_back = seen.side.serves and not one_way
+    again, again_why = _read_again(settings, back) if ask_back and stages else ({}, "")
     return ObservedReturn(
         flow=flow,
         at_ms=at_ms,
@@ -102,26 +109,45 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
         folder_here=here,
         next_step=next_step(folder) if here and folder is not None else "",
         supersede=supersede,
+        one_way=one_way,
+        in_doubt=0 if tail is None else tail.doubtful,
+        back_mirror_maker=mirror_maker_words(settings, back) if ask_back and not back_workers else "",
+        read_again=again,
+        read_again_why=again_why,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """How a flow is mirrored: its workers, and the offsets that its target lacks; None: unknown, `why`."""
+    """How a flow is mirrored: its workers, and the offsets that its target lacks; None: unknown, `why`. `mirror_maker`: whether
+    MirrorMaker 2 runs for it, in words, where it mirrored it last."""
 
     flow: str
     workers: int | None
     missing: int | None
     why: str
+    mirror_maker: str = ""
 
 
 def until_mirrored(settings: MirrorSettings, flow: Flow, within_s: float) -> Mirrored:
-    """How `flow` is mirrored, as soon as a worker mirrors it, at most `within_s` seconds later."""
+    """How `flow` is mirrored, as soon as a worker mirrors it, at most `within_s` seconds later, or by MirrorMaker 2 now."""
     end = time.monotonic() + within_s
-    while not (workers := _workers(settings.clusters[flow.target], flow)) and time.monotonic() < end:
+    mirror_maker = mirror_maker_words(settings, flow)
+    while (
+        not (workers := _workers(settings.clusters[flow.target], flow)) and not mirror_maker and time.monotonic() < end
+    ):
         time.sleep(LOOK_S)
     missing, why = _missing(settings, flow)
-    return Mirrored(str(flow), workers, missing, why)
+    return Mirrored(str(flow), workers, missing, why, mirror_maker)
+
+
+def mirror_maker_words(settings: MirrorSettings, flow: Flow) -> str:
+    """Whether MirrorMaker 2 runs for `flow`, in words; "" where it does not mirror it, or that is not known."""
+    try:
+        found = mirror_maker_of(settings, flow)
+    except DrlibError:
+        return ""
+    return "" if found is None else f"{NAME}: {found.words(clock.now_ms())}"
 
 
 def _record(settings: MirrorSettings, flow: Flow) -> LeaseRecord:
@@ -156,6 +182,23 @@ def _missing(settings: MirrorSettings, back: Flow) -> tuple[int | None, str]:
             return replication_lag(settings, back, source, partitions).offsets, ""
     except DrlibError as error:
         return None, str(error)
+
+
+def _read_again(settings: MirrorSettings, back: Flow) -> tuple[Mapping[str, int] | None, str]:
+    """By group, how many records it reads again at most, were it moved now by MirrorMaker 2's copies; or why it is unknown."""
+    try:
+        known = read_flow_pair(settings, back)
+        if not known.bounded:
+            return {}, ""
+        groups = groups_of(settings, back)
+        before = group_positions(settings, back.target, groups)
+        translations = translate(settings, known, group_positions(settings, back.source, groups), before)
+    except DrlibError as error:
+        return None, str(error)
+    again: dict[str, int] = dict.fromkeys(sorted({item.group for item in translations}), 0)
+    for item in translations:
+        again[item.group] += item.translation.records if item.translation.kind is TranslationKind.BOUNDED else 0
+    return again, ""
 
 
 def _by_topic(tail: UnreplicatedRecords) -> tuple[TopicTail, ...]:

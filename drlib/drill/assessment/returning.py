@@ -7,7 +7,7 @@ Not for: asking (`observe_return`), showing (`drlib.ui.terminal.failover`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -71,6 +71,9 @@ class ObservedReturn:
     `tail`: None where it was not asked or not determined, with `tail_why`; `examples`: some of its records; `read_there`: by
     group, how many of these records it had read on the source. `workers`: of the flow itself. `back_workers` and
     `back_missing`: of the flow back, its workers and the offsets that the source lacks; None: unknown, `back_why`.
+    `one_way`: names are kept, so that the flow cannot be reversed. Of flows of MirrorMaker 2: `in_doubt`, how many of the
+    records in `tail` the target may have; `back_mirror_maker`, whether it runs for the flow back, in words; `read_again`, by
+    group, how many records it would read again at most, were it moved now, None: unknown, `read_again_why`.
     """
 
     flow: Flow
@@ -94,6 +97,11 @@ class ObservedReturn:
     folder_here: bool = False
     next_step: str = ""
     supersede: str = ""
+    one_way: bool = False
+    in_doubt: int = 0
+    back_mirror_maker: str = ""
+    read_again: Mapping[str, int] | None = field(default_factory=dict)
+    read_again_why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +138,10 @@ class Return:
     unreachable: bool
     run: str = ""
     next_step: str = ""
+    in_doubt: int = 0
+    back_mirror_maker: str = ""
+    read_again: Mapping[str, int] | None = field(default_factory=dict)
+    read_again_why: str = ""
 
     @property
     def tail_records(self) -> int | None:
@@ -176,6 +188,10 @@ def assess_return(seen: ObservedReturn) -> Return:
         remedy="",
         unreachable=not seen.target.answers or not seen.seen.side.answers,
         next_step=seen.next_step,
+        in_doubt=seen.in_doubt,
+        back_mirror_maker=seen.back_mirror_maker,
+        read_again=seen.read_again,
+        read_again_why=seen.read_again_why,
     )
     return _with_next(made, seen, verdict)
 
@@ -240,6 +256,14 @@ def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str,
     if not seen.target.serves:
         return f"{made.target} does not serve: {seen.target}", f"Restore {made.target} first."
     settling = Stage.REPROTECT in made.stages
+    if seen.one_way:
+        new = f"{made.source}2"
+        return (
+            f"{made.flow} keeps the names of topics (IdentityReplicationPolicy), so {back} would copy copies in a cycle",
+            f"{made.target} stays the source. In a copy of {file} call {made.source} {new}, use DefaultReplicationPolicy and "
+            f"enable {made.target}->{new} alone; run drlib mirror with it, then: drlib run runbooks/planned-switchover.yaml "
+            f"COPY -p 'flow={made.target}->{new}'. What only {made.source} has stays there.",
+        )
     if not verdict.go and (settling or verdict.procedure is Procedure.WAIT):
         return f"{made.source} is not what failed: {verdict.found}; {verdict.why}", verdict.remedy
     if not seen.back_enabled:

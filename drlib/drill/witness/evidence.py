@@ -50,13 +50,14 @@ _NOT_REACHED: Final = frozenset({Answer.REFUSED, Answer.SILENT})
 @dataclass(frozen=True, slots=True)
 class View:
     """What one place sees. `name`: host or address; `target`: whether its own network works; `since_s`: for how long it has
-    not reached the source, by its own clock, None where it does not say."""
+    not reached the source, by its own clock, None where it does not say; `note`: why it says nothing, where that is known."""
 
     place: Place
     name: str
     source: Answer
     target: Answer
     since_s: float | None = None
+    note: str = ""
 
     @property
     def counts(self) -> bool:
@@ -67,7 +68,7 @@ class View:
         since = f" for {self.since_s:.0f} s" if self.since_s is not None and self.source in _NOT_REACHED else ""
         here = self.place is Place.HERE
         blind = self.source in _NOT_REACHED and self.target not in _REACHED
-        note = " (it does not reach the target either)" if blind else ""
+        note = " (it does not reach the target either)" if blind else f" ({self.note})" if self.note else ""
         return f"{self.place}{'' if here else f' {self.name}'}: {self.source}{since}{note}"
 
 

@@ -16,6 +16,7 @@ from typing import Final
 from drlib import clock
 from drlib.drill.witness import service
 from drlib.drill.witness.evidence import GONE, Answer, Condition, Finding, Look, Place, View, settle
+from drlib.drill.witness.login import WitnessLogin
 from drlib.errors import Unreachable
 from drlib.kafka.admin.connect import blocking, who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -29,6 +30,7 @@ FRESH_S: Final = 3.0  # a worker measures every second
 MOST_S: Final = 8.0  # beyond the time that being gone has to hold
 PAUSE_S: Final = 0.5
 _CONNECT_S: Final = 1.0
+NO_LOGIN: Final = WitnessLogin()
 
 
 def look_until_settled(
@@ -38,20 +40,22 @@ def look_until_settled(
     witnesses: Collection[str] = (),
     *,
     hold_s: float,
+    login: WitnessLogin = NO_LOGIN,
     first: View | None = None,
     statuses: Callable[[], Sequence[WorkerStatus]] = tuple,
     pause: Callable[[float], None] = time.sleep,
 ) -> Finding:
     """What all places say together. Raises what `who_answers` raises.
 
-    `workers`, `witnesses`: HOST:PORT. `first`: what this host has just seen, so that it does not wait for the same once more.
-    `statuses`: of workers that are known otherwise. `pause` waits so many seconds, and raises to end the looking.
+    `workers`, `witnesses`: HOST:PORT, of witnesses also https://HOST:PORT; these are asked with `login`. `first`: what this
+    host has just seen, so that it does not wait for the same once more. `statuses`: of workers that are known otherwise.
+    `pause` waits so many seconds, and raises to end the looking.
     """
     looks: list[Look] = []
     end = time.monotonic() + hold_s + MOST_S
     flow = Flow(source.alias, target.alias)
     while True:
-        views = _look(source, target, flow, workers, witnesses, statuses, first)
+        views = _look(source, target, flow, workers, [(each, login) for each in witnesses], statuses, first)
         first = None
         looks.append(Look(time.monotonic(), views))
         finding = settle(looks, hold_s)
@@ -70,13 +74,13 @@ def _look(
     target: ClusterSettings,
     flow: Flow,
     workers: Collection[str],
-    witnesses: Collection[str],
+    witnesses: Collection[tuple[str, WitnessLogin]],
     statuses: Callable[[], Sequence[WorkerStatus]],
     first: View | None,
 ) -> tuple[View, ...]:
     with ThreadPoolExecutor(1 + len(workers) + len(witnesses), "look") as pool:
         asked = [(address, pool.submit(fetch_status, address)) for address in workers]
-        others = [pool.submit(service.ask, address, source, target) for address in witnesses]
+        others = [pool.submit(service.ask, address, source, target, login) for address, login in witnesses]
         now_ms = clock.now_ms()
         known = [status for status in statuses() if 0 <= now_ms - status.at_ms <= FRESH_S * 1000]  # of this machine
         views = [first or from_here(source, target)]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -176,11 +177,19 @@ class Endpoint:
         return text(start, "404 Not Found", "Use /status or /metrics.")
 
 
-def start_server(address: str, answer: Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]) -> WSGIServer:
-    """Answer at HOST:PORT, on threads of its own, until `shutdown` and `server_close`. Raises `UsageError` when it is no
-    HOST:PORT, and `OSError` when it cannot be bound."""
+def start_server(
+    address: str,
+    answer: Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]],
+    tls: ssl.SSLContext | None = None,
+) -> WSGIServer:
+    """Answer at HOST:PORT, on threads of its own, until `shutdown` and `server_close`; over TLS where `tls` is given.
+
+    Raises `UsageError` when it is no HOST:PORT, and `OSError` when it cannot be bound.
+    """
     host, port = parse_address(address)
     server = make_server(host, port, answer, _Server, _Quiet)
+    if tls is not None:  # the handshake is that of the connection's own thread, which ends in time
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, args=(0.1,), name="endpoint", daemon=True).start()
     return server
 

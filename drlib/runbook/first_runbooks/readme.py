@@ -22,6 +22,7 @@ from drlib.runbook.first_runbooks.runbooks import (
     REHEARSE,
     REPROTECT,
     SWAP,
+    SWITCHOVER,
     Place,
 )
 from drlib.runbook.first_runbooks.yaml_lines import short
@@ -35,7 +36,8 @@ _FOR: Final[Mapping[str, str]] = {
     FAILOVER: "{source} is down: the applications continue on {target}",
     REPROTECT: "{source} is back: settle what only it has, and mirror {target} back to it",
     FAIL_BACK: "after that, the applications move home to {source}; `drlib failback` runs both",
-    SWAP: "both clusters are up: move the applications from {source} to {target}",
+    SWAP: "or {target} stays the source: settle what only {source} has, and make {source} its target",
+    SWITCHOVER: "both clusters are up: move the applications from {source} to {target}",
     AUDIT: "do both clusters agree, record by record?",
     LAG: "who lags, does it grow, how long does retention leave?",
 }

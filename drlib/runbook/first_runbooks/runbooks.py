@@ -1,11 +1,11 @@
-"""The runbooks of a flow as YAML, made of what was observed: rehearsal, failover, change of roles, audit, lag report. Pure.
+"""The runbooks of a flow as YAML, made of what was observed: rehearsal, failover, planned switchover, audit, lag report. Pure.
 
 Rules: nothing is invented: without answers there is no `objectives` section, and what could not be learned is a comment to
 fill in. Patterns of groups end with `.*`, because a group that is created later has to move, too. A rehearsal has no
 objectives, as nothing moves in it. Names are text from outside: values are quoted, patterns escaped, comments on one line.
 Nothing has a date, so the same observation makes the same files.
 Not for: asking clusters (`drlib.runbook.first_runbooks.observe`), the page for people (`readme`), writing (`folder`), and
-the two runbooks of the way back (`way_back`).
+the runbooks after a failover (`way_back`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 from drlib.config.patterns.selection import LONGEST
 from drlib.formats import one_line
 from drlib.runbook.first_runbooks.observation import FlowFacts, SeenGroup
-from drlib.runbook.first_runbooks.way_back import fail_back, reprotect
+from drlib.runbook.first_runbooks.way_back import fail_back, reprotect, swap_roles
 from drlib.runbook.first_runbooks.yaml_lines import (
     by_hand,
     drill_lines,
@@ -37,9 +37,10 @@ FAILOVER: Final = "failover"
 REPROTECT: Final = "reprotect"
 FAIL_BACK: Final = "fail-back"
 SWAP: Final = "swap-roles"
+SWITCHOVER: Final = "planned-switchover"
 AUDIT: Final = "nightly-audit"
 LAG: Final = "lag-report"
-KINDS: Final = (REHEARSE, FAILOVER, REPROTECT, FAIL_BACK, SWAP, AUDIT, LAG)
+KINDS: Final = (REHEARSE, FAILOVER, REPROTECT, FAIL_BACK, SWAP, SWITCHOVER, AUDIT, LAG)
 DRILL_NOTEBOOK: Final = "10_run_a_drill.ipynb"
 NOTEBOOKS: Final[Mapping[str, str]] = {
     REHEARSE: DRILL_NOTEBOOK,
@@ -47,6 +48,7 @@ NOTEBOOKS: Final[Mapping[str, str]] = {
     REPROTECT: DRILL_NOTEBOOK,
     FAIL_BACK: DRILL_NOTEBOOK,
     SWAP: DRILL_NOTEBOOK,
+    SWITCHOVER: DRILL_NOTEBOOK,
     AUDIT: "08_audit_clusters.ipynb",
     LAG: "06_analyse_lag.ipynb",
 }
@@ -54,7 +56,8 @@ APPROVED: Final[Mapping[str, str]] = {  # the step that waits for an approval
     FAILOVER: "fence",
     REPROTECT: "settle",
     FAIL_BACK: "go-home",
-    SWAP: "go-home",
+    SWAP: "settle",
+    SWITCHOVER: "go-home",
 }
 COPIES: Final = "notebooks"  # the folder of copies, beside the runbooks
 _PLAIN: Final = re.compile(r"([^A-Za-z0-9_\-\u0080-\U0010ffff])")
@@ -98,7 +101,8 @@ def texts(facts: FlowFacts, files: Mapping[str, str], place: Place, objectives: 
         FAILOVER: _failover(facts, place.takes, objectives),
         REPROTECT: reprotect(facts, place.takes),
         FAIL_BACK: fail_back(facts, objectives),
-        SWAP: _swap(facts, objectives),
+        SWAP: swap_roles(facts, place.takes),
+        SWITCHOVER: _switchover(facts, objectives),
         AUDIT: _audit(facts),
         LAG: _lag(facts, objectives),
     }
@@ -122,7 +126,8 @@ _WHAT: Final = {
     FAILOVER: "{source} is down: the applications continue on {target}. Nothing is rolled back automatically.",
     REPROTECT: "{source} is back after a failover: what only it has is settled, and {target} is mirrored back to it.",
     FAIL_BACK: "After a reprotect: the applications move home from {target} to {source}. Nothing is lost or read twice.",
-    SWAP: "Both clusters are up: the applications move from {source} to {target}. Nothing is lost or read twice.",
+    SWAP: "{source} is back after a failover: {target} stays the source, and what only {source} has is settled.",
+    SWITCHOVER: "Both clusters are up: the applications move from {source} to {target}. Nothing is lost or read twice.",
     AUDIT: "Compares both clusters of {flow} record by record, and checks its checkpoints. Read-only.",
     LAG: "Lag of the mirror and of the groups of {flow}, and when retention deletes unread records. Read-only.",
 }
@@ -153,7 +158,8 @@ def _title(kind: str, facts: FlowFacts) -> str:
         FAILOVER: f"Failover of {flow}: {flow.source} is down, applications continue on {flow.target}",
         REPROTECT: f"Reprotect {flow}: what only {flow.source} has is settled, and {flow.target} is mirrored back to it",
         FAIL_BACK: f"Fail back: the applications move from {flow.target} home to {flow.source}, nothing is lost",
-        SWAP: f"Change of roles: the applications move from {flow.source} to {flow.target}, nothing is lost",
+        SWAP: f"Swap roles after a failover of {flow}: {flow.target} stays the source, {flow.source} becomes its target",
+        SWITCHOVER: f"Planned switchover: the applications move from {flow.source} to {flow.target}, nothing is lost",
         AUDIT: f"Nightly audit of {flow}: do {flow.source} and {flow.target} agree?",
         LAG: f"Lag report of {flow}: who lags, does it grow, and how long retention leaves",
     }[kind]
@@ -231,7 +237,7 @@ def _failover(facts: FlowFacts, takes: Collection[str], objectives: Objectives) 
     ]
 
 
-def _swap(facts: FlowFacts, objectives: Objectives) -> list[str]:
+def _switchover(facts: FlowFacts, objectives: Objectives) -> list[str]:
     source, target = facts.flow.source, facts.flow.target
     both = f"source: {quoted(source)}, target: {quoted(target)}"
     records = Objectives(rpo_records=objectives.rpo_records)

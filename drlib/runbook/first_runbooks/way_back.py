@@ -1,7 +1,7 @@
-"""The two runbooks of the way back after a failover: `reprotect` and `fail-back`, as `drlib init` writes them. Pure.
+"""The runbooks after a failover: `reprotect` and `fail-back`, or `swap-roles`, as `drlib init` writes them. Pure.
 
 Rules: the steps are those of the shipped runbooks of these names, with the names of the clusters and of the topics that are to
-be written to again. `drlib failback` runs both.
+be written to again. `drlib failback` runs the first two.
 """
 
 from __future__ import annotations
@@ -22,6 +22,32 @@ from drlib.runs.scorecard import Objectives
 
 def reprotect(facts: FlowFacts, takes: Collection[str]) -> list[str]:
     """`takes`: the parameters of the notebook. One that does not take `tail` gets what loses nothing and changes no topic."""
+    source, target = facts.flow.source, facts.flow.target
+    return _settled(
+        facts, takes, f"Workers mirror {target} back to {source}", f"{source} has nearly all records of {target}"
+    )
+
+
+def swap_roles(facts: FlowFacts, takes: Collection[str]) -> list[str]:
+    """A reprotect after which the target stays the source. `takes`: as in `reprotect`."""
+    source, target = facts.flow.source, facts.flow.target
+    return [
+        *_settled(
+            facts, takes, f"Workers mirror {target} to {source}", f"{source} has all records of {target} but the newest"
+        ),
+        "    - name: topics",
+        f"      title: {quoted(f'Topics that producers write to exist on {source}')}",
+        "      action: topics.create",
+        f"      arguments: {{source: {quoted(target)}, target: {quoted(source)}}}",
+        "    - name: ready",
+        f"      title: {quoted(f'{target} could fail over to {source} now')}",
+        "      action: readiness.verify",
+        "      danger: none",
+    ]
+
+
+def _settled(facts: FlowFacts, takes: Collection[str], workers: str, caught_up: str) -> list[str]:
+    """The steps of a reprotect; `workers` and `caught_up` are the titles of the last two."""
     source, target = facts.flow.source, facts.flow.target
     chosen = "tail" in takes
     return [
@@ -53,12 +79,12 @@ def reprotect(facts: FlowFacts, takes: Collection[str]) -> list[str]:
         "      undoable: false",
         "      approval: true # before it is settled: --approve settle",
         "    - name: workers",
-        f"      title: {quoted(f'Workers mirror {target} back to {source}')}",
+        f"      title: {quoted(workers)}",
         "      action: reverse.verify",
         "      arguments: {start_s: 120}",
         "      danger: none",
         "    - name: caught-up",
-        f"      title: {quoted(f'{source} has nearly all records of {target}')}",
+        f"      title: {quoted(caught_up)}",
         "      action: reverse.wait",
         "      arguments: {offsets: 20000}",
         "      danger: none",

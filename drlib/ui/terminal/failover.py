@@ -228,6 +228,7 @@ def _return_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str
         yield from _tail_rows(made, chosen)
     back = "->".join(reversed(made.flow.split("->")))
     yield back, _way_back(made), "" if made.back_enabled else "red"
+    yield from _again_rows(made)
     if made.stages:
         yield "does", ", then ".join(made.stages), ""
     if made.unfinished is not None:
@@ -247,7 +248,8 @@ def _tail_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, 
     if not made.tail:
         yield name, f"{made.source} has no record that {made.target} lacks", ""
         return
-    yield name, f"{formats.records(made.tail_records)} that only {made.source} has", ""
+    doubt = f"; of {made.in_doubt:,} it is unknown whether {made.target} has them, too" if made.in_doubt else ""
+    yield name, f"{formats.records(made.tail_records)} that only {made.source} has{doubt}", ""
     for topic in made.tail[:SHOWN]:
         yield "", tail_words(topic), ""
     if len(made.tail) > SHOWN:
@@ -278,8 +280,21 @@ def _way_back(made: Return) -> str:
     if not made.back_enabled:
         return "not enabled in the file"
     workers = "workers unknown" if made.back_workers is None else f"{made.back_workers} workers"
+    if made.back_workers == 0:
+        workers = made.back_mirror_maker or "nothing mirrors it: start drlib mirror, or MirrorMaker 2, with the file"
     lag = f"lag unknown: {made.back_why}" if made.back_missing is None else f"{made.back_missing:,} offsets behind"
     return f"{workers}, {lag}"
+
+
+def _again_rows(made: Return) -> Iterator[tuple[str, str, str]]:
+    if made.read_again is None:
+        yield "", f"how many records groups read again is unknown: {made.read_again_why}", "yellow"
+        return
+    worst = sorted(made.read_again.items(), key=lambda each: (-each[1], each[0]))
+    for group, records in worst[:SHOWN]:
+        yield "", f"group {group} reads at most {formats.records(records)} again, were it moved now", ""
+    if len(worst) > SHOWN:
+        yield "", f"and {len(worst) - SHOWN:,} more groups, all in --json", "dim"
 
 
 def choices() -> Iterator[str]:
@@ -301,6 +316,12 @@ def catching_up_json(row: Mapping[str, Scalar]) -> str:
 def home_lines(again: Mirrored, source: str, target: str, file: str) -> Iterator[str]:
     """Whether the source is protected again after a failback, and what is to be done next."""
     flow, name = shlex.quote(f"flow={source}->{target}"), shlex.quote(file)
+    if again.mirror_maker and not again.workers:
+        yield (
+            f"{source} serves. {again.flow} is {again.mirror_maker}: restart MirrorMaker 2 with {name}, where {again.flow} is "
+            f"enabled, or take the flow over, for exact positions: drlib mirror {name}"
+        )
+        return
     if not again.workers:
         yield f"{source} serves, and nothing protects it: no worker mirrors {again.flow}. Run: drlib mirror {name}"
         return

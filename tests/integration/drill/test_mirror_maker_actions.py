@@ -12,7 +12,7 @@ from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.run.registry import make_action
 from drlib.drill.step import step_output
 from drlib.drill.step.context import DrillContext
-from drlib.errors import UsageError
+from drlib.errors import Unreachable, UsageError
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
@@ -56,7 +56,7 @@ def copy_as_they_are(engine: Engine) -> None:
     assert producer.flush(30) == 0
 
 
-def act(place: DrillContext, name: str, **arguments: str) -> dict[str, object]:
+def act(place: DrillContext, name: str, **arguments: str | float) -> dict[str, object]:
     given = tuple(Argument(key, value) for key, value in arguments.items())
     action = make_action(Call(name, given), place, name.replace(".", "-"))
     return dict(action.act(action.changes(action.observe()), Abort(place.run_dir)))
@@ -74,11 +74,46 @@ def test_canary_measures_what_groups_would_read_again_within_what_was_predicted(
     assert {(g.re_read, g.re_read_at_most) for g in groups} == {(21, 100), (80, 80)}
 
 
-def test_planned_move_and_list_of_unreplicated_records_are_refused_with_the_way_out(place: DrillContext) -> None:
+def test_unreplicated_records_are_found_by_what_both_logs_hold(place: DrillContext, engine: Engine) -> None:
+    produce(engine.left, engine.topics, 40, partitions=1, first=2000)
+    seen = act(place, "tail.list")
+    assert (seen["tail_records"], seen["in_doubt_records"]) == (40, 0)
+    assert seen["read_already_by"] == "none"
+    commit(engine.left, f"{engine.topics}.all", engine.topics, 2010)
+    assert act(place, "tail.list")["read_already_by"] == f"{engine.topics}.all 10"
+
+
+def test_unreplicated_records_of_equal_content_are_in_doubt_and_can_only_be_quarantined(
+    place: DrillContext, engine: Engine
+) -> None:
+    """Of 30 equal records 12 were copied: which, nothing says."""
+    mirror = f"{engine.source}.{engine.topics}"
+    for bootstrap, topic, count in ((engine.left, engine.topics, 30), (engine.right, mirror, 12)):
+        producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        for _ in range(count):
+            producer.produce(topic, key=b"k", value=b"the same", timestamp=1_700_000_000_000, partition=0)
+        assert producer.flush(30) == 0
+    seen = act(place, "tail.list")
+    assert (seen["tail_records"], seen["in_doubt_records"]) == (30, 12)
+    with pytest.raises(UsageError, match="cannot be recovered"):
+        act(place, "tail.recover")
+    assert act(place, "tail.quarantine")["quarantined"] == 30
+
+
+def test_flow_of_mirror_maker_is_verified_and_caught_up_where_the_mirror_has_all_records(
+    place: DrillContext, engine: Engine
+) -> None:
     flow = place.flow
-    with pytest.raises(UsageError, match="is mirrored by MirrorMaker 2") as refused:
-        act(place, "reverse.verify", source=flow.source, target=flow.target)
-    assert "take the flow over" in refused.value.remedy
-    with pytest.raises(UsageError, match="never reached") as unknown:  # not all that the source has
-        act(place, "tail.list")
-    assert "finds its last copy" in unknown.value.remedy
+    seen = act(place, "reverse.verify", source=flow.source, target=flow.target)
+    assert "no heartbeat" in str(seen["mirror_maker_2"]) or "heartbeats are switched off" in str(seen["mirror_maker_2"])
+    assert act(place, "reverse.wait", source=flow.source, target=flow.target)["behind_offsets"] == 0
+    produce(engine.left, engine.topics, 7, partitions=1, first=2000)
+    with pytest.raises(Unreachable, match="none of 7 missing offsets"):
+        act(place, "reverse.wait", source=flow.source, target=flow.target, within_s=0.5)
+
+
+def test_way_back_that_nothing_mirrors_is_refused_with_what_to_start(place: DrillContext) -> None:
+    with pytest.raises(UsageError, match="is not being mirrored") as refused:
+        act(place, "reverse.verify")
+    assert "drlib mirror mm2.properties" in refused.value.remedy
+    assert "connect-mirror-maker.sh mm2.properties" in refused.value.remedy

@@ -1,6 +1,7 @@
 """A source that is dead, frozen, or cut off from this host, as this host, the mirror and a witness see it over their own paths.
 
-This host reaches the clusters over the lab's link, which can be cut; worker and witness reach them directly.
+This host reaches the clusters over the lab's link, which can be cut; worker and witness reach them directly. The witness has a
+token, which is in a file that both properties files refer to.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from drlib.drill.actions.failover.triage_rules import Expected, Side, advise
 from drlib.drill.plan.plan import Argument, Call, Drill, Mode, Rollback, Step
 from drlib.drill.run.approvals import APPROVED_FILE
 from drlib.drill.witness.evidence import GONE, Condition, Finding, Place, may_decide_alone
+from drlib.drill.witness.login import login_of
 from drlib.drill.witness.look import look_until_settled
 from drlib.errors import ApprovalMissing
 from drlib.lab.lab import Lab
@@ -47,8 +49,9 @@ class Site:
     witness: str
 
     def look(self, *witnesses: str, hold_s: float = HOLD_S) -> Finding:
-        clusters = load_mirror_settings(self.here).clusters
-        return look_until_settled(clusters["paris"], clusters["lyon"], [self.worker], witnesses, hold_s=hold_s)
+        settings = load_mirror_settings(self.here)
+        paris, lyon, login = settings.clusters["paris"], settings.clusters["lyon"], login_of(settings)
+        return look_until_settled(paris, lyon, [self.worker], witnesses, hold_s=hold_s, login=login)
 
     def sees(self, place: Place) -> str:
         """What a place says now."""
@@ -83,8 +86,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         create_topics(paris.settings(), [TopicSpec("flights", 2)])
         with acknowledged(paris) as producer:
             producer.produce("flights", b"x")
-        here = lab.write_properties(folder / "here.properties")
-        addresses = {f"{a}.bootstrap.servers": c.bootstrap for a, c in lab.clusters.items()}
+        (folder / "secrets").write_text("witness = the token of this test\n")
+        token = {"drlib.witness.token": f"${{file:{folder / 'secrets'}:witness}}"}
+        here = lab.write_properties(folder / "here.properties", **token)
+        addresses = token | {f"{a}.bootstrap.servers": c.bootstrap for a, c in lab.clusters.items()}
         direct = lab.write_properties(folder / "direct.properties", **addresses)
         running.enter_context(command("mirror", str(direct), "--metrics", "127.0.0.1:0"))
         says = running.enter_context(command("witness", str(direct), "--at", "127.0.0.1:0"))

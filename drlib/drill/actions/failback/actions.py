@@ -1,15 +1,17 @@
 """Actions of the way back: `reverse.verify`, `reverse.wait` and `groups.translate_back`.
 
 Rules: `source` and `target` are the clusters applications move between, by default from the drill's target back to its
-source. A worker is never started on clusters that are no lab's: the error has the command to run. Positions
-that are not exact are refused unless `inexact` allows them. What was decided and what was there before are on disk before
-anything is written, so that a resumed step completes exactly that, and an undo restores what was not changed since.
+source. A worker is never started on clusters that are no lab's: the error has the command to run. A flow that
+MirrorMaker 2 mirrors moves with its bounds: a record is never skipped, and how many are read again is predicted. Positions
+that are not exact otherwise are refused unless `inexact` allows them. What was decided and what was there before are on disk
+before anything is written, so that a resumed step completes exactly that, and an undo restores what was not changed since.
 Not for: moving the applications (`switchover`), and records that only one side has (`unreplicated_actions`).
 """
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.catching_up import CatchingUp
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
@@ -70,25 +72,38 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
         with Cluster(settings.clusters[moving.target]) as target:
             members = self._members(target, abort)
         if not members:
-            file = settings.path.name
-            if mirror_maker_of(settings, moving) is not None:
-                raise UsageError(
-                    f"{moving} is {NAME}",
-                    "a planned move needs exact positions, and a mirror that says when it has everything",
-                    f"Stop MirrorMaker 2 and take the flow over, which continues after its last copy: drlib mirror {file}.",
-                )
-            raise UsageError(
-                f"{moving} is not being mirrored",
-                f"no worker of it is a member of {worker_group(moving)} on {moving.target}",
-                f"Set {moving}.enabled = true in {file} and run: drlib mirror {file}.",
-            )
+            mirror_maker = self._mirror_maker(settings)
+            refuse_unexplained(settings, moving, topics)
+            return {"mirror_maker_2": mirror_maker, "topics": len(topics), "flow": str(moving)}
         refuse_unexplained(settings, moving, topics)
         return {"workers": len(members), "topics": len(topics), "flow": str(moving)}
+
+    def _mirror_maker(self, settings: MirrorSettings) -> str:
+        """How MirrorMaker 2 mirrors the flow, in words. Raises `UsageError` where it does not, or does not run."""
+        moving, file, now_ms = self.flow, settings.path.name, clock.now_ms()
+        found = mirror_maker_of(settings, moving)
+        if found is None:
+            raise UsageError(
+                f"{moving} is not being mirrored",
+                f"no worker of it is in {worker_group(moving)} on {moving.target}, and MirrorMaker 2 copied nothing there",
+                f"Set {moving}.enabled = true in {file} and run: drlib mirror {file}. Or start MirrorMaker 2 with it: "
+                f"connect-mirror-maker.sh {file}.",
+            )
+        if found.runs(now_ms) is False:
+            raise UsageError(
+                f"{moving} is {NAME}, which does not run",
+                found.words(now_ms),
+                f"Start it: connect-mirror-maker.sh {file}. Or take the flow over, for exact positions: drlib mirror {file}.",
+            )
+        return found.words(now_ms)
 
     def _members(self, target: Cluster, abort: Abort) -> Sequence[GroupMember]:
         """The workers, as soon as there is one, at most `start_s` later."""
         moving, until, said = self.flow, time.monotonic() + self.start_s, False
         while not (members := target.group_members(worker_group(moving))) and time.monotonic() < until:
+            found = mirror_maker_of(self.settings, moving)
+            if found is not None and found.runs(clock.now_ms()) is not False:
+                break
             if not said:
                 file = self.settings.path.name
                 show(f"No worker mirrors {moving}. Run it now: drlib mirror {file}. Waiting {self.start_s:g} s for it.")
@@ -205,7 +220,7 @@ class TranslateBack(MoveArguments, DrillAction):
             moves = decide_all(translations, bounds, before, rewind=self.rewind)
             self.show(position_rows(moves, moving))
             if not self.inexact:
-                refuse_inexact(translations, moving)
+                refuse_inexact(translations, moving, bounded=known.bounded)
             refuse_blocked(moves, moving, inexact=self.inexact)
             group_writing.refuse_in_use(target, groups)
             positions.write(self.context.run_dir, moving.target, moves, self._use)
@@ -230,11 +245,14 @@ class TranslateBack(MoveArguments, DrillAction):
         return positions.read(self.context.run_dir, self.flow.target, self._use)
 
 
-def refuse_inexact(translations: Iterable[GroupTranslation], moving: Flow) -> None:
-    """Raises `Deviated` naming the first position that is not exact, or the first group with a mirror not read to its end."""
-    wrong = [t for t in translations if t.unread or not t.translation.exact]
-    unread = [t for t in wrong if t.unread]
-    inexact = [t for t in wrong if not t.translation.exact]
+def refuse_inexact(translations: Collection[GroupTranslation], moving: Flow, *, bounded: bool = False) -> None:
+    """Raises `Deviated` naming the first position that is not exact, or the first group with a mirror not read to its end.
+
+    `bounded`: a position with a bound on what is read again will do.
+    """
+    enough = {TranslationKind.EXACT, TranslationKind.BOUNDED} if bounded else {TranslationKind.EXACT}
+    unread = [t for t in translations if t.unread]
+    inexact = [t for t in translations if t.translation.kind not in enough]
     if unread:
         first = unread[0]
         raise Deviated(

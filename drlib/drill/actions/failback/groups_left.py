@@ -2,24 +2,29 @@
 
 Rules: an application that follows the pointer leaves by itself; one that is configured by hand has to be stopped, and reads
 there what it will read again at home until then. So it is waited for before the mirror copies to that cluster again. Who has
-not left after `within_s` is named, and holds nothing up: the check is passed with conditions.
+not left after `within_s` is named, and holds nothing up: the check is passed with conditions. Where positions were moved with
+a bound, as in flows of MirrorMaker 2, the records that each group reads again are measured here, beside what was predicted.
 Not for: whether they read on (`groups.verify`).
 """
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from drlib.drill.actions.failback.actions import MoveArguments
-from drlib.drill.actions.groups import decided
+from drlib.drill.actions.groups import decided, read_again
+from drlib.drill.actions.groups.read_again import score
+from drlib.drill.actions.groups.rules import PositionMove, sum_known
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Seconds
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import GroupState
+from drlib.model import TranslationKind
 from drlib.outgoing.terminal import show
 from drlib.runs.abort import Abort
 from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import GroupScore
 from drlib.runs.waiting import LOOK_S
 
 _SHOWN = 5
@@ -50,12 +55,39 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
                 )
                 abort.wait(LOOK_S)
         self.show({"group": group, moving.source: "still in use" if group in busy else "left"} for group in groups)
+        again, skipping = self._measured(moves, abort)
         verdict = Verdict.CONDITIONS if busy else Verdict.PASS
         named = ", ".join(busy[:_SHOWN]) + (f" and {len(busy) - _SHOWN} more" if len(busy) > _SHOWN else "")
         evidence = f"still in use there, and may read records again: {named}" if busy else f"{len(groups)} groups"
         check = Check(f"the groups have left {moving.source}", verdict, evidence)
-        self.score(ScorecardPart(checks=(check,)))
-        return {"groups": len(groups), "still_in_use": named}
+        self.score(ScorecardPart(checks=(check, *skipping), groups=again))
+        counted = {
+            "read_again": sum_known(group.re_read for group in again),
+            "read_again_at_most": sum(group.re_read_at_most or 0 for group in again),
+        }
+        return {"groups": len(groups), "still_in_use": named, **(counted if again else {})}
+
+    def _measured(
+        self, moves: Sequence[PositionMove], abort: Abort
+    ) -> tuple[tuple[GroupScore, ...], tuple[Check, ...]]:
+        """What each group reads again, by prediction and as measured, and whether it skips nothing; none of both where all
+        positions are exact."""
+        if not any(read_again.is_bounded(move) for move in moves):
+            return (), ()
+        moving, clusters = self.flow, self.settings.clusters
+        found = read_again.measure(clusters[moving.source], clusters[moving.target], moves, abort)
+        measured: dict[str, list[tuple[PositionMove, int | None]]] = {}
+        wrong = []
+        for move, each in zip(moves, found, strict=True):
+            if each is not None and each.wrong:
+                wrong.append(f"{move.group} in {move.target} at {move.offset}: {each.verdict}")
+            exact = 0 if move.kind is TranslationKind.EXACT else None
+            measured.setdefault(move.group, []).append((move, exact if each is None else each.again))
+        compared = sum(each is not None and each.again is not None for each in found)
+        verdict = Verdict.FAIL if wrong else Verdict.PASS if compared else Verdict.CONDITIONS
+        said = "; ".join(wrong[:3]) or f"{compared} of {sum(each is not None for each in found)} positions compared"
+        check = Check(f"no group skips records on {moving.target}", verdict, said)
+        return tuple(score(group, those) for group, those in sorted(measured.items())), (check,)
 
     def _say(self, busy: Collection[str]) -> None:
         moving = self.flow

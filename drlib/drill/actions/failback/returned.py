@@ -1,6 +1,7 @@
 """Action `source.returned`: is what answers at the failed source's addresses the cluster that failed, with its data?
 
-Rules: it only reads: cluster ID, brokers, topic IDs and log ends of the source, and the journal on the target. What cannot be
+Rules: it only reads: cluster ID, brokers, topic IDs and log ends of the source, and the journal on the target. Of a flow of
+MirrorMaker 2, which keeps no IDs, topics are those of the same names, and their records are compared. What cannot be
 settled and moved back to ends the run here, before anything was changed. A read-only step, so a resumed run asks again.
 Not for: the judgement (`returned_rules`).
 """
@@ -18,10 +19,11 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, wire_client
 from drlib.kafka.admin.descriptions import TopicDescription
 from drlib.kafka.admin.reachability import examine
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.mirror.journal.entries import Clusters, SourcePartition
-from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.mirror_maker.compared_maps import read_known_maps
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 
@@ -58,7 +60,6 @@ class SourceReturned(ReadOnlyTargetAction):
 def observe_source(settings: MirrorSettings, flow: Flow, answer_s: float = ANSWER_S) -> SeenSource:
     """What answers in the source's place. Blocks; raises what the target raises."""
     source = settings.clusters[flow.source]
-    maps = read_flow_maps(settings, flow)
     found = examine([source], {}, answer_s)[flow.source]
     if isinstance(found, Unreachable):
         return SeenSource(flow, side_of(flow.source, found, ()))
@@ -69,6 +70,7 @@ def observe_source(settings: MirrorSettings, flow: Flow, answer_s: float = ANSWE
     seen = SeenSource(flow, side, found.metadata.cluster_id, source.cluster_id or claimed)
     if not side.serves:
         return seen
+    maps = read_known_maps(settings, flow)
     names = sorted(
         {each.source_topic for each in maps.names.values() if not chosen.policy.is_heartbeats(each.source_topic)}
     )
@@ -103,7 +105,8 @@ async def _journaled(settings: MirrorSettings, flow: Flow) -> str:
     journal = settings.flow(flow.source, flow.target).policy.journal_topic(flow.source)
     async with wire_client(settings.clusters[flow.target], client_id="drlib-returned") as client:
         await client.connect()
-        if journal not in (await client.metadata([journal])).topics:
+        described = (await client.metadata([journal])).topics.get(journal)
+        if described is None or described.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             return ""
         entries = await read_journal(client, TopicPartition(journal, 0))
     return next((entry.source_id for entry in reversed(entries) if isinstance(entry, Clusters)), "")

@@ -169,7 +169,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
                     ahead = ahead.refresh(settings, replace(known, forward=still.found.maps), source_positions)
                     translations = ahead.translations
                     if not self.inexact:
-                        refuse_inexact(translations, moving)
+                        refuse_inexact(translations, moving, bounded=known.bounded)
                     bounds = group_writing.log_bounds(target, (item.target for item in translations))
                     moves = decide_all(translations, bounds, target_positions, rewind=self.rewind, ours=written)
                     refuse_blocked(moves, moving, inexact=self.inexact)

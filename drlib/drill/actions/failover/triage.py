@@ -25,7 +25,8 @@ from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction,
 from drlib.drill.step.known_silence import FORGOTTEN_S, ask_in_run
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.witness.evidence import Finding, View
-from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
+from drlib.drill.witness.login import login_of
+from drlib.drill.witness.look import HOLD_S, NO_LOGIN, look_until_settled, without_answer
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
@@ -52,7 +53,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     fault_at: Text = ""
     """When the source failed, if you know it: ISO 8601 in UTC. By default the mirror's last successful fetch."""
     witnesses: Texts = ()
-    """Addresses (HOST:PORT) of `drlib witness` at other places, which say what they see of both clusters."""
+    """Addresses (HOST:PORT or https://HOST:PORT) of `drlib witness` at other places, which say what they see of both."""
     confirm_s: Seconds = HOLD_S
     """For how long no place that is asked may reach the source before it counts as gone."""
     approve: Approve = Approve.PERSON
@@ -61,7 +62,9 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     def check(self) -> None:
         super().check()
         fault_moment.parse(self.fault_at)
-        check_automatic(self.approve, self.witnesses, self.confirm_s)
+        if self.approve is Approve.AUTOMATIC:
+            token = self.context.properties is not None and bool(self.context.mirror_settings().witness.token)
+            check_automatic(self.approve, self.witnesses, self.confirm_s, token=token)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `UsageError` where failing over is not the answer."""
@@ -153,6 +156,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             state.addresses,
             self.witnesses,
             hold_s=self.confirm_s,
+            login=login_of(place.mirror_settings()) if self.witnesses and place.properties is not None else NO_LOGIN,
             first=here,
             statuses=lambda: [] if testbed is None else [testbed.mirror()],
             pause=abort.wait,

@@ -9,14 +9,24 @@ source does not answer, or not one position could be compared, the check is unkn
 Not for: moving anything (`translate`).
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Final
 
 from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.commit import TIMEOUT_S
+from drlib.drill.actions.groups.read_again import (
+    NOTHING_AFTER,
+    compare_bounded,
+    content,
+    is_bounded,
+    on_source,
+    on_target,
+    read_from,
+    score,
+    to_find,
+)
 from drlib.drill.actions.groups.rules import AsOf, PositionMove, read_again, sum_known
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Change, Fact
@@ -26,27 +36,14 @@ from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import Range, Record
-from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.admin.descriptions import Record
 from drlib.model import TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.check import CANARY, Check, Verdict
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import GroupScore
 
 PREFIX: Final = "drill."
 SHADOW: Final = "shadow"
-_ROOM: Final = 64  # offsets looked through for each record wanted: markers and aborted records have offsets too
-NOTHING_AFTER: Final = "nothing to read there yet"
-_MOST_AGAIN: Final = 20_000  # offsets read to find where a bounded position should be
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """What a comparison says, and how many records the group would read again; None where that was not measured."""
-
-    verdict: str
-    again: int | None = None
 
 
 class ShadowGroups(TranslateGroups):
@@ -108,29 +105,35 @@ class ReadCanary(ReadOnlyTargetAction):
         mine = [m for m in chosen if m.offset is not None]
         wanted: dict[tuple[TopicPartition, int], int] = {}
         for m in mine:
-            wanted[_at(m)] = max(wanted.get(_at(m), 0), _to_find(m))
-        read = self._read(self.target_cluster, wanted, abort)
+            wanted[on_target(m)] = max(wanted.get(on_target(m), 0), to_find(m))
+        read = read_from(self.target_cluster, wanted, self.records, abort)
         try:
-            source_records = self._read(self.source_cluster, dict.fromkeys(map(_from, mine), 0), abort)
+            source_records = read_from(self.source_cluster, dict.fromkeys(map(on_source, mine), 0), self.records, abort)
             silence = ""
         except (Unreachable, UsageError) as error:
             source_records, silence = {}, str(error)
-        ended = [m for m in mine if not read[_at(m)] and not source_records.get(_from(m), [None]) and _exact(m)]
-        at_end = [m for m in mine if _bounded(m) and read[_at(m)] and not source_records.get(_from(m), [None])]
-        before = self._read(self.target_cluster, dict.fromkeys(map(_at, ended), 0), abort, back=True)
-        source_before = self._read(
-            self.source_cluster, dict.fromkeys(map(_from, [*ended, *at_end]), 0), abort, back=True
+        ended = [
+            m for m in mine if not read[on_target(m)] and not source_records.get(on_source(m), [None]) and _exact(m)
+        ]
+        at_end = [
+            m for m in mine if is_bounded(m) and read[on_target(m)] and not source_records.get(on_source(m), [None])
+        ]
+        before = read_from(self.target_cluster, dict.fromkeys(map(on_target, ended), 0), self.records, abort, back=True)
+        source_before = read_from(
+            self.source_cluster, dict.fromkeys(map(on_source, [*ended, *at_end]), 0), self.records, abort, back=True
         )
         rows: list[dict[str, Scalar]] = []
         wrong: list[str] = []
         measured: dict[str, list[tuple[PositionMove, int | None]]] = {}
         for move in mine:
-            records = read[_at(move)]
-            verdict, again = _compared(move, records, source_records.get(_from(move))), None
-            if verdict == NOTHING_AFTER and _at(move) in before:
-                verdict = _compared_before(before[_at(move)], source_before[_from(move)])
-            if _bounded(move) and source_records:
-                found = _measured(records, source_records[_from(move)], source_before.get(_from(move), ()))
+            records = read[on_target(move)]
+            verdict, again = _compared(move, records, source_records.get(on_source(move))), None
+            if verdict == NOTHING_AFTER and on_target(move) in before:
+                verdict = _compared_before(before[on_target(move)], source_before[on_source(move)])
+            if is_bounded(move) and source_records:
+                found = compare_bounded(
+                    records, source_records[on_source(move)], source_before.get(on_source(move), ())
+                )
                 verdict, again = found.verdict, found.again
             elif verdict.startswith("the same"):
                 again = 0
@@ -163,7 +166,7 @@ class ReadCanary(ReadOnlyTargetAction):
             if move.offset is None:  # it is left where it is, and not compared
                 measured.setdefault(move.group.removeprefix(prefix), []).append((move, None))
         check = Check(name=CANARY, verdict=verdict, evidence=evidence)
-        scores = tuple(_score(group, measured[group]) for group in sorted(measured))
+        scores = tuple(score(group, measured[group]) for group in sorted(measured))
         self.score(ScorecardPart(checks=(check,), groups=scores))
         if wrong:
             raise Deviated(
@@ -180,111 +183,15 @@ class ReadCanary(ReadOnlyTargetAction):
             "source": silence or "it answers",
         }
 
-    def _read(
-        self,
-        cluster: ClusterSettings,
-        starts: Mapping[tuple[TopicPartition, int], int],
-        abort: Abort,
-        *,
-        back: bool = False,
-    ) -> dict[tuple[TopicPartition, int], list[Record]]:
-        """Read the next records from each of `starts`: `records` of each, and as many more as it says; with `back` the last
-        ones before it."""
-        records: dict[tuple[TopicPartition, int], list[Record]] = {start: [] for start in starts}
-        with Cluster(cluster, timeout_s=TIMEOUT_S) as handle:
-            existing = handle.topics({partition.topic for partition, _ in starts})
-            missing = {partition.topic for partition, _ in starts} - existing.keys()
-            if missing:
-                raise UsageError(
-                    f"topics {', '.join(sorted(missing))}", f"they are not on {cluster.alias}", "See: drlib status."
-                )
-            partitions = {partition for partition, _ in starts}
-            ends, begins = handle.log_ends(partitions), handle.log_starts(partitions) if back else {}
-            for turn in _turns(starts):
-                abort.check()
-                ranges = {
-                    p: Range(at, min(ends[p], at + starts[p, at] + self.records * _ROOM)) for p, at in turn.items()
-                }
-                if back:
-                    far = {p: max(begins[p], at - self.records * _ROOM) for p, at in turn.items()}
-                    ranges = {p: Range(far[p], at) for p, at in turn.items() if far[p] < at}
-                for record in handle.read(ranges):
-                    mine = records[record.partition, turn[record.partition]]
-                    mine.append(record)
-                    if len(mine) > self.records + starts[record.partition, turn[record.partition]]:
-                        mine.pop(0 if back else -1)
-        return records
-
-
-def _turns(starts: Iterable[tuple[TopicPartition, int]]) -> Iterator[dict[TopicPartition, int]]:
-    """Split `starts` into rounds with each partition once, because a consumer reads a partition from one position."""
-    waiting = sorted(starts, key=lambda start: (start[1], start[0]))
-    while waiting:
-        turn: dict[TopicPartition, int] = {}
-        left = []
-        for partition, at in waiting:
-            if partition in turn:
-                left.append((partition, at))
-            else:
-                turn[partition] = at
-        yield turn
-        waiting = left
-
-
-def _at(move: PositionMove) -> tuple[TopicPartition, int]:
-    return move.target, move.offset or 0
-
-
-def _from(move: PositionMove) -> tuple[TopicPartition, int]:
-    return move.source, move.source_offset
-
 
 def _exact(move: PositionMove) -> bool:
     return move.kind is TranslationKind.EXACT
 
 
-def _bounded(move: PositionMove) -> bool:
-    return move.kind is TranslationKind.BOUNDED and move.records <= _MOST_AGAIN
-
-
-def _to_find(move: PositionMove) -> int:
-    """How many records more than usual are read from a position, to find where it should be."""
-    return move.records if _bounded(move) else 0
-
-
-def _score(group: str, measured: Sequence[tuple[PositionMove, int | None]]) -> GroupScore:
-    kinds = Counter(move.kind.value for move, _ in measured)
-    predicted = sum(read_again(move) for move, _ in measured)
-    return GroupScore(
-        group=group,
-        re_read=sum_known(again for _, again in measured),
-        re_read_at_most=predicted,
-        positions=dict(kinds),
-    )
-
-
-def _measured(records: Sequence[Record], expected: Sequence[Record], before: Sequence[Record]) -> Compared:
-    """From a bounded position: how many `records` come in front of those that the group's own position has next, `expected`;
-    without these, all up to the one that it has last, the last of `before`."""
-    contents = [_content(record) for record in records]
-    for number, record in enumerate(expected):
-        if _content(record) not in contents:
-            continue
-        at = contents.index(_content(record))
-        if number and at < number:
-            return Compared(f"wrong: {number - at} records that the source has before {record.offset} are not there")
-        return Compared(f"the same behind {max(0, at - number):,} that are read again", max(0, at - number))
-    if expected:
-        return Compared(f"not compared: none of the source's next records is among {len(records):,}")
-    if before and contents and _content(before[-1]) == contents[-1]:
-        return Compared(f"the same: {len(records):,} are read again, nothing after them", len(records))
-    return Compared(f"{NOTHING_AFTER}, and the last one before it is another one")
-
-
 def _compared_before(records: Sequence[Record], expected: Sequence[Record]) -> str:
     """Compare the records right before a position that has nothing after it, from the last one back."""
     for actual, wanted in zip(reversed(records), reversed(expected), strict=False):
-        if _content(actual) != _content(wanted):
+        if content(actual) != content(wanted):
             return f"wrong: before it, offset {actual.offset} is not what the source has at {wanted.offset}"
     if not records or not expected:
         return f"{NOTHING_AFTER}, nor before it on both sides"
@@ -298,12 +205,8 @@ def _compared(move: PositionMove, records: Sequence[Record], expected: Sequence[
     if move.kind is not TranslationKind.EXACT:
         return f"not compared: {move.kind}"
     for actual, wanted in zip(records, expected, strict=False):
-        if _content(actual) != _content(wanted):
+        if content(actual) != content(wanted):
             return f"wrong: offset {actual.offset} is not what the source has at {wanted.offset}"
     if not records:
         return NOTHING_AFTER if not expected else "not mirrored yet"
     return "the same" if expected else "wrong: the source has nothing there"
-
-
-def _content(record: Record) -> tuple[object, ...]:
-    return record.key, record.value, record.timestamp_ms, record.headers

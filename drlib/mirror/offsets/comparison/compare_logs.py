@@ -194,6 +194,32 @@ class Pace:
         await asyncio.sleep(pause_s(now - since, busy=self._busy))
 
 
+class _Unpaced(Pace):
+    """For a comparison that is waited for."""
+
+    async def pause(self, since: float) -> None:
+        """Do not pause."""
+
+
+async def align_now(
+    source: ClusterClient,
+    target: ClusterClient,
+    copied: tuple[TopicPartition, uuid.UUID],
+    mirror: tuple[TopicPartition, uuid.UUID],
+    at: tuple[int, int],
+    records: int,
+) -> Alignment | None:
+    """Align `records` offsets of both logs, partitions and topic IDs, below the positions `at`, without pauses.
+
+    None where a topic has another ID now. Raises what the clusters answer, and `Unreachable` where a log is not read in time.
+    """
+    logs = await _Log.open(source, *copied), await _Log.open(target, *mirror)
+    if logs[0] is None or logs[1] is None:
+        return None
+    found, _ = await _align((logs[0], logs[1]), at, records, _Unpaced(lambda: False))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Log:
     """One side's log and its bounds."""

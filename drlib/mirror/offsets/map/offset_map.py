@@ -310,6 +310,11 @@ class PartitionMap:
         taken = 0 if self.taken is None else self.taken.on_target(first, end)
         return taken + self._segments.on_target(first, end)
 
+    def unread(self, position: int) -> int:
+        """How many mirrored records lie at `position` of the target or behind it; of what was not compared, offsets count."""
+        not_compared = 0 if self.taken is None else max(0, self.taken.cursor[1] - position)
+        return not_compared + self.segments_on_target(position, max(position, self.target_end or 0))
+
     @property
     def diverged(self) -> int | None:
         """The source offset from which on the source has other records than were mirrored; None where there is none."""

@@ -47,10 +47,12 @@ Ends = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True)
 class Mm2Flow:
-    """What was read: how it stands, and the maps to translate positions by."""
+    """What was read: how it stands, the maps to translate positions by, and the offset syncs of each source partition as they
+    were written."""
 
     found: MirrorMakerFlow
     maps: SyncedMaps
+    written: Mapping[TopicPartition, Sequence[Pair]]
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ async def read_mm2_flow(
         tuple(read.unread),
         tuple(unknown),
     )
-    return Mm2Flow(standing, maps)
+    return Mm2Flow(standing, maps, read.syncs)
 
 
 def mirror_maker_of(settings: MirrorSettings, flow: Flow) -> MirrorMakerFlow | None:

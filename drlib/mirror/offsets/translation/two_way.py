@@ -4,7 +4,7 @@ Rules: a position in a topic of the cluster that is left is translated forward, 
 position in a mirror of the target's topics is translated back to its source, past the settled unreplicated records there
 (`failback_position`). So a group that failed over and returns resumes at the exact record of both. Positions come from the
 cluster that is left; where a map is missing or refused, the translation is unknown, never a guess. Mirror partitions without
-a committed offset count as unread.
+a committed offset count as unread. Where MirrorMaker 2 mirrors a flow, its maps are made of both logs and its offset syncs.
 Not for: committing positions (`drlib.drill.actions.failback.actions`), failing over from a cluster that does not answer
 (`translate_groups`).
 """
@@ -20,8 +20,9 @@ from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
-from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS, read_flow_maps
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.mirror_maker.compared_maps import ComparedMaps, read_known_maps
 from drlib.mirror.offsets.translation.failback_position import FailbackPosition, failback_position
 from drlib.mirror.offsets.unreplicated.find import refuse_one_way
 from drlib.mirror.offsets.unreplicated.settle import Ledger, read_ledger
@@ -50,6 +51,11 @@ class FlowPairState:
     mirror_log_starts: Mapping[TopicPartition, int]
     mirror_ends: Mapping[TopicPartition, int]  # log ends of those mirrors, read just before the map
 
+    @property
+    def bounded(self) -> bool:
+        """Does MirrorMaker 2 mirror one of the flows, so that some positions are known with a bound only?"""
+        return isinstance(self.forward, ComparedMaps) or isinstance(self.reverse, ComparedMaps)
+
     def settled(self, source: SourcePartition) -> int:
         """The offset of the target's own partition below which everything that was not replicated is settled."""
         return self.ledger.next(self.target_cluster_id, self.reverse.first_id(source.topic_id), source.partition)
@@ -59,12 +65,12 @@ def read_flow_pair(settings: MirrorSettings, moving: Flow) -> FlowPairState:
     """Read the state of both flows. Raises `UsageError` for a flow without a way back, `Unreachable`, `BrokerError`."""
     refuse_one_way(settings.flow(moving.source, moving.target))
     with Cluster(settings.clusters[moving.source]) as source, Cluster(settings.clusters[moving.target]) as target:
-        names = read_flow_maps(settings, moving.reverse).names.values()
+        names = read_known_maps(settings, moving.reverse).names.values()
         target_topics = target.topics([n.source_topic for n in names])
         mirror_topics = source.topics([n.target_topic for n in names])
         mirrors = [TopicPartition(t.name, n) for t in mirror_topics.values() for n in range(t.partitions)]
         mirror_ends = source.log_ends(mirrors)
-        forward, reverse = read_flow_maps(settings, moving), read_flow_maps(settings, moving.reverse)
+        forward, reverse = read_known_maps(settings, moving), read_known_maps(settings, moving.reverse)
         return FlowPairState(
             moving=moving,
             forward=forward,

@@ -1,7 +1,8 @@
 """Find the unreplicated records of a flow: records that its source has and its target never got.
 
-Rules: refused while a worker of the flow runs, since it would mirror them meanwhile, and where MirrorMaker 2 mirrored it,
-which does not say which records it copied; open transactions at the logs' ends are waited for. Where the source's history
+Rules: refused while a worker of the flow or MirrorMaker 2 runs, since it would mirror them meanwhile. What MirrorMaker 2
+mirrored is found by comparing both logs; records of which that leaves in doubt whether they were copied are counted as
+`doubtful`, and none is left out. Open transactions at the logs' ends are waited for. Where the source's history
 differs from the mirrored one, nothing is reported. Records are read with read_committed, each once; only digests are kept.
 The committed offsets of the source's groups say which records they have read.
 Not for: settling them (`settle`).
@@ -23,11 +24,10 @@ from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record, TopicDescription
 from drlib.mirror.journal.entries import SourcePartition
-from drlib.mirror.offsets.map.flow_maps import read_flow_maps, worker_group
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
-from drlib.mirror.offsets.mirror_maker.read_flow import mirror_maker_of
+from drlib.mirror.offsets.mirror_maker.compared_maps import ComparedMaps, read_known_maps, refuse_copying
 from drlib.mirror.offsets.unreplicated import rules as tails
 from drlib.mirror.offsets.unreplicated.rules import EXAMPLES, Example, PartitionTail, SentAgain, Stretch, Tally
 from drlib.model import Flow, TopicPartition
@@ -108,16 +108,16 @@ def find_unreplicated(
 ) -> UnreplicatedRecords:
     """Find the unreplicated records of `topics`, or of every topic the flow mirrors.
 
-    Raises `UsageError` while a worker of the flow runs and where MirrorMaker 2 mirrored it, `HistoryDiverged`, `Unreachable`
-    when a cluster does not answer or transactions stay open, and what `wait` raises.
+    Raises `UsageError` while a worker of the flow or MirrorMaker 2 runs, `HistoryDiverged`, `Unreachable` when a cluster does
+    not answer or transactions stay open, and what `wait` raises.
     """
     flow_settings = settings.flow(flow.source, flow.target)
     refuse_one_way(flow_settings)
     with Cluster(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
         refuse_workers(target, flow)
-        maps = read_flow_maps(settings, flow)
-        if not maps.claims:
-            refuse_mirror_maker(settings, flow)
+        maps = read_known_maps(settings, flow)
+        if isinstance(maps, ComparedMaps):
+            refuse_copying(settings, flow)
         descriptions = _mirrored(source, flow_settings, topics)
         every = [TopicPartition(t.name, n) for t in descriptions.values() for n in range(t.partitions)]
         starts = source.log_starts(every)
@@ -191,16 +191,6 @@ def read_stretches(cluster: Cluster, wanted: Mapping[TopicPartition, tuple[Stret
     """Read the committed records of offset ranges, in offset order within a partition; partitions interleave."""
     for turn in range(max((len(those) for those in wanted.values()), default=0)):
         yield from cluster.read({p: Range(s[turn].first, s[turn].end) for p, s in wanted.items() if turn < len(s)})
-
-
-def refuse_mirror_maker(settings: MirrorSettings, flow: Flow) -> None:
-    """Raises `UsageError` where MirrorMaker 2 mirrored the flow: nothing that it copied would be known."""
-    if mirror_maker_of(settings, flow) is not None:
-        raise UsageError(
-            f"which records of {flow.source} never reached {flow.target} is not known",
-            f"{flow} is {NAME}, whose offset syncs do not name each record",
-            f"Take the flow over: drlib mirror {settings.path.name} finds its last copy and mirrors what follows it.",
-        )
 
 
 def refuse_workers(target: Cluster, flow: Flow) -> None:

@@ -1,7 +1,8 @@
 """Measure how far a flow is behind its source, from the logs and the map alone: on any machine, with or without a worker.
 
 Rules: a partition is drained when every record that a read_committed consumer finds below the source's log end is in the
-mirror; the last few offsets, which may be control records, are read to find out. A mirror topic with records that no journal
+mirror; the last few offsets, which may be control records, are read to find out. Of a flow of MirrorMaker 2 both logs are
+compared for that. A mirror topic with records that no journal
 explains, and a partition without a map, will never be drained: they raise instead.
 Not for: why a partition is not mirrored (`drlib status` asks the worker).
 """
@@ -16,8 +17,8 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.mirror_maker.compared_maps import read_known_maps
 from drlib.mirror.offsets.unreplicated.find import read_stretches
 from drlib.mirror.offsets.unreplicated.rules import Stretch, stretches
 from drlib.model import Flow, TopicPartition
@@ -66,7 +67,7 @@ def replication_lag(
     """The replication lag of `partitions` now. Raises the reason where one of them has no map."""
     ends = source.log_ends(partitions)
     starts = source.log_starts(partitions)
-    maps = read_flow_maps(settings, flow)
+    maps = read_known_maps(settings, flow)
     missing: dict[TopicPartition, tuple[Stretch, ...]] = {}
     for partition, end in ends.items():
         if (why := maps.refusal(partition.topic, partition.partition)) is not None:
@@ -84,7 +85,7 @@ def replication_lag(
 
 def refuse_unexplained(settings: MirrorSettings, flow: Flow, topics: Mapping[str, int]) -> None:
     """Raises `MirrorUnexplained` where a mirror topic holds records that the flow did not write."""
-    maps = read_flow_maps(settings, flow)
+    maps = read_known_maps(settings, flow)
     policy = settings.flow(flow.source, flow.target).policy
     with Cluster(settings.clusters[flow.target]) as target:
         existing = target.topics([policy.remote_topic(flow.source, topic) for topic in topics])

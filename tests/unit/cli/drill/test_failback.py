@@ -6,17 +6,21 @@ import io
 import json
 import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import drlib, error_line
 from rich.console import Console
+from sample_return import MADE
 from testbed_moves import drill, step
 
-from drlib.cli.drill import followed_run
+from drlib.cli.drill import failback, followed_run
 from drlib.drill.plan.plan import Mode, Plan, StepPlan
 from drlib.drill.run import planning
 from drlib.drill.step.step_output import write_rows
+from drlib.errors import UsageError
+from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import JOURNAL, DrillJournal
 from drlib.ui.terminal.run import Progress
 
@@ -73,6 +77,15 @@ def test_failback_takes_the_runbooks_beside_the_file_and_refuses_other_ones(file
     assert "its activity is not reprotect" in error_line(drlib("failback", str(file)), 2)
     (folder / "reprotect.yaml").write_text(shipped.replace('"${flow}"', '"lyon->paris"'))
     assert "it is for lyon->paris, not for paris->lyon" in error_line(drlib("failback", str(file)), 2)
+
+
+def test_failback_does_not_recover_records_that_the_target_may_have() -> None:
+    made = replace(MADE, in_doubt=12)
+    with pytest.raises(UsageError, match="of 12 records it is unknown whether lyon has them") as refused:
+        failback._settling(made, Settle.RECOVER)
+    assert "--tail quarantine" in refused.value.remedy
+    assert failback._settling(made, Settle.QUARANTINE) is Settle.QUARANTINE
+    assert failback._settling(replace(made, in_doubt=0), Settle.RECOVER) is Settle.RECOVER
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -114,6 +114,7 @@ def test_return_left_unfinished_continues_here_or_is_superseded_by_name(
         ({"back_enabled": False}, "lyon->paris is not enabled in mm2.properties"),
         ({"workers": 2}, "2 workers mirror paris->lyon"),
         ({"tail": None, "tail_why": "open transactions"}, "is not known: open transactions"),
+        ({"one_way": True}, "keeps the names of topics"),
     ],
 )
 def test_return_that_cannot_be_done_safely_is_refused_with_the_next_command(

@@ -16,13 +16,7 @@ from drlib.runbook.file import drill_section, model
 from drlib.runbook.first_runbooks import folder, runbooks
 from drlib.runbook.first_runbooks.observation import FlowFacts
 from drlib.runbook.first_runbooks.runbooks import (
-    AUDIT,
-    FAIL_BACK,
     FAILOVER,
-    LAG,
-    REHEARSE,
-    REPROTECT,
-    SWAP,
     Place,
 )
 from drlib.runs.scorecard import Objectives
@@ -55,7 +49,7 @@ def arguments(book: model.Runbook, step: str) -> dict[str, object]:
 def test_runbooks_of_one_flow_have_its_names_groups_and_written_topics(tmp_path: Path) -> None:
     clusters = paris_and_lyon(group("billing", clients=("billing-1",), topics=("orders",)), group("search"))
     made = books(facts_of(clusters), tmp_path)
-    assert list(made) == [f"{kind}.yaml" for kind in (REHEARSE, FAILOVER, REPROTECT, FAIL_BACK, SWAP, AUDIT, LAG)]
+    assert list(made) == [f"{kind}.yaml" for kind in runbooks.KINDS]
     assert all("paris" in book.title or "lyon" in book.title for book in made.values())
     failover = made["failover.yaml"]
     assert drill_of(failover).flow == PARIS_LYON
@@ -64,7 +58,8 @@ def test_runbooks_of_one_flow_have_its_names_groups_and_written_topics(tmp_path:
     assert arguments(failover, "verify") == {"groups": ("billing", "search", ".*"), "written": ("orders",), **by_hand}
     assert arguments(made["rehearse.yaml"], "translate") == {"groups": ("billing", "search", ".*")}
     assert [step.name for step in drill_of(failover).steps if step.approval] == ["fence"]
-    assert [step.name for step in drill_of(made["swap-roles.yaml"]).steps if step.approval] == ["go-home"]
+    assert [step.name for step in drill_of(made["swap-roles.yaml"]).steps if step.approval] == ["settle"]
+    assert [step.name for step in drill_of(made["planned-switchover.yaml"]).steps if step.approval] == ["go-home"]
     assert [step.name for step in drill_of(made["reprotect.yaml"]).steps if step.approval] == ["settle"]
     assert [step.name for step in drill_of(made["fail-back.yaml"]).steps if step.approval] == ["go-home"]
     assert made["nightly-audit.yaml"].parameters["flow"] == "paris->lyon"
@@ -88,7 +83,8 @@ def test_objectives_given_are_in_the_runbooks_that_move_applications(tmp_path: P
     given = Objectives(rto_seconds=300, rpo_seconds=30, rpo_records=0)
     made = books(facts_of(paris_and_lyon()), tmp_path, given)
     assert made["failover.yaml"].objectives == given
-    assert made["swap-roles.yaml"].objectives == Objectives(rpo_records=0)
+    assert made["planned-switchover.yaml"].objectives == Objectives(rpo_records=0)
+    assert made["swap-roles.yaml"].objectives == NONE
     assert made["fail-back.yaml"].objectives == Objectives(rpo_records=0)
     assert made["rehearse.yaml"].objectives == NONE
     assert made["lag-report.yaml"].parameters["objective"] == "30s"
@@ -104,8 +100,16 @@ def test_fault_at_is_a_parameter_only_where_the_notebook_takes_it() -> None:
     assert 'fault_at: ""' in given
 
 
-@pytest.mark.parametrize(("name", "parameters"), [("reprotect", {"tail": "leave"}), ("fail-back", {})])
-def test_runbooks_of_the_way_back_do_what_the_shipped_ones_do(
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("reprotect", {"tail": "leave"}),
+        ("swap-roles", {"tail": "leave"}),
+        ("fail-back", {}),
+        ("planned-switchover", {}),
+    ],
+)
+def test_runbooks_of_the_same_name_do_what_the_shipped_ones_do(
     tmp_path: Path, name: str, parameters: dict[str, str]
 ) -> None:
     (facts,) = facts_of(paris_and_lyon())
@@ -125,11 +129,18 @@ def test_runbooks_of_the_way_back_do_what_the_shipped_ones_do(
         kept = tuple(a for a in step.action.arguments if a.name not in ("written", "members_s", "deadline_s"))
         return replace(step, action=replace(step.action, arguments=kept))
 
-    assert steps(made, None) == steps(shipped, PARIS_LYON)
+    expected = steps(shipped, PARIS_LYON)
+    if (
+        name == "planned-switchover"
+    ):  # made for people's own clusters, it waits for an approval before it moves anything
+        waits = tuple(replace(step, approval=step.name == "go-home") for step in expected.steps)
+        expected = replace(expected, steps=waits)
+    assert steps(made, None) == expected
 
 
-def test_reprotect_with_a_notebook_that_takes_no_tail_quarantines(tmp_path: Path) -> None:
-    made = books(facts_of(paris_and_lyon()), tmp_path)["reprotect.yaml"]
+@pytest.mark.parametrize("name", ["reprotect", "swap-roles"])
+def test_settling_with_a_notebook_that_takes_no_tail_quarantines(tmp_path: Path, name: str) -> None:
+    made = books(facts_of(paris_and_lyon()), tmp_path)[f"{name}.yaml"]
     assert "tail" not in made.parameters
     assert arguments(made, "settle") == {"how": "quarantine"}
 
@@ -184,7 +195,7 @@ def test_runbooks_of_two_flows_have_files_and_run_names_of_their_own(tmp_path: P
     both = "paris->lyon.enabled = true\nlyon->paris.enabled = true\n"
     made = books(facts_of(paris_and_lyon(), both), tmp_path)
     assert {"failover-paris-lyon.yaml", "failover-lyon-paris.yaml"} <= set(made)
-    assert len({book.name for book in made.values()}) == len(made) == 14
+    assert len({book.name for book in made.values()}) == len(made) == 16
     assert str(drill_of(made["failover-lyon-paris.yaml"]).flow) == "lyon->paris"
 
 

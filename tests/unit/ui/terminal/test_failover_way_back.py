@@ -7,47 +7,15 @@ import json
 from dataclasses import replace
 
 from rich.console import Console
+from sample_return import MADE
 
-from drlib.drill.actions.failback.returned_rules import Found, Procedure
 from drlib.drill.assessment.assessment import Next
 from drlib.drill.assessment.observe_return import Mirrored
-from drlib.drill.assessment.returning import Return, Stage, TailRecord, TopicTail
+from drlib.drill.assessment.returning import Return, TopicTail
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
 from drlib.ui.terminal import failover
 from drlib.ui.terminal.failover import SHOWN
-
-NOW = 1_795_600_000_000
-MADE = Return(
-    flow="paris->lyon",
-    at_ms=NOW,
-    source="paris",
-    target="lyon",
-    state="failed-over",
-    since_ms=NOW - 60_000,
-    by_run="r1",
-    pointer="lyon",
-    source_state="answers: 1 brokers, controller 1",
-    found=Found.SAME.value,
-    procedure=Procedure.SETTLE.value,
-    found_why="cluster ID id-1",
-    target_state="answers: 1 brokers, controller 1",
-    tail=(TopicTail("orders", 40, 4000, NOW - 90_000, NOW - 80_000), TopicTail("carts", 2, 10, None, None)),
-    tail_why="",
-    read_there={"billing": 10, "audit": 12},
-    examples=(TailRecord("orders", 0, 401, NOW - 90_000, "k9", 120),),
-    back_enabled=True,
-    back_workers=1,
-    back_missing=1234,
-    back_why="",
-    unfinished=None,
-    supersede_means="",
-    stages=(Stage.REPROTECT, Stage.FAIL_BACK),
-    next=Next.BEGIN,
-    why="paris is back; reprotect and fail-back follow",
-    remedy="",
-    unreachable=False,
-)
 
 
 def text(made: Return, chosen: Settle | None = None) -> str:
@@ -115,4 +83,36 @@ def test_choices_and_home_lines_name_every_choice_and_the_next_commands() -> Non
     assert json.loads(failover.mirrored_json(again))["missing"] == 17
     (said,) = failover.home_lines(replace(again, workers=0), "paris", "lyon", "my file")
     assert "nothing protects it" in said
+    assert said.endswith("drlib mirror 'my file'")
+
+
+def test_return_with_mirror_maker_says_what_is_in_doubt_what_runs_and_what_groups_read_again() -> None:
+    made = replace(
+        MADE,
+        in_doubt=12,
+        back_workers=0,
+        back_mirror_maker="mirrored by MirrorMaker 2: its last heartbeat is 1 s old",
+        read_again={"billing": 99, "search": 0},
+    )
+    said = text(made)
+    for words in (
+        "of 12 it is unknown whether lyon has them, too",
+        "mirrored by MirrorMaker 2: its last heartbeat is 1 s old, 1,234 offsets behind",
+        "group billing reads at most 99 records again, were it moved now",
+        "group search reads at most 0 records again, were it moved now",
+    ):
+        assert words in said, words
+    said = text(replace(made, read_again=None, read_again_why="lyon is slow"))
+    assert "how many records groups read again is unknown: lyon is slow" in said
+
+
+def test_return_that_nothing_mirrors_back_says_what_to_start() -> None:
+    assert "nothing mirrors it: start drlib mirror, or MirrorMaker 2" in text(replace(MADE, back_workers=0))
+
+
+def test_home_lines_of_a_flow_of_mirror_maker_say_how_it_is_mirrored_again() -> None:
+    again = Mirrored("paris->lyon", 0, 17, "", "mirrored by MirrorMaker 2: its last heartbeat is 300 s old")
+    (said,) = failover.home_lines(again, "paris", "lyon", "my file")
+    assert "its last heartbeat is 300 s old" in said
+    assert "restart MirrorMaker 2 with 'my file'" in said
     assert said.endswith("drlib mirror 'my file'")

@@ -9,6 +9,7 @@ from repository_root import ROOT
 
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import write_atomic
+from drlib.drill.actions.failback.actions import refuse_inexact
 from drlib.drill.plan.plan import Argument, Call, Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run.registry import make_action
@@ -16,7 +17,7 @@ from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.model import Flow
+from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runbook.file import model
 from drlib.runs.abort import Abort
 
@@ -44,6 +45,23 @@ def made(place: Path, name: str, **arguments: str | int | bool | tuple[str, ...]
 def test_action_wrong_argument_is_named(tmp_path: Path, name: str, arguments: dict[str, str | int], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         made(tmp_path, name, **arguments)
+
+
+def position(kind: TranslationKind, unread: int = 0) -> GroupTranslation:
+    at = TopicPartition("orders", 0)
+    return GroupTranslation("billing", at, 7, at, Translation(5, kind, 2), 0, unread=unread)
+
+
+def test_position_with_a_bound_is_refused_but_where_mirror_maker_mirrors() -> None:
+    bounded, behind = position(TranslationKind.BOUNDED), position(TranslationKind.BEHIND)
+    refuse_inexact([position(TranslationKind.EXACT)], FLOW)
+    with pytest.raises(Deviated, match="would not resume at its exact record"):
+        refuse_inexact([bounded], FLOW)
+    refuse_inexact([bounded], FLOW, bounded=True)
+    with pytest.raises(Deviated, match="is behind"):
+        refuse_inexact([bounded, behind], FLOW, bounded=True)
+    with pytest.raises(Deviated, match="has not read 3 records"):
+        refuse_inexact([position(TranslationKind.BOUNDED, unread=3)], FLOW, bounded=True)
 
 
 def test_switchover_changes_start_from_the_pointers_cluster(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from drlib.drill.actions.groups.rehearsal import NOTHING_AFTER, _compared, _compared_before, _measured
+from drlib.drill.actions.groups.read_again import NOTHING_AFTER
+from drlib.drill.actions.groups.rehearsal import _compared, _compared_before
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.kafka.admin.descriptions import Record
 from drlib.model import TopicPartition, TranslationKind
@@ -46,26 +47,3 @@ def test_canary_of_a_group_that_has_read_all_compares_what_came_before(
 ) -> None:
     """A flawless rehearsal of idle groups read no record, and ended as unknown."""
     assert _compared_before(records, expected) == said
-
-
-@pytest.mark.parametrize(
-    ("records", "expected", "before", "said", "again"),
-    [
-        ("abcd", "cd", "", "the same behind 2", 2),
-        ("cd", "cd", "", "the same behind 0", 0),
-        ("abc", "cx", "", "the same behind 2", 2),  # what follows is compared by the next rehearsal that gets there
-        ("abd", "cd", "", "the same behind 1", 1),  # compaction took the next one from the mirror
-        ("d", "cd", "", "wrong: 1 records that the source has before", None),
-        ("ab", "cd", "", "not compared: none of the source's next records", None),
-        ("ab", "", "ab", "the same: 2 are read again, nothing after them", 2),
-        ("ab", "", "ax", NOTHING_AFTER, None),
-        ("", "", "ax", NOTHING_AFTER, None),
-    ],
-)
-def test_canary_from_a_bounded_position_measures_what_is_read_again(
-    records: str, expected: str, before: str, said: str, again: int | None
-) -> None:
-    read, wanted, last = ([record(n, value) for n, value in enumerate(text)] for text in (records, expected, before))
-    found = _measured(read, wanted, last)
-    assert found.verdict.startswith(said)
-    assert found.again == again

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from small_maps import C1, TWO_RUNS, P, built
 
-from drlib.mirror.journal.entries import Covered, Placement, Run, SourceTruncated
+from drlib.mirror.journal.entries import Covered, Placement, Run, SourceTruncated, Takeover
 from drlib.mirror.offsets.translation.failback_position import FailbackPosition, failback_position
 from drlib.model import Translation, TranslationKind
 
@@ -52,6 +52,22 @@ def test_failback_position_nothing_mirrored_resumes_at_source_position() -> None
     assert failback_position(
         built(Placement(P, C1, 0, 1), Run(P, C1, 0, 10)), 1, previously_read=12
     ).translation == Translation(12, EXACT)
+
+
+@pytest.mark.parametrize(
+    ("doubtful", "position", "expected"),
+    [
+        (0, 160, FailbackPosition(Translation(150, EXACT))),
+        (4, 160, FailbackPosition(Translation(150, BOUNDED, 4))),
+        (0, 120, FailbackPosition(Translation(101, BOUNDED, 49), 40)),
+    ],
+)
+def test_failback_position_of_a_mirror_that_was_taken_over_and_not_continued(
+    doubtful: int, position: int, expected: FailbackPosition
+) -> None:
+    """A group that had read half of it was sent to where it had been before the failover, or to the log start."""
+    offsets = built(Takeover(P, 150, 160, 149, doubtful, 0, ((100, 110),)), Placement(P, C1, 0, 161))
+    assert failback_position(offsets, position, previously_read=30) == expected
 
 
 def test_failback_position_unknown_history_is_unknown() -> None:

@@ -1,0 +1,163 @@
+"""Measure what groups read again: the records at a position on the target, and those that the source has at the group's own.
+
+Rules: it reads without joining any group. Records are compared by key, value, timestamp and headers. From a bounded position it
+reads on until the record that the group's own position has next; to find a later one first would mean that records are
+skipped. Where nothing is next, the last one before it has to be the last that is read. What cannot be compared is None.
+Not for: predicting it (`rules.read_again`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from drlib.drill.actions.groups.commit import TIMEOUT_S
+from drlib.drill.actions.groups.rules import PositionMove, read_again, sum_known
+from drlib.errors import UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Range, Record
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.model import TopicPartition, TranslationKind
+from drlib.runs.abort import Abort
+from drlib.runs.scorecard import GroupScore
+
+ROOM: Final = 64  # offsets looked through for each record wanted: markers and aborted records have offsets too
+NOTHING_AFTER: Final = "nothing to read there yet"
+_NEXT: Final = 5  # records that are looked for
+_MOST_AGAIN: Final = 20_000  # offsets read to find where a bounded position should be
+
+Start = tuple[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a comparison says, and how many records the group would read again; None where that was not measured."""
+
+    verdict: str
+    again: int | None = None
+
+    @property
+    def wrong(self) -> bool:
+        return self.verdict.startswith("wrong")
+
+
+def measure(
+    source: ClusterSettings, target: ClusterSettings, moves: Sequence[PositionMove], abort: Abort
+) -> list[Compared | None]:
+    """What each of `moves` reads again on `target`, in their order; None for one that is not bounded, or was left.
+
+    Raises `Aborted`, and what the clusters answer.
+    """
+    mine = [move for move in moves if move.offset is not None and is_bounded(move)]
+    wanted: dict[Start, int] = {}
+    for move in mine:
+        wanted[on_target(move)] = max(wanted.get(on_target(move), 0), to_find(move))
+    read = read_from(target, wanted, _NEXT, abort)
+    following = read_from(source, dict.fromkeys(map(on_source, mine), 0), _NEXT, abort)
+    before = read_from(source, dict.fromkeys(map(on_source, mine), 0), _NEXT, abort, back=True)
+    return [
+        compare_bounded(read[on_target(m)], following[on_source(m)], before[on_source(m)]) if m in mine else None
+        for m in moves
+    ]
+
+
+def score(group: str, measured: Sequence[tuple[PositionMove, int | None]]) -> GroupScore:
+    """Predicted and measured, of one group's positions; what was not measured makes its sum unknown."""
+    kinds = Counter(move.kind.value for move, _ in measured)
+    predicted = sum(read_again(move) for move, _ in measured)
+    return GroupScore(
+        group=group,
+        re_read=sum_known(again for _, again in measured),
+        re_read_at_most=predicted,
+        positions=dict(kinds),
+    )
+
+
+def read_from(
+    cluster: ClusterSettings,
+    starts: Mapping[Start, int],
+    count: int,
+    abort: Abort,
+    *,
+    back: bool = False,
+) -> dict[Start, list[Record]]:
+    """Read the next records from each of `starts`: `count` of each, and as many more as it says; with `back` the last ones
+    before it."""
+    records: dict[Start, list[Record]] = {start: [] for start in starts}
+    with Cluster(cluster, timeout_s=TIMEOUT_S) as handle:
+        existing = handle.topics({partition.topic for partition, _ in starts})
+        missing = {partition.topic for partition, _ in starts} - existing.keys()
+        if missing:
+            raise UsageError(
+                f"topics {', '.join(sorted(missing))}", f"they are not on {cluster.alias}", "See: drlib status."
+            )
+        partitions = {partition for partition, _ in starts}
+        ends, begins = handle.log_ends(partitions), handle.log_starts(partitions) if back else {}
+        for turn in _turns(starts):
+            abort.check()
+            ranges = {p: Range(at, min(ends[p], at + starts[p, at] + count * ROOM)) for p, at in turn.items()}
+            if back:
+                far = {p: max(begins[p], at - count * ROOM) for p, at in turn.items()}
+                ranges = {p: Range(far[p], at) for p, at in turn.items() if far[p] < at}
+            for record in handle.read(ranges):
+                mine = records[record.partition, turn[record.partition]]
+                mine.append(record)
+                if len(mine) > count + starts[record.partition, turn[record.partition]]:
+                    mine.pop(0 if back else -1)
+    return records
+
+
+def _turns(starts: Iterable[Start]) -> Iterator[dict[TopicPartition, int]]:
+    """Split `starts` into rounds with each partition once, because a consumer reads a partition from one position."""
+    waiting = sorted(starts, key=lambda start: (start[1], start[0]))
+    while waiting:
+        turn: dict[TopicPartition, int] = {}
+        left = []
+        for partition, at in waiting:
+            if partition in turn:
+                left.append((partition, at))
+            else:
+                turn[partition] = at
+        yield turn
+        waiting = left
+
+
+def on_target(move: PositionMove) -> Start:
+    return move.target, move.offset or 0
+
+
+def on_source(move: PositionMove) -> Start:
+    return move.source, move.source_offset
+
+
+def is_bounded(move: PositionMove) -> bool:
+    """Is it near enough to be measured, too?"""
+    return move.kind is TranslationKind.BOUNDED and move.records <= _MOST_AGAIN
+
+
+def to_find(move: PositionMove) -> int:
+    """How many records more than usual are read from a position, to find where it should be."""
+    return move.records if is_bounded(move) else 0
+
+
+def compare_bounded(records: Sequence[Record], expected: Sequence[Record], before: Sequence[Record]) -> Compared:
+    """From a bounded position: how many `records` come in front of those that the group's own position has next, `expected`;
+    without these, all up to the one that it has last, the last of `before`."""
+    contents = [content(record) for record in records]
+    for number, record in enumerate(expected):
+        if content(record) not in contents:
+            continue
+        at = contents.index(content(record))
+        if number and at < number:
+            return Compared(f"wrong: {number - at} records that the source has before {record.offset} are not there")
+        return Compared(f"the same behind {max(0, at - number):,} that are read again", max(0, at - number))
+    if expected:
+        return Compared(f"not compared: none of the source's next records is among {len(records):,}")
+    if before and content(before[-1]) in contents:
+        again = len(contents) - contents[::-1].index(content(before[-1]))
+        return Compared(f"the same: {again:,} are read again, nothing after them", again)
+    return Compared(f"{NOTHING_AFTER}, and the last one before it is another one")
+
+
+def content(record: Record) -> tuple[object, ...]:
+    return record.key, record.value, record.timestamp_ms, record.headers
