@@ -22,7 +22,7 @@ STAGE_COLOURS: Final = {"detect": ORANGE, "decide": SKY, "act": GREEN, "verify":
 GROUP_LINES: Final = ((VERMILLION, "dash"), (PURPLE, "dot"), (GREEN, "dashdot"), (ORANGE, "longdash"))
 CHARACTER: Final = 7.0  # pixels of one character at the labels' size
 WIDE: Final = 760.0  # pixels of the plotting area when labels are laid out; a wider one only has more room
-MOST_PARTITIONS: Final = 30  # as high as a printed page
+MOST_PARTITIONS: Final = 24  # less than a printed page
 
 
 def rto_figure(card: Scorecard) -> go.Figure:

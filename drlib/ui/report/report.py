@@ -31,9 +31,10 @@ from drlib.ui.report.notebook_cells import read_cells
 from drlib.ui.report.timeline import MOST_LINES, moments
 
 MOST_LOST: Final = 50
-PRINTED: Final = 25  # rows of one table on paper, where the whole report has less than eight pages
+PRINTED: Final = 15  # rows of one table on paper, where the whole report has less than eight pages
 PRINTED_LAG: Final = 60
-PRINTED_LOST: Final = 10
+PRINTED_LOST: Final = 5
+PRINTED_CHECKS: Final = 20
 
 
 @dataclass
@@ -89,6 +90,7 @@ def render(
             printed=PRINTED,
             printed_lag=PRINTED_LAG,
             printed_lost=PRINTED_LOST,
+            printed_checks=PRINTED_CHECKS,
             lag_bounded=any(each.records_at_least is not None for each in card.lag),
             duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
             stages=[(name, meaning, getattr(card.rto_seconds, name)) for name, meaning in words.STAGES.items()],
