@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from drlib.cli.academy import academy_app
+from drlib.cli.bootstrap import bootstrap
 from drlib.cli.drill.drills import abort, plan, run
 from drlib.cli.drill.failback import failback
 from drlib.cli.drill.failover import failover
@@ -45,6 +46,7 @@ app.add_typer(incident_app, name="incident")
 app.add_typer(pointer_app, name="pointer")
 app.add_typer(service_app, name="service")
 
+app.command("bootstrap")(bootstrap)
 app.command("copy")(copy)
 app.command("doctor")(doctor)
 app.command("failover")(failover)

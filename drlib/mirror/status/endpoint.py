@@ -185,6 +185,21 @@ def start_server(address: str, answer: Callable[[WSGIEnvironment, StartResponse]
     return server
 
 
+def serve_metrics(address: str, registry: CollectorRegistry) -> WSGIServer:
+    """Serve `registry` at `/metrics` alone, as `start_server` does."""
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        if environ.get("REQUEST_METHOD") != "GET":
+            return text(start, "405 Method Not Allowed", "Only GET is allowed.")
+        if environ.get("PATH_INFO", "") != "/metrics":
+            return text(start, "404 Not Found", "Use /metrics.")
+        body = generate_latest(registry)
+        start("200 OK", [("Content-Type", CONTENT_TYPE_LATEST), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return start_server(address, answer)
+
+
 def parse_address(address: str) -> tuple[str, int]:
     """Host and port. Raises `UsageError` for anything but HOST:PORT; a port alone is refused."""
     try:
