@@ -74,8 +74,8 @@ def bootstrap(
     from prometheus_client import CollectorRegistry, ProcessCollector
 
     from drlib.client.bootstrap.metrics import BootstrapCollector
-    from drlib.client.bootstrap.proxy import Limits
-    from drlib.client.bootstrap.service import Bootstrap, Options, allow_files, not_listening
+    from drlib.client.bootstrap.proxy import Limits, not_listening
+    from drlib.client.bootstrap.service import Bootstrap, Options, allow_files
     from drlib.client.pointer import PointerSource
     from drlib.client.pointer_file import PointerWatcher
     from drlib.client.pointer_watch import PointerTopicWatcher

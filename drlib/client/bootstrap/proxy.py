@@ -14,6 +14,7 @@ Not for: deciding (`rules`), the pointer (`follow`), one connection's bytes (`co
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from collections import Counter
@@ -26,6 +27,7 @@ from drlib.client.bootstrap import notes
 from drlib.client.bootstrap.connection import Connection, Side
 from drlib.client.bootstrap.notes import Note
 from drlib.client.bootstrap.rules import State, ended_for_new, servers_in_turn
+from drlib.errors import UsageError
 from drlib.formats import count
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -33,6 +35,7 @@ CONNECT_S: Final = 2.0
 GIVE_UP_S: Final = 8.0  # librdkafka waits 10 s for its first answer (api.version.request.timeout.ms), Java 30 s
 QUIET_S: Final = 1.0  # in which a conversation has ended, when draining
 TICK_S: Final = 0.1
+_LOWEST_FREE: Final = 1024  # lower ports are root's
 _BACKLOG: Final = 1024
 _EYEBALLS_S: Final = 0.25  # RFC 8305: when the next address of a name is tried beside the first
 IDLE, MOVED, FULL, NO_SERVER, DRAINED = "idle", "moved", "full", "no server", "drained"
@@ -75,15 +78,21 @@ class Proxy:
         self._opened: dict[str, str] = {}  # notes that are open: name -> cluster
 
     async def bind(self, host: str, port: int) -> int:
-        """Take an address, without listening; the port, which the system chooses for 0. Raises OSError."""
-        server = await asyncio.get_running_loop().create_server(
-            self._client, host, port, backlog=_BACKLOG, start_serving=False
-        )
+        """Take an address, without listening; the port, which the system chooses for 0. Raises `UsageError`."""
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                self._client, host, port, backlog=_BACKLOG, start_serving=False
+            )
+        except OSError as error:
+            raise not_listening(host, port, error) from error
         self._servers.append(server)
         return int(server.sockets[0].getsockname()[1])
 
     async def point(self, cluster: ClusterSettings) -> int:
-        """Pass new connections on to `cluster`, and close those to another one; how many were closed."""
+        """Pass new connections on to `cluster`, and close those to another one; how many were closed.
+
+        The first time, it begins to listen. Raises `UsageError` where another process was first.
+        """
         former = [] if self.cluster is None or self.cluster.alias == cluster.alias else list(self._open)
         self.cluster = cluster
         self._failed_at.clear()
@@ -92,7 +101,11 @@ class Proxy:
             connection.give_up(MOVED)
         if not self.draining:
             for server in self._servers:
-                await server.start_serving()
+                where = server.sockets[0].getsockname()[:2]
+                try:
+                    await server.start_serving()
+                except OSError as error:
+                    raise not_listening(*where, error) from error
         return len(former)
 
     @property
@@ -196,3 +209,19 @@ def _reason(error: Exception) -> str:
         return f"no answer within {CONNECT_S:g} s"
     number = getattr(error, "errno", None)
     return os.strerror(number) if number and number > 0 else str(getattr(error, "strerror", None) or error)
+
+
+def not_listening(host: str, port: int, error: OSError) -> UsageError:
+    """Why an address cannot be listened at, with what to do."""
+    why, remedy = error.strerror or str(error), "Give an address of this machine that is free: --listen HOST:PORT."
+    if error.errno == errno.EADDRINUSE:
+        why = "another process listens there"
+        remedy = f"Find it (ss -ltnp 'sport = :{port}') and end it, or give another port: --listen {host}:PORT."
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        why = "this user may not listen there"
+        remedy = (
+            f"Give a port from {_LOWEST_FREE} on, or the right CAP_NET_BIND_SERVICE (AmbientCapabilities= of its unit)."
+        )
+    elif error.errno == errno.EADDRNOTAVAIL:
+        why = "it is no address of this machine"
+    return UsageError(f"{host}:{port} cannot be listened at", why, remedy)

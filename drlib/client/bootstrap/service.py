@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
 import resource
 import signal
@@ -40,7 +39,6 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 
 START_S: Final = 10.0
 _OTHER_FILES: Final = 128  # beside two for each connection
-_LOWEST_FREE: Final = 1024  # lower ports are root's
 
 
 class Manager(Protocol):
@@ -131,10 +129,7 @@ class Bootstrap:
     async def _bind(self) -> Own:
         listening = []
         for host, port in self._options.listen:
-            try:
-                listening.append((host, await self.proxy.bind(host, port)))
-            except OSError as error:
-                raise not_listening(host, port, error) from error
+            listening.append((host, await self.proxy.bind(host, port)))
         return Own(tuple(listening), self._options.public)
 
     def _read_state(self) -> Stored | None:
@@ -284,19 +279,3 @@ def allow_files(connections: int) -> None:
         )
     if soft != resource.RLIM_INFINITY and soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
-
-
-def not_listening(host: str, port: int, error: OSError) -> UsageError:
-    """Why an address cannot be listened at, with what to do."""
-    why, remedy = error.strerror or str(error), "Give an address of this machine that is free: --listen HOST:PORT."
-    if error.errno == errno.EADDRINUSE:
-        why = "another process listens there"
-        remedy = f"Find it (ss -ltnp 'sport = :{port}') and end it, or give another port: --listen {host}:PORT."
-    elif error.errno in (errno.EACCES, errno.EPERM):
-        why = "this user may not listen there"
-        remedy = (
-            f"Give a port from {_LOWEST_FREE} on, or the right CAP_NET_BIND_SERVICE (AmbientCapabilities= of its unit)."
-        )
-    elif error.errno == errno.EADDRNOTAVAIL:
-        why = "it is no address of this machine"
-    return UsageError(f"{host}:{port} cannot be listened at", why, remedy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from deadline import Deadline
 
 from drlib.client.bootstrap import notes, proxy, rules
 from drlib.client.bootstrap.notes import Note
-from drlib.client.bootstrap.proxy import Limits, Proxy
+from drlib.client.bootstrap.proxy import Limits, Proxy, not_listening
+from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -135,6 +137,16 @@ async def test_proxy_without_a_cluster_refuses_and_with_one_passes_on() -> None:
         assert one.proxy.counts.passed == {"paris": 1}
 
 
+async def test_proxy_whose_address_another_one_has_bound_too_is_refused_when_it_would_listen() -> None:
+    """Two sockets may be bound to one address while neither listens."""
+    async with proxied() as one, proxied() as two:
+        await two.proxy.bind("127.0.0.1", one.port)
+        paris = cluster("paris", await one.server())
+        await one.proxy.point(paris)
+        with pytest.raises(UsageError, match="another process listens there"):
+            await two.proxy.point(paris)
+
+
 async def test_connection_passes_the_end_of_one_half_on_and_the_answer_back() -> None:
     async with proxied() as one:
         await one.proxy.point(cluster("paris", await one.server()))
@@ -184,10 +196,10 @@ async def test_connection_to_a_server_that_does_not_read_stops_reading_from_the_
         writer.write(b"x" * sent)
         writer.write_eof()
         (passed,) = one.proxy._open
-        last = -1
-        while last != (last := passed.client.bytes) or last == 0:  # until nothing more is read for a moment
-            await asyncio.sleep(0.2)
-        assert last < sent // 2, "all was read into memory"
+        transport = passed.client.transport
+        assert transport is not None
+        await until("nothing more is read", lambda: passed.client.bytes > 0 and not transport.is_reading())
+        assert passed.client.bytes < sent // 2, "all was read into memory"
         release.set()
         assert await reader.read() == b""
         assert received == sent
@@ -342,3 +354,9 @@ async def test_proxy_with_hundreds_of_connections_gives_each_its_own_answer() ->
         for _, writer in clients:
             writer.close()
         await until("all are gone", lambda: one.proxy.connections == 0)
+
+
+def test_not_listening_without_the_right_names_what_to_do() -> None:
+    error = not_listening("127.0.0.1", 92, PermissionError(errno.EACCES, "Permission denied"))
+    assert error.why == "this user may not listen there"
+    assert "CAP_NET_BIND_SERVICE" in error.remedy
