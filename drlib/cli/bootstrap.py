@@ -71,8 +71,6 @@ def bootstrap(
     """
     import asyncio
 
-    from prometheus_client import CollectorRegistry, ProcessCollector
-
     from drlib.client.bootstrap.metrics import BootstrapCollector
     from drlib.client.bootstrap.proxy import Limits, not_listening
     from drlib.client.bootstrap.service import Bootstrap, Options, allow_files
@@ -105,11 +103,8 @@ def bootstrap(
         served = Bootstrap(clusters, source, options, write_note, ServiceManager.from_environment())
         server = None
         if metrics is not None:
-            registry = CollectorRegistry(auto_describe=False)
-            registry.register(BootstrapCollector(served))
-            ProcessCollector(registry=registry)
             try:
-                server = serve_metrics(metrics, registry)
+                server = serve_metrics(metrics, BootstrapCollector(served))
             except OSError as error:
                 raise not_listening(*parse_address(metrics), error) from error
         try:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.registry import Collector
 
 from drlib import decoding
 from drlib.errors import UsageError
@@ -185,8 +186,11 @@ def start_server(address: str, answer: Callable[[WSGIEnvironment, StartResponse]
     return server
 
 
-def serve_metrics(address: str, registry: CollectorRegistry) -> WSGIServer:
-    """Serve `registry` at `/metrics` alone, as `start_server` does."""
+def serve_metrics(address: str, collector: Collector) -> WSGIServer:
+    """Serve what `collector` collects, and the process's own metrics, at `/metrics` alone, as `start_server` does."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    ProcessCollector(registry=registry)
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         if environ.get("REQUEST_METHOD") != "GET":
