@@ -117,6 +117,8 @@ class Site:
         return [ClusterSettings(alias, (self.lab.clusters[alias].bootstrap,)) for alias in aliases or self.lab.aliases]
 
     def start_address(self, *more: str) -> None:
+        if "bootstrap" in self.processes:
+            self.processes.pop("bootstrap").stop()
         command = [
             sys.executable,
             "-m",
