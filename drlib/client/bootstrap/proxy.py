@@ -101,11 +101,11 @@ class Proxy:
             connection.give_up(MOVED)
         if not self.draining:
             for server in self._servers:
-                where = server.sockets[0].getsockname()[:2]
+                host, port = server.sockets[0].getsockname()[:2]
                 try:
                     await server.start_serving()
                 except OSError as error:
-                    raise not_listening(*where, error) from error
+                    raise not_listening(host, port, error) from error
         return len(former)
 
     @property

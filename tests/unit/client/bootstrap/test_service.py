@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ import pytest
 from deadline import Deadline
 
 from drlib.client.active_cluster import NoPointer
-from drlib.client.bootstrap import check, notes, service, state_file
+from drlib.client.bootstrap import check, notes, state_file
 from drlib.client.bootstrap.notes import Note
 from drlib.client.bootstrap.rules import Known
 from drlib.client.bootstrap.service import Bootstrap, Options, allow_files
@@ -293,9 +294,9 @@ async def test_bootstrap_second_signal_ends_a_drain_at_once(servers: list[socket
 
 
 def test_allow_files_more_than_the_machine_allows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service.resource, "getrlimit", lambda _: (1024, 4096))
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
     set_to: list[tuple[int, int]] = []
-    monkeypatch.setattr(service.resource, "setrlimit", lambda _, limits: set_to.append(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: set_to.append(limits))
     allow_files(100)
     assert set_to == [], "the limit is enough"
     allow_files(1900)
