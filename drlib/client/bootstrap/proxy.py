@@ -93,10 +93,12 @@ class Proxy:
 
         The first time, it begins to listen. Raises `UsageError` where another process was first.
         """
-        former = [] if self.cluster is None or self.cluster.alias == cluster.alias else list(self._open)
+        former: list[Connection] = []
+        if self.cluster is not None and self.cluster.alias != cluster.alias:
+            former = list(self._open)
+            self._failed_at.clear()
+            self._resolve(notes.UNREACHABLE)
         self.cluster = cluster
-        self._failed_at.clear()
-        self._resolve(notes.UNREACHABLE)
         for connection in former:
             connection.give_up(MOVED)
         if not self.draining:

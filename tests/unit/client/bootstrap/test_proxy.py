@@ -227,6 +227,8 @@ async def test_proxy_without_a_server_closes_the_client_reports_once_and_recover
             (note,) = one.notes
             assert (note.name, note.status, note.cluster) == (notes.UNREACHABLE, "open", "paris")
             assert f"{address}: Connection refused" in note.detail
+            await one.proxy.point(cluster("paris", address))
+            assert len(one.notes) == 1, "a newer pointer to the same cluster ends nothing"
             dead.listen()
             await one.client()
             await until("it is over", lambda: [note.status for note in one.notes] == ["open", "resolved"])
