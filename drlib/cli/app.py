@@ -15,6 +15,7 @@ from drlib.cli.drill.drills import abort, plan, run
 from drlib.cli.drill.failback import failback
 from drlib.cli.drill.failover import failover
 from drlib.cli.drill.init import init
+from drlib.cli.drill.inventory import inventory
 from drlib.cli.drill.runs import runs_app, schedule_app
 from drlib.cli.drill.witness import witness
 from drlib.cli.incident import incident_app
@@ -52,6 +53,7 @@ app.command("doctor")(doctor)
 app.command("failover")(failover)
 app.command("failback")(failback)
 app.command("init")(init)
+app.command("inventory")(inventory)
 app.command("notebook")(notebook)
 app.add_typer(runs_app, name="runs")
 app.add_typer(schedule_app, name="schedule")
