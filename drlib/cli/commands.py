@@ -50,6 +50,11 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
         Command("mirror", "drlib.cli.mirror.mirror:mirror", "mirror every enabled flow, in MirrorMaker 2's place"),
         Command("copy", "drlib.cli.mirror.copy:copy", "copy topics exactly once, without a file"),
         Command("remirror", "drlib.cli.mirror.remirror:remirror", "mirror parked topics again from the source's start"),
+        Command(
+            "bootstrap",
+            "drlib.cli.clients.bootstrap:bootstrap",
+            "an address for clients that cannot follow the pointer",
+        ),
         Command("config", "drlib.cli.mirror.config:config_app", "explain every value of a file, or convert one"),
         Command("service", "drlib.cli.mirror.service:service_app", "print a systemd unit, alert rules or a dashboard"),
         Command("size", "drlib.cli.mirror.size:size", "workers, lanes and memory that a link needs"),
@@ -59,7 +64,8 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
         Command(
             "translate", "drlib.cli.mirror.translate:translate", "committed offsets, as offsets on the other cluster"
         ),
-        Command("pointer", "drlib.cli.pointer:pointer_app", "the pointer that applications follow"),
+        Command("inventory", "drlib.cli.clients.inventory:inventory", "who uses the topics, and how each would move"),
+        Command("pointer", "drlib.cli.clients.pointer:pointer_app", "the pointer that applications follow"),
     ),
     "Lab and training": (
         Command("lab", "drlib.cli.lab:lab_app", "real Kafka clusters on this machine"),
@@ -78,6 +84,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "config explain": "every effective value, its line in the file, its meaning",
     "config import": "make a file of Kafka Connect's or Strimzi's form",
     "service systemd": "print a hardened unit of one worker",
+    "service bootstrap": "print a hardened unit of a bootstrap address",
     "service prometheus": "print alert rules",
     "service grafana": "print a dashboard",
     "pointer show": "where it is, what it says, whether all copies agree",
@@ -181,6 +188,11 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example(f"drlib remirror {FILE} orders", "the plan"),
         Example(f"drlib remirror {FILE} orders --yes", "carried out"),
     ),
+    "bootstrap": (
+        Example(
+            f"drlib bootstrap {FILE} --listen 10.0.0.5:9092 --state /var/lib/drlib/bootstrap.json", "until SIGTERM"
+        ),
+    ),
     "config": (Example(f"drlib config explain {FILE}", "every effective value, and where it comes from"),),
     "config explain": (
         Example(f"drlib config explain {FILE}", "every key of every enabled flow"),
@@ -192,6 +204,9 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "service": (Example("drlib service prometheus > drlib-alerts.yml", "alert rules"),),
     "service systemd": (
         Example(f"drlib service systemd {FILE} | sudo tee /etc/systemd/system/drlib-mirror.service", "write the unit"),
+    ),
+    "service bootstrap": (
+        Example(f"drlib service bootstrap {FILE} --listen 10.0.0.5:9092", "print the unit, to put into a file"),
     ),
     "service prometheus": (Example("drlib service prometheus > drlib-alerts.yml", "for rule_files of prometheus.yml"),),
     "service grafana": (Example("drlib service grafana > drlib-dashboard.json", "to import in Grafana"),),
@@ -208,6 +223,10 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example(
             f"drlib translate {FILE} --flow 'paris->lyon' --offsets offsets.json --as spark", "offsets kept elsewhere"
         ),
+    ),
+    "inventory": (
+        Example(f"drlib inventory {FILE}", "of every enabled flow"),
+        Example(f"drlib inventory {FILE} --flow 'paris->lyon' --json", "of one flow, as JSON"),
     ),
     "pointer": (Example(f"drlib pointer show {FILE}", "which cluster serves, and whether all copies agree"),),
     "pointer show": (Example(f"drlib pointer show {FILE} --application billing", "of one application"),),

@@ -66,6 +66,14 @@ class PointerSource(Protocol):
     def close(self) -> None: ...
 
 
+def looked(source: PointerSource) -> tuple[Pointer | None, str]:
+    """What a source says now, and its doubt; no pointer where there is no valid one yet, and why."""
+    try:
+        return source.current(), source.doubt()
+    except DrlibError as error:
+        return None, str(error)
+
+
 def newest(pointers: Iterable[Pointer]) -> Pointer | None:
     """The one with the highest version. Raises `PointerConflict` when two with that version differ."""
     best: Pointer | None = None

@@ -13,6 +13,7 @@ import nbformat
 from drlib.analysis.continuous import stream
 from drlib.analysis.sessions import continuous_audit
 from drlib.analysis.spark import topics
+from drlib.client.bootstrap import state_file
 from drlib.decoding import json_as
 from drlib.drill.actions.applications import create_topics
 from drlib.drill.actions.groups import decided as decided_moves
@@ -302,6 +303,17 @@ def abort_file(data: bytes) -> object:
 def _progress() -> bytes:
     attempt = {"lesson": "L1", "tag": "t", "lab": "l", "began_ms": 5, "passed": [1], "numbers": {"a": 1}}
     return json.dumps({"progress": {"lessons": {"L1": {"current": attempt, "best": 5}}}, "seal": ""}).encode()
+
+
+BOOTSTRAP_STATES: Final[tuple[Case, ...]] = (
+    (json.dumps({"application": "*", "version": 7, "cluster": "lyon", "at_ms": 1_700_000_000_000}).encode(),),
+)
+
+
+def bootstrap_state(data: bytes) -> object:
+    path = folder() / "state.json"
+    path.write_bytes(data)
+    return state_file.read(path, "*")
 
 
 PROGRESS: Final[tuple[Case, ...]] = ((_progress(),),)

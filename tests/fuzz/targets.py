@@ -175,6 +175,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.drill.actions.applications.create_topics:quota_of", stored.quota, stored.QUOTAS, _USAGE),
     Target("drlib.drill.actions.hooks.actions:_Memory", stored.hook_memory, stored.HOOKS, _USAGE),
     Target("drlib.runs.abort:Abort", stored.abort_file, ((b"operator\n",),), ()),
+    Target("drlib.client.bootstrap.state_file:read", stored.bootstrap_state, stored.BOOTSTRAP_STATES, _USAGE),
     Target("drlib.training.academy.progress:read", stored.progress, stored.PROGRESS, _USAGE),
     Target("drlib.training.incidents.record:IncidentRecord", stored.incident, stored.INCIDENTS, (DrlibError,)),
     Target("drlib.analysis.sessions.continuous_audit:_PLAN", stored.audit_plan, stored.AUDIT_PLANS, _USAGE),

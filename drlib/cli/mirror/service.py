@@ -1,4 +1,4 @@
-"""`drlib service`: print a systemd unit for one worker on one properties file, alert rules, or a dashboard.
+"""`drlib service`: print a systemd unit for a worker or a bootstrap address, alert rules, or a dashboard.
 
 Rules: the unit runs as a dynamic user, with a read-only file system and the file as a credential; it is ready when the worker
 notifies systemd, restarted when it dies or hangs, and not restarted where the file is wrong (exit code 2). Files and variables
@@ -9,6 +9,7 @@ Not for: installing, enabling or starting anything; how a value is written in a 
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Final
@@ -42,6 +43,36 @@ _VARIABLES: Final = """\
 {about}
 EnvironmentFile=-/etc/{unit}.env
 """
+HARDENING: Final = """\
+DynamicUser=yes
+UMask=0077
+WorkingDirectory=/
+Environment=PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+NoNewPrivileges=yes
+CapabilityBoundingSet=
+AmbientCapabilities=
+ProtectSystem=strict
+{home}
+PrivateTmp=yes
+PrivateDevices=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+ProtectProc=invisible
+LockPersonality=yes
+RemoveIPC=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+SystemCallArchitectures=native
+SystemCallFilter=@system-service
+SystemCallErrorNumber=EPERM
+LimitNOFILE=65536
+"""
 UNIT: Final = """\
 # {unit}.service: written by `drlib service systemd`
 # For systemd 250 and later. Install:
@@ -70,37 +101,44 @@ RestartSec=2
 RestartPreventExitStatus=2
 # systemd reads the file and passes it to the worker as a credential, so root may own it with mode 0600.
 LoadCredential=mirror.properties:{file}
-{hints}DynamicUser=yes
-RuntimeDirectory={unit}
+{hints}RuntimeDirectory={unit}
 RuntimeDirectoryMode=0700
-UMask=0077
-WorkingDirectory=/
-Environment=PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-NoNewPrivileges=yes
-CapabilityBoundingSet=
-AmbientCapabilities=
-ProtectSystem=strict
-{home}
-PrivateTmp=yes
-PrivateDevices=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-ProtectHostname=yes
-ProtectKernelLogs=yes
-ProtectKernelModules=yes
-ProtectKernelTunables=yes
-ProtectProc=invisible
-LockPersonality=yes
-RemoveIPC=yes
-RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
-RestrictNamespaces=yes
-RestrictRealtime=yes
-RestrictSUIDSGID=yes
-SystemCallArchitectures=native
-SystemCallFilter=@system-service
-SystemCallErrorNumber=EPERM
-LimitNOFILE=65536
+{hardening}
+[Install]
+WantedBy=multi-user.target
+"""
 
+BOOTSTRAP: Final = """\
+# {unit}.service: written by `drlib service bootstrap`
+# For systemd 250 and later. Install:
+{install}
+#    sudo systemctl daemon-reload && sudo systemctl enable --now {unit}.service
+[Unit]
+Description=drlib bootstrap of {clusters}
+Documentation=man:systemd.exec(5)
+Wants=network-online.target
+After=network-online.target
+StartLimitIntervalSec=0
+
+[Service]
+Type=notify
+NotifyAccess=main
+WatchdogSec=20
+ExecStart={python} -P -m drlib.cli bootstrap %d/mirror.properties --state %S/{unit}/state.json{options}
+KillMode=mixed
+TimeoutStopSec=30
+# Ready when it knows the active cluster and listens.
+TimeoutStartSec=60
+Restart=always
+RestartSec=2
+# 2: the file or an address is wrong, and a restart would not help.
+RestartPreventExitStatus=2
+# systemd reads the file and passes it on as a credential, so root may own it with mode 0600.
+LoadCredential=mirror.properties:{file}
+{hints}# The last pointer, for a restart while no cluster answers.
+StateDirectory={unit}
+StateDirectoryMode=0700
+{hardening}
 [Install]
 WantedBy=multi-user.target
 """
@@ -118,6 +156,22 @@ def systemd(
 ) -> None:
     """Print a hardened systemd unit that runs `drlib mirror FILE`."""
     write_document(unit_for(file, name))
+
+
+@service_app.command("bootstrap")
+def bootstrap(
+    file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
+    listen: Annotated[
+        list[str] | None, typer.Option(metavar="HOST:PORT", help="As of `drlib bootstrap`; repeat for more.")
+    ] = None,
+    address: Annotated[
+        list[str] | None, typer.Option(metavar="HOST:PORT", help="As of `drlib bootstrap`; repeat for more.")
+    ] = None,
+    metrics: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="As of `drlib bootstrap`.")] = None,
+    name: Annotated[str, typer.Option(help="The unit's name, without .service.")] = "drlib-bootstrap",
+) -> None:
+    """Print a hardened systemd unit that runs `drlib bootstrap FILE` with a state file."""
+    write_document(bootstrap_unit(file, name, listen or (), address or (), metrics))
 
 
 @service_app.command("prometheus")
@@ -156,8 +210,49 @@ def unit_for(file: Path, name: str) -> str:
         python=service_files.unit_command([str(python)]),
         file=service_files.unit_path(path),
         hints=_hints(unit, text),
-        home=_home(python),
+        hardening=fill(HARDENING, home=_home(python)),
     )
+
+
+def bootstrap_unit(
+    file: Path, name: str, listen: Sequence[str], address: Sequence[str] = (), metrics: str | None = None
+) -> str:
+    """The text of a bootstrap address's unit. Raises `UsageError` for a file, name or address that cannot be used."""
+    from drlib.kafka.java_formats import properties
+    from drlib.mirror.status.endpoint import parse_address
+
+    unit, path = service_files.unit_name(name), file.absolute()
+    options = [("--listen", each) for each in listen] + [("--address", each) for each in address]
+    options += [("--metrics", metrics)] if metrics is not None else []
+    for _, each in options:
+        parse_address(each)
+    given = [word for option in options for word in option]
+    text = "\n".join(entry.value for entry in properties.read(path).effective().values())
+    python = Path(sys.executable).absolute()
+    printed = ["drlib", "service", "bootstrap", "--name", unit, *given, str(path)]
+    return fill(
+        BOOTSTRAP,
+        unit=unit,
+        install=comment(f"   {shlex.join(printed)} | sudo tee /etc/systemd/system/{unit}.service"),
+        clusters=service_files.unit_text(_clusters(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))),
+        python=service_files.unit_command([str(python)]),
+        options=service_files.joined(fill(" {word}", word=service_files.unit_argument(word)) for word in given),
+        file=service_files.unit_path(path),
+        hints=_hints(unit, text),
+        hardening=fill(HARDENING, home=_home(python)),
+    )
+
+
+def _clusters(path: Path, has_references: bool) -> str:
+    """The clusters in words; the file's name where a reference cannot be resolved here."""
+    from drlib.config.settings import load_mirror_settings
+
+    try:
+        return ", ".join(load_mirror_settings(path).clusters)
+    except UsageError:
+        if has_references:  # it may be valid where the unit runs
+            return path.name
+        raise
 
 
 def _flows(path: Path, has_references: bool) -> str:

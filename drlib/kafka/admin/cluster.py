@@ -15,7 +15,14 @@ from concurrent.futures import Future
 from typing import Any, Final, Self
 from uuid import UUID
 
-from confluent_kafka import ConsumerGroupState, IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupType,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -263,7 +270,10 @@ class Cluster:
                 else:
                     found[group] = as_drlib_error(error, self.settings, f"describing group {group}")
             else:
-                found[group] = GroupDescription(described.state.name, _members(described))
+                new = described.type == ConsumerGroupType.CONSUMER
+                found[group] = GroupDescription(
+                    described.state.name, _members(described), described.partition_assignor or "", new
+                )
         return found
 
     def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:

@@ -62,10 +62,13 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group, classic or of KIP-848. `state` is Kafka's name in capitals; assignments are final in `STABLE` only."""
+    """A group, classic or of KIP-848 (`new_protocol`). `state` is Kafka's name in capitals; assignments are final in `STABLE`
+    only. `assignor`: the name of what assigns partitions, "" without members."""
 
     state: str
     members: tuple[GroupMember, ...] = ()
+    assignor: str = ""
+    new_protocol: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ Source: KIP-62, KIP-394 (a first JoinGroup is answered with a member ID to come 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.admin import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -54,6 +54,15 @@ class GroupListing:
     group: str
     protocol_type: str
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Members of a group: how many, their client IDs and hosts."""
+
+    count: int
+    clients: tuple[str, ...]
+    hosts: tuple[str, ...]
 
 
 async def join_group(
@@ -152,6 +161,22 @@ async def list_groups(conn: Connection) -> list[GroupListing]:
     answer = await conn.request(ListGroupsRequest[conn.version("ListGroups")](states_filter=[]))
     raise_for(answer.error_code, f"listing the groups of {conn.peer}")
     return [GroupListing(g.group_id, g.protocol_type, g.group_state) for g in answer.groups]
+
+
+async def describe_workers(conn: Connection, groups: Sequence[str]) -> dict[str, Workers]:
+    """The members of groups that this broker coordinates, of a protocol that is not a consumer's, such as Connect's."""
+    answer = await conn.request(
+        DescribeGroupsRequest[conn.version("DescribeGroups")](groups=list(groups), include_authorized_operations=False)
+    )
+    found = {}
+    for group in answer.groups:
+        raise_for(group.error_code, f"describing group {group.group_id}")
+        found[group.group_id] = Workers(
+            len(group.members),
+            tuple(sorted({member.client_id for member in group.members})),
+            tuple(sorted({member.client_host.removeprefix("/") for member in group.members})),
+        )
+    return found
 
 
 async def offset_fetch(

@@ -151,6 +151,15 @@ async def list_transactional_ids(conn: Connection, producer_id: int) -> list[str
     return [t.transactional_id for t in answer.transaction_states]
 
 
+async def transactional_ids(conn: Connection) -> dict[int, str]:
+    """Every transactional ID that this broker coordinates, by producer ID; ask every broker (KIP-664)."""
+    answer = await conn.request(
+        ListTransactionsRequest[conn.version("ListTransactions")](state_filters=[], producer_id_filters=[])
+    )
+    raise_for(answer.error_code, f"listing the transactions of {conn.peer}")
+    return {t.producer_id: t.transactional_id for t in answer.transaction_states}
+
+
 async def describe_producers(
     conn: Connection, partitions: Mapping[str, Sequence[int]]
 ) -> dict[TopicPartition, list[ProducerState]]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.registry import Collector
 
 from drlib import decoding
 from drlib.errors import UsageError
@@ -192,6 +193,24 @@ def start_server(
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, args=(0.1,), name="endpoint", daemon=True).start()
     return server
+
+
+def serve_metrics(address: str, collector: Collector) -> WSGIServer:
+    """Serve what `collector` collects, and the process's own metrics, at `/metrics` alone, as `start_server` does."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    ProcessCollector(registry=registry)
+
+    def answer(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+        if environ.get("REQUEST_METHOD") != "GET":
+            return text(start, "405 Method Not Allowed", "Only GET is allowed.")
+        if environ.get("PATH_INFO", "") != "/metrics":
+            return text(start, "404 Not Found", "Use /metrics.")
+        body = generate_latest(registry)
+        start("200 OK", [("Content-Type", CONTENT_TYPE_LATEST), ("Content-Length", str(len(body)))])
+        return [body]
+
+    return start_server(address, answer)
 
 
 def parse_address(address: str) -> tuple[str, int]:

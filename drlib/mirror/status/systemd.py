@@ -41,8 +41,8 @@ class ServiceManager:
     def ready(self, text: str) -> None:
         self._send(f"READY=1\nSTATUS={text}")
 
-    def stopping(self) -> None:
-        self._send("STOPPING=1\nSTATUS=delivering records already fetched")
+    def stopping(self, text: str = "delivering records already fetched") -> None:
+        self._send(f"STOPPING=1\nSTATUS={text}")
 
     def alive(self, now_s: float, text: str) -> None:
         """Notify the watchdog, twice in its interval. Call it more often, with the event loop's time."""

@@ -44,6 +44,9 @@ FILES = {
     ("status", "file"): "status BAD",
     ("translate", "file"): "translate BAD --flow LEFT->RIGHT",
     ("translate", "offsets"): "translate F --flow LEFT->RIGHT --offsets BAD",
+    ("bootstrap", "file"): "bootstrap BAD",
+    ("inventory", "file"): "inventory BAD",
+    ("service bootstrap", "file"): "service bootstrap BAD",
     ("pointer show", "file"): "pointer show BAD",
     ("pointer move", "file"): "pointer move BAD LEFT",
     ("pointer publish", "file"): "pointer publish BAD",
@@ -102,6 +105,8 @@ EMPTY_WHERE_MISSING = {FOLDERS["runs", "runs_dir"], FOLDERS["runs verify", "runs
 ELSEWHERE = {
     ("academy reset", "directory"): "nothing there is nothing to delete",
     ("academy status", "directory"): "no progress yet",
+    ("bootstrap", "pointer"): "there may be none yet: it waits for it",
+    ("bootstrap", "state"): "kept when the pointer was read",
     ("doctor", "runs"): "no drill yet",
     ("evidence", "out"): "written when the runs were read",
     ("evidence", "runbooks"): "no runbook with a schedule",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drlib.cli.mirror.service import unit_for
+from drlib.cli.mirror.service import bootstrap_unit, unit_for
 from drlib.errors import UsageError
 
 FILE = """clusters = LEFT, RIGHT
@@ -46,6 +46,31 @@ def test_unit_is_hardened_notifies_and_has_a_watchdog(tmp_path: Path) -> None:
         *("-P", "-m", "drlib.cli", "mirror", "%d/mirror.properties", "--status", "%t/drlib-mirror/status.json")
     ]
     assert parsed(unit_for(file, "drlib-mirror"))["Unit"]["Description"] == "drlib mirror of LEFT to RIGHT"
+
+
+def test_bootstrap_unit_is_hardened_as_the_workers_and_keeps_a_state_file(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    made = bootstrap_unit(file, "drlib-bootstrap", ["10.0.0.1:9092"], ["kafka.example:9092"], "127.0.0.1:9465")
+    service, worker = parsed(made)["Service"], parsed(unit_for(file, "drlib-bootstrap"))["Service"]
+    command = f"{Path(sys.executable).absolute()} -P -m drlib.cli bootstrap %d/mirror.properties "
+    command += "--state %S/drlib-bootstrap/state.json --listen 10.0.0.1:9092 --address kafka.example:9092 "
+    assert service["ExecStart"] == command + "--metrics 127.0.0.1:9465"
+    assert service["StateDirectory"] == "drlib-bootstrap"
+    assert set(worker) - set(service) == {"RuntimeDirectory", "RuntimeDirectoryMode"}
+    assert {key for key in set(worker) & set(service) if worker[key] != service[key]} == {
+        "ExecStart",
+        "TimeoutStartSec",
+    }
+    assert parsed(made)["Unit"]["Description"] == "drlib bootstrap of LEFT, RIGHT"
+    assert f"--listen 10.0.0.1:9092 --address kafka.example:9092 --metrics 127.0.0.1:9465 {file}" in made
+
+
+def test_bootstrap_unit_with_an_address_that_is_none_is_refused(tmp_path: Path) -> None:
+    for wrong in ("9092", "%h:x"):
+        with pytest.raises(UsageError):
+            bootstrap_unit(write(tmp_path), "m", [wrong])
+    assert "--listen %%h:1" in bootstrap_unit(write(tmp_path), "m", ["%h:1"])
+    assert "\nExecStartPre" not in bootstrap_unit(write(tmp_path), "m", ["10.0.0.1:9092\nExecStartPre=/bin/id:1"])
 
 
 def test_unit_names_referenced_files_and_no_secret(tmp_path: Path) -> None:

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from deadline import Deadline
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from sample_flow import worker
 
 from drlib.mirror.status import endpoint
-from drlib.mirror.status.endpoint import MOST_CONNECTIONS, Endpoint
+from drlib.mirror.status.endpoint import MOST_CONNECTIONS, Endpoint, serve_metrics
 from drlib.outgoing import http_request
 
 
@@ -103,3 +105,33 @@ async def test_endpoint_answers_what_it_does_not_serve_with_a_code(
             pass
         assert (await asyncio.to_thread(get, served, "/status")).status == 200
     assert capfd.readouterr() == ("", "")
+
+
+class Collected(Collector):
+    """One metric."""
+
+    def collect(self) -> Iterator[Metric]:
+        family = GaugeMetricFamily("drlib_test", "A test.")
+        family.add_metric((), 7)
+        yield family
+
+
+@pytest.mark.parametrize(
+    ("sent", "answer"),
+    [
+        (b"GET /metrics HTTP/1.1\r\n\r\n", b"200"),
+        (b"GET /status HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
+    ],
+)
+def test_serve_metrics_answers_with_what_is_collected_and_nothing_else(sent: bytes, answer: bytes) -> None:
+    server = serve_metrics("127.0.0.1:0", Collected())
+    try:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=20) as connection:
+            connection.sendall(sent)
+            received = b"".join(iter(lambda: connection.recv(65536), b""))
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert answer in received.split(b"\r\n")[0]
+    assert (b"drlib_test 7.0" in received) == (answer == b"200")

@@ -34,8 +34,10 @@ def test_service_manager_ready_watchdog_twice_an_interval_and_stopping(systemd: 
     manager.ready("mirroring A->B")
     for now in (10.0, 10.5, 11.0, 11.2, 12.1):
         manager.alive(now, "running")
-    manager.stopping()
-    assert [message.split("\n")[0] for message in received(systemd)] == ["READY=1", *["WATCHDOG=1"] * 3, "STOPPING=1"]
+    manager.stopping("draining")
+    messages = received(systemd)
+    assert [message.split("\n")[0] for message in messages] == ["READY=1", *["WATCHDOG=1"] * 3, "STOPPING=1"]
+    assert messages[-1] == "STOPPING=1\nSTATUS=draining"
 
 
 def test_service_manager_abstract_socket() -> None:

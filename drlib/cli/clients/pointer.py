@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from drlib import clock
-from drlib.errors import ApprovalMissing, DrlibError, ReadinessError, UsageError
+from drlib.errors import ApprovalMissing, ReadinessError, UsageError
 from drlib.outgoing.terminal import can_ask, write_document
 from drlib.outgoing.terminal import show as print_line
 from drlib.ui.terminal.plain_console import plain_console
@@ -146,22 +146,17 @@ def watch(
 
 def _follow(source: "PointerSource", line: "Callable[[Pointer | None, str, int], str]") -> None:
     """Print every change of what `source` says, for ever."""
+    from drlib.client.pointer import looked
+
     while not source.settled():
         time.sleep(_LOOK_S)
     printed: object = None
     while True:
-        pointer, doubt = _looked(source)
+        pointer, doubt = looked(source)
         if (pointer, doubt) != printed:
             printed = (pointer, doubt)
             write_document(line(pointer, doubt, clock.now_ms()) + "\n")
         source.wait_newer(pointer.version if pointer is not None else -1, _LOOK_S)
-
-
-def _looked(source: "PointerSource") -> "tuple[Pointer | None, str]":
-    try:
-        return source.current(), source.doubt()
-    except DrlibError as error:  # no valid pointer yet: what is there is reported, and followed on
-        return None, str(error)
 
 
 def _confirm(cluster: str, yes: str) -> None:

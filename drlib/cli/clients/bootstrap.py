@@ -1,0 +1,154 @@
+"""`drlib bootstrap`: an address that applications keep in `bootstrap.servers`, which leads to the active cluster.
+
+Rules: options in, lines and metrics out; what is done is `drlib.client.bootstrap`'s. It listens at this machine's loopback
+address unless another one is given.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from drlib import decoding
+from drlib.cli.log.setup import LogFormat, LogLevel, worker_log, write_line
+from drlib.errors import UsageError
+from drlib.mirror.status.event_kinds import Level
+
+if TYPE_CHECKING:
+    from drlib.client.bootstrap.notes import Note
+
+DEFAULT_LISTEN: Final = ("127.0.0.1:9092",)
+DEFAULT_CONNECTIONS: Final = 4000
+DEFAULT_IDLE: Final = "10m"
+DEFAULT_DRAIN: Final = "10s"
+
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(metavar="HOST:PORT", help="Where to listen; repeat for more. 127.0.0.1:9092 unless given."),
+]
+Public = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="What applications set, if that is another name or a load balancer's; checked in certificates and for loops.",
+    ),
+]
+
+
+def bootstrap(
+    file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
+    listen: Listen = None,
+    address: Public = None,
+    application: Annotated[str, typer.Option(help="Follow the pointer of this application.")] = "*",
+    pointer: Annotated[
+        Path | None, typer.Option("--pointer", metavar="PATH", help="Follow a pointer file, not the topic.")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Keep the last pointer here, for a restart while no pointer can be read."),
+    ] = None,
+    metrics: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve /metrics (Prometheus) here; port 0: any.")
+    ] = None,
+    max_connections: Annotated[
+        int, typer.Option(metavar="N", help="Connections at a time.", min=1, max=1_000_000)
+    ] = DEFAULT_CONNECTIONS,
+    idle: Annotated[
+        str, typer.Option(metavar="TIME", help="Close connections without a byte for so long.")
+    ] = DEFAULT_IDLE,
+    drain: Annotated[
+        str, typer.Option(metavar="TIME", help="On SIGTERM, how long open conversations may take to end.")
+    ] = DEFAULT_DRAIN,
+    log_format: Annotated[LogFormat, typer.Option(help="Lines of text, or one JSON object a line.")] = LogFormat.TEXT,
+    log_level: Annotated[LogLevel, typer.Option(help="The least level that is written.")] = LogLevel.INFO,
+) -> None:
+    """Pass connections on to the bootstrap servers of the active cluster, until SIGTERM or SIGINT.
+
+    Clients that are given this address learn the cluster's own addresses with their first answer, and read and write there.
+    Exit code 0: it was ended; 11: no cluster is active, or that cannot be read.
+    """
+    import asyncio
+
+    from drlib.client.bootstrap.metrics import BootstrapCollector
+    from drlib.client.bootstrap.proxy import Limits, not_listening
+    from drlib.client.bootstrap.service import Bootstrap, Options, allow_files
+    from drlib.client.pointer import PointerSource
+    from drlib.client.pointer_file import PointerWatcher
+    from drlib.client.pointer_watch import PointerTopicWatcher
+    from drlib.config.quantities import seconds
+    from drlib.config.settings import load_mirror_settings
+    from drlib.mirror.status.endpoint import parse_address, serve_metrics
+    from drlib.mirror.status.systemd import ServiceManager
+
+    with worker_log(log_format, log_level):
+        clusters = load_mirror_settings(file).clusters
+        limits = Limits(max_connections, seconds(idle, "--idle"))
+        options = Options(
+            listen=tuple(map(listening, listen or DEFAULT_LISTEN)),
+            public=tuple(map(public, address or ())),
+            application=application,
+            state=state,
+            limits=limits,
+            drain_s=seconds(drain, "--drain"),
+        )
+        allow_files(max_connections)
+
+        def source() -> PointerSource:
+            if pointer is not None:
+                return PointerWatcher(pointer)
+            return PointerTopicWatcher(tuple(clusters.values()), application)
+
+        served = Bootstrap(clusters, source, options, write_note, ServiceManager.from_environment())
+        server = None
+        if metrics is not None:
+            try:
+                server = serve_metrics(metrics, BootstrapCollector(served))
+            except OSError as error:
+                raise not_listening(*parse_address(metrics), error) from error
+        try:
+            asyncio.run(served.run())
+        finally:
+            if server is not None:
+                server.shutdown()
+                server.server_close()
+
+
+def listening(text: str) -> tuple[str, int]:
+    """The address of --listen. Raises `UsageError`."""
+    return _address(text, "--listen", 0)
+
+
+def public(text: str) -> tuple[str, int]:
+    """The address of --address. Raises `UsageError`."""
+    return _address(text, "--address", 1)
+
+
+def _address(text: str, option: str, least_port: int) -> tuple[str, int]:
+    try:
+        return decoding.address(text, least_port=least_port)
+    except decoding.Undecodable as error:
+        raise UsageError(f"{option} {text!r} is no address", str(error), "Write 127.0.0.1:9092, for example.") from None
+
+
+def write_note(note: Note) -> None:
+    """Write a note as one line of the log."""
+    from drlib import clock
+    from drlib.cli.log.lines import LogLine
+    from drlib.client.bootstrap.notes import KINDS
+
+    kind = KINDS[note.name]
+    is_over = note.status == "resolved"
+    write_line(
+        LogLine(
+            clock.now_ms(),
+            Level.INFO if is_over else Level[kind.severity.name],
+            note.name,
+            note.status,
+            entity=note.cluster,
+            count=note.count,
+            detail=note.detail,
+            remedy="" if is_over else kind.remedy,
+        )
+    )

@@ -1,0 +1,229 @@
+"""Accept clients and pass each connection on to a bootstrap server of one cluster, within limits.
+
+Rules:
+- Addresses are bound at once and listened at from the first cluster on: without one a client is refused, and tries another
+  instance of its `bootstrap.servers`.
+- A server has `CONNECT_S` to accept, all of them together `GIVE_UP_S`, less than clients wait for their first answer; then the
+  client's connection is closed.
+- When the cluster changes, connections to the former one are closed at once, so that clients bootstrap again.
+- A connection without a byte for `idle_s` is closed. `drain` lets conversations end, and closes what is silent.
+- What is reported is reported once, until it is over.
+Not for: deciding (`rules`), the pointer (`follow`), one connection's bytes (`connection`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from drlib import decoding
+from drlib.client.bootstrap import notes
+from drlib.client.bootstrap.connection import Connection, Side
+from drlib.client.bootstrap.notes import Note
+from drlib.client.bootstrap.rules import State, ended_for_new, servers_in_turn
+from drlib.errors import UsageError
+from drlib.formats import count
+from drlib.kafka.security.cluster_settings import ClusterSettings
+
+CONNECT_S: Final = 2.0
+GIVE_UP_S: Final = 8.0  # librdkafka waits 10 s for its first answer (api.version.request.timeout.ms), Java 30 s
+QUIET_S: Final = 1.0  # in which a conversation has ended, when draining
+TICK_S: Final = 0.1
+_LOWEST_FREE: Final = 1024  # lower ports are root's
+_BACKLOG: Final = 1024
+_EYEBALLS_S: Final = 0.25  # RFC 8305: when the next address of a name is tried beside the first
+IDLE, MOVED, FULL, NO_SERVER, DRAINED = "idle", "moved", "full", "no server", "drained"
+FOR_NEW: Final = "for a new one"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`idle_s`: as brokers have it by default (connections.max.idle.ms)."""
+
+    connections: int = 4000
+    idle_s: float = 600.0
+
+
+@dataclass(slots=True)
+class Counts:
+    """Since the start. `failed` attempts to connect are by server, `closed` by reason, `passed` by cluster."""
+
+    accepted: int = 0
+    passed: Counter[str] = field(default_factory=Counter)
+    closed: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    bytes_to_servers: int = 0
+    bytes_to_clients: int = 0
+
+
+class Proxy:
+    """Made and used on one event loop."""
+
+    def __init__(self, limits: Limits, report: Callable[[Note], None]) -> None:
+        self.limits = limits
+        self.counts = Counts()
+        self.cluster: ClusterSettings | None = None
+        self.draining = False
+        self._report = report
+        self._servers: list[asyncio.Server] = []
+        self._open: set[Connection] = set()
+        self._turn = 0
+        self._failed_at: dict[str, float] = {}
+        self._opened: dict[str, str] = {}  # notes that are open: name -> cluster
+
+    async def bind(self, host: str, port: int) -> int:
+        """Take an address, without listening; the port, which the system chooses for 0. Raises `UsageError`."""
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                self._client, host, port, backlog=_BACKLOG, start_serving=False
+            )
+        except OSError as error:
+            raise not_listening(host, port, error) from error
+        self._servers.append(server)
+        return int(server.sockets[0].getsockname()[1])
+
+    async def point(self, cluster: ClusterSettings) -> int:
+        """Pass new connections on to `cluster`, and close those to another one; how many were closed.
+
+        The first time, it begins to listen. Raises `UsageError` where another process was first.
+        """
+        former: list[Connection] = []
+        if self.cluster is not None and self.cluster.alias != cluster.alias:
+            former = list(self._open)
+            self._failed_at.clear()
+            self._resolve(notes.UNREACHABLE)
+        self.cluster = cluster
+        for connection in former:
+            connection.give_up(MOVED)
+        if not self.draining:
+            for server in self._servers:
+                host, port = server.sockets[0].getsockname()[:2]
+                try:
+                    await server.start_serving()
+                except OSError as error:
+                    raise not_listening(host, port, error) from error
+        return len(former)
+
+    @property
+    def connections(self) -> int:
+        return len(self._open)
+
+    def close_idle(self) -> None:
+        """Close what was silent for too long; called every second or so."""
+        now = time.monotonic()
+        for connection in [each for each in self._open if now - each.active_at > self.limits.idle_s]:
+            connection.give_up(IDLE)
+        if len(self._open) < self.limits.connections:
+            self._resolve(notes.TOO_MANY)
+
+    async def drain(self, deadline_s: float) -> None:
+        """Accept no more, and return when every connection has ended: those that are not silent by `deadline_s` seconds."""
+        self.draining = True
+        for server in self._servers:
+            server.close()
+        until = time.monotonic() + deadline_s
+        while self._open and (now := time.monotonic()) < until:
+            for connection in list(self._open):
+                if connection.state is not State.CONNECTING and now - connection.active_at > QUIET_S:
+                    connection.give_up(DRAINED)
+            await asyncio.sleep(TICK_S)
+        for connection in list(self._open):
+            connection.give_up(DRAINED)
+
+    def _client(self) -> Side:
+        return Connection(self._accept, self._forget).client
+
+    def _accept(self, connection: Connection) -> None:
+        self.counts.accepted += 1
+        cluster = self.cluster
+        if cluster is None or self.draining or not self._has_room():
+            connection.give_up(FULL if cluster is not None and not self.draining else DRAINED)
+            return
+        self._open.add(connection)
+        connection.cluster = cluster.alias
+        connection.connecting = asyncio.get_running_loop().create_task(self._connect(connection, cluster))
+
+    def _has_room(self) -> bool:
+        if len(self._open) < self.limits.connections:
+            return True
+        now, connections = time.monotonic(), list(self._open)
+        chosen = ended_for_new([now - each.active_at for each in connections], self.limits.connections)
+        self._note(
+            notes.TOO_MANY,
+            f"all {count(self.limits.connections)} connections are taken; "
+            + ("new clients are refused" if chosen is None else "the ones that are silent for longest are closed"),
+        )
+        if chosen is None:
+            return False
+        connections[chosen].give_up(FOR_NEW)
+        return True
+
+    async def _connect(self, connection: Connection, cluster: ClusterSettings) -> None:
+        loop, end = asyncio.get_running_loop(), time.monotonic() + GIVE_UP_S
+        self._turn += 1
+        failures: dict[str, str] = {}
+        for server in servers_in_turn(cluster.bootstrap_servers, self._turn, self._failed_at, time.monotonic()):
+            if (left := end - time.monotonic()) <= 0:
+                break
+            host, port = decoding.address(server)
+            try:
+                async with asyncio.timeout(min(CONNECT_S, left)):
+                    await loop.create_connection(connection.new_server, host, port, happy_eyeballs_delay=_EYEBALLS_S)
+            except (OSError, TimeoutError) as error:
+                if connection.state is not State.CONNECTING:
+                    return
+                failures[server] = _reason(error)
+                self.counts.failed[server] += 1
+                self._failed_at[server] = time.monotonic()
+            else:
+                self.counts.passed[cluster.alias] += 1
+                self._failed_at.pop(server, None)
+                self._resolve(notes.UNREACHABLE)
+                return
+        detail = "; ".join(f"{server}: {why}" for server, why in failures.items())
+        self._note(notes.UNREACHABLE, f"no bootstrap server of {cluster.alias} accepts a connection: {detail}")
+        connection.give_up(NO_SERVER)
+
+    def _forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self.counts.closed[connection.reason or "by client or server"] += 1
+        self.counts.bytes_to_servers += connection.client.bytes
+        self.counts.bytes_to_clients += 0 if connection.server is None else connection.server.bytes
+
+    def _note(self, name: str, detail: str) -> None:
+        if name not in self._opened:
+            self._opened[name] = "" if self.cluster is None else self.cluster.alias
+            self._report(Note(name, "open", detail, self._opened[name], len(self._open)))
+
+    def _resolve(self, name: str) -> None:
+        if (cluster := self._opened.pop(name, None)) is not None:
+            self._report(Note(name, "resolved", "", cluster, len(self._open)))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError) and not getattr(error, "errno", None):
+        return f"no answer within {CONNECT_S:g} s"
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number and number > 0 else str(getattr(error, "strerror", None) or error)
+
+
+def not_listening(host: str, port: int, error: OSError) -> UsageError:
+    """Why an address cannot be listened at, with what to do."""
+    why, remedy = error.strerror or str(error), "Give an address of this machine that is free: --listen HOST:PORT."
+    if error.errno == errno.EADDRINUSE:
+        why = "another process listens there"
+        remedy = f"Find it (ss -ltnp 'sport = :{port}') and end it, or give another port: --listen {host}:PORT."
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        why = "this user may not listen there"
+        remedy = (
+            f"Give a port from {_LOWEST_FREE} on, or the right CAP_NET_BIND_SERVICE (AmbientCapabilities= of its unit)."
+        )
+    elif error.errno == errno.EADDRNOTAVAIL:
+        why = "it is no address of this machine"
+    return UsageError(f"{host}:{port} cannot be listened at", why, remedy)

@@ -1,0 +1,195 @@
+"""Say what kind of application a group or a producer is, and how it moves to the other cluster. Pure.
+
+Rules:
+- A kind is what the broker reports: the protocol of a group, its assignor, its members. Names count only where Kafka makes
+  them: `connect-NAME` of a sink's group, `APPLICATION-...-changelog` and `-repartition` of Kafka Streams.
+- `WAYS` is a literal table. What cannot be known from outside, such as whether an application follows the pointer, is not
+  guessed: a way is what is possible.
+- A group that the flow does not select moves by hand, as nothing translates its positions.
+Source: KIP-848 (consumer groups), KIP-932 (share groups), KIP-1071 (streams groups), KIP-664 (DescribeProducers).
+Not for: asking (`observe`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from drlib.kafka.net.requests import ProducerState
+
+STREAMS_ASSIGNOR: Final = "stream"  # StreamsPartitionAssignor's name in the classic protocol
+SINK_PREFIX: Final = "connect-"  # SinkUtils.consumerGroupId
+_OF_CONNECT: Final = re.compile(r"(?:.*[.-])?connect[.-](?:configs?|offsets?|status(?:es)?)", re.IGNORECASE)
+
+
+class Kind(StrEnum):
+    GROUP = "consumer group"
+    NEW_GROUP = "consumer group (KIP-848)"
+    SHARE = "share group"
+    STREAMS = "Kafka Streams"
+    CONNECT = "Connect cluster"
+    SINK = "Connect sink"
+    OTHER = "group of another protocol"
+    TRANSACTIONAL = "transactional producer"
+    IDEMPOTENT = "idempotent producer"
+
+
+class Way(StrEnum):
+    """How an application moves. POINTER: it follows the pointer; ADDRESS: `drlib bootstrap`, a DNS name or a virtual IP."""
+
+    EITHER = "pointer or address"
+    POINTER = "pointer, or restart"
+    BY_HAND = "by hand"
+
+
+WAYS: Final[Mapping[Kind, tuple[Way, str]]] = {
+    Kind.GROUP: (Way.EITHER, "positions are translated"),
+    Kind.NEW_GROUP: (Way.EITHER, "positions are translated"),
+    Kind.SHARE: (Way.BY_HAND, "positions of share groups are not translated: set its start on the other cluster"),
+    Kind.STREAMS: (
+        Way.BY_HAND,
+        "its changelogs and repartition topics are of one cluster: reset it there, it restores its state",
+    ),
+    Kind.CONNECT: (
+        Way.BY_HAND,
+        "its workers have bootstrap.servers, and topics of configs, offsets and status, of their own",
+    ),
+    Kind.SINK: (Way.BY_HAND, "positions are translated; its Connect cluster has to move"),
+    Kind.OTHER: (Way.BY_HAND, "drlib does not know this protocol"),
+    Kind.TRANSACTIONAL: (Way.POINTER, "a new producer is needed: its transactional ID is unknown to the other cluster"),
+    Kind.IDEMPOTENT: (
+        Way.POINTER,
+        "a new producer is needed: its producer ID may be another one's on the other cluster",
+    ),
+}
+_NOT_SELECTED: Final = (Way.BY_HAND, "the flow's groups do not select it: its positions are not translated")
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGroup:
+    """A group as brokers describe it. `protocol_type` is consumer, connect, share, streams or "" ; `new_protocol`: of KIP-848.
+
+    `members` None: not known, `why` says so. `clients` and `hosts` are those of its members.
+    """
+
+    name: str
+    protocol_type: str
+    state: str
+    new_protocol: bool = False
+    assignor: str = ""
+    members: int | None = None
+    clients: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One row. `last_ms`: the newest record's timestamp of a producer (Unix time in milliseconds); None where it is unknown, as
+    for all groups. `members`: None for producers, and where they are unknown."""
+
+    cluster: str
+    kind: Kind
+    name: str
+    state: str
+    members: int | None
+    clients: tuple[str, ...]
+    hosts: tuple[str, ...]
+    topics: tuple[str, ...]
+    last_ms: int | None
+    way: Way
+    how: str
+    unknown: str = ""
+
+
+def kind_of(group: SeenGroup, topics: Collection[str]) -> Kind:
+    """The kind of a group; `topics`: all of its cluster."""
+    by_protocol = {"connect": Kind.CONNECT, "share": Kind.SHARE, "streams": Kind.STREAMS}
+    if group.protocol_type in by_protocol:
+        return by_protocol[group.protocol_type]
+    if group.protocol_type not in ("consumer", ""):
+        return Kind.OTHER
+    if group.assignor == STREAMS_ASSIGNOR or streams_topics(group.name, topics):
+        return Kind.STREAMS
+    if group.name.startswith(SINK_PREFIX):
+        return Kind.SINK
+    return Kind.NEW_GROUP if group.new_protocol else Kind.GROUP
+
+
+def streams_topics(application: str, topics: Collection[str]) -> tuple[str, ...]:
+    """The internal topics of a Kafka Streams application."""
+    endings = ("-changelog", "-repartition")
+    return tuple(sorted(t for t in topics if t.startswith(f"{application}-") and t.endswith(endings)))
+
+
+def connect_topics(topics: Collection[str]) -> tuple[str, ...]:
+    """Topics whose names are those that Connect's documentation gives its internal ones."""
+    return tuple(sorted(topic for topic in topics if _OF_CONNECT.fullmatch(topic)))
+
+
+def of_group(cluster: str, group: SeenGroup, topics: Collection[str], *, selected: bool) -> Application:
+    """The row of a group. `selected`: by the groups of a flow from this cluster."""
+    kind = kind_of(group, topics)
+    way, how = WAYS[kind]
+    if kind in (Kind.GROUP, Kind.NEW_GROUP, Kind.SINK) and not selected:
+        way, how = _NOT_SELECTED
+    own = {Kind.STREAMS: streams_topics(group.name, topics), Kind.CONNECT: connect_topics(topics)}.get(kind, ())
+    return Application(
+        cluster,
+        kind,
+        group.name,
+        group.state.replace("_", " ").lower(),
+        group.members,
+        group.clients,
+        group.hosts,
+        tuple(sorted({*group.topics, *own})),
+        None,
+        way,
+        how,
+        group.why,
+    )
+
+
+def of_producers(
+    cluster: str, states: Collection[tuple[str, ProducerState]], ids: Mapping[int, str]
+) -> list[Application]:
+    """A row for each producer ID; `states` by topic, `ids`: the transactional IDs that coordinators know, by producer ID."""
+    by_id: dict[int, list[tuple[str, ProducerState]]] = {}
+    for topic, state in states:
+        by_id.setdefault(state.producer_id, []).append((topic, state))
+    rows = []
+    for producer_id, known in by_id.items():
+        transactional = producer_id in ids or any(state.transactional for _, state in known)
+        kind = Kind.TRANSACTIONAL if transactional else Kind.IDEMPOTENT
+        last = max(state.last_timestamp for _, state in known)
+        is_open = any(state.txn_start_offset >= 0 for _, state in known)
+        rows.append(
+            Application(
+                cluster,
+                kind,
+                ids.get(producer_id, f"producer ID {producer_id}"),
+                "transaction open" if is_open else "",
+                None,
+                (),
+                (),
+                tuple(sorted({topic for topic, _ in known})),
+                last if last >= 0 else None,
+                *WAYS[kind],
+            )
+        )
+    return rows
+
+
+def in_order(rows: Collection[Application]) -> tuple[Application, ...]:
+    """By cluster, kind in the order of `Kind`, and name; numbers in names by their value."""
+    kinds = {kind: number for number, kind in enumerate(Kind)}
+    return tuple(sorted(rows, key=lambda row: (row.cluster, kinds[row.kind], _with_numbers(row.name))))
+
+
+def _with_numbers(name: str) -> list[tuple[int, str]]:
+    parts = re.split(r"([0-9]{1,18})", name)
+    return [(int(part), "") if number % 2 else (-1, part) for number, part in enumerate(parts)]

@@ -1,0 +1,72 @@
+"""Render an inventory of applications for a terminal and as JSON.
+
+Rules: complete and sorted; what is not known is said. Times are UTC. Text from outside is one line.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from drlib import formats
+from drlib.drill.inventory.observe import Inventory
+from drlib.drill.inventory.rules import Application
+
+_COLUMNS = ("kind", "name", "state", "members", "client IDs", "hosts", "topics", "last record (UTC)", "moves")
+
+
+def render_inventory(inventory: Inventory, aliases: Iterable[str]) -> RenderableType:
+    """A table for each cluster, and what is not known of it."""
+    parts: list[RenderableType] = []
+    for alias in aliases:
+        rows = [row for row in inventory.applications if row.cluster == alias]
+        parts.append(Text(_headline(inventory, alias, len(rows)), style="bold"))
+        parts += [_line(f"not known: {why}", "yellow") for why in inventory.unknown.get(alias, ())]
+        if rows:
+            parts.append(_table(rows))
+        parts.append(Text())
+    return Group(*parts)
+
+
+def _headline(inventory: Inventory, alias: str, count: int) -> str:
+    if (why := inventory.silent.get(alias)) is not None:
+        return formats.one_line(f"{alias} does not answer: {why}")
+    known = "at least " if alias in inventory.unknown else ""
+    return f"{alias}: {known}{count} application{'' if count == 1 else 's'}"
+
+
+def _table(rows: Iterable[Application]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for name in _COLUMNS:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        cells = (
+            row.kind.value,
+            row.name,
+            row.state,
+            formats.cell(row.members),
+            ", ".join(row.clients),
+            ", ".join(row.hosts),
+            ", ".join(row.topics),
+            "" if row.last_ms is None else formats.second(row.last_ms),
+            f"{row.way.value}: {row.how}" + (f"; not known: {row.unknown}" if row.unknown else ""),
+        )
+        table.add_row(*(_line(cell) for cell in cells))
+    return table
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(formats.one_line(text), style=style)
+
+
+def inventory_json(inventory: Inventory) -> str:
+    """One document: `applications`, `unknown` and `silent` by cluster."""
+    rows = [{**asdict(row), "kind": row.kind.value, "way": row.way.value} for row in inventory.applications]
+    unknown = {alias: list(why) for alias, why in inventory.unknown.items()}
+    return json.dumps({"applications": rows, "unknown": unknown, "silent": dict(inventory.silent)}, indent=2)
