@@ -81,12 +81,13 @@ class Client:
             program = [sys.executable, str(ROOT / "tests" / "bootstrap_client.py")]
             return [*program, self.library, self.role, servers, self.name, self.name, *self.settings]
         classpath = os.pathsep.join(map(str, _jars(self.library)))
+        if self.library != "java":
+            client = [str(jars.java().path), *JVM, "-cp", classpath, str(ROOT / "tests" / "java" / "LineClient.java")]
+            group = [f"group.id={self.name}", "auto.offset.reset=earliest"] if self.role == "consume" else []
+            return [*client, self.role, servers, self.name, *group, *self.settings]
         tools = "org.apache.kafka.tools"
         main = f"{tools}.consumer.ConsoleConsumer" if self.role == "consume" else f"{tools}.ConsoleProducer"
         role = ["--group", self.name, "--from-beginning"] if self.role == "consume" else []
-        option = "--consumer-property" if self.role == "consume" else "--producer-property"
-        for setting in self.settings:
-            role += [option, setting]
         java = [str(jars.java().path), *JVM, "-cp", classpath, main]
         return [*java, "--bootstrap-server", servers, "--topic", self.name, *role]
 

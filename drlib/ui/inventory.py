@@ -16,7 +16,7 @@ from rich.text import Text
 
 from drlib import formats
 from drlib.drill.inventory.observe import Inventory
-from drlib.drill.inventory.rules import Application
+from drlib.drill.inventory.rules import Application, Kind
 
 _COLUMNS = ("kind", "name", "state", "members", "client IDs", "hosts", "topics", "last record (UTC)", "moves")
 
@@ -30,6 +30,9 @@ def render_inventory(inventory: Inventory, aliases: Iterable[str]) -> Renderable
         parts += [_line(f"not known: {why}", "yellow") for why in inventory.unknown.get(alias, ())]
         if rows:
             parts.append(_table(rows))
+            reasons = dict.fromkeys(f"{row.kind.value}, {row.way.value}: {row.how}" for row in rows)
+            parts += [Text(), *map(_line, reasons)]
+            parts += [_line(f"not known of {row.name}: {row.unknown}", "yellow") for row in rows if row.unknown]
         parts.append(Text())
     return Group(*parts)
 
@@ -50,12 +53,12 @@ def _table(rows: Iterable[Application]) -> Table:
             row.kind.value,
             row.name,
             row.state,
-            formats.cell(row.members),
+            "" if row.kind in (Kind.TRANSACTIONAL, Kind.IDEMPOTENT) else formats.cell(row.members),
             ", ".join(row.clients),
             ", ".join(row.hosts),
             ", ".join(row.topics),
             "" if row.last_ms is None else formats.second(row.last_ms),
-            f"{row.way.value}: {row.how}" + (f"; not known: {row.unknown}" if row.unknown else ""),
+            row.way.value,
         )
         table.add_row(*(_line(cell) for cell in cells))
     return table
