@@ -46,6 +46,8 @@ FILES = {
     ("translate", "offsets"): "translate F --flow LEFT->RIGHT --offsets BAD",
     ("bootstrap", "file"): "bootstrap BAD",
     ("inventory", "file"): "inventory BAD",
+    ("witness", "certificate"): "witness F --certificate BAD --key F",
+    ("witness", "key"): "witness F --certificate F --key BAD",
     ("service bootstrap", "file"): "service bootstrap BAD",
     ("pointer show", "file"): "pointer show BAD",
     ("pointer move", "file"): "pointer move BAD LEFT",
