@@ -1,8 +1,8 @@
 """Records a program in a terminal as an SVG picture that plays: what tmux shows, screen by screen, as text.
 
-Rules: a screen is kept when it differs from the one before; waits of more than `LONGEST_S` are played as that long, and the
-last screen stays for `LAST_S` before it begins again. Viewers that asked for less motion see the last screen only. The picture
-loads nothing and has no script. Needs tmux.
+Rules: a screen is kept when it differs from the one before, and `SHORTEST_S` after the one that was kept; waits of more than
+`LONGEST_S` are played as that long, and the last screen stays for `LAST_S` before it begins again. Viewers that asked for less
+motion see the last screen only. The picture loads nothing and has no script. Needs tmux.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from rich.terminal_theme import DEFAULT_TERMINAL_THEME, TerminalTheme
 from rich.text import Text
 
 LONGEST_S: Final = 1.5
+SHORTEST_S: Final = 0.5
 LAST_S: Final = 8.0
 _EVERY_S: Final = 0.15
 _WIDE, _HIGH, _MARGIN = 8.43, 18.0, 12.0  # of a letter of 14 px, and around them
@@ -93,12 +94,27 @@ def terminal(folder: Path, *, columns: int = 100, rows: int = 34) -> Iterator[Te
 
 def as_svg(screens: Sequence[Screen], *, columns: int = 100, rows: int = 34) -> str:
     """The picture. Each screen is a group that is visible for its part of the whole time."""
-    shown = [min(b.at_s - a.at_s, LONGEST_S) for a, b in itertools.pairwise(screens)] + [LAST_S]
+    return picture([(screen.at_s, _drawn(screen)) for screen in thinned(screens)], columns=columns, rows=rows)
+
+
+def thinned(screens: Sequence[Screen]) -> list[Screen]:
+    """Without those that the next one replaced within `SHORTEST_S`, such as each turn of a clock; the last one stays."""
+    kept: list[Screen] = []
+    for screen, after in itertools.pairwise(screens):
+        if after.at_s - (kept[-1].at_s if kept else screens[0].at_s) >= SHORTEST_S:
+            kept.append(screen)
+    return [*kept, screens[-1]]
+
+
+def picture(screens: Sequence[tuple[float, Sequence[str]]], *, columns: int = 100, rows: int = 34) -> str:
+    """The same of screens that are drawn: when each was seen (s), and its rows. A row that several have is in it once."""
+    shown = [min(b - a, LONGEST_S) for (a, _), (b, _) in itertools.pairwise(screens)] + [LAST_S]
     whole = sum(shown)
     wide, high = columns * _WIDE + 2 * _MARGIN, rows * _HIGH + 2 * _MARGIN
     rules, groups = [], []
+    names: dict[str, str] = {}
     begin = 0.0
-    for number, (screen, seconds) in enumerate(zip(screens, shown, strict=True)):
+    for number, ((_, drawn), seconds) in enumerate(zip(screens, shown, strict=True)):
         first, last = 100 * begin / whole, 100 * (begin + seconds) / whole
         steps = f"0%{{visibility:hidden}}{first:.3f}%{{visibility:visible}}{last:.3f}%,100%{{visibility:hidden}}"
         if number == 0:
@@ -106,18 +122,20 @@ def as_svg(screens: Sequence[Screen], *, columns: int = 100, rows: int = 34) -> 
         if number == len(screens) - 1:
             steps = f"0%{{visibility:hidden}}{first:.3f}%,100%{{visibility:visible}}"
         rules.append(f"@keyframes s{number}{{{steps}}}#s{number}{{animation:s{number} {whole:.2f}s step-end infinite}}")
-        groups.append(f'<g id="s{number}">{_drawn(screen)}</g>')
+        uses = "".join(f'<use href="#{names.setdefault(row, f"r{len(names)}")}"/>' for row in drawn)
+        groups.append(f'<g id="s{number}" class="s">{uses}</g>')
         begin += seconds
-    still = f"@media(prefers-reduced-motion:reduce){{g{{animation:none!important}}#s{len(screens) - 1}{{visibility:visible}}}}"
-    style = "text{font:14px Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre}g{visibility:hidden}"
+    still = f"@media(prefers-reduced-motion:reduce){{.s{{animation:none!important}}#s{len(screens) - 1}{{visibility:visible}}}}"
+    style = "text{font:14px Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre}.s{visibility:hidden}"
+    defined = "".join(row.replace("<text ", f'<text id="{name}" ', 1) for row, name in names.items())
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high:.0f}" role="img" '
-        f'aria-label="A recording of a terminal"><style>{style}{"".join(rules)}{still}</style>'
+        f'aria-label="A recording of a terminal"><style>{style}{"".join(rules)}{still}</style><defs>{defined}</defs>'
         f'<rect width="100%" height="100%" rx="8" fill="#ffffff" stroke="#d0d0d0"/>{"".join(groups)}</svg>\n'
     )
 
 
-def _drawn(screen: Screen) -> str:
+def _drawn(screen: Screen) -> list[str]:
     console = Console(width=1000, color_system="truecolor", force_terminal=True)
     drawn = []
     for row, line in enumerate(screen.lines):
@@ -134,7 +152,7 @@ def _drawn(screen: Screen) -> str:
                 spans.append(f'<tspan x="{_MARGIN + column * _WIDE:.1f}"{css}>{escape(segment.text)}</tspan>')
             column += len(segment.text)
         drawn.append(f'<text y="{_MARGIN + (row + 0.8) * _HIGH:.1f}">{"".join(spans)}</text>')
-    return "".join(drawn)
+    return drawn
 
 
 def _hex(color: Color) -> str:
