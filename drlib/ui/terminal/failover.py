@@ -326,7 +326,7 @@ def home_lines(again: Mirrored, source: str, target: str, file: str) -> Iterator
         yield f"{source} serves, and nothing protects it: no worker mirrors {again.flow}. Run: drlib mirror {name}"
         return
     lag = f"lag unknown: {again.why}" if again.missing is None else f"{again.missing:,} offsets behind"
-    yield f"{source} serves, and is mirrored to {target} again: {again.workers} workers, {lag}."
+    yield f"{source} serves, and is mirrored to {target} again: {again.workers} worker{'s' * (again.workers != 1)}, {lag}."
     yield f"  The next failover may come: drlib run runbooks/rehearse-failover.yaml {name} -p {flow}"
 
 
