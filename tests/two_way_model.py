@@ -187,7 +187,7 @@ class TwoWay:
 
     def claim(self, flow: int) -> None:
         """Fence, and perhaps die before anything is journaled; then read the journal and count what was appended."""
-        target, journal, reverse = self.clusters[1 - flow], self.journals[flow], self.journals[1 - flow]
+        target, journal = self.clusters[1 - flow], self.journals[flow]
         self.running[flow] = None
         producer, epoch = target.transactional or (next(target.producers), -1)
         target.transactional = producer, epoch + 1
@@ -299,7 +299,7 @@ class TwoWay:
                     self.lose_journal(at)
         idle = 0
         for _ in range(40 * (actions + sum(len(own) for own in self.own))):
-            if any([self.step(flow) for flow in (0, 1)]):
+            if sum(self.step(flow) for flow in (0, 1)):
                 continue
             idle += 1
             due = [f for f in (0, 1) if not self.parked[f] and not (self.running[f] and self.journals[f].shared)]

@@ -10,7 +10,7 @@ Rules, for two flows that keep topic names, each of which reads the topics that 
   is not the reverse flow. That is not decided: the partition is parked. So is a batch outside transactions of a producer that
   its leader has forgotten, while the journal's leader is another one than when its last entry was written.
 - The journal is known by its topic ID. Another one knows nothing of what was copied before.
-- Only data is judged: markers are never copied, whoever wrote them.
+- Only data is judged: markers are never copied.
 Not for: reading the journal (`drlib.mirror.engine.reverse.journal`), nor for skipping (`engine.fetch.partition_stream`).
 """
 
@@ -34,7 +34,7 @@ class Origin(Enum):
     CLIENT = "a client of the cluster"
     COPY = "the reverse flow"
     UNKNOWN = "not known before the reverse flow's journal is read to its end"
-    CONTRADICTION = "somebody whom the reverse flow's journal should explain, and does not"
+    CONTRADICTION = "a producer that the reverse flow's journal should explain, and does not"
 
 
 Writer = tuple[int, int, bool]
