@@ -2,6 +2,7 @@
 
 Rules: a field is read from the most specific place of its `Scope` where the key is set; fields are read in their order here,
 which is the order of `drlib config explain`. Defaults are MirrorMaker 2's. A meaning is one line, with units.
+Longer than most modules: a row for each key.
 Not for: keys of clusters and keys without effect (`drlib.config.keys`), whole files (`drlib.config.settings`).
 """
 
@@ -292,6 +293,9 @@ class FlowSettings:
         "when a mirror topic was deleted: park its partitions until drlib remirror, or mirror it again by itself", Scope.ANY)
     remirror_topics: tuple[str, ...] = _patterns("drlib.remirror.topics", "",
         "source topics for which drlib.target.loss.policy is remirror, whatever it is for the others", Scope.ANY)
+    own_records_journal: str = _key("drlib.own.records.journal", "", Values.text,
+        "where both directions keep topic names: the ID of the journal, as an event names it, for which the records that the "
+        "target has before the first claim are its own; empty: such a topic waits", Scope.FLOW)
     # fmt: on
 
     # What a worker does with a name that took too long to be matched, beside not choosing it; a command ends.

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.missing_topics import missing_topics
@@ -30,7 +30,8 @@ ASKED_REFRESH_S, LONGEST_ASKED_S = 1.0, 30.0  # before topics are listed because
 
 
 class Discovery:
-    """The topics of one flow. `keeping`: the worker's flows that keep topic names, among which cycles are looked for."""
+    """The topics of one flow. `keeping`: the worker's flows that keep topic names, among which cycles are looked for; `shared`:
+    is a topic copied in both directions, by flows that recognise each other's copies?"""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Discovery:
         events: EventLog,
         *,
         keeping: Sequence[FlowSettings] = (),
+        shared: Callable[[str], bool] | None = None,
     ) -> None:
         self._settings = settings
         self._source = source
@@ -48,6 +50,7 @@ class Discovery:
         self._mirrors = mirrors
         self._events = events
         self._keeping = keeping
+        self._shared = shared
         self._shares: dict[int, tuple[LaneTopic, ...]] = {}
         self._missing: set[str] = set()
         self._loops: set[str] = set()
@@ -59,6 +62,11 @@ class Discovery:
     def topic_ids(self) -> dict[str, uuid.UUID]:
         """The source topics that are mirrored now."""
         return {topic.source: topic.topic_id for topics in self._shares.values() for topic in topics}
+
+    def one_way_ids(self) -> dict[str, uuid.UUID]:
+        """Those that the reverse flow does not copy: positions and settings of the others are not synchronized."""
+        shared = {topic.source for topics in self._shares.values() for topic in topics if topic.shared}
+        return {name: topic_id for name, topic_id in self.topic_ids().items() if name not in shared}
 
     def nothing_possible(self) -> DrlibError | None:
         """Why nothing can be mirrored: a refusal of the target, when no lane has a topic."""
@@ -125,8 +133,10 @@ class Discovery:
             for number in sorted(n for n in topic.partitions if n < counts[name]):
                 numbers[lane_of(name, number, settings.lanes)].append(number)
             mirror, remirror = settings.policy.remote_topic(flow.source, name), settings.remirrors_topic(name)
+            shared = self._shared is not None and self._shared(name)
             for lane, partitions in numbers.items():
-                shares[lane].append(LaneTopic(name, topic.topic_id, mirror, tuple(partitions), remirror))
+                each = LaneTopic(name, topic.topic_id, mirror, tuple(partitions), remirror, shared=shared)
+                shares[lane].append(each)
         return {lane: tuple(sorted(shares[lane], key=lambda t: t.source)) for lane in range(settings.lanes)}
 
     async def _hidden_mirrors(self, names: Collection[str]) -> dict[str, int]:
@@ -151,7 +161,7 @@ class Discovery:
 
     def _select(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Those of `names` that the file chooses, each with the cycle in which this worker's flows would copy it, or ()."""
-        keeping = [(f.flow, f.mirrors_topic) for f in self._keeping]
+        keeping = [(f.flow, f.mirrors_topic) for f in self._keeping] if self._shared is None else []
         return {name: find_cycle(keeping, name) for name in names if self._settings.mirrors_topic(name)}
 
     def _report_cycles(self, cycles: Mapping[str, tuple[str, ...]]) -> None:

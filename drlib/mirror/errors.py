@@ -128,6 +128,20 @@ class JournalLost(DrlibError):
         )
 
 
+class RecordsUnexplained(JournalLost):
+    """A topic that both directions copy holds records on the target that no journal entry explains."""
+
+    def __init__(self, topic: str, flow: str, journal: str, why: str) -> None:
+        DrlibError.__init__(
+            self,
+            f"{topic} on the target holds records that the journal does not explain",
+            f"{why}, and if any of them are copies, they would be copied back",
+            "If the applications of the target wrote all of them, and no replicator any, set "
+            f"{flow}.drlib.own.records.journal = {journal} and restart the worker. "
+            f"Else delete {topic} on one side, or mirror it one way only.",
+        )
+
+
 class SourceRewound(DrlibError):
     """The source's log was truncated below what had been read of it: its later records are not those we have."""
 

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from drlib.config.both_ways.shared_topics import shared_topics
 from drlib.config.flow_settings import FlowSettings
+from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net.api_versions import UnsupportedRequest
@@ -33,6 +35,7 @@ from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedB
 from drlib.mirror.engine.lane.lane import Housekeeping, Lane
 from drlib.mirror.engine.lane.parked_partitions import PREFLIGHT
 from drlib.mirror.engine.lane.state import LaneState
+from drlib.mirror.engine.reverse.journal import ReverseJournal
 from drlib.mirror.errors import SourceLost, log_traceback
 from drlib.mirror.journal.entries import Entry
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
@@ -55,6 +58,7 @@ from drlib.mirror.sync.internal_topics import (
     adjust_journal,
     create_missing,
     internal_topics,
+    journal_topic,
     read_expiry,
 )
 from drlib.mirror.sync.source_groups import GroupPositions
@@ -202,8 +206,11 @@ class FlowRunner:
         takeover = TakeoverReader(settings, source, target, events)
         await takeover.refuse_running()
         mirrors = MirrorTopics(settings, setup.source, setup.target, events)
-        discovery = Discovery(settings, source, target, mirrors, events, keeping=setup.keeping)
+        shared = shared_topics(settings, setup.reverse, setup.aliases)
+        discovery = Discovery(settings, source, target, mirrors, events, keeping=setup.keeping, shared=shared)
         on_target, on_source = internal_topics(settings)
+        if shared is not None and setup.reverse is not None:
+            on_source.append(journal_topic(setup.reverse))  # what tells its copies is there before anything is read
         admin_s = settings.admin_timeout_ms / 1000
         _, _, _, expiry = await asyncio.gather(  # over a long link each of these is many round trips
             discovery.refresh(),
@@ -278,6 +285,8 @@ class RunningFlow:
             settings.source_loss_policy,
             settings.start,
             settings.source_rack,
+            _reverse_journal(setup, self._source),
+            settings.own_records_journal.lower(),
         )
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -379,7 +388,7 @@ class RunningFlow:
             (self._source, self._setup.source),
             (self._target, self._setup.target),
             self._events,
-            self._discovery.topic_ids,
+            self._discovery.one_way_ids,
             self._groups.positions,
             lambda: self._lanes.get(0),
             lambda: self.owns_first_lane and self.membership.may_send(),
@@ -500,6 +509,9 @@ class RunningFlow:
     # -- lane.produce_loop.Observer ------------------------------------------------------------------------------
 
     def progressed(self, stream: PartitionStream) -> None:
+        if stream.shared:  # no position of a group is exact there, on either side
+            self._lag_monitor.progressed(stream)
+            return
         if self._streams.get(stream.source) is not stream:
             self._streams[stream.source] = stream
             self._groups.assigned(stream.source)
@@ -508,7 +520,7 @@ class RunningFlow:
 
     def acked(self, stream: PartitionStream, item: PlannedBatch) -> None:
         target = item.target
-        for source, count in item.pieces:
+        for source, count in item.pieces if not stream.shared else ():
             self._syncs.acked_run(stream.source, source, target, count)
             target += count
         self._records += item.batch.count
@@ -540,3 +552,11 @@ class RunningFlow:
             return FlowStatus(str(settings.flow), (), (), self._records, self._bytes, lane_count=settings.lanes)
         counted = self._records, self._bytes
         return flow_status(settings, self._lanes, self._lag_monitor, self._comparison, self._expiry, *counted, memory)
+
+
+def _reverse_journal(setup: FlowSetup, source: ClusterClient) -> ReverseJournal | None:
+    """What tells the reverse flow's copies, also where it was switched off since; None where names have a prefix."""
+    reverse = setup.reverse
+    if reverse is None or not isinstance(setup.settings.policy, IdentityReplicationPolicy):
+        return None
+    return ReverseJournal(source, reverse.policy.journal_topic(reverse.flow.source), reverse.lanes)

@@ -8,6 +8,7 @@ topic names are refused before anything starts. Flows are independent, and `ends
 answer, or is not ready, is waited for and reported, also at the start; what only a change of the file or of a right can end is
 refused at the first try of its flow, and waited for once a flow has run. A copy that is to end does not wait for clusters
 (`waits`).
+Longer than most modules: starting, running and restarting flows share the state of one process.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from drlib import clock
+from drlib.config.both_ways.shared_topics import keeps_names_both_ways, refuse_shared_topics
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import PatternTooSlow
 from drlib.config.replication_policy import IdentityReplicationPolicy
@@ -84,6 +86,9 @@ async def mirror(
             f"nothing to mirror in {settings.path}", "no flow is enabled", "Set 'A->B.enabled = true' for a flow."
         )
     await _refuse_rings(settings, flows)
+    for flow in flows:
+        if flow.sync_group_offsets or flow.sync_group_offsets_back:
+            refuse_shared_topics(settings, flow.flow, "group offsets cannot be synchronized")
     worker = Worker(
         settings,
         flows,
@@ -346,6 +351,8 @@ async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings])
     # A name whose match takes too long is an event of the flow, which looks at it again.
     deciding = [replace(f, on_slow_pattern=lambda key, error: None) for f in flows]
     keeping = [f for f in deciding if isinstance(f.policy, IdentityReplicationPolicy)]
+    if all(keeps_names_both_ways(f, settings.flow(f.flow.target, f.flow.source), settings.clusters) for f in keeping):
+        return  # each recognises what the other copied
     aliases = sorted({alias for f in keeping for alias in (f.flow.source, f.flow.target)})
     if not find_cycle([(f.flow, lambda _: True) for f in keeping], "any"):
         return

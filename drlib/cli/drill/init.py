@@ -91,8 +91,11 @@ def _chosen(settings: MirrorSettings, flow: str | None) -> MirrorSettings:
     """`settings` with the enabled flows that are asked for. Raises `UsageError` where there is none."""
     from dataclasses import replace
 
+    from drlib.config.both_ways.shared_topics import refuse_shared_topics
     from drlib.model import Flow
 
+    for each in settings.enabled_flows:
+        refuse_shared_topics(settings, each.flow, "no drill can be planned")
     if flow is not None:
         wanted = Flow.parse(flow)
         settings.flow(wanted.source, wanted.target)

@@ -95,6 +95,14 @@ class Covered(JournalEntry):
     source_offset: Number
 
 
+@entry(26, key=1)
+class Shared(JournalEntry):
+    """Both directions copy this source topic: the journal of this ID recognises copies in it. Precedes its first record."""
+
+    topic_id: UUID
+    reverse_journal: UUID
+
+
 @entry(25, key=1)
 class TopicIdentified(JournalEntry):
     """The source gave the topic that was journaled under `made_id` the ID `real_id`: entries about both are about one topic."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from drlib import clock
+from drlib.config.both_ways.shared_topics import shared_topics
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable
@@ -318,13 +319,17 @@ class Surveyor:
         except CLUSTER_ERRORS as error:
             return _explain(error)
         rows: dict[str, list[tuple[int | None, TranslationKind, int]]] = {}
+        flow = self._flow.flow
+        reverse = self._settings.flow(flow.target, flow.source)
+        shared = shared_topics(self._flow, reverse, self._settings.clusters) or (lambda _: False)
         for (group, partition), position in sorted(positions.items()):
             translation = maps.forward(group, partition, position.offset)
             if translation is None:
                 continue
             end = source.ends.get(partition) if source else None
             lag = None if end is None else max(0, end - position.offset)
-            rows.setdefault(group, []).append((lag, translation.kind, translation.records))
+            kind = TranslationKind.UNKNOWN if shared(partition.topic) else translation.kind
+            rows.setdefault(group, []).append((lag, kind, translation.records))
         return tuple(_group_status(group, of_group) for group, of_group in rows.items())
 
     def _positions(self, source_alive: bool) -> Positions:

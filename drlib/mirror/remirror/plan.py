@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from drlib.clock import now_ms
+from drlib.config.both_ways.shared_topics import refuse_shared_topics
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
@@ -82,6 +83,7 @@ def plan(settings: MirrorSettings, flow: FlowSettings, topics: Collection[str]) 
 
     Raises `UsageError` for a topic that is not parked or that may not be filled again, `Unreachable`, `BrokerError`.
     """
+    refuse_shared_topics(settings, flow.flow, "no topic can be deleted to mirror it again")
     for topic in topics:
         if not flow.mirrors_topic(topic):
             raise UsageError(

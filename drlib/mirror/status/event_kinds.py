@@ -256,6 +256,23 @@ KINDS: Final[Mapping[str, Kind]] = {
         about=TOPIC,
         level=Level.ERROR,
     ),
+    "RecordsUnexplained": Kind(
+        "a topic that both directions copy held records before the first claim, and it is not known who wrote them",
+        "See the event: say that they are the target's own, or delete the topic on one side.",
+        about=TOPIC,
+        level=Level.ERROR,
+    ),
+    "CopiesUnknown": Kind(
+        "which records are the reverse flow's copies is unknown, so the partition is parked: none is copied back",
+        "Restore the reverse flow's journal, or mirror the topic one way only. It is tried again by itself.",
+        about=PARTITION,
+        level=Level.ERROR,
+    ),
+    "ReverseFlowNotReady": Kind(
+        "a topic that both directions copy under one name waits until the reverse flow has claimed it, too",
+        "Run a worker with both directions; it begins by itself.",
+        about=PARTITION,
+    ),
     "LaneStalled": Kind(
         "a lane has records to mirror, or a claim to complete, and has made no progress for more than 20 s",
         "See the other open events and the event's detail for the cause. Without any: restart this worker, it resumes at the "

@@ -42,8 +42,7 @@ JOURNAL_LOG: Final = {
 def internal_topics(settings: FlowSettings) -> tuple[list[NewTopicSpec], list[NewTopicSpec]]:
     """The internal topics on the target, and those on the source."""
     source, policy = settings.flow.source, settings.policy
-    journal = policy.journal_topic(source)
-    target = [_compacted(journal, settings.lanes, settings.journal_replication_factor, **JOURNAL_LOG)]
+    target = [journal_topic(settings)]
     if settings.emit_checkpoints:
         target.append(_compacted(policy.checkpoints_topic(source), 1, settings.checkpoints_replication_factor))
     if settings.emit_heartbeats:
@@ -52,6 +51,12 @@ def internal_topics(settings: FlowSettings) -> tuple[list[NewTopicSpec], list[Ne
         return target, []
     syncs = _compacted(settings.offset_syncs_topic, 1, settings.offset_syncs_replication_factor)
     return ([*target, syncs], []) if settings.offset_syncs_location == "target" else (target, [syncs])
+
+
+def journal_topic(settings: FlowSettings) -> NewTopicSpec:
+    """The journal, on the flow's target."""
+    name = settings.policy.journal_topic(settings.flow.source)
+    return _compacted(name, settings.lanes, settings.journal_replication_factor, **JOURNAL_LOG)
 
 
 def heartbeats_topic(settings: FlowSettings) -> NewTopicSpec:

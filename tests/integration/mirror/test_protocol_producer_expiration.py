@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from deadline import Deadline
 from fix_engine import Engine, create_topic
 from testbed_lane import (
     OLD_MS,
@@ -23,10 +24,13 @@ from testbed_lane import (
     remembered,
     running,
     send,
+    take,
     trickle,
 )
 
 from drlib import clock
+from drlib.kafka.net import requests
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.lab.lab import Lab
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.model import TopicPartition
@@ -139,3 +143,28 @@ async def test_markers_week_of_idleness_keeps_producer_and_fence(
         assert owner.claim().producer_id == second.producer_id == first.producer_id  # else it had fenced nobody
         assert owner.claim().epoch > second.epoch
     attacked.assert_same(topic, 1)
+
+
+async def test_claim_after_its_transactional_id_expired_has_a_producer_id_that_was_never_given(
+    forgetful: str, fresh_topic: Callable[[str], str]
+) -> None:
+    """Who wrote a batch is known for good: an ID that is out of use is not given to another producer."""
+    topic = fresh_topic("expired")
+    await asyncio.to_thread(create_topic, forgetful, topic, 1)
+    async with connected(forgetful) as client:
+        former = await take(client, f"lane-{topic}", {topic: [0]})
+        assert await append(client, TopicPartition(topic, 0), former, 0) == (0, 1)
+        coordinator = await client.coordinator(f"lane-{topic}", "transaction")
+        connection = await client.connection(coordinator, "attack")
+        deadline = Deadline(60)
+        while not deadline.passed:
+            try:
+                await requests.describe_transaction(connection, f"lane-{topic}")
+            except BrokerError:
+                break  # the coordinator has forgotten it
+            await asyncio.sleep(0.5)
+        owner = await take(client, f"lane-{topic}", {topic: [0]})
+        assert owner.producer_id > former.producer_id
+        assert owner.epoch == 0
+        written = [h.producer_id for h in await headers(client, TopicPartition(topic, 0)) if not h.is_control]
+        assert written == [former.producer_id]

@@ -15,6 +15,7 @@ from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fencing.target_clock import TargetClock
 from drlib.mirror.engine.fetch.memory import Memory
+from drlib.mirror.engine.reverse.journal import ReverseJournal
 from drlib.mirror.status.worker_status import EventLog
 
 
@@ -22,7 +23,8 @@ from drlib.mirror.status.worker_status import EventLog
 class LaneContext:
     """`loss_policy`: `drlib.source.loss.policy` of the flow: continue, park or fail. `start`: where a topic without a position
     begins. `rack`: `client.rack` of the flow, "" to read leaders only. `missing_mirrors`: set by a lane that waits for a mirror
-    topic to be created again."""
+    topic to be created again. `reverse`: where both directions may copy a topic under one name; `own_records`: the topic ID of
+    the journal for which the records in such mirrors, before the first claim, are the target's own."""
 
     source: ClusterClient
     target: ClusterClient
@@ -33,5 +35,7 @@ class LaneContext:
     loss_policy: str = "continue"
     start: StartRule = EARLIEST
     rack: str = ""
+    reverse: ReverseJournal | None = None
+    own_records: str = ""
     clock: TargetClock = field(default_factory=TargetClock)
     missing_mirrors: asyncio.Event = field(default_factory=asyncio.Event)

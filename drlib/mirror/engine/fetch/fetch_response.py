@@ -135,6 +135,7 @@ class FetchResponseHandler:
         self.journal = journal
         self.events = context.events
         self.loss_policy = context.loss_policy
+        self.reverse = context.reverse
         self.sink = sink
         self._stalled: set[str] = set()  # partitions with an open `SourceStalled`
 
@@ -162,6 +163,10 @@ class FetchResponseHandler:
             if offset == stream.position:
                 await self._refused(connection, fetch, response)
             return
+        if stream.shared and await self._holds(stream, response):
+            return
+        if stream.parked or fetch.left:
+            return
         fetch.update_end(response)
         if len(response.records):
             hit("after-fetch")
@@ -174,11 +179,20 @@ class FetchResponseHandler:
             _, response, reservation = stream.ahead.popleft()
             self._plan(fetch, response, reservation)
 
+    async def _holds(self, stream: PartitionStream, response: FetchedPartition) -> bool:
+        """Park a partition whose records may be copies of the reverse flow's, which is not known."""
+        assert self.reverse is not None, f"{stream.source} is shared, and nothing tells copies"
+        held = await self.reverse.hold(stream, response, self.journal)
+        if held is not None and not stream.parked:
+            self.sink.park(stream, held.reason, held.event)
+        return held is not None
+
     def _plan(self, fetch: PartitionFetch, response: FetchedPartition, reservation: Reservation | None) -> None:
         stream = fetch.stream
         before = len(stream.queue)
         try:
-            entries = stream.plan(response, reservation, of_leader=fetch.to_leader is None)
+            copies = self.reverse.known if self.reverse is not None and stream.shared else None
+            entries = stream.plan(response, reservation, of_leader=fetch.to_leader is None, copies=copies)
         except CorruptBatch as corrupt:
             self.corrupt(fetch, str(corrupt))
             return

@@ -6,7 +6,7 @@ Rules:
 - A batch larger than the target takes is split by records; one record that is too large is sent as it is, and refused.
 - Small batches of one response are merged, as far as the target takes the result, because a broker takes one batch per
   partition and request. A batch that comes alone moves as it is.
-- Control, aborted and empty batches are gaps: read through, never sent.
+- Control, aborted and empty batches are gaps: read through, never sent. So are copies that the reverse flow made.
 - Record number q of the claim is promised for one source offset: a `Run` entry precedes the first record of every stretch
   that does not continue the one before, and is acknowledged before that record is sent.
 - A produce response must carry the expected base offset. A larger one means that other producers wrote in between: our
@@ -42,6 +42,7 @@ from drlib.kafka.protocol.fetch import FetchedPartition, Proof
 from drlib.kafka.protocol.validate import BeyondEnd, sound_batches
 from drlib.mirror.engine.fencing.producer_expiration import LastAppend
 from drlib.mirror.engine.fetch.memory import Reservation
+from drlib.mirror.engine.reverse.rules import Known
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Entry, Placement, Run, SourceEpoch, SourcePartition
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH, epoch_below, taken_back
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -129,6 +130,7 @@ class PartitionStream:
     )
     real_id: uuid.UUID | None = None  # the ID that is not journaled yet
     proof: Proof | None = None  # of such a topic: the batch that was read last
+    shared: bool = False  # both directions copy the topic: others write to its mirror, and it holds copies of theirs
 
     def observe(self, answer: FetchedPartition) -> None:
         """Take from an answer of the leader where the source's log begins and ends: a follower's says nothing about it."""
@@ -138,9 +140,16 @@ class PartitionStream:
         self.log_start = answer.log_start_offset
 
     def plan(
-        self, fetched: FetchedPartition, reservation: Reservation | None = None, *, of_leader: bool = True
+        self,
+        fetched: FetchedPartition,
+        reservation: Reservation | None = None,
+        *,
+        of_leader: bool = True,
+        copies: Known | None = None,
     ) -> list[Entry]:
         """Plan the batches of a response; returns the promises to journal before the new batches are sent.
+
+        `copies`: who wrote them, where both directions copy the topic; copies of the reverse flow are gaps.
 
         `reservation`, the frame's share of memory, is kept until the last batch that views the frame is acknowledged or
         dropped; a copy counts by itself. Batches before a corrupt one are planned; raises `CorruptBatch` when there are
@@ -154,7 +163,7 @@ class PartitionStream:
         entries: list[Entry] = []
         epochs: dict[int, int] = {}  # offset after a batch -> its leader epoch
         try:
-            self._plan_batches(fetched, entries, epochs)
+            self._plan_batches(fetched, entries, epochs, copies)
         except CorruptBatch as corrupt:
             if self.position == position and not self._may_be_new(corrupt):
                 raise
@@ -188,10 +197,13 @@ class PartitionStream:
             return self.beyond_end <= BEYOND_END_RESPONSES
         return False
 
-    def _plan_batches(self, fetched: FetchedPartition, entries: list[Entry], epochs: dict[int, int]) -> None:
+    def _plan_batches(
+        self, fetched: FetchedPartition, entries: list[Entry], epochs: dict[int, int], copies: Known | None
+    ) -> None:
         aborted = AbortedFilter(fetched.aborted)
         plain = not fetched.aborted  # then only the batch's own attributes say whether it is data
-        records = self._plan_single_records(fetched, entries, epochs) if plain else fetched.records
+        alike = plain and copies is None  # what is merged unseen has to be of one origin
+        records = self._plan_single_records(fetched, entries, epochs) if alike else fetched.records
         small: list[tuple[BatchHeader, memoryview]] = []
         size = 0
         for header, view in sound_batches(records, self.position, fetched.high_watermark):
@@ -204,6 +216,7 @@ class PartitionStream:
             if epoch > self.journaled_epoch:
                 self._begin_epoch(epoch, max(base, self.position), entries)
             data = count > 0 and ((plain and header.attributes == 0) or aborted.keep(header, view))
+            data = data and not (copies is not None and copies.is_copy(header))
             length = len(view)
             if (
                 data

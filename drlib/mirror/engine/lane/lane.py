@@ -74,6 +74,7 @@ from drlib.mirror.errors import (
     MirrorTopicRecreated,
     MirrorUnauthorized,
     MirrorUnavailable,
+    RecordsUnexplained,
     TopicsJudged,
 )
 from drlib.mirror.failpoints import hit
@@ -606,10 +607,34 @@ class Lane:
         excluded: dict[str, DrlibError] = {
             name: self._unauthorized(name, error) for name, error in unauthorized.items()
         }
-        # Copies made by MirrorMaker 2 are compared one by one instead.
-        if with_data and await self.takeover.read_progress() is None:
-            excluded |= {name: JournalLost(name) for name in with_data}
+        if not with_data:
+            return excluded
+        progress = await self.takeover.read_progress()
+        for topic in new:
+            if topic.target in with_data and topic.shared:
+                why = await self._why_unexplained(topic, mirrored_before=progress is not None)
+                excluded |= {topic.target: why} if why is not None else {}
+            elif topic.target in with_data and progress is None:  # else copies are compared one by one
+                excluded[topic.target] = JournalLost(topic.target)
         return excluded
+
+    async def _why_unexplained(self, topic: LaneTopic, *, mirrored_before: bool) -> DrlibError | None:
+        """Why records on the target, of a topic that both directions copy, may be copies; None where they are the target's own.
+
+        That is the operator's word for this journal and no other. `mirrored_before`: by MirrorMaker 2.
+        """
+        target, reverse = self.context.target, self.context.reverse
+        journal_id, _ = await locate(target, self.journal_partition)
+        found = (await target.metadata([topic.target])).topics[topic.target]
+        if mirrored_before:
+            why = "a MirrorMaker 2 mirrored this direction, and its copies look like the target's own records"
+        elif reverse is None or await reverse.is_remembered(found.topic_id):
+            why = "the reverse flow read the topic by an earlier journal of this flow, which was lost"
+        elif self.context.own_records == str(journal_id):
+            return None
+        else:
+            why = "it is not known who wrote them"
+        return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), str(journal_id), why)
 
     def _unauthorized(self, topic: str, error: BrokerError) -> MirrorUnauthorized:
         remedy = self.parked.remedy("TargetUnauthorized", topic)
@@ -622,6 +647,8 @@ class Lane:
     def _remember(self, journal: JournalRead) -> None:
         self._real |= identified_in(journal.entries)
         entries = renamed(journal.entries, self._real)
+        if self.context.reverse is not None:
+            self.context.reverse.remember(entries)
         self._requests.take(entries, journal.next_offset)
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
         self.generation = max([self.generation, *(e.generation for e in entries if isinstance(e, Claim))])
@@ -708,6 +735,7 @@ class Lane:
             unavailable=unavailable,
             filled_again=filled_again,
             begin=partial(start_positions, source, self.context.start),
+            was_shared=lambda topic_id: self.context.reverse is not None and self.context.reverse.remembers(topic_id),
         )
         await start.plan_streams(topics, entries)
         return log, start

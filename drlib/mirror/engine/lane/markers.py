@@ -175,8 +175,13 @@ class Markers:
 def record_foreign(
     events: EventLog, stream: PartitionStream, ranges: Sequence[ForeignRange], now_ms: int
 ) -> list[Entry]:
-    """Journal entries for other producers' records in a mirror partition; opens the event and updates the map."""
+    """Journal entries for other producers' records in a mirror partition; opens the event and updates the map.
+
+    None where the target's clients write to the topic as those of the source do: these are in no way foreign.
+    """
     entries: list[Entry] = []
+    if stream.shared:
+        return entries
     for foreign in ranges:
         entry = Foreign(stream.key, foreign.target_offset, foreign.count, now_ms)
         stream.map.apply(entry)

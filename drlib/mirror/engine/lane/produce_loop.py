@@ -238,7 +238,7 @@ class ProduceLoop:
     def park(self, stream: PartitionStream, reason: str, event: str = "Parked", entity: str = "") -> None:
         """Stop one partition once what was read before is delivered, and report it; the others continue."""
         if stream.queue or stream.unacked:
-            self._pending_parks[stream] = _PendingPark(reason, event, entity)
+            self._pending_parks.setdefault(stream, _PendingPark(reason, event, entity))  # the first cause counts
             return
         self._park(stream, reason, event, entity)
 

@@ -30,6 +30,7 @@ from drlib.mirror.errors import (
     MirrorUnauthorized,
     MirrorUnavailable,
     NoStartPosition,
+    RecordsUnexplained,
     SourceRewound,
     StartUnknown,
     remirror_remedy,
@@ -71,6 +72,7 @@ class ClaimStart:
     unavailable: Mapping[TopicPartition, MirrorUnavailable]  # mirror partitions that are left out
     filled_again: Collection[str]  # mirror topics that begin again with this claim
     begin: Callable[[Sequence[LaneTopic]], Awaitable[Mapping[SourcePartition, Begin]]]  # by the flow's start rule
+    was_shared: Callable[[uuid.UUID], bool] = lambda _: False  # source topics that hold copies of the reverse flow's
     entries: list[Entry] = field(default_factory=list)
     streams: list[PartitionStream] = field(default_factory=list)
     parked: list[PartitionStream] = field(default_factory=list)
@@ -183,6 +185,7 @@ class ClaimStart:
             start_known=offsets.position is not None or source in self.logs.starts,
             unproven=topic.unproven,
             real_id=topic.real_id,
+            shared=topic.shared or self.was_shared(topic.topic_id),
         )
         limit, learned = self.logs.limits.get(topic.target, 0), self.learned.get(topic.target, 0)
         stream.most_bytes = min(filter(None, (limit, learned)), default=0)
@@ -234,8 +237,9 @@ class ClaimStart:
 
     def report(self, parked: ParkedPartitions) -> None:
         """Open the events of foreign records and parked partitions."""
+        shared = {stream.key for stream in self.streams if stream.shared}
         for entry in self.maps.findings:
-            if isinstance(entry, Foreign):
+            if isinstance(entry, Foreign) and entry.partition not in shared:
                 topic = self.maps.names[entry.partition.topic_id].target_topic
                 partition = TopicPartition(topic, entry.partition.partition)
                 open_foreign_writer(self.events, str(partition), entry.target_offset, entry.count)
@@ -246,7 +250,11 @@ class ClaimStart:
 
 
 _BY_SOURCE_TOPIC: Final = {NoStartPosition: "NoStartPosition", StartUnknown: "StartUnknown"}  # events of a whole topic
-_BY_MIRROR_TOPIC: Final = {MirrorUnauthorized: "TargetUnauthorized", JournalLost: "JournalLost"}
+_BY_MIRROR_TOPIC: Final = {
+    MirrorUnauthorized: "TargetUnauthorized",
+    JournalLost: "JournalLost",
+    RecordsUnexplained: "RecordsUnexplained",
+}
 
 
 def _park(parked: ParkedPartitions, stream: PartitionStream, why: DrlibError) -> None:

@@ -58,6 +58,7 @@ class LaneTopic:
     remirror: bool = False  # by the file, a mirror topic that was deleted is filled again from the source's start
     real_id: uuid.UUID | None = None  # the ID that the source gives it, while it is journaled under one that was made
     unproven: bool = False  # its logs have to show that it is the topic that was journaled
+    shared: bool = False  # the reverse flow copies it too, under the same name
 
 
 def identified(

@@ -10,6 +10,7 @@ import asyncio
 import time
 from typing import Final
 
+from drlib.config.both_ways.shared_topics import refuse_shared_topics
 from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
@@ -22,7 +23,9 @@ _POLL_S: Final = 0.1
 
 
 def read_flow_maps(settings: MirrorSettings, flow: Flow) -> Maps:
-    """The maps now. Raises `UsageError` for clusters that the file does not have, `Unreachable`, `BrokerError`."""
+    """The maps now. Raises `UsageError` for clusters that the file does not have, and for topics that are copied in both
+    directions, `Unreachable`, `BrokerError`."""
+    refuse_shared_topics(settings, flow, "positions cannot be translated")
     return blocking(_read(settings, flow))
 
 

@@ -45,6 +45,7 @@ from drlib.mirror.journal.entries import (
     Remirrored,
     Run,
     Sealed,
+    Shared,
     SourceEpoch,
     SourceLoss,
     SourcePartition,
@@ -155,6 +156,8 @@ def about_topics(entries: Sequence[Entry], gone: Collection[UUID], named: Collec
             names += [entry] if entry.topic_id in gone and entry.source_topic not in named else []
         elif isinstance(entry, Incarnation) and entry.at_ms < now_ms - FACTS_MS:
             found += [entry] if entry.old_topic_id in gone else []
+        elif isinstance(entry, Shared):
+            found += [entry] if entry.topic_id in gone else []
         elif isinstance(entry, TopicIdentified):
             last += [entry] if entry.real_id in gone else []
     return [*found, *names, *(last if names else ())]

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drlib import clock, decoding
+from drlib.config.both_ways.shared_topics import refuse_shared_topics
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
@@ -182,6 +183,7 @@ def translate_known(
     is needed and does not answer.
     """
     settings.flow(flow.source, flow.target)
+    refuse_shared_topics(settings, flow, "positions cannot be translated")
     if positions is None:
         positions = _positions(settings, flow, source_alive)
     unknown = set(groups or ()) - {group for group, _ in positions}

@@ -31,6 +31,7 @@ from drlib.mirror.journal.entries import (
     RemirrorRequested,
     Run,
     Sealed,
+    Shared,
     SourceEpoch,
     SourceLoss,
     SourcePartition,
@@ -71,6 +72,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Claim, claims, st.integers(-(2**31), 2**31 - 1), times, st.text()),
     st.builds(TopicNames, uuids, st.text(), st.text(), uuids),
     st.builds(TopicIdentified, uuids, uuids, times),
+    st.builds(Shared, uuids, uuids),
     st.builds(Placement, partitions, claims, numbers, numbers),
     st.builds(Run, partitions, claims, numbers, numbers),
     st.builds(Ack, partitions, claims, numbers, numbers),
@@ -135,6 +137,7 @@ def test_entry_kinds_are_pinned() -> None:
         24: Thinned(P, 1, 2, 3, (Segment(1, 2, 3),)),
         23: Compared(P, 0, 1, 2, (Segment(1, 2, 3),)),
         25: TopicIdentified(TOPIC, OTHER, 1),
+        26: Shared(TOPIC, OTHER),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 

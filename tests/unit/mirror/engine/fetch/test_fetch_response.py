@@ -50,6 +50,7 @@ class Outcome:
     returned: int = 0
     events: EventLog = field(default_factory=EventLog)
     loss_policy: str = "continue"
+    reverse: None = None
     lane: str = "lane.0"
 
     def read(self, stream: PartitionStream, planned: Sequence[PlannedBatch], entries: Sequence[Entry]) -> None:

@@ -73,7 +73,9 @@ class Lost:
 
 @pytest.fixture
 def fetcher() -> Fetcher:
-    context = SimpleNamespace(source=None, events=EventLog(), memory=Memory(), loss_policy="continue", rack="r")
+    context = SimpleNamespace(
+        source=None, events=EventLog(), memory=Memory(), loss_policy="continue", reverse=None, rack="r"
+    )
     return Fetcher(cast(Any, context), cast(Any, SimpleNamespace(lane="lane.0")), [], cast(Any, None))
 
 

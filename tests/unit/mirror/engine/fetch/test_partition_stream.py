@@ -23,6 +23,7 @@ from drlib.mirror.engine.fetch.partition_stream import (
     PartitionStream,
     PromiseChanged,
 )
+from drlib.mirror.engine.reverse.rules import Known
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Placement, Run, SourceEpoch, SourcePartition
 from drlib.mirror.journal.leader_epochs import NEVER
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -43,10 +44,10 @@ logs = st.lists(
 )
 
 
-def batch(base: int, kept: set[int], size: int, codec: int) -> bytes:
+def batch(base: int, kept: set[int], size: int, codec: int, producer: int = 9) -> bytes:
     """A batch over ten offsets of which only `kept` remain, as the log cleaner writes it."""
     builder = DefaultRecordBatchBuilder(
-        magic=2, compression_type=codec, is_transactional=0, producer_id=9, producer_epoch=1, base_sequence=0,
+        magic=2, compression_type=codec, is_transactional=0, producer_id=producer, producer_epoch=1, base_sequence=0,
         batch_size=1 << 20,
     )  # fmt: skip
     for n in sorted(kept):
@@ -111,6 +112,42 @@ def test_plan_copies_each_remaining_record_once_with_exact_map(
         assert copy.map.backward(5 + n).offset == offset
     if wanted:
         assert copy.mirrored == end
+
+
+@given(logs, st.lists(st.booleans(), min_size=12, max_size=12), st.sampled_from([0, 64 << 10]))
+def test_plan_skips_copies_of_the_reverse_flow_as_gaps_with_an_exact_map(
+    log: list[tuple[set[int], int, int]], copied: list[bool], merge_bytes: int
+) -> None:
+    lane, client = 77, 9
+    data = b"".join(batch(PER_BATCH * n, *each, producer=lane if copied[n] else client) for n, each in enumerate(log))
+    end = PER_BATCH * len(log)
+    wanted = [PER_BATCH * n + k for n, (kept, _, _) in enumerate(log) if not copied[n] for k in sorted(kept)]
+    copy = new_stream(merge_bytes)
+    copy.plan(fetched(data, end), copies=Known({lane: 1}, {client}))
+    assert copy.position == end
+    there: list[int] = []
+    while copy.queue:
+        out = copy.send_next()
+        there += [int(r.key or b"") for r in recode.records(memoryview(out.head + bytes(out.body)))]
+        assert copy.acknowledge(5 + len(there) - out.count, NOW) is not None
+    assert there == wanted
+    assert copy.mirrored == end, "what is skipped counts as read through"
+    assert [copy.map.forward(offset).offset for offset in wanted] == [5 + n for n in range(len(wanted))]
+
+
+def test_plan_merges_single_records_of_clients_only_where_copies_are_told() -> None:
+    lane = 77
+    singles = b"".join(batch_of_one(n, lane if n % 3 == 0 else 9) for n in range(30))
+    for copies, count in ((Known({lane: 1}, {9}), 20), (None, 30)):
+        copy = new_stream(64 << 10)
+        copy.plan(fetched(singles, 30), copies=copies)
+        assert sum(item.batch.count for item in copy.queue) == count
+
+
+def batch_of_one(offset: int, producer: int) -> bytes:
+    record = recode.Record(offset=0, timestamp=NOW, key=b"%d" % offset, value=b"v")
+    out = recode.rebuild([record], codec=0, producer_id=producer, producer_epoch=1, base_sequence=0)
+    return offset.to_bytes(8, "big") + (out.head + bytes(out.body))[8:]
 
 
 def test_plan_merges_small_batches_with_gaps() -> None:

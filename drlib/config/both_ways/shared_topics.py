@@ -1,0 +1,97 @@
+"""Which topics two flows of a pair copy in both directions under one name.
+
+Rules: only where a file has two clusters, both directions are enabled and both keep topic names (IdentityReplicationPolicy);
+a topic that both select is shared. Heartbeats bear a prefix under every policy and are never shared. With more clusters a
+cycle is refused (`drlib.mirror.preflight.cycles`): a third cluster's copies would not be recognised.
+Not for: recognising copies (`drlib.mirror.engine.reverse`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Final
+
+from drlib.config.flow_settings import FlowSettings
+from drlib.config.replication_policy import ALIAS_LETTERS, HEARTBEATS, IdentityReplicationPolicy
+from drlib.config.settings import MirrorSettings
+from drlib.errors import UsageError
+from drlib.model import Flow
+
+
+class TopicsShared(UsageError):
+    """What a command would answer for a topic that both directions copy is not known."""
+
+
+def keeps_names_both_ways(flow: FlowSettings, reverse: FlowSettings | None, clusters: Collection[str]) -> bool:
+    """Are these two directions, of the only two `clusters` of a file, enabled under topic names that stay as they are?"""
+    return (
+        reverse is not None
+        and len(clusters) == 2
+        and all(each.enabled and isinstance(each.policy, IdentityReplicationPolicy) for each in (flow, reverse))
+    )
+
+
+def shared_topics(
+    flow: FlowSettings, reverse: FlowSettings | None, clusters: Collection[str]
+) -> Callable[[str], bool] | None:
+    """Whether a topic is copied in both directions; None where none can be."""
+    if reverse is None or not keeps_names_both_ways(flow, reverse, clusters):
+        return None
+    back = reverse
+
+    def shared(topic: str) -> bool:
+        return not topic.endswith(HEARTBEATS) and flow.mirrors_topic(topic) and back.mirrors_topic(topic)
+
+    return shared
+
+
+def refuse_shared_topics(settings: MirrorSettings, flow: Flow, what: str) -> None:
+    """Raises `TopicsShared` where `flow` and its reverse may copy a topic in both directions.
+
+    `what` is not possible then, as in "positions cannot be translated".
+    """
+    by_flow = {each.flow: each for each in settings.flows}
+    there, back = by_flow.get(flow), by_flow.get(flow.reverse)
+    if (
+        there is None
+        or back is None
+        or not keeps_names_both_ways(there, back, settings.clusters)
+        or _disjoint(there, back)
+    ):
+        return
+    raise TopicsShared(
+        f"{what} between {flow.source} and {flow.target}",
+        "both directions are enabled and keep topic names, so each topic holds records of both clusters, in an order of its "
+        "own, and a position on one says nothing exact about the other",
+        "Give the two flows topics that do not overlap, disable one of them, or use DefaultReplicationPolicy.",
+    )
+
+
+def _disjoint(flow: FlowSettings, reverse: FlowSettings) -> bool:
+    """Can no topic be selected by both, as far as the letters that their patterns begin and end with show?"""
+    return not any(_may_overlap(one, other) for one in flow.topics for other in reverse.topics)
+
+
+def _may_overlap(one: str, other: str) -> bool:
+    """May a name match both Java patterns? True where it is not known."""
+    if set(one + other) <= ALIAS_LETTERS:  # a period matches any letter
+        return len(one) == len(other) and all(a == b or "." in (a, b) for a, b in zip(one, other, strict=True))
+    if "|" in one + other or "(?" in one + other:
+        return True
+    begin = [_only(_BEGINNING.match(each)) for each in (one, other)]
+    end = [_only(_ENDING.search(each))[::-1] for each in (one, other)]
+    return _agree(*begin) and _agree(*end)
+
+
+_BEGINNING: Final = re.compile(r"(?:[A-Za-z0-9_-](?![?*+{]))*")
+_ENDING: Final = re.compile(r"(?<!\\)[A-Za-z0-9_-]*$")
+
+
+def _only(found: re.Match[str] | None) -> str:
+    return found[0] if found is not None else ""
+
+
+def _agree(one: str, other: str) -> bool:
+    """Is one of them what the other begins with?"""
+    return one.startswith(other) or other.startswith(one)

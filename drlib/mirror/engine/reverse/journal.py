@@ -1,0 +1,296 @@
+"""Follows the reverse flow's journal, on the source, and decides with it which batches of the source are copies.
+
+Rules:
+- A partition is read once both flows have journaled its topic, and the journal of each remembers the other's (`Shared`): what
+  both logs held before is then explained, and a journal that is deleted later is missed by the other flow.
+- A batch is judged only after the journal was read to its end as it was behind the fetch of the batch. A journal that does not
+  exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
+- A mirror that the reverse flow refuses, or that MirrorMaker 2 began, may hold copies that no claim explains.
+- Nothing here is written but `Shared`, in this flow's own journal, by the lane that reads the topic.
+Not for: the decision about one batch (`drlib.mirror.engine.reverse.rules`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.batch import BatchHeader, CorruptBatch, iter_batches
+from drlib.kafka.protocol.error_codes import (
+    OFFSET_OUT_OF_RANGE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    BrokerError,
+    raise_for,
+)
+from drlib.kafka.protocol.fetch import FetchedPartition
+from drlib.mirror.engine.fencing.lanes import lane_of
+from drlib.mirror.engine.reverse.rules import Known, Origin, Writer, contradiction, newest_epochs, ready, writers
+from drlib.mirror.journal.entries import (
+    Entry,
+    JournalCorrupt,
+    MirrorRefused,
+    Remirrored,
+    Shared,
+    SourcePartition,
+    Takeover,
+    TopicNames,
+    decode,
+)
+from drlib.mirror.offsets.map.journal_log import LaneJournal
+from drlib.mirror.read_batches import locate, read_range
+from drlib.model import TopicPartition
+
+PURPOSE: Final = "reverse"
+MOST_CLIENTS: Final = 100_000
+"""Producer IDs of clients that are kept: each is looked for once, and again when there are more."""
+WAITS, UNDECIDED = "ReverseFlowNotReady", "CopiesUnknown"
+_NO_JOURNAL: Final = frozenset(
+    {UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED, OFFSET_OUT_OF_RANGE}
+)
+
+
+class SharedPartition(Protocol):
+    """A partition of a topic that both directions copy. `key`: as this flow journals it; `target_id`: of its mirror topic."""
+
+    @property
+    def key(self) -> SourcePartition: ...
+    @property
+    def source(self) -> TopicPartition: ...
+    @property
+    def target(self) -> TopicPartition: ...
+    @property
+    def target_id(self) -> uuid.UUID | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Why a partition is not read now: an event, and its reason."""
+
+    event: str
+    reason: str
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One partition of the reverse flow's journal, up to offset `position`; `last`: the batch before it."""
+
+    position: int = 0
+    last: BatchHeader | None = None
+    whole: bool = True  # its leader is the one that took its newest batch
+    newest: dict[int, int] = field(default_factory=dict)  # as `newest_epochs`
+    names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
+    doubted: dict[SourcePartition, str] = field(default_factory=dict)
+    shared: set[uuid.UUID] = field(default_factory=set)
+
+    def take(self, header: BatchHeader, view: memoryview) -> None:
+        """Take a batch that follows what was read: all of it or, where it is damaged, nothing. Raises `JournalCorrupt`."""
+        records = () if header.is_control else recode.records(view)
+        entries = [
+            decode(record.key, record.value)
+            for record in records
+            if record.key is not None and record.value is not None and record.offset >= self.position
+        ]
+        for entry in entries:
+            self._apply(entry)
+        for producer_id, epoch in newest_epochs(entries).items():
+            self.newest[producer_id] = max(epoch, self.newest.get(producer_id, epoch))
+        self.position, self.last = header.next_offset, header
+
+    def _apply(self, entry: Entry) -> None:
+        match entry:
+            case TopicNames():
+                self.names[entry.topic_id] = entry
+            case MirrorRefused():
+                self.doubted[entry.partition] = f"the reverse flow found that its journal lost entries ({entry.reason})"
+            case Takeover():
+                self.doubted[entry.partition] = "MirrorMaker 2 began it in the reverse direction"
+            case Shared():
+                self.shared.add(entry.topic_id)
+            case Remirrored():
+                gone = [id for id, names in self.names.items() if names.target_topic == entry.target_topic]
+                self.doubted = {key: why for key, why in self.doubted.items() if key.topic_id not in gone}
+
+    def accepted(self, topic_id: uuid.UUID) -> bool:
+        """Did the reverse flow journal the topic that it writes to as `topic_id`?"""
+        return any(names.target_topic_id == topic_id for names in self.names.values())
+
+    def doubt(self, topic_id: uuid.UUID, partition: int) -> str:
+        """Why a partition of the topic may hold copies that are not explained; "" where it may not."""
+        mine = {source for source, names in self.names.items() if names.target_topic_id == topic_id}
+        found = (why for key, why in self.doubted.items() if key.topic_id in mine and key.partition == partition)
+        return next(found, "")
+
+
+class ReverseJournal:
+    """Of one flow: its lanes share what was read. `lanes`: how many the reverse flow has."""
+
+    def __init__(self, source: ClusterClient, topic: str, lanes: int) -> None:
+        self.known = Known({})
+        self.topic = topic
+        self._source = source
+        self._count = lanes
+        self._id: uuid.UUID | None = None
+        self._lanes: dict[int, _Lane] = {}
+        self._remembered: dict[uuid.UUID, uuid.UUID] = {}  # source topic -> the reverse flow's journal
+        self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
+        self._admitted: set[tuple[uuid.UUID, int]] = set()
+        self._lost = ""
+        self._reading = asyncio.Lock()
+
+    def remember(self, entries: Iterable[Entry]) -> None:
+        """Take what this flow's own journal says of the reverse flow's."""
+        self._remembered |= {e.topic_id: e.reverse_journal for e in entries if isinstance(e, Shared)}
+
+    def remembers(self, topic_id: uuid.UUID) -> bool:
+        """Was the source topic ever read as one that both directions copy?"""
+        return topic_id in self._remembered
+
+    async def is_remembered(self, target_topic: uuid.UUID) -> bool:
+        """Did the reverse flow read this topic of the target, by a journal of this flow that explained it?
+
+        Raises `BrokerError`.
+        """
+        async with self._reading:
+            await self._read()
+        return any(target_topic in lane.shared for lane in self._lanes.values())
+
+    async def hold(self, stream: SharedPartition, response: FetchedPartition, journal: LaneJournal) -> Hold | None:
+        """Learn who wrote the records of a response; why they may not be read now, if they may not.
+
+        Raises `BrokerError` or `Unreachable` where the journal cannot be read now.
+        """
+        if self._lost:
+            return Hold(UNDECIDED, self._lost)
+        if (stream.key.topic_id, stream.key.partition) not in self._admitted:
+            held = await self._admit(stream, journal)
+            if held is not None:
+                return held
+        found = _writers_of(response)
+        if ready(self.known, found):
+            return None
+        async with self._reading:
+            if ready(self.known, found):
+                return None
+            if (why := await self._try_to_read()) is not None:
+                return why
+            lane = self._lanes[self._lane_of(stream)]
+            if doubt := lane.doubt(stream.key.topic_id, stream.key.partition):
+                return Hold(UNDECIDED, doubt)
+            marked = await self._marked(stream.source)
+            clients = set(self.known.clients) if len(self.known.clients) < MOST_CLIENTS else set()
+            whole = all(each.whole for each in self._lanes.values())
+            for writer in sorted(found):
+                origin = self.known.judge(writer, marked=marked.get(writer[0]), whole=whole)
+                if origin is Origin.CONTRADICTION:
+                    return Hold(UNDECIDED, contradiction(writer, self.known))
+                if origin is Origin.CLIENT:
+                    clients.add(writer[0])
+            self.known = replace(self.known, clients=clients)
+        return None
+
+    async def _admit(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
+        """Before anything of a partition is read: do both flows know its topic, and each other's journal?"""
+        topic_id = stream.key.topic_id
+        async with self._reading:
+            if (why := await self._try_to_read()) is not None:
+                return why
+            assert self._id is not None
+            lane = self._lanes.get(self._lane_of(stream), _Lane())
+            if doubt := lane.doubt(topic_id, stream.key.partition):
+                return Hold(UNDECIDED, doubt)
+            before = self._remembered.get(topic_id)
+            if before not in (None, self._id):
+                self._lost = f"{self.topic} is not the journal that copies were recognised by before: it was deleted"
+                return Hold(UNDECIDED, self._lost)
+            if not lane.accepted(topic_id):
+                if before is None:
+                    return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
+                return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
+            if (journal.lane, topic_id) not in self._journaled:
+                await journal.append([Shared(topic_id, self._id)])
+                self._journaled.add((journal.lane, topic_id))
+                self._remembered[topic_id] = self._id
+            if stream.target_id is None or not any(stream.target_id in each.shared for each in self._lanes.values()):
+                return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
+            self._admitted.add((topic_id, stream.key.partition))
+        return None
+
+    def _lane_of(self, stream: SharedPartition) -> int:
+        return lane_of(stream.target.topic, stream.target.partition, self._count)
+
+    async def _marked(self, partition: TopicPartition) -> dict[int, bool]:
+        """The producers that the partition's leader knows, and whether markers were written for them."""
+        _, leader = await locate(self._source, partition)
+        connection = await self._source.connection(leader, PURPOSE)
+        states = await requests.describe_producers(connection, {partition.topic: [partition.partition]})
+        return {state.producer_id: state.transactional for state in states[partition]}
+
+    async def _try_to_read(self) -> Hold | None:
+        """Read to the end; why that decides nothing, where it does not."""
+        try:
+            await self._read()
+        except BrokerError as error:
+            if error.code not in _NO_JOURNAL:
+                raise
+            return Hold(UNDECIDED, f"{self.topic}, the reverse flow's journal, cannot be read: {error}")
+        except (JournalCorrupt, CorruptBatch) as error:
+            return Hold(UNDECIDED, f"{self.topic}, the reverse flow's journal: {error.why}")
+        return Hold(UNDECIDED, self._lost) if self._lost else None
+
+    async def _read(self) -> None:
+        """Read every partition of the journal to its end as it is now."""
+        described = (await self._source.metadata([self.topic])).topics[self.topic]
+        raise_for(described.error_code, f"looking up {self.topic}", topics=[self.topic])
+        if self._id not in (None, described.topic_id):
+            self._lost = f"{self.topic}, the reverse flow's journal, was deleted and created again"
+            return
+        self._id = described.topic_id
+        for number in sorted({*described.partitions, *range(self._count)}):
+            await self._read_lane(number)
+        self.known = replace(self.known, newest={p: e for lane in self._lanes.values() for p, e in lane.newest.items()})
+
+    async def _read_lane(self, number: int) -> None:
+        partition = TopicPartition(self.topic, number)
+        topic_id, leader = await locate(self._source, partition)
+        connection = await self._source.connection(leader, PURPOSE)
+        lane = self._lanes.setdefault(number, _Lane())
+        end, epoch = (await requests.list_offset_epochs(connection, [partition], requests.LATEST))[partition]
+        if topic_id != self._id or end < lane.position:
+            self._lost = (
+                f"{partition}, of the reverse flow's journal, lost what was read of it: it ends at offset {end}"
+            )
+            return
+        begin = max(0, lane.position - 1)
+        if not begin:
+            begin = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+        async for header, view in read_range(connection, topic_id, partition, begin, end):
+            if header.next_offset <= lane.position:
+                last = lane.last
+                same = last is None or header.written_by(last.producer_id, last.producer_epoch)
+                if header.next_offset == lane.position and not same:
+                    self._lost = (
+                        f"{partition}, of the reverse flow's journal, has another batch at {header.base_offset}"
+                    )
+                    return
+                continue
+            lane.take(header, view)
+        lane.whole = lane.last is None or lane.last.leader_epoch == epoch
+
+
+def _writers_of(response: FetchedPartition) -> set[Writer]:
+    """Who wrote the records of a response, up to a batch that is damaged: what follows that one is not planned either."""
+    found: set[Writer] = set()
+    try:
+        for header, _ in iter_batches(response.records):
+            found |= writers([header])
+    except CorruptBatch:
+        pass
+    return found

@@ -1,0 +1,127 @@
+"""Decide which batches of a source are copies that the reverse flow made, so that they are not copied back.
+
+Rules, for two flows that keep topic names, each of which reads the topics that the other one writes:
+- A batch is a copy if its producer ID belongs to a claim of the reverse flow, whatever topic it is in. A cluster gives a
+  producer ID once, a lane keeps the one of its transactional ID, and the newest `Claim` of each stays in the journal for good.
+- A claim is journaled before its first batch is sent. So a producer ID that is not known is looked for in the journal, read
+  up to its end as it is then: what is not there was written by a client of the cluster, and always will have been.
+- An epoch that is newer than any claim of its producer, a batch in a transaction under a claim's producer ID, and a batch
+  outside transactions of a producer for which markers were written, show a journal that lost entries, or a replicator that
+  is not the reverse flow. That is not decided: the partition is parked. So is a batch outside transactions of a producer that
+  its leader has forgotten, while the journal's leader is another one than when its last entry was written.
+- The journal is known by its topic ID. Another one knows nothing of what was copied before.
+- Only data is judged: markers are never copied.
+Not for: reading the journal (`drlib.mirror.engine.reverse.journal`), nor for skipping (`engine.fetch.partition_stream`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from drlib.kafka.protocol.batch import BatchHeader
+from drlib.mirror.journal.entries import Claim, Entry, Folded, Placement
+
+NO_PRODUCER: Final = -1
+"""The producer ID of a batch that was written without one."""
+
+
+class Origin(Enum):
+    """Who wrote a batch."""
+
+    CLIENT = "a client of the cluster"
+    COPY = "the reverse flow"
+    UNKNOWN = "not known before the reverse flow's journal is read to its end"
+    CONTRADICTION = "a producer that the reverse flow's journal should explain, and does not"
+
+
+Writer = tuple[int, int, bool]
+"""Producer ID, epoch, and whether the batch is part of a transaction."""
+
+
+def writers(headers: Iterable[BatchHeader]) -> set[Writer]:
+    """Who wrote the records in a response; markers and batches without records do not count."""
+    return {
+        (header.producer_id, header.producer_epoch, header.is_transactional)
+        for header in headers
+        if header.magic >= 2 and header.count > 0 and not header.is_control and header.producer_id != NO_PRODUCER
+    }
+
+
+def newest_epochs(entries: Iterable[Entry]) -> dict[int, int]:
+    """By producer ID: the newest epoch of a claim that a journal knows."""
+    newest: dict[int, int] = {}
+    for entry in entries:
+        if isinstance(entry, Claim | Placement):
+            claims: Collection[tuple[int, int]] = [(entry.claim.producer_id, entry.claim.epoch)]
+        elif isinstance(entry, Folded):
+            claims = [(claim.producer_id, claim.epoch) for claim in entry.claims]
+        else:
+            continue
+        for producer_id, epoch in claims:
+            newest[producer_id] = max(epoch, newest.get(producer_id, epoch))
+    return newest
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was read of the reverse flow's journal. `newest`: as `newest_epochs`; `clients`: producer IDs that were looked for
+    and are not in it."""
+
+    newest: Mapping[int, int]
+    clients: Collection[int] = frozenset()
+
+    def origin(self, writer: Writer) -> Origin:
+        """Who wrote a batch, as far as it is known without reading further."""
+        producer_id, epoch, transactional = writer
+        newest = self.newest.get(producer_id)
+        if newest is None:
+            known = producer_id == NO_PRODUCER or producer_id in self.clients
+            return Origin.CLIENT if known else Origin.UNKNOWN
+        if epoch > newest:
+            return Origin.UNKNOWN
+        return Origin.CONTRADICTION if transactional else Origin.COPY
+
+    def is_copy(self, header: BatchHeader) -> bool:
+        """Did the reverse flow write the records of a batch whose writer was judged?"""
+        return header.producer_id in self.newest and header.magic >= 2
+
+    def judge(self, writer: Writer, *, marked: bool | None, whole: bool = True) -> Origin:
+        """Who wrote a batch that was read before the journal was read to its end; never `UNKNOWN`.
+
+        `marked`: does the partition's leader know of markers that were written for the producer? None where it has forgotten
+        the producer. `whole`: is no entry of the journal missing, as far as its log shows?
+        """
+        found = self.origin(writer)
+        if found is not Origin.UNKNOWN:
+            return found
+        producer_id, _, transactional = writer
+        if producer_id in self.newest:
+            return Origin.CONTRADICTION
+        if transactional:
+            return Origin.CLIENT  # lanes never write in transactions
+        if marked or (marked is None and not whole):
+            return Origin.CONTRADICTION
+        return Origin.CLIENT
+
+
+def contradiction(writer: Writer, known: Known) -> str:
+    """Why a batch of `writer` is judged a `CONTRADICTION`."""
+    producer_id, epoch, transactional = writer
+    newest = known.newest.get(producer_id)
+    who = f"producer ID {producer_id}, epoch {epoch}"
+    if newest is None:
+        return (
+            f"{who} may be a lane, and the reverse flow's journal has no claim of it: the journal lost entries, or its leader "
+            "changed and it was not written to since, or another replicator writes to the topic"
+        )
+    if transactional:
+        return f"{who} is a lane of the reverse flow, and the batch is part of a transaction, which lanes do not write"
+    return f"{who} is newer than the newest claim that the reverse flow's journal has of it, epoch {newest}: it lost entries"
+
+
+def ready(known: Known, found: Iterable[Writer]) -> bool:
+    """Are all of these writers known without reading the journal further?"""
+    return all(known.origin(writer) in (Origin.CLIENT, Origin.COPY) for writer in found)

@@ -1,0 +1,223 @@
+"""Two flows between two clusters keep topic names: both sides write to one topic, and each record is once on both logs."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from fix_engine import Engine, Record, create_topic, delete_topic, produce, read_all, traffic, wait_for
+
+from drlib.errors import UsageError
+from drlib.mirror.status import worker_status as status
+
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+RIGHTS_FIRST = 1_000_000  # records of the right cluster's clients are numbered from here on
+
+
+@pytest.fixture
+def both(engine: Engine) -> Engine:
+    """Both directions of a pair, under one name."""
+    engine.extra |= {
+        f"{engine.target}->{engine.source}.enabled": "true",
+        "replication.policy.class": IDENTITY,
+        "drlib.lanes": "2",
+    }
+    return engine
+
+
+def ours(records: list[Record], first: int) -> list[Record]:
+    """In log order, the records of one side: numbers from `first` on, below a million more."""
+    return [r for r in records if first <= int(dict(r[2])["n"]) < first + RIGHTS_FIRST]
+
+
+def assert_once(engine: Engine, topic: str, partitions: int, lefts: int, rights: int) -> None:
+    """Both logs hold every record once, and those of each side in the order in which they were written."""
+    here, there = (read_all(bootstrap, topic, partitions) for bootstrap in (engine.left, engine.right))
+    for partition in range(partitions):
+        for records in (here[partition], there[partition]):
+            twice = [record for record, count in Counter(records).items() if count > 1]
+            assert not twice, f"{len(twice)} records are there more than once: {twice[:3]}\n{engine.log()}"
+        for first in (0, RIGHTS_FIRST):
+            assert ours(here[partition], first) == ours(there[partition], first), engine.log()
+    for first, count in ((0, lefts), (RIGHTS_FIRST, rights)):
+        assert sum(len(ours(records, first)) for records in here.values()) == count, engine.log()
+
+
+def wait_once(engine: Engine, topic: str, partitions: int, lefts: int, rights: int) -> None:
+    """Wait until both logs have as many records as both sides wrote, then compare them."""
+
+    def all_there() -> bool:
+        return all(
+            sum(len(records) for records in read_all(bootstrap, topic, partitions).values()) >= lefts + rights
+            for bootstrap in (engine.left, engine.right)
+        )
+
+    try:
+        wait_for(f"{lefts} and {rights} records are on both sides", all_there, 90)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{engine.events()}\n{engine.log()}") from None
+    assert_once(engine, topic, partitions, lefts, rights)
+
+
+def create_both(engine: Engine, partitions: int, **config: str) -> str:
+    for bootstrap in (engine.left, engine.right):
+        create_topic(bootstrap, engine.topics, partitions, **config)
+    return engine.topics
+
+
+def begun(engine: Engine, partitions: int) -> bool:
+    """Have both flows claimed all partitions? What is written before is unexplained."""
+    try:
+        state = status.read(engine.status_path(len(engine.processes) - 1))
+    except UsageError:  # none written yet
+        return False
+    return len(state.flows) == 2 and all(len(flow.partitions) == partitions for flow in state.flows)
+
+
+def lag(engine: Engine) -> int:
+    """Offsets of both sources that are neither copied nor skipped."""
+    state = status.read(engine.status_path(len(engine.processes) - 1))
+    return sum(p.high_watermark - p.mirrored for flow in state.flows for p in flow.partitions)
+
+
+@contextmanager
+def worker(engine: Engine, partitions: int = 1) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of both flows, once it has claimed all partitions."""
+    process = engine.start()
+    wait_for("both flows copy", lambda: begun(engine, partitions))
+    yield process
+    assert engine.stop(process) == 0, engine.log()
+
+
+def transactions(bootstrap: str, topic: str, first: int, count: int, *, partitions: int, commit: bool = True) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"{topic}-{first}", "log_level": 0})
+    producer.init_transactions(30)
+    for at in range(first, first + count, 10):
+        producer.begin_transaction()
+        for number in range(at, at + 10):
+            producer.produce(topic, value=b"t", headers=[("n", str(number).encode())], partition=number % partitions)
+        producer.flush(30)
+        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+
+
+def written(bootstrap: str, topic: str, partitions: int, first: int) -> int:
+    return sum(len(ours(records, first)) for records in read_all(bootstrap, topic, partitions).values())
+
+
+def test_workers_killed_at_every_step_copy_each_record_once_both_ways(both: Engine) -> None:
+    topic = create_both(both, 2)
+    with worker(both, 2):
+        pass
+    for number, step in enumerate(["after-claim", "after-journal-write:4", "mid-produce:2", "after-ack:3"]):
+        process = both.start(failpoint=step)
+        at = 20_000 * number
+        with (
+            traffic(both.left, topic, partitions=2, first=at),
+            traffic(both.right, topic, partitions=2, first=RIGHTS_FIRST + at),
+        ):
+            assert process.wait(60) == -signal.SIGKILL, both.log()
+    lefts, rights = written(both.left, topic, 2, 0), written(both.right, topic, 2, RIGHTS_FIRST)
+    with worker(both, 2):
+        wait_once(both, topic, 2, lefts, rights)
+        both.wait_all_resolved()
+
+
+def test_records_of_both_sides_before_the_first_claim_wait_for_the_operators_word(both: Engine) -> None:
+    topic = create_both(both, 1)
+    produce(both.left, topic, 50, partitions=1)
+    produce(both.right, topic, 60, partitions=1, first=RIGHTS_FIRST)
+    with worker(both):
+        both.wait_reported("RecordsUnexplained", topic)
+        wait_for("both flows wait", lambda: len(unexplained(both)) == 2)
+        asked = unexplained(both)
+    assert_once_each(both, topic)
+    for remedy in asked:
+        key, _, value = remedy.partition("drlib.own.records.journal = ")
+        both.extra[f"{key.split()[-1]}drlib.own.records.journal"] = value.split()[0]
+    with worker(both):
+        wait_once(both, topic, 1, 50, 60)
+        both.wait_all_resolved()
+
+
+def unexplained(engine: Engine) -> list[str]:
+    return [f"{e.detail} {e.remedy}" for e in engine.events() if e.name == "RecordsUnexplained"]
+
+
+def assert_once_each(engine: Engine, topic: str) -> None:
+    """Nothing was copied."""
+    assert [len(read_all(bootstrap, topic, 1)[0]) for bootstrap in (engine.left, engine.right)] == [50, 60]
+
+
+def test_journal_that_is_deleted_parks_both_directions_and_copies_nothing_twice(both: Engine) -> None:
+    topic = create_both(both, 1)
+    with worker(both):
+        produce(both.left, topic, 50, partitions=1)
+        produce(both.right, topic, 60, partitions=1, first=RIGHTS_FIRST)
+        wait_once(both, topic, 1, 50, 60)
+    delete_topic(both.left, f"__drlib-journal.{both.target}.internal")  # of the flow right->left
+    admin = AdminClient({"bootstrap.servers": both.left, "log_level": 0})
+    wait_for(
+        "it is gone",
+        lambda: not [t for t in admin.list_topics(timeout=5).topics if both.target in t and "journal" in t],
+    )
+    with worker(both):
+        produce(both.left, topic, 20, partitions=1, first=100_000)
+        produce(both.right, topic, 20, partitions=1, first=RIGHTS_FIRST + 100_000)
+        both.wait_reported("CopiesUnknown", f"{topic}-0")  # left->right cannot tell copies any more
+        both.wait_reported("RecordsUnexplained", topic)  # right->left does not know what it copied
+    assert [len(read_all(bootstrap, topic, 1)[0]) for bootstrap in (both.left, both.right)] == [130, 130]
+
+
+def test_both_sides_write_to_one_topic_and_each_record_is_once_on_both_logs(both: Engine) -> None:
+    topic = create_both(both, 3)
+    with worker(both, 3):
+        with (
+            traffic(both.left, topic, partitions=3, every_s=0.2) as _,
+            traffic(both.right, topic, partitions=3, first=RIGHTS_FIRST, every_s=0.2) as _,
+        ):
+            transactions(both.left, topic, 500_000, 100, partitions=3)
+            transactions(both.left, topic, 600_000, 50, partitions=3, commit=False)
+            transactions(both.right, topic, RIGHTS_FIRST + 500_000, 100, partitions=3)
+        lefts, rights = written(both.left, topic, 3, 0), written(both.right, topic, 3, RIGHTS_FIRST)
+        assert lefts > 200 < rights
+        wait_once(both, topic, 3, lefts, rights)
+        assert not both.reported("ForeignWriter", f"{topic}-0"), "clients of the target are no strangers there"
+    with worker(both, 3):  # a new claim on both sides finds what the former ones wrote
+        produce(both.left, topic, 100, partitions=3, first=700_000)
+        produce(both.right, topic, 100, partitions=3, first=RIGHTS_FIRST + 700_000)
+        wait_once(both, topic, 3, lefts + 100, rights + 100)
+        wait_for("nothing waits in either direction", lambda: not lag(both))
+        both.wait_all_resolved()
+
+
+@pytest.mark.long  # the cleaner takes its time
+def test_topic_that_is_cleaned_on_both_sides_ends_with_the_same_newest_values(both: Engine) -> None:
+    config = {"segment_ms": "500", "min_cleanable_dirty_ratio": "0.01", "delete_retention_ms": "500"}
+    topic = create_both(both, 1, cleanup_policy="compact", segment_bytes="1048576", **config)
+    with worker(both):
+        for round_ in range(6):
+            produce(both.left, topic, 300, partitions=1, first=1000 * round_, keys=7, batch=1000)
+            produce(both.right, topic, 300, partitions=1, first=RIGHTS_FIRST + 1000 * round_, keys=11, batch=1000)
+
+        def newest(bootstrap: str, first: int) -> dict[bytes | None, bytes | None]:
+            return {r[0]: r[1] for r in ours(read_all(bootstrap, topic, 1)[0], first)}
+
+        for first, here, there in ((0, both.left, both.right), (RIGHTS_FIRST, both.right, both.left)):
+            last = max(int(dict(r[2])["n"]) for r in ours(read_all(here, topic, 1)[0], first))
+            wait_for(
+                "the last record is there",
+                lambda first=first, there=there, last=last: (
+                    last in {int(dict(r[2])["n"]) for r in ours(read_all(there, topic, 1)[0], first)}
+                ),
+                90,
+            )
+        wait_for("nothing waits in either direction", lambda: not lag(both))
+        assert not [e for e in both.events() if e.resolved_ms is None], both.events()
+    for bootstrap in (both.left, both.right):
+        assert max(Counter(read_all(bootstrap, topic, 1)[0]).values()) == 1

@@ -1,0 +1,80 @@
+"""Which topics two flows copy in both directions, and what is refused for them."""
+
+from pathlib import Path
+
+import pytest
+
+from drlib.config.both_ways.shared_topics import (
+    TopicsShared,
+    keeps_names_both_ways,
+    refuse_shared_topics,
+    shared_topics,
+)
+from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.errors import UsageError
+from drlib.lab import choose_flow
+from drlib.model import Flow
+
+THERE, BACK = Flow("LEFT", "RIGHT"), Flow("RIGHT", "LEFT")
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+BOTH = "LEFT->RIGHT.enabled = true\nRIGHT->LEFT.enabled = true\n"
+
+
+def load(tmp_path: Path, text: str, clusters: str = "LEFT, RIGHT") -> MirrorSettings:
+    path = tmp_path / "mm2.properties"
+    names = clusters.split(", ")
+    servers = "".join(f"{name}.bootstrap.servers = 127.0.0.1:{9092 + n}\n" for n, name in enumerate(names))
+    path.write_text(f"clusters = {clusters}\n{servers}{text}")
+    return load_mirror_settings(path)
+
+
+def both(settings: MirrorSettings) -> bool:
+    there, back = settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT")
+    return keeps_names_both_ways(there, back, settings.clusters)
+
+
+def test_names_are_kept_both_ways_by_two_enabled_flows_of_the_only_two_clusters(tmp_path: Path) -> None:
+    assert both(load(tmp_path, IDENTITY + BOTH))
+    assert not both(load(tmp_path, BOTH))
+    assert not both(load(tmp_path, IDENTITY + "LEFT->RIGHT.enabled = true\n"))
+    assert not both(load(tmp_path, IDENTITY + BOTH, "LEFT, RIGHT, THIRD"))
+
+
+def test_topics_are_shared_if_both_flows_select_them(tmp_path: Path) -> None:
+    settings = load(tmp_path, IDENTITY + BOTH + "LEFT->RIGHT.topics = o.*\nRIGHT->LEFT.topics = orders, heartbeats\n")
+    shared = shared_topics(settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT"), settings.clusters)
+    assert shared is not None
+    assert [shared(name) for name in ("orders", "others", "heartbeats", "__orders")] == [True, False, False, False]
+    one_way = load(tmp_path, IDENTITY + "LEFT->RIGHT.enabled = true\n")
+    assert shared_topics(one_way.flow("LEFT", "RIGHT"), one_way.flow("RIGHT", "LEFT"), one_way.clusters) is None
+
+
+def test_commands_about_positions_are_refused_where_topics_may_be_shared(tmp_path: Path) -> None:
+    settings = load(tmp_path, IDENTITY + BOTH)
+    with pytest.raises(TopicsShared, match="positions cannot be translated between LEFT and RIGHT"):
+        refuse_shared_topics(settings, THERE, "positions cannot be translated")
+    with pytest.raises(TopicsShared, match="drills and analyses are not possible"):
+        choose_flow.of_file(settings, "RIGHT->LEFT")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOTH,
+        IDENTITY + "LEFT->RIGHT.enabled = true\n",
+        IDENTITY + BOTH + "LEFT->RIGHT.topics = east.*\nRIGHT->LEFT.topics = west.*, north\n",
+        IDENTITY + BOTH + "LEFT->RIGHT.topics = .*-east, [a-z]+-1\nRIGHT->LEFT.topics = .*-west\n",
+        IDENTITY + BOTH + "LEFT->RIGHT.topics = east\nRIGHT->LEFT.topics = west, north-1, eas.t, e.s\n",
+    ],
+)
+def test_commands_about_positions_work_where_no_topic_is_shared(tmp_path: Path, text: str) -> None:
+    settings = load(tmp_path, text)
+    for flow in (THERE, BACK):
+        refuse_shared_topics(settings, flow, "positions cannot be translated")
+
+
+def test_topics_of_which_patterns_overlap_or_may_overlap_are_refused(tmp_path: Path) -> None:
+    for topics in ("east, west", "w.*", "we.t", "e|w.*", "wx?est", "(?i)WEST", "wes\\\\w", ".*", "west+", "[a-w]est"):
+        settings = load(tmp_path, IDENTITY + BOTH + f"LEFT->RIGHT.topics = {topics}\nRIGHT->LEFT.topics = west\n")
+        with pytest.raises(UsageError):
+            refuse_shared_topics(settings, BACK, "positions cannot be translated")

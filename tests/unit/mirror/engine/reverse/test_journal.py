@@ -1,0 +1,253 @@
+"""The reverse flow's journal, followed over a cluster of this test: what was read decides, and what was lost is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from drlib.errors import Unreachable
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.batch import BatchHeader, iter_batches
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
+from drlib.kafka.protocol.fetch import FetchedPartition
+from drlib.mirror.engine.reverse import journal as module
+from drlib.mirror.engine.reverse.journal import UNDECIDED, WAITS, Hold, ReverseJournal
+from drlib.mirror.journal.entries import (
+    Claim,
+    ClaimId,
+    Entry,
+    MirrorRefused,
+    Shared,
+    SourcePartition,
+    TopicNames,
+)
+from drlib.mirror.offsets.map.journal_log import LaneJournal
+from drlib.model import TopicPartition
+
+HERE, THERE, JOURNAL = UUID(int=1), UUID(int=2), UUID(int=9)  # `orders` on the source, on the target; the journal
+READ, ORDERS = SourcePartition(HERE, 0), TopicPartition("orders", 0)
+LANE, CLIENT = ClaimId(700, 3), 800
+NAMES = TopicNames(THERE, "orders", "orders", HERE)  # the reverse flow reads THERE and writes HERE
+
+
+@dataclass
+class Cluster:
+    """A source with one journal of one partition."""
+
+    batches: list[bytes] = field(default_factory=list)
+    end: int = 0
+    topic_id: UUID = JOURNAL
+    epoch: int = 0
+    marked: frozenset[int] = frozenset()
+    exists: bool = True
+    breaks_after: int = 1 << 30  # batches of one reading
+    reads: int = 0
+
+    def write(self, *entries: Entry, by: ClaimId = LANE) -> None:
+        records = [recode.Record(n, 0, e.key(), e.value()) for n, e in enumerate(entries)]
+        out = recode.rebuild(records, codec=0, producer_id=by.producer_id, producer_epoch=by.epoch, base_sequence=0)
+        raw = bytearray(out.head + bytes(out.body))
+        raw[0:8] = self.end.to_bytes(8, "big")
+        raw[12:16] = self.epoch.to_bytes(4, "big")
+        self.batches.append(bytes(raw))
+        self.end += len(records)
+
+    async def metadata(self, topics: Sequence[str]) -> object:
+        code = 0 if self.exists else UNKNOWN_TOPIC_OR_PARTITION
+        described = SimpleNamespace(topic_id=self.topic_id, error_code=code, partitions={0: None})
+        return SimpleNamespace(topics={topics[0]: described})
+
+    async def connection(self, node: int, purpose: str) -> None:
+        return None
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    found = Cluster()
+
+    async def locate(client: object, partition: TopicPartition) -> tuple[UUID, int]:
+        return found.topic_id, 0
+
+    async def ends(connection: object, partitions: Iterable[TopicPartition], when: int) -> dict[TopicPartition, Any]:
+        return dict.fromkeys(partitions, (found.end, found.epoch))
+
+    async def starts(connection: object, partitions: Iterable[TopicPartition], when: int) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    async def producers(connection: object, partitions: object) -> dict[TopicPartition, object]:
+        known = [SimpleNamespace(producer_id=p, transactional=True) for p in found.marked]
+        return {ORDERS: known}
+
+    async def read_range(
+        connection: object, topic_id: UUID, partition: TopicPartition, start: int, end: int
+    ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
+        found.reads += 1
+        for number, raw in enumerate(found.batches):
+            if number >= found.breaks_after:
+                raise Unreachable("the link broke", "", "")
+            for header, view in iter_batches(raw):
+                if header.next_offset > start and header.base_offset < end:
+                    yield header, view
+
+    monkeypatch.setattr(module, "locate", locate)
+    monkeypatch.setattr(module, "read_range", read_range)
+    monkeypatch.setattr(requests, "list_offset_epochs", ends)
+    monkeypatch.setattr(requests, "list_offsets", starts)
+    monkeypatch.setattr(requests, "describe_producers", producers)
+    return found
+
+
+@dataclass
+class Own:
+    """This flow's own journal, and the partition that is read."""
+
+    entries: list[Entry] = field(default_factory=list)
+    lane: str = "lane.0"
+    key: SourcePartition = READ
+    source: TopicPartition = ORDERS
+    target: TopicPartition = ORDERS
+    target_id: UUID = THERE
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        self.entries += entries
+
+
+def records_of(*producers: int, epoch: int = 3) -> FetchedPartition:
+    data = b""
+    for at, producer in enumerate(producers):
+        record = recode.Record(0, 0, b"k", b"v")
+        out = recode.rebuild([record], codec=0, producer_id=producer, producer_epoch=epoch, base_sequence=0)
+        data += at.to_bytes(8, "big") + (out.head + bytes(out.body))[8:]
+    return FetchedPartition(HERE, 0, 0, len(producers), len(producers), 0, (), None, -1, -1, memoryview(data))
+
+
+def journal(cluster: Cluster) -> ReverseJournal:
+    return ReverseJournal(cast(ClusterClient, cluster), "journal", 1)
+
+
+async def held(follower: ReverseJournal, own: Own, response: FetchedPartition) -> Hold | None:
+    return await follower.hold(own, response, cast(LaneJournal, own))
+
+
+def event(hold: Hold | None) -> str:
+    return "" if hold is None else hold.event
+
+
+def test_partition_waits_until_both_journals_know_the_topic_and_each_other(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own = journal(cluster), Own()
+        assert event(await held(follower, own, records_of())) == WAITS
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES)
+        assert event(await held(follower, own, records_of())) == WAITS
+        assert own.entries == [Shared(HERE, JOURNAL)], "the reverse flow waits for this"
+        cluster.write(Shared(THERE, UUID(int=5)))
+        assert await held(follower, own, records_of(LANE.producer_id, CLIENT, -1)) is None
+        assert follower.known.newest == {LANE.producer_id: 3}
+        reads = cluster.reads
+        assert await held(follower, own, records_of(LANE.producer_id, CLIENT, -1)) is None
+        assert cluster.reads == reads, "who is known is not looked for again"
+        assert len(own.entries) == 1
+
+    asyncio.run(run())
+
+
+def ready_cluster(cluster: Cluster) -> Cluster:
+    cluster.write(Claim(LANE, 0, 0, "w"), NAMES, Shared(THERE, UUID(int=5)))
+    return cluster
+
+
+def test_claim_that_was_journaled_since_the_last_look_is_found_before_its_batch_is_judged(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own()
+        assert await held(follower, own, records_of(CLIENT)) is None
+        cluster.write(Claim(ClaimId(701, 0), 1, 0, "w"))
+        assert await held(follower, own, records_of(701, epoch=0)) is None
+        assert follower.known.is_copy(next(iter_batches(records_of(701).records))[0])
+
+    asyncio.run(run())
+
+
+def test_journal_whose_reading_broke_off_forgets_no_claim(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own()
+        cluster.write(Claim(ClaimId(701, 0), 1, 0, "w"))
+        cluster.breaks_after = 1
+        with pytest.raises(Unreachable):
+            await held(follower, own, records_of(LANE.producer_id))
+        cluster.breaks_after = 1 << 30
+        assert await held(follower, own, records_of(LANE.producer_id, 701, epoch=0)) is None
+        assert set(follower.known.newest) == {LANE.producer_id, 701}
+        assert not follower.known.clients
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("loss", ["created again", "shorter", "another batch", "gone"])
+def test_journal_that_lost_what_was_read_decides_nothing(cluster: Cluster, loss: str) -> None:
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own()
+        assert await held(follower, own, records_of(CLIENT)) is None
+        if loss == "created again":
+            cluster.topic_id = UUID(int=77)
+        elif loss == "shorter":
+            cluster.end -= 1
+        elif loss == "another batch":
+            cluster.batches, cluster.end = [], 0
+            cluster.write(Claim(ClaimId(5, 5), 0, 0, "w"), NAMES, Shared(THERE, UUID(int=5)), by=ClaimId(5, 5))
+        else:
+            cluster.exists = False
+        assert event(await held(follower, own, records_of(999))) == UNDECIDED
+        assert await held(follower, own, records_of(CLIENT)) is None or loss != "gone"
+
+    asyncio.run(run())
+
+
+def test_journal_that_is_another_one_than_the_remembered_is_not_read(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own()
+        follower.remember([Shared(HERE, UUID(int=66))])
+        assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
+        assert not own.entries
+
+    asyncio.run(run())
+
+
+def test_writer_that_the_journal_should_explain_is_not_decided(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own()
+        assert event(await held(follower, own, records_of(LANE.producer_id, epoch=4))) == UNDECIDED
+        cluster.marked = frozenset({999})
+        assert event(await held(follower, own, records_of(999))) == UNDECIDED
+        cluster.epoch = 1  # another leader since the last entry, and this producer is forgotten
+        assert event(await held(follower, own, records_of(998))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_partition_whose_mirror_the_reverse_flow_refuses_is_not_decided(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own()
+        assert await held(follower, own, records_of(LANE.producer_id)) is None
+        cluster.write(MirrorRefused(SourcePartition(THERE, 0), "it lost entries", 0))
+        assert event(await held(follower, own, records_of(999))) == UNDECIDED
+        assert await held(follower, own, records_of(LANE.producer_id)) is None, "a lane stays one"
+
+    asyncio.run(run())
+
+
+def test_topic_that_was_read_is_remembered_for_the_other_flow(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower = journal(ready_cluster(cluster))
+        assert await follower.is_remembered(THERE)
+        assert not await follower.is_remembered(UUID(int=4))
+        assert not follower.remembers(HERE)
+
+    asyncio.run(run())
