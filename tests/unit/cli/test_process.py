@@ -7,6 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,8 +77,12 @@ def file(tmp_path: Path) -> Path:
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """With Ctrl-C as at a terminal, also where the tests run in the background of a shell, where it is ignored."""
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, preexec_fn=default
+    )
 
 
 def interrupted(at: int, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -253,6 +258,7 @@ def test_error_about_a_path_that_was_given_is_one_of_usage_wherever_it_was_notic
     def fails() -> int:
         raise IsADirectoryError(21, "Is a directory", str(tmp_path / "given" / "below"))
 
+    before = signal.getsignal(signal.SIGINT)
     monkeypatch.setattr("drlib.cli.process._invoke", fails)
     monkeypatch.setattr(sys, "argv", ["drlib", "lab", "up", f"--dir={tmp_path / 'given'}"])
     assert run_command() == 2
@@ -260,7 +266,7 @@ def test_error_about_a_path_that_was_given_is_one_of_usage_wherever_it_was_notic
     monkeypatch.setattr(sys, "argv", ["drlib", "lab", "up"])
     with pytest.raises(IsADirectoryError):
         run_command()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_long_name_is_one_line() -> None:
