@@ -351,7 +351,8 @@ async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings])
     # A name whose match takes too long is an event of the flow, which looks at it again.
     deciding = [replace(f, on_slow_pattern=lambda key, error: None) for f in flows]
     keeping = [f for f in deciding if isinstance(f.policy, IdentityReplicationPolicy)]
-    if all(keeps_names_both_ways(f, settings.flow(f.flow.target, f.flow.source), settings.clusters) for f in keeping):
+    known = {f.flow: f for f in settings.flows}  # those of a copy are one
+    if all(keeps_names_both_ways(f, known.get(f.flow.reverse), settings.clusters) for f in keeping):
         return  # each recognises what the other copied
     aliases = sorted({alias for f in keeping for alias in (f.flow.source, f.flow.target)})
     if not find_cycle([(f.flow, lambda _: True) for f in keeping], "any"):

@@ -48,7 +48,8 @@ def test_failover_drill_passes_and_accounts_for_every_record(drill: tuple[Path, 
     assert card["runbook"] == "failover-drill"
     records = card["records"]
     assert records["produced"] > 20_000
-    assert records["lost"] == card["rpo"]["records"] == records["produced"] - records["mirrored"]
+    assert records["lost"] == card["rpo"]["records"]
+    assert records["mirrored"] >= records["produced"] - records["lost"]  # more where an answer to a producer was lost
     assert (records["duplicated"], records["out_of_order"]) == (0, 0)
     assert {group["group"] for group in card["groups"]} == {"arrivals", "delays"}
     for group in card["groups"]:

@@ -369,6 +369,7 @@ def test_early_kernel_that_died_is_replaced_by_one_of_the_run(tmp_path: Path) ->
         assert manager is not None
         pid = manager.provisioner.pid
         os.kill(pid, signal.SIGKILL)
+        manager.provisioner.process.wait()
         early._manager = manager  # as if it had died before it was taken
         result = execute(
             book, {}, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=Reports(), stop=Stop(), early=early

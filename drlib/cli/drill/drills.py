@@ -111,9 +111,11 @@ def run(
     Give one of: RUNBOOK, a saved plan (--plan), an unfinished run (--resume or --rollback).
     """
     from drlib.drill.run.request import ClusterTarget
+    from drlib.extras import require
     from drlib.runbook.file import find, model
     from drlib.runs import folder as folders
 
+    require("notebooks", "drlib run")
     target = ClusterTarget(file, lab_dir)
     kept = [name for name, value in (("--plan", plan_hash), ("--resume", resume), ("--rollback", rollback)) if value]
     if (secured or brokers > 1) and not lab:

@@ -11,6 +11,7 @@ Not for: a failover (`maps`), where the source does not answer.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +21,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.errors import UsageError
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.mirror.journal.entries import SourcePartition, Takeover, TopicNames
 from drlib.mirror.mm2.takeover import (
     MirrorMakerRunning,
@@ -41,6 +43,7 @@ from drlib.mirror.status.worker_status import EventLog
 from drlib.model import Flow, TopicPartition, Translation, TranslationKind
 
 ALIGNED: Final = 1000  # offsets of both logs, below the end of the mirror
+_MOVES_S, _AGAIN_S = 5.0, 0.1  # for which the leader of a partition may be another one than its metadata say
 
 
 class ComparedMap(PartitionMap):
@@ -86,7 +89,14 @@ def read_known_maps(settings: MirrorSettings, flow: Flow) -> Maps:
     maps = read_flow_maps(settings, flow)
     if maps.claims:
         return maps
-    return blocking(_read(settings, flow)) or maps
+    end = time.monotonic() + _MOVES_S
+    while True:
+        try:
+            return blocking(_read(settings, flow)) or maps
+        except BrokerError as error:
+            if not error.retriable or time.monotonic() > end:
+                raise
+        time.sleep(_AGAIN_S)
 
 
 def refuse_copying(settings: MirrorSettings, flow: Flow) -> None:
