@@ -29,7 +29,7 @@ IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 @dataclass
 class Night:
-    """paris and lyon, and a MirrorMaker 2 between them that writes no checkpoint unless it is told to."""
+    """paris and lyon, and a MirrorMaker 2 between them that writes no checkpoint unless that is configured."""
 
     root: Path
     lab: Lab

@@ -43,7 +43,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Shared:
-    """The topic is read, and this is the reverse flow's journal, by which copies are told."""
+    """The topic is read, and this is the reverse flow's journal, by which copies are recognised."""
 
     journal: int
 

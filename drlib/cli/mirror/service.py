@@ -73,13 +73,13 @@ SystemCallFilter=@system-service
 SystemCallErrorNumber=EPERM
 LimitNOFILE=65536
 """
-UNIT: Final = """\
-# {unit}.service: written by `drlib service systemd`
+HEAD: Final = """\
+# {unit}.service: written by `drlib service {command}`
 # For systemd 250 and later. Install:
 {install}
 #    sudo systemctl daemon-reload && sudo systemctl enable --now {unit}.service
 [Unit]
-Description=drlib mirror of {flows}
+Description=drlib {what}
 Documentation=man:systemd.exec(5)
 Wants=network-online.target
 After=network-online.target
@@ -89,7 +89,9 @@ StartLimitIntervalSec=0
 Type=notify
 NotifyAccess=main
 WatchdogSec=20
-ExecStart={python} -P -m drlib.cli mirror %d/mirror.properties --status %t/{unit}/status.json
+"""
+UNIT: Final = """\
+{head}ExecStart={python} -P -m drlib.cli mirror %d/mirror.properties --status %t/{unit}/status.json
 # A worker drains in ten seconds; SIGKILL after that is safe, too.
 KillMode=mixed
 TimeoutStopSec=30
@@ -109,22 +111,7 @@ WantedBy=multi-user.target
 """
 
 BOOTSTRAP: Final = """\
-# {unit}.service: written by `drlib service bootstrap`
-# For systemd 250 and later. Install:
-{install}
-#    sudo systemctl daemon-reload && sudo systemctl enable --now {unit}.service
-[Unit]
-Description=drlib bootstrap of {clusters}
-Documentation=man:systemd.exec(5)
-Wants=network-online.target
-After=network-online.target
-StartLimitIntervalSec=0
-
-[Service]
-Type=notify
-NotifyAccess=main
-WatchdogSec=20
-ExecStart={python} -P -m drlib.cli bootstrap %d/mirror.properties --state %S/{unit}/state.json{options}
+{head}ExecStart={python} -P -m drlib.cli bootstrap %d/mirror.properties --state %S/{unit}/state.json{options}
 KillMode=mixed
 TimeoutStopSec=30
 # Ready when it knows the active cluster and listens.
@@ -201,12 +188,10 @@ def unit_for(file: Path, name: str) -> str:
     text = "\n".join(entry.value for entry in raw.effective().values())
     flows = _flows(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
     python = Path(sys.executable).absolute()
-    tee = f"sudo tee /etc/systemd/system/{unit}.service"
     return fill(
         UNIT,
+        head=_head(unit, "systemd", ["--name", unit, str(path)], f"mirror of {flows}"),
         unit=unit,
-        install=comment(f"   drlib service systemd --name {unit} {shlex.quote(str(path))} | {tee}"),
-        flows=service_files.unit_text(flows),
         python=service_files.unit_command([str(python)]),
         file=service_files.unit_path(path),
         hints=_hints(unit, text),
@@ -229,17 +214,28 @@ def bootstrap_unit(
     given = [word for option in options for word in option]
     text = "\n".join(entry.value for entry in properties.read(path).effective().values())
     python = Path(sys.executable).absolute()
-    printed = ["drlib", "service", "bootstrap", "--name", unit, *given, str(path)]
+    clusters = _clusters(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))
     return fill(
         BOOTSTRAP,
+        head=_head(unit, "bootstrap", ["--name", unit, *given, str(path)], f"bootstrap of {clusters}"),
         unit=unit,
-        install=comment(f"   {shlex.join(printed)} | sudo tee /etc/systemd/system/{unit}.service"),
-        clusters=service_files.unit_text(_clusters(path, bool(_ENVIRONMENT.search(text) or _FILES.search(text)))),
         python=service_files.unit_command([str(python)]),
         options=service_files.joined(fill(" {word}", word=service_files.unit_argument(word)) for word in given),
         file=service_files.unit_path(path),
         hints=_hints(unit, text),
         hardening=fill(HARDENING, home=_home(python)),
+    )
+
+
+def _head(unit: Escaped, command: str, arguments: Sequence[str], what: str) -> Escaped:
+    """What every unit begins with: how it was printed and is installed, and `what` it is."""
+    printed = shlex.join(["drlib", "service", command, *arguments])
+    return fill(
+        HEAD,
+        unit=unit,
+        command=service_files.unit_text(command),
+        install=comment(f"   {printed} | sudo tee /etc/systemd/system/{unit}.service"),
+        what=service_files.unit_text(what),
     )
 
 

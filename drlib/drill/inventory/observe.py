@@ -30,7 +30,6 @@ from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.requests import ProducerState
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.model import Flow
 
 ALL_S: Final = 15.0
 _LEAST_S: Final = 1.0
@@ -100,7 +99,7 @@ async def _of_cluster(
 
 def _outgoing(settings: MirrorSettings, flows: Sequence[FlowSettings], alias: str) -> list[FlowSettings]:
     """The flows from a cluster; for a target also the way back, whose topics and groups are its own."""
-    pairs = {each.flow for each in flows} | {Flow(each.flow.target, each.flow.source) for each in flows}
+    pairs = {each.flow for each in flows} | {each.flow.reverse for each in flows}
     return [each for each in settings.flows if each.flow in pairs and each.flow.source == alias]
 
 

@@ -40,6 +40,9 @@ class WitnessLogin:
     why: str = f"{KEY} is not set"
 
 
+NO_LOGIN: Final = WitnessLogin()
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """One question of who holds a token: the number that was drawn for it, and the proof."""

@@ -16,7 +16,7 @@ from typing import Final
 from drlib import clock
 from drlib.drill.witness import service
 from drlib.drill.witness.evidence import GONE, Answer, Condition, Finding, Look, Place, View, settle
-from drlib.drill.witness.login import WitnessLogin
+from drlib.drill.witness.login import NO_LOGIN, WitnessLogin
 from drlib.errors import Unreachable
 from drlib.kafka.admin.connect import blocking, who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -30,7 +30,6 @@ FRESH_S: Final = 3.0  # a worker measures every second
 MOST_S: Final = 8.0  # beyond the time that being gone has to hold
 PAUSE_S: Final = 0.5
 _CONNECT_S: Final = 1.0
-NO_LOGIN: Final = WitnessLogin()
 
 
 def look_until_settled(

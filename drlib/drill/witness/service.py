@@ -24,7 +24,7 @@ from drlib import decoding
 from drlib.config.settings import MOST_CLUSTERS
 from drlib.drill.witness import login as logins
 from drlib.drill.witness.evidence import Answer, Place, View
-from drlib.drill.witness.login import Question, WitnessLogin
+from drlib.drill.witness.login import NO_LOGIN, Question, WitnessLogin
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.status.endpoint import parse_address, start_server, text
@@ -39,7 +39,6 @@ PATH: Final = "/witness"
 _TIMEOUT_S: Final = 2.0
 _MOST_BYTES: Final = 64 << 10
 _MOST_SECONDS: Final = 10 * 365 * 86_400.0
-_NO_LOGIN: Final = WitnessLogin()
 _STRICT: Final = ConfigDict(strict=True, extra="forbid")
 _Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
 _Alias = Annotated[str, Field(min_length=1, max_length=249, pattern=r"^[A-Za-z0-9._-]+$")]
@@ -164,7 +163,7 @@ def decode_proven(data: bytes) -> Proven:
     return decoding.json_as(_PROVEN, data)
 
 
-def ask(address: str, source: ClusterSettings, target: ClusterSettings, login: WitnessLogin = _NO_LOGIN) -> View:
+def ask(address: str, source: ClusterSettings, target: ClusterSettings, login: WitnessLogin = NO_LOGIN) -> View:
     """What the witness at HOST:PORT or https://HOST:PORT sees of both; unknown where it does not say. Raises nothing.
 
     Without a token only a witness of this machine is asked.

@@ -77,7 +77,7 @@ async def test_producer_and_epoch_of_copies_survive_the_cleaner_beside_clients_a
         copies = {o for o, h in before.items() if not h.is_control and known.is_copy(h)}
         assert 0 < len(copies) <= 6  # the cleaner may have been there already
         others = {writer for h in before.values() for writer in writers([h]) if not known.is_copy(h)}
-        # Of the cluster's own writers only those in transactions have markers: a lane is told from them without its journal.
+        # Of the cluster's own writers only those in transactions have markers: a lane is known from them without its journal.
         assert {transactional == states.get(producer, False) for producer, _, transactional in others} == {True}
         assert states[lanes[0].producer_id]
 

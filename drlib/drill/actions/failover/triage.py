@@ -25,8 +25,8 @@ from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction,
 from drlib.drill.step.known_silence import FORGOTTEN_S, ask_in_run
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.witness.evidence import Finding, View
-from drlib.drill.witness.login import login_of
-from drlib.drill.witness.look import HOLD_S, NO_LOGIN, look_until_settled, without_answer
+from drlib.drill.witness.login import NO_LOGIN, login_of
+from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
