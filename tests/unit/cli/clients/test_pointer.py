@@ -1,12 +1,12 @@
 """`drlib pointer` for what it refuses, and on a pointer file alone."""
 
 import json
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import drlib, error_line
+from silent_clusters import silent_clusters
 
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
@@ -14,15 +14,7 @@ from drlib.client.pointer import Pointer
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """Clusters at ports of this machine without a listener, held so that no other process takes them."""
-    with socket.socket() as one, socket.socket() as two:
-        for held in (one, two):
-            held.bind(("127.0.0.1", 0))
-        path = tmp_path / "mm2.properties"
-        path.write_text(
-            f"clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{one.getsockname()[1]}\n"
-            f"lyon.bootstrap.servers = 127.0.0.1:{two.getsockname()[1]}\nparis->lyon.enabled = true\n"
-        )
+    with silent_clusters(tmp_path / "mm2.properties", "paris", "lyon") as path:
         yield path
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from repository_root import ROOT, TESTS
+from silent_clusters import silent_clusters
 from tiny_notebook import write_notebook
 
 from drlib.cli.app import app
@@ -42,17 +42,7 @@ STEP: dict[str, Any] = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """Two clusters that do not answer: their ports are bound here, so that no other process takes them."""
-    with socket.socket() as one, socket.socket() as two:
-        for held in (one, two):
-            held.bind(("127.0.0.1", 0))
-        path = tmp_path / "mm2.properties"
-        path.write_text(
-            "clusters = LEFT, RIGHT\n"
-            f"LEFT.bootstrap.servers = 127.0.0.1:{one.getsockname()[1]}\n"
-            f"RIGHT.bootstrap.servers = 127.0.0.1:{two.getsockname()[1]}\n"
-            "LEFT->RIGHT.enabled = true\n"
-        )
+    with silent_clusters(tmp_path / "mm2.properties", "LEFT", "RIGHT") as path:
         yield path
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from command_line import drlib, error_line
 from rich.console import Console
 from sample_return import MADE
+from silent_clusters import silent_clusters
 from testbed_moves import drill, step
 
 from drlib.cli.drill import failback, followed_run
@@ -27,15 +27,7 @@ from drlib.ui.terminal.run import Progress
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """Clusters at ports of this machine without a listener, held so that no other process takes them."""
-    with socket.socket() as one, socket.socket() as two:
-        for held in (one, two):
-            held.bind(("127.0.0.1", 0))
-        path = tmp_path / "mm2.properties"
-        path.write_text(
-            f"clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{one.getsockname()[1]}\n"
-            f"lyon.bootstrap.servers = 127.0.0.1:{two.getsockname()[1]}\nparis->lyon.enabled = true\n"
-        )
+    with silent_clusters(tmp_path / "mm2.properties", "paris", "lyon") as path:
         yield path
 
 

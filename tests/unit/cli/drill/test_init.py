@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from command_line import drlib, error_line
+from silent_clusters import silent_clusters
 
 HEAD = "clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{}\nlyon.bootstrap.servers = 127.0.0.1:{}\n"
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """Two clusters that do not answer: their ports are bound here, so that no other process takes them."""
-    with socket.socket() as one, socket.socket() as two:
-        for held in (one, two):
-            held.bind(("127.0.0.1", 0))
-        path = tmp_path / "mirror.properties"
-        head = HEAD.format(one.getsockname()[1], two.getsockname()[1])
-        path.write_text(head + "paris->lyon.enabled = true\n")
+    with silent_clusters(tmp_path / "mirror.properties", "paris", "lyon") as path:
         yield path
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import sample_scorecard as sample
+from command_line import drlib_here
 
-from drlib.cli import main
 from drlib.runs.check import Check, Verdict
 
 RUN = "20261121T100000Z-failover-drill-4be0a7"
@@ -41,18 +41,9 @@ def ran(place: Path, **changes: object) -> Path:
     return sample.finished_run(place / "runs" / RUN, sample.scorecard(**given))
 
 
-def drlib(*argv: str) -> int:
-    sys.argv[1:] = argv
-    try:
-        main()
-    except SystemExit as ended:
-        return int(ended.code or 0)
-    return 0
-
-
 def test_evidence_of_a_year_is_a_sealed_folder(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran(place)
-    assert drlib("evidence", "mirror.properties", "--year", "2026") == 0
+    assert drlib_here("evidence", "mirror.properties", "--year", "2026") == 0
     said = capsys.readouterr().out
     assert said.startswith("evidence-2026: conditions; runs: 1, drills with a verdict: 1\n")
     package = json.loads((place / "evidence-2026" / "evidence.json").read_text())
@@ -67,7 +58,7 @@ def test_evidence_names_overdue_runbooks_and_open_gaps(place: Path) -> None:
     (place / "runbooks" / "n.ipynb").write_text("{}")
     (place / "runbooks" / "x.yaml").write_text(BOOK.replace("failover-drill", "never-run"))
     ran(place, checks=(Check("order", Verdict.FAIL, "3 wrong"),), verdict=Verdict.FAIL)
-    assert drlib("evidence", "mirror.properties", "--year", "2026", "--out", "out") == 0
+    assert drlib_here("evidence", "mirror.properties", "--year", "2026", "--out", "out") == 0
     package = json.loads((place / "out" / "evidence.json").read_text())
     assert [(each["runbook"], each["since"]) for each in package["overdue"]] == [("never-run", None)]
     assert [(gap["check"], gap["remediation"]) for run in package["runs"] for gap in run["gaps"]] == [("order", "open")]
@@ -78,7 +69,7 @@ def test_evidence_with_a_changed_byte_is_written_named_and_fails(
 ) -> None:
     card = ran(place) / "scorecard.json"
     card.write_text(card.read_text().replace("8.145", "8.144", 1))
-    assert drlib("evidence", "mirror.properties", "--year", "2026") == 3
+    assert drlib_here("evidence", "mirror.properties", "--year", "2026") == 3
     error = capsys.readouterr().err
     assert RUN in error
     assert "scorecard.json: it is not what manifest.sha256 says" in error
@@ -87,7 +78,7 @@ def test_evidence_with_a_changed_byte_is_written_named_and_fails(
 
 
 def test_evidence_over_no_run_is_no_pass(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drlib("evidence", "mirror.properties", "--year", "2026") == 3
+    assert drlib_here("evidence", "mirror.properties", "--year", "2026") == 3
     assert "no drill of paris->lyon came to a verdict" in capsys.readouterr().err
     assert json.loads((place / "evidence-2026" / "evidence.json").read_text())["verdict"] == "unknown"
 
@@ -103,4 +94,4 @@ def test_evidence_over_no_run_is_no_pass(place: Path, capsys: pytest.CaptureFixt
 )
 def test_evidence_that_cannot_be_made_is_a_usage_error(place: Path, argv: tuple[str, ...]) -> None:
     ran(place)
-    assert drlib("evidence", *argv) == 2
+    assert drlib_here("evidence", *argv) == 2

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 import sample_scorecard as sample
+from command_line import drlib_here
 from hostile_text import HOSTILE
 from testbed_moves import drill, step
 
-from drlib.cli.process import run_command
 from drlib.drill.plan.plan import Plan, StepPlan
 from drlib.drill.run import planning
 from drlib.runbook.file.model import Runbook, Schedule
@@ -62,11 +62,6 @@ def cut(path: Path) -> None:
     path.write_text("{")
 
 
-def drlib(*argv: str) -> int:
-    sys.argv[1:] = argv
-    return run_command()
-
-
 def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     book(place)
     book(place, "weekly", "schedule: {every: 1w}")
@@ -74,18 +69,18 @@ def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: p
         ran(place, f"202601{day}T000000Z")
     ran(place, "20260104T000000Z", card=False)
     (place / "runs" / "notes").mkdir()
-    assert drlib("runs", "--json") == 0
+    assert drlib_here("runs", "--json") == 0
     output = json.loads(capsys.readouterr().out)
     assert [run["verdict"] for run in output["runs"]] == ["conditions"] * 3 + ["unknown"]
     assert output["runs"][3]["problem"].endswith("it was not finished")
     monthly, weekly = output["runbooks"]
     assert (monthly["runs"], monthly["overdue"], monthly["rto"]["direction"]) == (4, True, "steady")
     assert (weekly["runs"], weekly["overdue"], weekly["due_ms"]) == (0, True, 0)
-    assert drlib("runs") == 0
+    assert drlib_here("runs") == 0
     shown = capsys.readouterr().out
     assert "OVERDUE" in shown
     assert "never run" in shown
-    assert drlib("runs", "--check") == 3
+    assert drlib_here("runs", "--check") == 3
     assert "drlib run runbooks/monthly.yaml" in capsys.readouterr().err
 
 
@@ -101,14 +96,14 @@ def test_runs_are_listed_by_name_newest_first_and_plans_apart(
     (spoilt / "plan.json").write_text("{}")
     plan = Plan(drill(step("caught-up", "reverse.wait")), (StepPlan("caught-up"),))
     planning.write(plan, planned)
-    assert drlib("runs") == 0
+    assert drlib_here("runs") == 0
     runs, _, plans = capsys.readouterr().out.partition("Plans that were not run, newest first")
     assert re.findall(r"\S+-abcdef", runs) == [new.name, unfinished.name, old.name]
     assert re.findall(r"(\S+-abcdef) │ (\S+)", plans) == [(planned.name, plan.hash[:12]), (spoilt.name, "unknown")]
     assert "drlib run --plan HASH" in plans
-    assert drlib("runs", "--limit", "1") == 0
+    assert drlib_here("runs", "--limit", "1") == 0
     assert re.findall(r"\S+-abcdef", capsys.readouterr().out) == [new.name, planned.name]
-    assert drlib("runs", "--json") == 0
+    assert drlib_here("runs", "--json") == 0
     listed = json.loads(capsys.readouterr().out)["runs"]
     assert [run["plan_hash"] for run in listed] == [None, None, None, "", plan.hash]
 
@@ -133,56 +128,56 @@ def test_runs_unverified_run_has_no_verdict_says_why_and_fails_the_check(
     place: Path, capsys: pytest.CaptureFixture[str], edit: Callable[[Path], object], why: str
 ) -> None:
     folder = ran(place, "20260101T000000Z")
-    assert drlib("runs", "--check") == 0
+    assert drlib_here("runs", "--check") == 0
     edit(folder)
     capsys.readouterr()
-    assert drlib("runs", "--json") == 0
+    assert drlib_here("runs", "--json") == 0
     output = json.loads(capsys.readouterr().out)
     assert (output["runs"][0]["verdict"], output["runs"][0]["rto_seconds"]) == ("unknown", None)
     assert output["runs"][0]["problem"].startswith(why)
     assert output["runbooks"][0]["last"]["verdict"] == "unknown"
-    assert drlib("runs") == 0
+    assert drlib_here("runs") == 0
     assert "unknown, " in capsys.readouterr().out
-    assert drlib("runs", "--check") == 3
+    assert drlib_here("runs", "--check") == 3
     assert "is not verified" in capsys.readouterr().err
 
 
 def test_runs_check_of_nothing_is_no_pass(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drlib("runs", "--check", "--runs-dir", "nowhere", "--runbooks", "elsewhere") == 3
+    assert drlib_here("runs", "--check", "--runs-dir", "nowhere", "--runbooks", "elsewhere") == 3
     assert "nothing was checked" in capsys.readouterr().err
 
 
 def test_runs_check_fails_by_the_last_run_that_ended(place: Path) -> None:
     ran(place, "20260101T000000Z", verdict=Verdict.UNKNOWN, checks=())
-    assert drlib("runs", "--check") == 3
+    assert drlib_here("runs", "--check") == 3
     (ran(place, "20260102T000000Z", card=False) / "plan.json").write_text("{}")  # one that still runs hides nothing
-    assert drlib("runs", "--check") == 3
+    assert drlib_here("runs", "--check") == 3
     ran(place, "20260103T000000Z")
-    assert drlib("runs", "--check") == 0
+    assert drlib_here("runs", "--check") == 0
 
 
 def test_runs_folder_named_with_an_impossible_time_is_listed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ran(place, "20269999T999999Z", card=False)
-    assert drlib("runs", "--json") == 0
+    assert drlib_here("runs", "--json") == 0
     assert [run["started_ms"] for run in json.loads(capsys.readouterr().out)["runs"]] == [0]
 
 
 def test_runs_run_that_has_not_ended_fails_no_check(place: Path) -> None:
     (ran(place, "20251231T000000Z", name="incident", card=False) / "journal.jsonl").touch()
     (ran(place, "20260101T000000Z", card=False) / "plan.json").write_text("{}")
-    assert drlib("runs", "--check") == 0
-    assert drlib("runs", "--runs-dir", "nowhere") == 0
+    assert drlib_here("runs", "--check") == 0
+    assert drlib_here("runs", "--runs-dir", "nowhere") == 0
 
 
 def test_runs_verify_says_for_each_file_what_differs(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drlib("runs", "verify") == 3
+    assert drlib_here("runs", "verify") == 3
     assert "nothing was verified: runs has no run" in capsys.readouterr().err
     good, bad = ran(place, "20260101T000000Z"), ran(place, "20260102T000000Z")
-    assert drlib("runs", "verify") == 0
+    assert drlib_here("runs", "verify") == 0
     (bad / "journal.jsonl").unlink()
     (bad / "late\n").write_text("x")
     capsys.readouterr()
-    assert drlib("runs", "verify") == 3
+    assert drlib_here("runs", "verify") == 3
     output = capsys.readouterr()
     assert output.out.splitlines() == [
         f"{good.name}: verified",
@@ -191,26 +186,27 @@ def test_runs_verify_says_for_each_file_what_differs(place: Path, capsys: pytest
         "  late : it is not in manifest.sha256",
     ]
     assert f"1 of 2 runs not verified: {bad.name}" in output.err
-    assert drlib("runs", "verify", good.name) == 0
+    assert drlib_here("runs", "verify", good.name) == 0
     capsys.readouterr()
-    assert drlib("runs", "verify", str(good), str(bad), "--json") == 3
+    assert drlib_here("runs", "verify", str(good), str(bad), "--json") == 3
     first, second = json.loads(capsys.readouterr().out)
     assert (first["evidence"], first["problem"], first["differences"]) == ("verified", "", [])
     assert second["differences"][0] == {"file": "journal.jsonl", "why": "it is missing", "missing": True}
-    assert drlib("runs", "verify", "unheard-of") == 2
+    assert drlib_here("runs", "verify", "unheard-of") == 2
 
 
 def test_runs_verify_planned_run_fails_only_by_name(place: Path) -> None:
     folder = ran(place, "20260101T000000Z", card=False)
     (folder / "plan.json").write_text("{}")
-    assert drlib("runs", "verify") == 0
-    assert drlib("runs", "verify", folder.name) == 3
+    assert drlib_here("runs", "verify") == 0
+    assert drlib_here("runs", "verify", folder.name) == 3
 
 
 def test_schedule_cron_line_is_one_shell_command(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = book(place)
     assert (
-        drlib("schedule", "emit", str(path), "--as", "cron", "--user", "drill", "--runs-dir", "my runs", "--lab") == 0
+        drlib_here("schedule", "emit", str(path), "--as", "cron", "--user", "drill", "--runs-dir", "my runs", "--lab")
+        == 0
     )
     line = capsys.readouterr().out.splitlines()[-1]
     fields, command = line.split(" cd ")
@@ -224,7 +220,7 @@ def test_schedule_cron_line_is_one_shell_command(place: Path, capsys: pytest.Cap
 
 def test_schedule_systemd_has_a_service_and_a_timer(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = book(place, more="schedule: {every: 7d, cron: '15 2 * * 0'}")
-    assert drlib("schedule", "emit", str(path), "--as", "systemd", "--user", "daemon") == 0
+    assert drlib_here("schedule", "emit", str(path), "--as", "systemd", "--user", "daemon") == 0
     text = capsys.readouterr().out
     service, timer = text.split("# --- drlib-monthly.timer ---\n")
     assert "OnCalendar=Sun *-*-* 02:15:00 UTC\n" in timer
@@ -245,7 +241,7 @@ def test_schedule_systemd_has_a_service_and_a_timer(place: Path, capsys: pytest.
 
 def test_schedule_airflow_dag_is_valid_python(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = book(place)
-    assert drlib("schedule", "emit", str(path), "--as", "airflow") == 0
+    assert drlib_here("schedule", "emit", str(path), "--as", "airflow") == 0
     tree = ast.parse(capsys.readouterr().out)
     keywords = {
         word.arg: ast.literal_eval(word.value)
@@ -267,16 +263,16 @@ def test_schedule_runs_as_who_asks_and_as_root_only_where_that_is_said(
     path = str(book(place))
     names = {"cron": "crontab -u {} -e", "systemd": "User={}\n"}
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert drlib("schedule", "emit", path, "--as", scheduler) == 2
+    assert drlib_here("schedule", "emit", path, "--as", scheduler) == 2
     assert "would be root's" in capsys.readouterr().err
-    assert drlib("schedule", "emit", path, "--as", scheduler, "--user", "root") == 0
+    assert drlib_here("schedule", "emit", path, "--as", scheduler, "--user", "root") == 0
     assert names[scheduler].format("root") in capsys.readouterr().out
     for number, name in ((pwd.getpwnam("daemon").pw_uid, "daemon"), (54321, "54321")):
         monkeypatch.setattr("os.geteuid", lambda number=number: number)
-        assert drlib("schedule", "emit", path, "--as", scheduler) == 0
+        assert drlib_here("schedule", "emit", path, "--as", scheduler) == 0
         assert names[scheduler].format(name) in capsys.readouterr().out
-    assert drlib("schedule", "emit", path, "--as", scheduler, "--user", "x\nUser=root") == 2
-    assert drlib("schedule", "emit", path, "--as", "airflow", "--user", "drill") == 2
+    assert drlib_here("schedule", "emit", path, "--as", scheduler, "--user", "x\nUser=root") == 2
+    assert drlib_here("schedule", "emit", path, "--as", "airflow", "--user", "drill") == 2
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
@@ -306,7 +302,7 @@ def test_schedule_title_from_outside_adds_no_line(place: Path, scheduler: Schedu
 def test_schedule_impossible_requests_are_refused(
     place: Path, capsys: pytest.CaptureFixture[str], more: str, said: str
 ) -> None:
-    assert drlib("schedule", "emit", str(book(place, more=more)), "--as", "systemd", "--user", "drill") == 2
+    assert drlib_here("schedule", "emit", str(book(place, more=more)), "--as", "systemd", "--user", "drill") == 2
     output = capsys.readouterr().err
     assert said in output
     assert "Traceback" not in output
