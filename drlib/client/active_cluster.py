@@ -16,9 +16,8 @@ from typing import Final, Self
 
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer, PointerSource
-from drlib.client.pointer_file import PointerWatcher
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Published, publish, read_pointer
-from drlib.client.pointer_watch import PointerTopicWatcher
+from drlib.client.pointer_watch import pointer_source
 from drlib.config.settings import load_client_settings, load_mirror_settings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.connect import librdkafka
@@ -103,11 +102,8 @@ class ActiveCluster:
         self._active: Active | None = None  # what was returned last
 
     def __enter__(self) -> Self:
-        if self._pointer_file is not None:
-            self._source = PointerWatcher(self._pointer_file)
-        else:
-            clusters = tuple((self._clusters or {}).values())
-            self._source = PointerTopicWatcher(clusters, self.application, topic=self._topic)
+        clusters = tuple((self._clusters or {}).values())
+        self._source = pointer_source(self._pointer_file, clusters, self.application, topic=self._topic)
         try:
             self._wait_for_first(self._source)
             active = self.current()

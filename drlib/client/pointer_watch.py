@@ -13,12 +13,14 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Partition
 
-from drlib.client.pointer import Pointer, newest
+from drlib.client.pointer import Pointer, PointerSource, newest
+from drlib.client.pointer_file import PointerWatcher
 from drlib.client.pointer_hold import HoldClock
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Pointers, apply_record, pointers_for
 from drlib.errors import DrlibError, explain
@@ -37,6 +39,13 @@ _NO_TOPIC: Final = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 )
 _QUIET: Final = logging.getLogger("drlib.librdkafka")
+
+
+def pointer_source(
+    file: Path | None, clusters: Sequence[ClusterSettings], application: str = EVERYONE, *, topic: str = TOPIC
+) -> PointerSource:
+    """What follows the pointer in `file`, or else that of `application` in the topic on all `clusters`."""
+    return PointerWatcher(file) if file is not None else PointerTopicWatcher(clusters, application, topic=topic)
 
 
 class PointerTopicWatcher:

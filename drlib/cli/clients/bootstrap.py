@@ -75,8 +75,7 @@ def bootstrap(
     from drlib.client.bootstrap.proxy import Limits, not_listening
     from drlib.client.bootstrap.service import Bootstrap, Options, allow_files
     from drlib.client.pointer import PointerSource
-    from drlib.client.pointer_file import PointerWatcher
-    from drlib.client.pointer_watch import PointerTopicWatcher
+    from drlib.client.pointer_watch import pointer_source
     from drlib.config.quantities import seconds
     from drlib.config.settings import load_mirror_settings
     from drlib.mirror.status.endpoint import parse_address, serve_metrics
@@ -96,9 +95,7 @@ def bootstrap(
         allow_files(max_connections)
 
         def source() -> PointerSource:
-            if pointer is not None:
-                return PointerWatcher(pointer)
-            return PointerTopicWatcher(tuple(clusters.values()), application)
+            return pointer_source(pointer, tuple(clusters.values()), application)
 
         served = Bootstrap(clusters, source, options, write_note, ServiceManager.from_environment())
         server = None

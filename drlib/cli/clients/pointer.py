@@ -127,15 +127,12 @@ def watch(
     file: PropertiesFile, application: Application = ALL, pointer: PointerFile = None, as_json: AsJson = False
 ) -> None:
     """Print each change of the pointer, and what puts it in doubt, with its time, until Ctrl-C (exit code 0)."""
-    from drlib.client.pointer_file import PointerWatcher
-    from drlib.client.pointer_watch import PointerTopicWatcher
+    from drlib.client.pointer_watch import pointer_source
     from drlib.config.settings import load_mirror_settings
     from drlib.ui.terminal.pointer import change_json, change_line
 
     clusters = tuple(load_mirror_settings(file).clusters.values())
-    source: PointerSource = (
-        PointerWatcher(pointer) if pointer is not None else PointerTopicWatcher(clusters, application)
-    )
+    source = pointer_source(pointer, clusters, application)
     try:
         _follow(source, change_json if as_json else change_line)
     except KeyboardInterrupt:
