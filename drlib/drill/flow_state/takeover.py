@@ -21,7 +21,7 @@ from drlib.drill.plan import supersede
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import unfinished
 from drlib.drill.plan.supersede import Beginning, Entered, Refusal
-from drlib.errors import LeaseHeld, UsageError
+from drlib.errors import LeaseHeld, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.net import group_requests
@@ -34,6 +34,7 @@ SESSION_TIMEOUT_MS: Final = 10_000
 REMOVAL_S: Final = 5.0  # a member that was removed is out of the group
 STOPPED_S: Final = 4.0  # a removed holder knows by its heartbeat (1 s), and what it does is stopped (2 s)
 RUNNING: Final = ".lock"  # in a run's folder, held by the process that runs its plan
+_COORDINATOR_S: Final = 15.0
 _POLL_S: Final = 0.05
 
 
@@ -57,10 +58,8 @@ def refuse_unfinished(target: ClusterSettings, source: ClusterSettings | None, f
     """Raise what taking the lease of `flow` on `target` for `new` would, without taking it; the holder of a run that `new`
     supersedes is stopped. Raises `UsageError` where it may not begin, `LeaseHeld` while another run is held, `Unreachable`."""
     with Cluster(target) as cluster:
-        stop_superseded(cluster, flow, new)
+        until_free(cluster, flow, new.run, new)
         record = read_record(cluster, flow)
-        if cluster.group_members(drill_lease.group(flow)):
-            raise held(flow, record, new, new.run, SESSION_TIMEOUT_MS)
     entered(flow, record, new, lambda: read_opposite(source, flow))
 
 
@@ -73,6 +72,37 @@ def entered(flow: Flow, record: LeaseRecord, new: Beginning, opposite: Callable[
     if isinstance(found, Refusal):
         raise UsageError(found.what, found.why, found.remedy)
     return found
+
+
+def until_free(
+    cluster: Cluster,
+    flow: Flow,
+    run: str,
+    new: Beginning | None,
+    *,
+    wait_s: float = 0.0,
+    session_ms: int = SESSION_TIMEOUT_MS,
+) -> None:
+    """Return once the lease of `flow` has no holder; one whose run `new` supersedes is stopped. Raises `LeaseHeld` where that
+    is not so in `wait_s`, `Unreachable`.
+
+    The client of a stopped holder may join once more before it leaves, and is given `REMOVAL_S` for that. A cluster that has
+    just started has no coordinator for a moment; it is asked again for a while.
+    """
+    if new is not None and new.supersede and stop_superseded(cluster, flow, new):
+        wait_s = max(wait_s, REMOVAL_S)
+    end = time.monotonic() + wait_s
+    loaded_by = time.monotonic() + _COORDINATOR_S
+    while True:
+        try:
+            if not cluster.group_members(drill_lease.group(flow)):
+                return
+            if time.monotonic() >= end:
+                raise held(flow, read_record(cluster, flow), new, run, session_ms)
+        except Unreachable:
+            if time.monotonic() >= loaded_by:
+                raise
+        time.sleep(_POLL_S * 2)
 
 
 def stop_superseded(cluster: Cluster, flow: Flow, new: Beginning) -> bool:

@@ -41,7 +41,6 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 
 _WRITE_S: Final = 15.0
-_COORDINATOR_S: Final = 15.0
 _POLL_S: Final = 0.05
 __all__ = ["Lease", "LeaseLost", "read_record"]
 _PARTITION: Final = TopicPartition(drill_lease.TOPIC, drill_lease.PARTITION)
@@ -128,9 +127,10 @@ class Lease:
         try:
             with Cluster(self._target) as cluster:
                 cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"})
-                if self._new is not None and self._new.supersede:
-                    takeover.stop_superseded(cluster, self.flow, self._new)
-                self._until_nobody(cluster)
+                # A newcomer that would not get the lease does not disturb the member that has it.
+                takeover.until_free(
+                    cluster, self.flow, self._run, self._new, wait_s=self._wait_s, session_ms=self._session_ms
+                )
                 joined: Future[str] = Future()
                 self._thread = threading.Thread(target=self._hold, args=[joined], name="drill-lease", daemon=True)
                 self._thread.start()
@@ -204,26 +204,6 @@ class Lease:
             raise LeaseLost(self.flow, self._lost or "its thread ended")
         request.done.result()
         self._record = record
-
-    # -- before joining --------------------------------------------------------------------------------------------
-
-    def _until_nobody(self, cluster: Cluster) -> None:
-        """A newcomer that would not get the lease does not disturb the member that has it.
-
-        A cluster that has just started has no coordinator for a moment; it is asked again for a while.
-        """
-        end = time.monotonic() + self._wait_s
-        loaded_by = time.monotonic() + _COORDINATOR_S
-        while True:
-            try:
-                if not cluster.group_members(drill_lease.group(self.flow)):
-                    return
-                if time.monotonic() >= end:
-                    raise self._held(cluster)
-            except Unreachable:
-                if time.monotonic() >= loaded_by:
-                    raise
-            time.sleep(_POLL_S * 2)
 
     def _owns(self, cluster: Cluster, member_id: str) -> bool:
         members = cluster.group_members(drill_lease.group(self.flow))

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer
+from fix_engine import wait_for
 from testbed_supersede import Run, events
 
 from drlib.drill.actions.groups.rehearsal import PREFIX
+from drlib.drill.flow_state.takeover import REMOVAL_S, STOPPED_S
+from drlib.drill.plan import lease_record
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillEvent, DrillState
 from drlib.drill.session.settle import settle
@@ -108,6 +114,44 @@ def test_living_run_is_stopped_before_the_emergency_acts(make: Make) -> None:
     assert float(planned.work.beats.read_text().split()[-1]) < acted
     assert events(planned)[-1] == f"superseded {night.name}"
     assert "undo-started work" not in events(planned)
+
+
+def test_client_of_a_stopped_run_that_joins_once_more_is_waited_for(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = make("planned", mode=Mode.PLANNED, fails=True)
+    assert planned.do() == 6
+    monkeypatch.setattr(socket, "gethostname", lambda: "another-host")  # how its run ends is not seen from here
+    settings: dict[str, str | int] = {
+        "bootstrap.servers": planned.bootstrap,
+        "group.id": lease_record.group(planned.flow),
+        "partition.assignment.strategy": "cooperative-sticky",
+        "heartbeat.interval.ms": 200,
+        "log_level": 0,
+    }
+    client, lost = Consumer(settings), threading.Event()
+
+    def stay_a_little() -> None:
+        until = 0.0
+        while not until or time.monotonic() < until:
+            client.poll(0.05)
+            if lost.is_set() and not until:
+                until = time.monotonic() + STOPPED_S + REMOVAL_S / 2
+        client.close()
+
+    client.subscribe([lease_record.TOPIC], on_lost=lambda *_: lost.set())
+    staying = threading.Thread(target=stay_a_little)
+    staying.start()
+    try:
+        with Cluster(planned.target) as cluster:
+            group = lease_record.group(planned.flow)
+            wait_for("it is a member", lambda: any(m.assignment for m in cluster.group_members(group)))
+        night = make("night", supersede=planned.name)
+        assert night.do() == 0, night.error
+        assert lost.is_set()
+    finally:
+        lost.set()
+        staying.join()
 
 
 def test_frozen_run_is_killed_before_the_emergency_acts(make: Make) -> None:

@@ -110,6 +110,11 @@ def written(bootstrap: str, topic: str, partitions: int, first: int) -> int:
     return sum(len(ours(records, first)) for records in read_all(bootstrap, topic, partitions).values())
 
 
+def both_written(engine: Engine, topic: str, partitions: int) -> tuple[int, int]:
+    """How many records each side has written into its own log."""
+    return written(engine.left, topic, partitions, 0), written(engine.right, topic, partitions, RIGHTS_FIRST)
+
+
 def test_workers_killed_at_every_step_copy_each_record_once_both_ways(both: Engine) -> None:
     topic = create_both(both, 2)
     with worker(both, 2):
@@ -122,7 +127,7 @@ def test_workers_killed_at_every_step_copy_each_record_once_both_ways(both: Engi
             traffic(both.right, topic, partitions=2, first=RIGHTS_FIRST + at),
         ):
             assert process.wait(60) == -signal.SIGKILL, both.log()
-    lefts, rights = written(both.left, topic, 2, 0), written(both.right, topic, 2, RIGHTS_FIRST)
+    lefts, rights = both_written(both, topic, 2)
     with worker(both, 2):
         wait_once(both, topic, 2, lefts, rights)
         both.wait_all_resolved()
@@ -184,8 +189,8 @@ def test_both_sides_write_to_one_topic_and_each_record_is_once_on_both_logs(both
             transactions(both.left, topic, 500_000, 100, partitions=3)
             transactions(both.left, topic, 600_000, 50, partitions=3, commit=False)
             transactions(both.right, topic, RIGHTS_FIRST + 500_000, 100, partitions=3)
-        lefts, rights = written(both.left, topic, 3, 0), written(both.right, topic, 3, RIGHTS_FIRST)
-        assert lefts > 200 < rights
+            wait_for("both sides write beside their transactions", lambda: min(both_written(both, topic, 3)) > 200)
+        lefts, rights = both_written(both, topic, 3)
         wait_once(both, topic, 3, lefts, rights)
         assert not both.reported("ForeignWriter", f"{topic}-0"), "clients of the target are no strangers there"
     with worker(both, 3):  # a new claim on both sides finds what the former ones wrote
