@@ -3,7 +3,7 @@
 Rules: the flow's state on the target says already that the run is superseded, so nothing here has to succeed; what could not
 be done is named. A folder counts only where it is on this host and no process runs it. At most `REMOVE_S` seconds are spent on
 shadow groups, because what supersedes is urgent.
-Not for: ending its process (`drlib.drill.run.lease.stop_superseded`).
+Not for: ending its process (`drlib.drill.flow_state.takeover`).
 """
 
 import socket
