@@ -243,6 +243,9 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "notebook": (
         Example("drlib notebook", "opens a browser"),
         Example("drlib notebook --no-browser --port 8888", "prints the address"),
+        Example(
+            "drlib notebook --copy", "where drlib was installed from a package: notebooks and runbooks come here first"
+        ),
     ),
     "academy": (Example("drlib academy status", "which lessons are passed"),),
     "academy status": (Example("drlib academy status", "which lessons are passed"),),

@@ -1,16 +1,19 @@
 """`drlib notebook`: JupyterLab on the project's notebooks, with the first one open, until Ctrl-C."""
 
+import os
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from drlib.errors import UsageError
 from drlib.extras import require
+from drlib.files import write_whole
 from drlib.outgoing.terminal import show
 
 LAB_DIR = Path(".lab")
+_COPIED: Final = frozenset({".ipynb", ".yaml"})
 
 
 def notebook(
@@ -20,12 +23,18 @@ def notebook(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0: any free port.", min=0, max=65535)] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
     lab_dir: Annotated[Path, typer.Option("--lab-dir", help="The folder of the lab to report on.")] = LAB_DIR,
+    copy: Annotated[
+        bool,
+        typer.Option("--copy", help="First copy drlib's notebooks and runbooks into this folder; existing files stay."),
+    ] = False,
 ) -> None:
     """Start JupyterLab on 127.0.0.1 with notebooks/00_start_here.ipynb open. Ctrl-C ends it; a lab keeps running."""
     from drlib.runs.signals import handled
     from drlib.ui.jupyterlab import JupyterLab, find_project
 
     require("notebooks", "drlib notebook")
+    if copy:
+        copy_shipped(Path.cwd())
     project = find_project(Path.cwd())
     stop = threading.Event()
     with (
@@ -37,6 +46,21 @@ def notebook(
         show("Ctrl-C ends JupyterLab and its kernels; labs and mirrors keep running.", error=True)
         it.wait(stop.is_set)
     show("JupyterLab has ended.", error=True)
+
+
+def copy_shipped(to: Path) -> None:
+    """Copy the notebooks and runbooks that come with drlib into `to`; what is there already stays. Raises `UsageError`."""
+    from drlib.runbook.file import find
+
+    for name in ("notebooks", "runbooks"):
+        folder = find.shipped(name)
+        if folder is None:
+            raise UsageError(f"drlib's {name} are missing", "this installation has none", "Install drlib again.")
+        for path in sorted(folder.rglob("*")):
+            new = to / name / path.relative_to(folder)
+            if path.is_file() and path.suffix in _COPIED and not os.path.lexists(new):
+                new.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(new, path.read_text(encoding="utf-8"))
 
 
 def lab_line(directory: Path) -> str:

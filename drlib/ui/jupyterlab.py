@@ -147,7 +147,7 @@ def find_project(start: Path) -> Path:
     raise UsageError(
         f"{FIRST} was not found",
         f"it is neither in {start.absolute()} nor in a folder above it",
-        "Run it in the project's folder.",
+        "Run it in the folder that has them, or copy them into this one: drlib notebook --copy",
     )
 
 

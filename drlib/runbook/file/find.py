@@ -1,6 +1,6 @@
 """Which file a runbook is, given its path or its name.
 
-Rules: a name is looked for in a folder runbooks/ here or above, then among those that come with the source tree.
+Rules: a name is looked for in a folder runbooks/ here or above, then among those that come with the package.
 Not for: reading it (`drlib.runbook.file.model`).
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 SUFFIXES: Final = frozenset({".yaml", ".yml"})
-_SHIPPED: Final = Path(__file__).parents[3] / "runbooks"  # of a source tree
+_PACKAGE: Final = Path(__file__).parents[2]
 
 
 def find(runbook: str | Path) -> Path:
@@ -35,8 +35,15 @@ def folders() -> Iterator[Path]:
     for above in (here, *here.parents):
         if (above / "runbooks").is_dir():
             yield above / "runbooks"
-    if _SHIPPED.is_dir() and _SHIPPED.parent not in (here, *here.parents):
-        yield _SHIPPED
+    with_package = shipped("runbooks")
+    if with_package is not None and with_package.parent not in (here, *here.parents):
+        yield with_package
+
+
+def shipped(name: str) -> Path | None:
+    """The folder `name` that comes with drlib, "runbooks" or "notebooks": in the installed package, or beside it in a source
+    tree. None where there is none."""
+    return next((root / name for root in (_PACKAGE, _PACKAGE.parent) if (root / name).is_dir()), None)
 
 
 def is_there(path: Path) -> bool:

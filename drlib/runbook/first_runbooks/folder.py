@@ -26,7 +26,7 @@ from drlib.drill.run import registry
 from drlib.errors import UsageError
 from drlib.files import read_given, read_given_bytes, read_json, write_whole
 from drlib.runbook import run_parameters
-from drlib.runbook.file import drill_section, model, parameters
+from drlib.runbook.file import drill_section, find, model, parameters
 from drlib.runbook.file.parameters import NotebookFile
 from drlib.runbook.first_runbooks import readme, runbooks
 from drlib.runbook.first_runbooks.observation import FlowFacts
@@ -81,11 +81,11 @@ def make(
 def shipped_notebooks() -> dict[str, str]:
     """The notebooks that the runbooks use, by name: of the installed package, or of the repository. Raises `UsageError`."""
     names = sorted(set(runbooks.NOTEBOOKS.values()))
-    package = Path(drlib.__file__).parent
-    for root in (package / "notebooks", package.parent / "notebooks"):
-        if all((root / name).is_file() for name in names):
-            return {name: read_given(root / name, "a notebook") for name in names}
-    raise UsageError("drlib's notebooks are missing", f"{package} has none", "Install drlib again from its wheel.")
+    folder = find.shipped("notebooks")
+    if folder is None or not all((folder / name).is_file() for name in names):
+        why = f"{Path(drlib.__file__).parent} has none"
+        raise UsageError("drlib's notebooks are missing", why, "Install drlib again from its wheel.")
+    return {name: read_given(folder / name, "a notebook") for name in names}
 
 
 def drill_parameters(notebooks: Mapping[str, str]) -> frozenset[str]:

@@ -115,6 +115,21 @@ def test_base_writes_runbooks_with_copies_of_their_notebooks(base: Installed) ->
     assert "cannot be reached" in planned.stderr, planned.stderr  # its notebook was found; the clusters are silent
 
 
+def test_base_finds_shipped_runbooks_by_name_and_the_notebooks_they_run(base: Installed) -> None:
+    planned = base.run("drlib", "plan", "rehearse-failover", "mirror.properties")
+    assert "cannot be reached" in planned.stderr, planned.stderr  # it was found, and so was its notebook
+    named = base.run("drlib", "plan", "nothing", "mirror.properties")
+    for runbook in sorted((ROOT / "runbooks").glob("*.yaml")):
+        assert runbook.stem in named.stderr
+    program = (
+        "from drlib.runbook.file import find, model\n"
+        "for path in sorted(find.shipped('runbooks').glob('*.yaml')): print(model.load(path).notebook)"
+    )
+    used = base.run("python", "-c", program).stdout.split()
+    assert len(used) == len(list((ROOT / "runbooks").glob("*.yaml")))
+    assert all((base.folder / each).is_file() for each in used), used
+
+
 @pytest.mark.parametrize(
     "command", [("status",), ("doctor",), ("translate", "--flow", "paris->lyon")], ids=lambda c: c[0]
 )

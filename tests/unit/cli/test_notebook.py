@@ -1,0 +1,24 @@
+"""`drlib notebook`: what it copies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repository_root import ROOT
+
+from drlib.cli.notebook import copy_shipped
+
+
+def test_copy_shipped_brings_notebooks_and_runbooks_and_keeps_what_is_there(tmp_path: Path) -> None:
+    own = tmp_path / "runbooks" / "failover-drill.yaml"
+    own.parent.mkdir()
+    own.write_text("mine")
+    copy_shipped(tmp_path)
+    assert own.read_text() == "mine"
+    for name, suffix in (("notebooks", ".ipynb"), ("runbooks", ".yaml")):
+        shipped = {
+            p.relative_to(ROOT / name) for p in (ROOT / name).rglob(f"*{suffix}") if ".ipynb_check" not in str(p)
+        }
+        assert {p.relative_to(tmp_path / name) for p in (tmp_path / name).rglob("*") if p.is_file()} == shipped
+    first = Path("notebooks") / "00_start_here.ipynb"
+    assert (tmp_path / first).read_bytes() == (ROOT / first).read_bytes()
