@@ -9,7 +9,7 @@ import typer
 
 from drlib.errors import UsageError
 from drlib.extras import require
-from drlib.files import write_whole
+from drlib.files import read_given, write_whole
 from drlib.outgoing.terminal import show
 
 LAB_DIR = Path(".lab")
@@ -60,7 +60,7 @@ def copy_shipped(to: Path) -> None:
             new = to / name / path.relative_to(folder)
             if path.is_file() and path.suffix in _COPIED and not os.path.lexists(new):
                 new.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(new, path.read_text(encoding="utf-8"))
+                write_whole(new, read_given(path, "a file of drlib"))
 
 
 def lab_line(directory: Path) -> str:
