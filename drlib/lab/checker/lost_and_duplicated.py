@@ -6,7 +6,7 @@ the evidence is incomplete; incomplete evidence never passes.
 Not for: reading files or topics; a move there and back (`round_trip`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from drlib.lab.checker.history import (
     CommitStatus,
@@ -57,7 +57,7 @@ def check(evidence: CheckInput) -> CheckReport:
     invented = sum(row.id not in known for row in (*remote, *local))
     missing_at_target = _missing_at_target(produced or [], evidence.target, local)
     groups = tuple(_judge_group(group, evidence, acked, remote, local) for group in evidence.groups)
-    rpo_seconds = _rpo_seconds(lost, produced or [], acked, remote)
+    rpo_seconds = seconds_lost(acked.values(), {record.id for record in lost})
 
     findings = [
         _whole(evidence),
@@ -183,18 +183,23 @@ def _missing_at_target(produced: Iterable[Produced], target: str, local: Iterabl
     return [name for name in _acked(produced, target) if name not in present]
 
 
-def _rpo_seconds(
-    lost: Sequence[LostRecord], produced: Iterable[Produced], acked: dict[str, Produced], remote: Sequence[Mirrored]
-) -> float:
-    if not lost:
-        return 0.0
-    sent = {row.id: row.sent_ms for row in produced if row.status is not ProducedStatus.MIRRORED}
-    newest_lost = max(acked[record.id].sent_ms for record in lost)
-    if remote:
-        last_mirrored = max(sent.get(row.id, row.timestamp_ms) for row in remote)
-    else:  # everything is lost
-        last_mirrored = min(row.sent_ms for row in acked.values())
-    return max(0, newest_lost - last_mirrored) / 1000
+def seconds_lost(acked: Iterable[Produced], lost: Collection[str]) -> float:
+    """The most time that the records with ids in `lost` span in one partition: from when the one before the first of them was
+    sent (the first itself, where there is none) to when the newest was. 0 without any. `acked`: those of one cluster's topic.
+
+    What other partitions mirrored later does not make it less: an application lost all of that time there.
+    """
+    partitions: dict[int, list[Produced]] = {}
+    for row in acked:
+        partitions.setdefault(row.partition, []).append(row)
+    longest_ms = 0
+    for rows in partitions.values():
+        rows.sort(key=lambda row: row.offset)
+        first = next((at for at, row in enumerate(rows) if row.id in lost), None)
+        if first is not None:
+            newest_ms = max(row.sent_ms for row in rows[first:] if row.id in lost)
+            longest_ms = max(longest_ms, newest_ms - rows[max(0, first - 1)].sent_ms)
+    return longest_ms / 1000
 
 
 def _judge_group(

@@ -139,7 +139,7 @@ class CheckReport:
     """`produced`: distinct ids acknowledged on the source; `mirrored`: records found in the remote topic.
 
     The tuples hold at most `EXAMPLES` records; the `_count`s are complete, and None when they cannot be known.
-    `rpo_seconds` is the send time of the newest lost record minus that of the last mirrored one, 0 if none is lost.
+    `rpo_seconds` is the most time that lost records span in one partition (`seconds_lost`), 0 if none is lost.
     """
 
     produced: int | None

@@ -20,6 +20,7 @@ from drlib.drill.step.argument_types import Positive, Seconds, Text, Texts
 from drlib.drill.step.step_output import Row, ScorecardPart
 from drlib.errors import Deviated
 from drlib.lab.checker.history import ProducedStatus
+from drlib.lab.checker.lost_and_duplicated import seconds_lost
 from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
 
@@ -200,12 +201,13 @@ class Kill(ActiveStep):
         """RPO: acknowledged by the dead cluster and on no other one, which is lost if it never comes back; and how much
         time those records span."""
         sent = self.testbed.applications.history(self.testbed.producer(self.cluster)).produced
-        acked = {row.id: row.acked_ms for row in sent if row.status is ProducedStatus.ACKED}
+        acked = [row for row in sent if row.status is ProducedStatus.ACKED]
+        lost = {row.id for row in acked}
         for other in self.others:
-            for name in active_proof.ids(self.lab.clusters[other].settings(), self.testbed.copy_of(self.cluster)):
-                acked.pop(name, None)
-        span_ms = max(acked.values()) - min(acked.values()) if acked else 0
-        return {"rpo_records": len(acked), "rpo_seconds": span_ms / 1000}
+            lost.difference_update(
+                active_proof.ids(self.lab.clusters[other].settings(), self.testbed.copy_of(self.cluster))
+            )
+        return {"rpo_records": len(lost), "rpo_seconds": seconds_lost(acked, lost)}
 
 
 class Revive(ActiveStep):

@@ -125,7 +125,7 @@ def test_check_lost_tail_is_rpo() -> None:
     moved = replace(CLEAN, mirrored=without(5), consumed=tuple(r for r in CONSUMED if r.id != "5"))
     report = check(moved)
     assert with_verdict(report, Verdict.FAIL) == {LOST}
-    assert (report.lost_count, report.lost_in_tail, report.rpo_records, report.rpo_seconds) == (1, True, 1, 1.0)
+    assert (report.lost_count, report.lost_in_tail, report.rpo_records, report.rpo_seconds) == (1, True, 1, 2.0)
     assert [(r.id, r.key, r.partition, r.offset, r.acked_ms) for r in report.lost] == [("5", "AA2", 1, 2, 5005)]
     assert check(replace(moved, rpo_records_allowed=1)).verdict is Verdict.PASS
     assert "1 of 6" in finding(report, LOST).evidence
@@ -165,7 +165,17 @@ def test_check_no_lost_record_passes_as_such_whatever_the_objective(allowed: int
 
 def test_check_loss_in_seconds_is_of_send_times_whatever_the_target_stamps() -> None:
     stamped = tuple(replace(row, timestamp_ms=row.timestamp_ms + 10_000) for row in without(5))
-    assert check(replace(CLEAN, mirrored=stamped)).rpo_seconds == 1.0
+    assert check(replace(CLEAN, mirrored=stamped)).rpo_seconds == 2.0
+
+
+def test_check_loss_in_seconds_is_of_the_partition_that_lost_most_whatever_another_one_mirrored_later() -> None:
+    idle = [acked(n, "A", n, 0, n) for n in range(61)]  # one a second; all but the first are lost
+    busy = [acked(n, "B", n - 61, 1, n - 61) for n in range(61, 200)]  # all mirrored, up to much later
+    there = tuple(
+        mirrored(row.n + 61 * row.partition, row.key, row.n, row.partition, row.offset) for row in [idle[0], *busy]
+    )
+    report = check(replace(CLEAN, produced=(*idle, *busy), mirrored=there))
+    assert (report.lost_count, report.lost_in_tail, report.rpo_seconds) == (60, True, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +213,7 @@ def test_check_rows_of_other_groups_and_topics_do_not_count() -> None:
 def test_check_loss_before_mirrored_records_fails() -> None:
     report = check(replace(CLEAN, mirrored=without(2), rpo_records_allowed=1))
     assert with_verdict(report, Verdict.FAIL) == {TAIL}
-    assert (report.lost_in_tail, report.rpo_seconds) == (False, 0.0)
+    assert (report.lost_in_tail, report.rpo_seconds) == (False, 2.0)
 
 
 def test_check_duplicate_in_remote_topic_fails() -> None:
