@@ -1,15 +1,17 @@
 """The state of a flow at this moment: from both clusters, and from every worker that answers.
 
-Rules: it only reads; both clusters are read at the same time, so that one that does not answer costs its time-out once. A
-lab's worker writes its status into a file, others answer at the address in their claim. What is unknown is None.
+Rules: it only reads; both clusters are read at the same time, so that one that does not answer costs its time-out once. Topics
+of heartbeats are left out: replicators write them, and no application loses any. A lab's worker writes its status into a file,
+others answer at the address in their claim. What is unknown is None.
 Not for: waiting (`drain`), and what the state means (`drlib.drill.actions.failover.triage_rules`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib import clock
+from drlib.config.replication_policy import ReplicationPolicy
 from drlib.drill.actions.failover.data_loss import PartitionEvidence, PartitionLoss, loss, worst_s
 from drlib.drill.actions.failover.fault_moment import NO_SKEW, workers_skew
 from drlib.drill.step import rto_clock as moments
@@ -74,11 +76,17 @@ def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "", answ
     statuses: list[WorkerStatus] = []
     if place.lab is not None:
         statuses = [FailoverTestbed(place.lab, place.run_dir, flow=flow).mirror()]
-    (view,) = observer.views(statuses)
+    (seen,) = observer.views(statuses)
+    view = replace(seen, partitions=of_applications(seen.partitions, chosen.policy))
     silent = [e.opened_ms for e in view.open_events if e.name in SILENT_EVENTS and e.opened_ms]
     configured = configured_address(chosen)
     asked = {*claimed_addresses(survey).values(), *([] if configured is None else [configured])}
     return FlowState(survey, view, min(silent, default=None), tuple(sorted(asked)))
+
+
+def of_applications(partitions: Sequence[PartitionStatus], policy: ReplicationPolicy) -> tuple[PartitionStatus, ...]:
+    """Those that applications write to: not the heartbeats of replicators, from however many clusters away."""
+    return tuple(partition for partition in partitions if not policy.is_heartbeats(partition.topic))
 
 
 def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple[PartitionLoss, ...]:
