@@ -3,7 +3,7 @@
 Rules: the target is asked about partitions only that the source has producers of. Our own lanes on the source are left out,
 as nothing redirects them; on the target they count. A partition without a leader that answers is named, and hides no other.
 What a broker refuses is raised: half a comparison is none.
-Rights: Read on the topics on both clusters; Describe on transactional IDs for their names, without which they are unknown.
+Rights: Read on the topics on both clusters. Brokers name the transactional IDs only that one may describe.
 Not for: judging (`rules`); a source that does not answer: nothing that the mirror keeps has its producers' IDs.
 """
 

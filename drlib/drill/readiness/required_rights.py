@@ -196,9 +196,6 @@ def _doctor(reach: _Reach) -> list[Grant]:
         # where applications continue to write; Read, there and on the source: which producer IDs are known
         *reach.on(target, "topic", reach.topics, "READ", "DESCRIBE_CONFIGS"),
         *reach.on(source, "topic", reach.topics, "READ"),
-        # to tell which of them are our lanes'
-        *reach.on(target, "transactional-id", [Names(f"drlib.{source}.{target}.", True)], "DESCRIBE"),
-        *reach.on(source, "transactional-id", [Names(f"drlib.{target}.{source}.", True)], "DESCRIBE"),
         *reach.on(target, "topic", [policy.journal_topic(source)], "READ"),
         *reach.on(target, "group", reach.groups, "DESCRIBE"),
         *reach.on(target, "group", [worker_group(reach.flow)], "DESCRIBE"),
