@@ -2,8 +2,8 @@
 
 Rules: both clusters are asked right before the pointer moves, `ASK_S` at most, and what was found is evidence of every move.
 It is refused only where the file says that producers are redirected (`drlib.producers.redirected`), for what can lose
-acknowledged records and for what could not be asked; `collide` allows it. A source that does not answer is no reason to stay:
-its producers' IDs are not checked, and the evidence says so.
+acknowledged records; `collide` allows it. What could not be compared is a reason to stay for a planned move alone: a source
+that does not answer, or in part, is why an emergency moves, and the evidence says that its producers' IDs are not checked.
 Not for: whether records were lost afterwards. Brokers do not keep what they have acknowledged; the producers do.
 """
 
@@ -33,12 +33,12 @@ class ProducerIdsArgument(DrillCall):
     collide: Flag = False
     """Whether to move redirected producers although another one on the target has their ID: records can be lost."""
 
-    def refuse_collisions(self, moving: Flow) -> str:
+    def refuse_collisions(self, moving: Flow, *, planned: bool) -> str:
         """What was found, in words. Raises `Deviated` where the applications have to stay."""
-        return refuse_collisions(self.context, moving, allowed=self.collide)
+        return refuse_collisions(self.context, moving, planned=planned, allowed=self.collide)
 
 
-def refuse_collisions(place: DrillContext, moving: Flow, *, allowed: bool) -> str:
+def refuse_collisions(place: DrillContext, moving: Flow, *, planned: bool, allowed: bool) -> str:
     """The same; `allowed`: they do not have to stay."""
     settings = place.mirror_settings()
     flow = settings.flow(moving.source, moving.target)
@@ -52,31 +52,29 @@ def refuse_collisions(place: DrillContext, moving: Flow, *, allowed: bool) -> st
         found = f"{error.what}: {error.why}"
     except TimeoutError:
         found = f"no answer within {ASK_S:g} s"
-    words, dangers = judge(found, clock.now_ms())
+    words, dangers, unknown = judge(found, clock.now_ms())
+    if planned:
+        dangers += unknown
     if dangers and flow.producers_redirected and not allowed:
         raise Deviated(
             f"the applications stay at {moving.source}",
             first_few(dangers),
-            f"Stop these producers until the pointer names {moving.target}, and {moving.source} has forgotten them "
-            "(producer.id.expiration.ms); or move with collide = true: records of theirs can then be acknowledged and lost. "
+            f"Stop redirected producers, move with collide = true, and start them when the pointer names {moving.target}: "
+            f"{moving.source} knows them for a day; with producers that still run, records can be acknowledged and lost. "
             "docs/clients.md#producer-ids",
         )
     return words
 
 
-def judge(found: ComparedIds | str, now_ms: int) -> tuple[str, list[str]]:
-    """What was found in words, and what of it is a reason not to move redirected producers. `found`: or why nothing was."""
+def judge(found: ComparedIds | str, now_ms: int) -> tuple[str, list[str], list[str]]:
+    """What was found in words, what of it can lose records, and what was not compared. `found`: or why nothing was."""
     if isinstance(found, str):
-        return f"not checked: {found}", [f"producer IDs were not compared: {found}"]
-    dangers = [f"{name} was not checked: {why}" for name, why in found.missing]
-    texts = []
-    for each in found.collisions:
-        text = f"producer ID {each.producer_id}, {describe(each, now_ms)}"
-        texts.append(text)
-        if each.effect is Effect.LOST:
-            dangers.append(text)
-    words = first_few([*texts, *(f"{name} was not checked: {why}" for name, why in found.missing)])
-    return words or f"none of {found.producers} on {found.partitions} partitions is another producer's", dangers
+        return f"not checked: {found}", [], [f"producer IDs were not compared: {found}"]
+    texts = {each: f"producer ID {each.producer_id}, {describe(each, now_ms)}" for each in found.collisions}
+    unknown = [f"{name} was not checked: {why}" for name, why in found.missing]
+    words = first_few([*texts.values(), *unknown])
+    none = f"none of {found.producers} on {found.partitions} partitions is another producer's"
+    return words or none, [text for each, text in texts.items() if each.effect is Effect.LOST], unknown
 
 
 async def _compare(place: DrillContext, flow: FlowSettings, aliases: frozenset[str]) -> ComparedIds:

@@ -156,7 +156,7 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
             ahead = PrecomputedMoves.compute(settings, known, source_positions, previous)
             local = _local(target_admin, topics)
             written_to = source_admin.log_ends(every) != first_ends
-            ids = self.refuse_collisions(moving)
+            ids = self.refuse_collisions(moving, planned=True)
             decided.keep_in_use(self.context.run_dir, moving.target, source_admin.group_states(groups))
             before = self._pointer()
             began, began_ms = time.monotonic(), clock.now_ms()

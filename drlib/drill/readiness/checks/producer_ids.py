@@ -1,8 +1,8 @@
 """Findings about producer IDs that both clusters gave to producers of one partition.
 
-Rules: where the file says that producers are redirected (`drlib.producers.redirected`), a collision that can lose acknowledged
-records is critical; else it is a warning, since producers that follow the pointer get a new ID. One in which a producer only
-fails is a warning. A partition that was not compared is unknown, in a finding of its own.
+Rules: a collision is a warning and not critical: producers that follow the pointer get a new ID, and one that was stopped for
+the move is known for a day like one that runs. Where producers are redirected (`drlib.producers.redirected`), the fix says that
+the step that moves refuses. A partition that was not compared is unknown, in a finding of its own.
 Not for: what a collision is (`drlib.drill.producer_ids.rules`).
 """
 
@@ -17,15 +17,15 @@ REMEDY: Final = (
     "A producer that keeps one address: stop it before the move and start it after, so that the target gives it an ID. "
     "One that follows the pointer gets a new ID by itself. docs/clients.md#producer-ids"
 )
+REFUSED: Final = ". Without collide = true, the step that moves refuses."
 
 
 def producer_ids(compared: ComparedIds, at_ms: int, context: CheckContext) -> Judgements:
     """Would a redirected producer be taken for another one on the target?"""
     rows: Judgements = []
     for each in compared.collisions:
-        lost = each.effect is Effect.LOST and context.redirected
-        severity = Severity.CRITICAL if lost else Severity.WARN
-        rows.append((f"producer ID {each.producer_id}", severity, describe(each, at_ms), REMEDY))
+        refused = REFUSED if context.redirected and each.effect is Effect.LOST else ""
+        rows.append((f"producer ID {each.producer_id}", Severity.WARN, describe(each, at_ms), REMEDY + refused))
     rows += [
         (name, Severity.UNKNOWN, f"not checked: {why}", "Restore it, then run drlib doctor again.")
         for name, why in compared.missing

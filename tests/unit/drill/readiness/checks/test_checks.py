@@ -401,15 +401,13 @@ def test_events_unreachable_source_is_reported_by_source_check_only() -> None:
     assert finding_of("events", mirror=status).severity is Severity.WARN  # only the worker does not reach it
 
 
-@pytest.mark.parametrize(
-    ("target_epoch", "severity"), [(0, Severity.CRITICAL), (1, Severity.WARN)], ids=["same epoch", "other epoch"]
-)
-def test_producer_ids_of_redirected_producers_that_can_lose_records_are_critical(
-    target_epoch: int, severity: Severity
+@pytest.mark.parametrize(("target_epoch", "refused"), [(0, True), (1, False)], ids=["same epoch", "other epoch"])
+def test_producer_ids_of_redirected_producers_that_can_lose_records_are_said_to_stop_a_move(
+    target_epoch: int, refused: bool
 ) -> None:
     seen = observation(producer_ids=ComparedIds(1, 1, (collision(0, target_epoch),)))
-    readiness = judge_flow(seen, replace(CONTEXT, redirected=True))
-    assert readiness.severity("producer-ids") is severity
+    (found,) = [f for f in judge_flow(seen, replace(CONTEXT, redirected=True)).findings if f.check == "producer-ids"]
+    assert (found.severity, "collide = true" in found.fix) == (Severity.WARN, refused)
 
 
 def test_groups_exact_from_old_checkpoints_expires_from_checkpoint_time() -> None:
