@@ -1,6 +1,6 @@
 """Refuse to move the applications while a redirected producer's ID is another producer's on the cluster moved to.
 
-Rules: both clusters are asked right before the pointer moves, `ASK_S` at most, and what was found is evidence of every move.
+Rules: both clusters are asked right before the pointer moves, for seconds only, and what was found is evidence of every move.
 It is refused only where the file says that producers are redirected (`drlib.producers.redirected`), for what can lose
 acknowledged records; `collide` allows it. What could not be compared is a reason to stay for a planned move alone: a source
 that does not answer, or in part, is why an emergency moves, and the evidence says that its producers' IDs are not checked.
@@ -15,16 +15,19 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.drill.producer_ids.observe import compare_ids
 from drlib.drill.producer_ids.rules import ComparedIds, Effect
 from drlib.drill.readiness.checks.objectives import first_few
+from drlib.drill.readiness.checks.observations import Unanswered
 from drlib.drill.readiness.checks.producer_ids import describe
+from drlib.drill.readiness.observe.ask import ask
 from drlib.drill.step.action import DrillCall
 from drlib.drill.step.argument_types import Flag
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.known_silence import ask_in_run
-from drlib.errors import Deviated, DrlibError, Unreachable
+from drlib.errors import Deviated, Unreachable
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.model import Flow
 
 ASK_S: Final = 5.0
+EMERGENCY_S: Final = 2.0  # a source that takes longer counts as gone
 
 
 class ProducerIdsArgument(DrillCall):
@@ -45,13 +48,8 @@ def refuse_collisions(place: DrillContext, moving: Flow, *, planned: bool, allow
     silence = ask_in_run(place, [place.cluster(moving.source)])[moving.source]
     if isinstance(silence, Unreachable):
         return f"not checked: {silence.why}"
-    found: ComparedIds | str
-    try:
-        found = blocking(_compare(place, flow, frozenset(settings.clusters)))
-    except DrlibError as error:
-        found = f"{error.what}: {error.why}"
-    except TimeoutError:
-        found = f"no answer within {ASK_S:g} s"
+    asked = blocking(ask(_compare(place, flow, frozenset(settings.clusters)), ASK_S if planned else EMERGENCY_S))
+    found = asked.why if isinstance(asked, Unanswered) else asked
     words, dangers, unknown = judge(found, clock.now_ms())
     if planned:
         dangers += unknown
@@ -80,7 +78,6 @@ def judge(found: ComparedIds | str, now_ms: int) -> tuple[str, list[str], list[s
 async def _compare(place: DrillContext, flow: FlowSettings, aliases: frozenset[str]) -> ComparedIds:
     source, target = place.cluster(flow.flow.source), place.cluster(flow.flow.target)
     async with (
-        asyncio.timeout(ASK_S),
         wire_client(source, client_id="drlib-ids", timeout_s=ASK_S) as here,
         wire_client(target, client_id="drlib-ids", timeout_s=ASK_S) as there,
     ):
