@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
+from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.drill.readiness.checks.objectives import CheckContext
 from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
@@ -59,6 +60,7 @@ def observation(**changes: object) -> FlowObservation:
         settings=(SettingsDrift("orders", "LEFT.orders"),),
         durability=durability(),
         producer_topics=producer_topics(),
+        producer_ids=ComparedIds(1, 1),
         drills=PastDrills("runs", (PastDrill("r1", "failover-drill", "pass", NOW - 3 * DAY_S * 1000),)),
     )
     return replace(faultless, **changes)  # type: ignore[arg-type]

@@ -221,6 +221,8 @@ class FlowSettings:
         "whether topics that applications write to are created on the target too, under their own names", Scope.ANY)
     sync_quotas: bool = _flag("drlib.sync.quotas.enabled", False,
         "whether the target gets the quotas of the source's producers that it lacks or has lower", Scope.ANY)
+    producers_redirected: bool = _flag("drlib.producers.redirected", False,
+        "whether producers keep one address, which leads to the target after a failover (drlib bootstrap, DNS)", Scope.ANY)
     sync_group_offsets: bool = _flag("sync.group.offsets.enabled", False,
         "whether translated positions are committed on the target")
     sync_group_offsets_s: int = _every("sync.group.offsets.interval.seconds", 60, "seconds between two such commits")

@@ -44,7 +44,8 @@ PUBLIC_SETTINGS: Final = _names(
     admin.timeout.ms auto.offset.reset bootstrap.servers checkpoints.topic.replication.factor client.id client.rack
     clusters config.properties.exclude config.property.filter.class config.providers config.storage.topic
     drlib.cluster.id drlib.forecast.interval.ms drlib.group.positions.poll.ms drlib.journal.replication.factor
-    drlib.lanes drlib.metrics.address drlib.open.transaction.warning.seconds drlib.own.records.journal drlib.remirror.topics
+    drlib.lanes drlib.metrics.address drlib.open.transaction.warning.seconds drlib.own.records.journal
+    drlib.producers.redirected drlib.remirror.topics
     drlib.retention.warning.seconds drlib.session.timeout.ms drlib.source.loss.policy drlib.start.timestamp
     drlib.sync.group.offsets.back.enabled drlib.sync.local.topics.enabled drlib.sync.quotas.enabled
     drlib.takeover.group drlib.target.loss.policy drlib.witness.ca emit.checkpoints.enabled

@@ -10,7 +10,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * What the console clients do, for versions whose tools are not at hand: it prints each value, or sends each line.
+ * What the console clients do, for versions whose tools are not at hand: it prints each value, or sends each line and prints
+ * it with its offset.
  * Arguments: consume|produce, bootstrap.servers, topic, then key=value of settings.
  */
 public class LineClient {
@@ -32,10 +33,18 @@ public class LineClient {
         }
     }
 
+    /** Print the record's value with its offset, or the error. */
+    static void send(KafkaProducer<String, String> producer, ProducerRecord<String, String> record) {
+        producer.send(record, (sent, error) -> {
+            System.out.println(record.value() + " " + (error == null ? sent.offset() : error.getClass().getSimpleName()));
+            System.out.flush();
+        });
+    }
+
     static void produce(Properties config, String topic) throws Exception {
         var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
         var lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine())
-            producer.send(new ProducerRecord<>(topic, line));
+            send(producer, new ProducerRecord<>(topic, line));
     }
 }

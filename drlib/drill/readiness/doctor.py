@@ -110,4 +110,5 @@ def _context(settings: MirrorSettings, flow: FlowSettings, objectives: Objective
         target=",".join(target.bootstrap_servers),
         objectives=objectives,
         retention_warning_s=flow.retention_warning_s,
+        redirected=flow.producers_redirected,
     )

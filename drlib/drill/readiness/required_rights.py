@@ -193,8 +193,9 @@ def _doctor(reach: _Reach) -> list[Grant]:
         *reach.on(
             target, "topic", reach.copies, "READ", "DESCRIBE_CONFIGS"
         ),  # Read: what the journal does not tell yet
-        # where applications continue to write
-        *reach.on(target, "topic", reach.topics, "DESCRIBE", "DESCRIBE_CONFIGS"),
+        # where applications continue to write; Read, there and on the source: which producer IDs are known
+        *reach.on(target, "topic", reach.topics, "READ", "DESCRIBE_CONFIGS"),
+        *reach.on(source, "topic", reach.topics, "READ"),
         *reach.on(target, "topic", [policy.journal_topic(source)], "READ"),
         *reach.on(target, "group", reach.groups, "DESCRIBE"),
         *reach.on(target, "group", [worker_group(reach.flow)], "DESCRIBE"),

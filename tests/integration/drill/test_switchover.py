@@ -16,11 +16,13 @@ from confluent_kafka import Consumer, Producer
 from fix_engine import Engine, produce, wait_for, wait_for_markers
 from repository_root import ROOT
 from testbed_applications import Application, Stage, stage
+from testbed_producer_ids import same_next_id
 
 import drlib
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.applications.producer_ids import refuse_collisions
 from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.plan.plan import Argument, Call
@@ -544,3 +546,26 @@ def test_emergency_runbook_moves_applications_of_the_pointer_topic(both: Both, t
         assert [n for n in application.read if n % 7 == key] == [n for n in application.sent if n % 7 == key]
     card = Scorecard.read(tmp_path / "planned" / "scorecard.json")
     assert card.verdict is Verdict.PASS, card.checks
+
+
+def test_switchover_with_a_redirected_producer_whose_id_is_another_ones_is_refused_before_the_hold(both: Both) -> None:
+    engine, home, away = both.engine, both.engine.source, both.engine.target
+    wait_for("the workers have all lanes", lambda: runs(both))
+
+    def collide() -> bool:  # unless a writer of the mirror's got an ID between
+        same_next_id(list(both.place.clusters.values()))
+        for bootstrap in (engine.left, engine.right):
+            produce(bootstrap, both.topic, 6, partitions=PARTITIONS)
+        return "epoch 0 on both" in refuse_collisions(both.place, Flow(home, away), planned=True, allowed=False)
+
+    wait_for("two producers have one ID", collide)
+    engine.wait_caught_up(both.topic, PARTITIONS)
+    engine.extra["drlib.producers.redirected"] = "true"
+    assert both.place.properties == engine.properties
+    before = pointer_file.read(both.on.pointer)
+    with pytest.raises(Deviated, match=rf"stay at {home}: producer ID [0-9]+, epoch 0 on both clusters"):
+        both.there()
+    assert pointer_file.read(both.on.pointer) == before
+    found = both.act("switchover.move", source=home, target=away, collide=True)
+    assert "epoch 0 on both clusters" in str(found["producer_ids"])
+    assert both.active == away

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_copies import moved_pointer
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
+from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
@@ -23,7 +24,7 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 
-class MovePointer(PointerArgument, FlowArguments, DrillAction):
+class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillAction):
     """Point the applications to the target: to the remote topics up to where they end now, then to the local ones."""
 
     name = "pointer.move"
@@ -41,7 +42,7 @@ class MovePointer(PointerArgument, FlowArguments, DrillAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         flow, run_dir = self.flow, self.context.run_dir
-        kept, now = self.pointer.kept(), self.pointer.read()
+        kept, now, ids = self.pointer.kept(), self.pointer.read(), "not checked: the pointer was moved before"
         if kept is not None and now.pointer == kept.after:
             before, after = kept.before, kept.after
         elif now.pointer is not None and now.pointer.active == flow.target and not changes:
@@ -50,6 +51,7 @@ class MovePointer(PointerArgument, FlowArguments, DrillAction):
             if now.pointer is not None and now.pointer.active != flow.source:
                 raise conflict(self.pointer, now.pointer)
             before, after = now.pointer, self._after(1 if now.pointer is None else now.pointer.version + 1)
+            ids = self.refuse_collisions(flow, planned=False)
             abort.check()
         missing = self.pointer.write(before, after, on=flow.target)
         at_ms = moments.mark(run_dir, "act")
@@ -67,6 +69,7 @@ class MovePointer(PointerArgument, FlowArguments, DrillAction):
             "not_told": "; ".join(f"{alias}: {why}" for alias, why in missing.items()),
             "not_read": "; ".join(f"{alias}: {why}" for alias, why in now.silent.items()),
             "source": self.source_state(),
+            "producer_ids": ids,
         }
 
     def probe(self, changes: Changes) -> Reach:

@@ -2,9 +2,9 @@
 for a moment only.
 
 Rules:
-- First, while the applications run, everything that takes time: the mirror catches up, and every group's positions are
-  translated (`precompute`). Then the pointer holds the applications: producers finish what is in flight, consumers commit and
-  leave their groups.
+- First, while the applications run, everything that takes time: the mirror catches up, every group's positions are translated
+  (`precompute`), and producer IDs compared. Then the pointer holds the applications: producers finish what is in flight,
+  consumers commit and leave their groups.
 - Positions are final when no log grows, the mirror has all records, and every group is empty or has read everything. They
   are read again, changed ones are translated again, all are committed, and the pointer moves. If a log has grown meanwhile (a
   slow producer had records left), the wait for still logs starts over.
@@ -34,6 +34,7 @@ from drlib.client.pointer import Pointer
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
+from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
 from drlib.drill.actions.failback import still_ends
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
@@ -79,7 +80,7 @@ class _Still:
     held_s: float
 
 
-class MoveApplications(PointerArgument, MoveArguments, DrillAction):
+class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, DrillAction):
     """Move the applications that follow the pointer to the other cluster: hold them, wait until nothing is in flight, move."""
 
     name = "switchover.move"
@@ -155,6 +156,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             ahead = PrecomputedMoves.compute(settings, known, source_positions, previous)
             local = _local(target_admin, topics)
             written_to = source_admin.log_ends(every) != first_ends
+            ids = self.refuse_collisions(moving, planned=True)
             decided.keep_in_use(self.context.run_dir, moving.target, source_admin.group_states(groups))
             before = self._pointer()
             began, began_ms = time.monotonic(), clock.now_ms()
@@ -204,6 +206,7 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
             "hold_limit_seconds": limit_s,
             "rpo_records": behind_us,
             "rpo_seconds": 0.0 if behind_us == 0 else None,
+            "producer_ids": ids,
             **evidence(moves),
             **({"write_rules_lifted": lifted} if lifted else {}),
             **({"held_by_an_earlier_try": True} if before.hold else {}),
@@ -234,8 +237,6 @@ class MoveApplications(PointerArgument, MoveArguments, DrillAction):
         with Cluster(self.settings.clusters[self.flow.source]) as source:
             behind = still_ends.written_since(source, ends)
         return {"rpo_records": behind, "rpo_seconds": 0.0 if behind == 0 else None}
-
-    # -- the pointer -------------------------------------------------------------------------------------------------
 
     def _pointer(self) -> Pointer:
         """Raises `UsageError` where there is none, so that no application would be held."""

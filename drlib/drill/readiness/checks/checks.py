@@ -10,7 +10,7 @@ Not for: weights, score and gate (`drlib.drill.readiness.score`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from drlib.drill.readiness.checks import groups, mirror, producer_topics, topics
+from drlib.drill.readiness.checks import groups, mirror, producer_ids, producer_topics, topics
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
@@ -55,6 +55,9 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "topic-settings": _judge(observed.settings, lambda drifts: topics.settings(drifts, context)),
         "producer-topics": _judge(
             observed.producer_topics, lambda both: producer_topics.producer_topics(both, observed.flow, context)
+        ),
+        "producer-ids": _judge(
+            observed.producer_ids, lambda compared: producer_ids.producer_ids(compared, observed.at_ms, context)
         ),
         "durability": _judge(observed.durability, lambda durability: topics.durability(durability, context)),
         "drill-age": _judge(observed.drills, lambda drills: _drills(drills, observed.at_ms, context)),

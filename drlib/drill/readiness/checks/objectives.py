@@ -29,7 +29,8 @@ class Objectives:
 class CheckContext:
     """What judgements need besides the observation.
 
-    `file` is the properties file; `source` and `target` are bootstrap addresses as Kafka's tools take them.
+    `file` is the properties file; `source` and `target` are bootstrap addresses as Kafka's tools take them. `redirected`: do
+    producers keep one address, which leads to another cluster after a failover?
     """
 
     file: str
@@ -37,6 +38,7 @@ class CheckContext:
     target: str
     objectives: Objectives = Objectives()
     retention_warning_s: int = 3600
+    redirected: bool = False
 
     def tool(self, name: str, server: str, *options: str) -> str:
         """Such as `kafka-topics.sh --bootstrap-server ADDRESS ...`, quoted for a POSIX shell."""

@@ -8,6 +8,7 @@ Not for: judging (`drlib.drill.readiness.checks.checks`), asking (`drlib.drill.r
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.errors import DrlibError
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue, Quota
 from drlib.kafka.net.cluster_client import TopicMetadata
@@ -192,6 +193,7 @@ class FlowObservation:
     settings: tuple[SettingsDrift, ...] | Unanswered
     durability: Durability | Unanswered
     producer_topics: ProducerTopics | Unanswered
+    producer_ids: ComparedIds | Unanswered
     drills: PastDrills | Unanswered
 
 

@@ -10,10 +10,13 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import Final
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
+from drlib.drill.producer_ids.observe import compare_ids
+from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
     Durability,
@@ -48,6 +51,7 @@ from drlib.model import GroupTranslation, TopicPartition
 ONE_SIDE_S = 4.5  # for all questions, after the clusters were asked whether they answer and one of them did not
 LEAST_S = 1.0
 AGAIN_S = 1.0  # for a sign of life of brokers that were asked for it a moment ago
+LOST_SOURCE: Final = "Restart idempotent producers that are redirected; those that follow the pointer have a new ID."
 SURVEY_S = 3 * ASK_S  # a survey has deadlines of its own for each cluster, and reads the whole journal
 
 
@@ -118,9 +122,10 @@ class _Observer:
             obstacles = ()  # MirrorMaker 2 has rights and settings of its own, and neither lanes nor a journal
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
-        target_settings, (translations, target_positions) = await asyncio.gather(
+        target_settings, (translations, target_positions), ids = await asyncio.gather(
             self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
             self._positions(survey, source_groups),
+            self._producer_ids(),
         )
         return FlowObservation(
             flow=str(flow.flow),
@@ -139,6 +144,7 @@ class _Observer:
             settings=self._compared(names, source_settings, target_settings),
             durability=self._durability(names, target_settings),
             producer_topics=await self._producer_topics(source_settings),
+            producer_ids=ids,
             drills=drills,
         )
 
@@ -257,6 +263,18 @@ class _Observer:
         return ProducerTopics(
             tuple(after), after, target.topics, of_source, target_settings, locked_out, quotas if after else ()
         )
+
+    async def _producer_ids(self) -> ComparedIds | Unanswered:
+        source, target = self.source, self.target
+        if source.client is None or source.metadata is None:
+            return Unanswered(
+                f"not checked: {source.unanswered.why}, and no other place has its producers' IDs", LOST_SOURCE
+            )
+        if target.client is None or target.metadata is None:
+            return target.unanswered
+        both = (source.client, source.metadata), (target.client, target.metadata)
+        asked = await ask(compare_ids(self.flow, self.settings.clusters, *both), self._left_s())
+        return asked if isinstance(asked, ComparedIds) else Unanswered(f"not checked: {asked.why}", asked.fix)
 
     def _durability(self, names: dict[str, str], settings: TopicSettings | Unanswered) -> Durability | Unanswered:
         metadata = self.target.metadata

@@ -9,6 +9,7 @@ from sample_observation import (
     CONTEXT,
     FLOW,
     NOW,
+    ORDERS,
     behind,
     drill,
     durability,
@@ -22,6 +23,7 @@ from sample_observation import (
     translation,
 )
 
+from drlib.drill.producer_ids.rules import Collision, ComparedIds
 from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
@@ -88,6 +90,10 @@ def within(committed: int, offset: int, records: int) -> TargetPosition:
     plain = on_target(committed, offset, 20)
     known = Translation(offset, TranslationKind.BOUNDED, records)
     return replace(plain, translation=replace(plain.translation, translation=known))
+
+
+def collision(source: int = 0, target: int = 0) -> Collision:
+    return Collision(7, source, target, (ORDERS,), NOW - 1000, -1, "drlib.LEFT.RIGHT.0")
 
 
 LOST = ClusterAnswer("LEFT", "l", 0, "LEFT cannot be reached: refused", "Start it.")
@@ -226,6 +232,16 @@ CASES = [
     ("durability", {"durability": durability(2, 2, 0, 2, brokers=2)}, "warn", "the loss of one broker stops producers", ""),
     ("durability", {"durability": durability(minimum=None)}, "unknown", "could not be read", "DescribeConfigs"),
     ("durability", {"durability": durability(1, 1, 0, 1, brokers=1)}, "ok", "1 copy or more", ""),
+    ("producer-ids", {"producer_ids": ComparedIds(1, 1, (collision(),))}, "warn",
+     "epoch 0 on both clusters (there drlib.LEFT.RIGHT.0), orders-0: if the source's producer is redirected, records can be "
+     "acknowledged and not written; the last records are 1.0 s old on the source, of unknown age on the target",
+     "start it after"),
+    ("producer-ids", {"producer_ids": ComparedIds(1, 1, (collision(1, 2),))}, "warn", "epoch 1 on the source and 2",
+     "start it after"),
+    ("producer-ids", {"producer_ids": ComparedIds(1, 0, (), (("orders-0", "no leader"),))}, "unknown", "not checked: no",
+     "doctor"),
+    ("producer-ids", {"producer_ids": ComparedIds(2, 1)}, "ok", "1 producer of 2 partitions on the source", ""),
+    ("producer-ids", {"producer_ids": ComparedIds(0, 0)}, "ok", "no topic that applications write to is mirrored", ""),
     ("drill-age", {"drills": PastDrills("runs", ())}, "warn", "no drill is recorded", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (), ("a", "b"))}, "warn", "2 runs not verified", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30),))}, "ok", "30 d ago, one is due every 30 d", ""),
@@ -385,6 +401,15 @@ def test_events_unreachable_source_is_reported_by_source_check_only() -> None:
     assert finding_of("events", mirror=status).severity is Severity.WARN  # only the worker does not reach it
 
 
+@pytest.mark.parametrize(("target_epoch", "refused"), [(0, True), (1, False)], ids=["same epoch", "other epoch"])
+def test_producer_ids_of_redirected_producers_that_can_lose_records_are_said_to_stop_a_move(
+    target_epoch: int, refused: bool
+) -> None:
+    seen = observation(producer_ids=ComparedIds(1, 1, (collision(0, target_epoch),)))
+    (found,) = [f for f in judge_flow(seen, replace(CONTEXT, redirected=True)).findings if f.check == "producer-ids"]
+    assert (found.severity, "collide = true" in found.fix) == (Severity.WARN, refused)
+
+
 def test_groups_exact_from_old_checkpoints_expires_from_checkpoint_time() -> None:
     old = (translation(TranslationKind.EXACT, offset=5, as_of_ms=NOW - 120_000),)
     finding = finding_of("groups-exact", translations=old)
@@ -415,7 +440,7 @@ def test_retention_unknown_record_age_matters_where_records_expire_by_age(
 def test_judge_flow_unanswered_questions_are_unknown_with_reason() -> None:
     lost = Unanswered("no answer within 15 s", "Look at the link.")
     names = ("identities", "obstacles", "mirror", "retention_ms", "heartbeat", "translations", "readers",
-             "target_positions", "topics", "settings", "durability", "producer_topics", "drills")  # fmt: skip
+             "target_positions", "topics", "settings", "durability", "producer_topics", "producer_ids", "drills")  # fmt: skip
     nothing = judge_flow(observation(**dict.fromkeys(names, lost)), CONTEXT)
     assert nothing.score == 13  # that both clusters answer
     unknown = [f for f in nothing.findings if f.severity is Severity.UNKNOWN]

@@ -1,0 +1,85 @@
+"""Refuse to move the applications while a redirected producer's ID is another producer's on the cluster moved to.
+
+Rules: both clusters are asked right before the pointer moves, for seconds only, and what was found is evidence of every move.
+It is refused only where the file says that producers are redirected (`drlib.producers.redirected`), for what can lose
+acknowledged records; `collide` allows it. What could not be compared is a reason to stay for a planned move alone: a source
+that does not answer, or in part, is why an emergency moves, and the evidence says that its producers' IDs are not checked.
+Not for: whether records were lost afterwards. Brokers do not keep what they have acknowledged; the producers do.
+"""
+
+import asyncio
+from typing import Final
+
+from drlib import clock
+from drlib.config.flow_settings import FlowSettings
+from drlib.drill.producer_ids.observe import compare_ids
+from drlib.drill.producer_ids.rules import ComparedIds, Effect
+from drlib.drill.readiness.checks.objectives import first_few
+from drlib.drill.readiness.checks.observations import Unanswered
+from drlib.drill.readiness.checks.producer_ids import describe
+from drlib.drill.readiness.observe.ask import ask
+from drlib.drill.step.action import DrillCall
+from drlib.drill.step.argument_types import Flag
+from drlib.drill.step.context import DrillContext
+from drlib.drill.step.known_silence import ask_in_run
+from drlib.errors import Deviated, Unreachable
+from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.model import Flow
+
+ASK_S: Final = 5.0
+EMERGENCY_S: Final = 2.0  # a source that takes longer counts as gone
+
+
+class ProducerIdsArgument(DrillCall):
+    """What a move does where producer IDs collide."""
+
+    collide: Flag = False
+    """Whether to move redirected producers although another one on the target has their ID: records can be lost."""
+
+    def refuse_collisions(self, moving: Flow, *, planned: bool) -> str:
+        """What was found, in words. Raises `Deviated` where the applications have to stay."""
+        return refuse_collisions(self.context, moving, planned=planned, allowed=self.collide)
+
+
+def refuse_collisions(place: DrillContext, moving: Flow, *, planned: bool, allowed: bool) -> str:
+    """The same; `allowed`: they do not have to stay."""
+    settings = place.mirror_settings()
+    flow = settings.flow(moving.source, moving.target)
+    silence = ask_in_run(place, [place.cluster(moving.source)])[moving.source]
+    if isinstance(silence, Unreachable):
+        return f"not checked: {silence.why}"
+    asked = blocking(ask(_compare(place, flow, frozenset(settings.clusters)), ASK_S if planned else EMERGENCY_S))
+    found = asked.why if isinstance(asked, Unanswered) else asked
+    words, dangers, unknown = judge(found, clock.now_ms())
+    if planned:
+        dangers += unknown
+    if dangers and flow.producers_redirected and not allowed:
+        raise Deviated(
+            f"the applications stay at {moving.source}",
+            first_few(dangers),
+            f"Stop redirected producers, move with collide = true, and start them when the pointer names {moving.target}: "
+            f"{moving.source} knows them for a day; with producers that still run, records can be acknowledged and lost. "
+            "docs/clients.md#producer-ids",
+        )
+    return words
+
+
+def judge(found: ComparedIds | str, now_ms: int) -> tuple[str, list[str], list[str]]:
+    """What was found in words, what of it can lose records, and what was not compared. `found`: or why nothing was."""
+    if isinstance(found, str):
+        return f"not checked: {found}", [], [f"producer IDs were not compared: {found}"]
+    texts = {each: f"producer ID {each.producer_id}, {describe(each, now_ms)}" for each in found.collisions}
+    unknown = [f"{name} was not checked: {why}" for name, why in found.missing]
+    words = first_few([*texts.values(), *unknown])
+    none = f"none of {found.producers} on {found.partitions} partitions is another producer's"
+    return words or none, [text for each, text in texts.items() if each.effect is Effect.LOST], unknown
+
+
+async def _compare(place: DrillContext, flow: FlowSettings, aliases: frozenset[str]) -> ComparedIds:
+    source, target = place.cluster(flow.flow.source), place.cluster(flow.flow.target)
+    async with (
+        wire_client(source, client_id="drlib-ids", timeout_s=ASK_S) as here,
+        wire_client(target, client_id="drlib-ids", timeout_s=ASK_S) as there,
+    ):
+        both = await asyncio.gather(here.metadata(None), there.metadata(None))
+        return await compare_ids(flow, aliases, (here, both[0]), (there, both[1]))
