@@ -5,7 +5,7 @@ positions, then the log ends of the target, then the flow's map, then the map ba
 - Where the journal of the flow back cannot be read, because the source is dead above all, the target's log says which of its
   records were first written there: those that are not in the flow's map, and that no producer ID of the flow wrote. All of
   them count as unread, but for those before what any group is known to have read (`KnownRead`, from checkpoints). Where
-  nobody wrote there, that is none, and positions are as exact as the flow's map.
+  no client wrote there, that is none, and positions are as exact as the flow's map.
 - A journal of the flow back that is not the one by which copies were recognised, a map that is refused, was begun by
   MirrorMaker 2, leaves a record in doubt, or is about another incarnation of a topic counts as one that cannot be read. Of
   the flow's own map that makes a position unknown.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from uuid import UUID
 
 from drlib.config.settings import MirrorSettings
@@ -31,14 +32,16 @@ from drlib.mirror.offsets.translation.shared_position import not_copied, shared_
 from drlib.mirror.read_batches import LogBounds, concurrently, locate, log_bounds, read_range
 from drlib.model import Flow, TopicPartition, Translation, TranslationKind
 
-_UNKNOWN = Translation(None, TranslationKind.UNKNOWN)
+_READ_S = 15.0  # for the journal on a source of which brokers may be lost
+_UNKNOWN, _NEVER = (Translation(None, kind) for kind in (TranslationKind.UNKNOWN, TranslationKind.NEVER_MIRRORED))
+_NOTHING = "nothing of it was copied", "the partition does not exist on the target"
 Asked = tuple[TopicPartition, int]
 """A partition of the source, and a position in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRead:
-    """Whoever has read the source's log up to `position` has read the target's up to `there`, of topics with these IDs."""
+    """A group that has read the source's log up to `position` has read the target's up to `there`, of topics with these IDs."""
 
     position: int
     there: int
@@ -62,19 +65,23 @@ async def shared_bounds(target: ClusterClient, partitions: Collection[TopicParti
     return await log_bounds(target, there, {})
 
 
-async def read_back(settings: MirrorSettings, flow: Flow, ask_source: bool) -> Maps | str:
-    """The maps of the flow back, from its journal on the source; or why there are none."""
+async def read_back(settings: MirrorSettings, flow: Flow, source_alive: bool | None) -> Maps | str:
+    """The maps of the flow back, from its journal on the source; or why there are none.
+
+    `source_alive`: False: it is not asked; None: it may not answer, and is not waited for.
+    """
     topic = settings.flow(flow.target, flow.source).policy.journal_topic(flow.target)
     where = f"{topic}, the journal of {flow.reverse}, lies on {flow.source}"
-    if not ask_source:
+    if source_alive is False:
         return f"{where}, which was not asked"
     async with wire_client(settings.clusters[flow.source], client_id="drlib-translate") as source:
         try:
             async with asyncio.timeout(ANSWER_S):
                 await source.connect()
-            return await read_maps(source, topic)
+            async with asyncio.timeout(None if source_alive else _READ_S):
+                return await read_maps(source, topic)
         except TimeoutError:
-            return f"{where}, which gave no answer within {ANSWER_S:g} s"
+            return f"{where}, which does not answer in time"
         except (DrlibError, OSError) as error:
             return f"{where}: {getattr(error, 'why', '') or error}"
 
@@ -99,7 +106,7 @@ class SharedLogs:
         ordered = sorted(wanted)
         unread = dict(zip(ordered, await concurrently(ordered, first), strict=True))
         return {
-            one: SharedAnswer(_UNKNOWN, False, why)
+            one: SharedAnswer(_NEVER if why in _NOTHING else _UNKNOWN, False, why)
             if ranges is None
             else self._answer(*one, back, why, unread[one[0], ranges])
             for one, (back, why, ranges) in each.items()
@@ -114,12 +121,12 @@ class SharedLogs:
         """
         names, doubt = self._names(partition.topic), ""
         if names is None:
-            return None, "nothing of it was copied", None
+            return None, _NOTHING[0], None
         key = SourcePartition(names.topic_id, partition.partition)
         if (refused := self.maps.refused.get(key)) is not None:
             return None, refused.why, None
         if partition not in self.bounds.ends:
-            return None, "the partition does not exist on the target", None
+            return None, _NOTHING[1], None
         there = self.maps.by_partition.get(key)
         if there is not None and (doubt := in_doubt(there, position)):
             return None, doubt, None
@@ -162,9 +169,12 @@ class SharedLogs:
         names = self._names(partition.topic)
         assert names is not None  # else there are no ranges
         offsets = self.maps.by_partition.get(SourcePartition(names.topic_id, partition.partition), PartitionMap())
+        parts = not_copied(offsets.segments(), ranges)
+        if (part := next(parts, None)) is None:
+            return None  # the flow wrote all of it
         topic_id, leader = await locate(target, partition)
         connection = await target.connection(leader, "read")
-        for first, end in not_copied(offsets.segments(), ranges):
+        for first, end in chain([part], parts):
             try:
                 async for header, _ in read_range(connection, topic_id, partition, first, end):
                     ours = header.magic >= 2 and header.producer_id in self.maps.producers

@@ -223,7 +223,7 @@ def translate_known(
         for (group, source), position in positions.items()
         if both_ways(source.topic) and (groups is None or group in groups)
     }
-    found = blocking(_read_maps(settings, flow, source_alive is not False, asked))
+    found = blocking(_read_maps(settings, flow, source_alive, asked))
     maps, mirror_maker = found.maps, found.mirror_maker
     translations = []
     for (group, source), position in sorted(positions.items()):
@@ -275,7 +275,9 @@ class _FlowRead:
     shared: Mapping[Asked, SharedAnswer] = field(default_factory=dict)
 
 
-async def _read_maps(settings: MirrorSettings, flow: Flow, ask_source: bool, asked: Collection[Asked]) -> _FlowRead:
+async def _read_maps(
+    settings: MirrorSettings, flow: Flow, source_alive: bool | None, asked: Collection[Asked]
+) -> _FlowRead:
     """The flow's maps, from its journal or from what MirrorMaker 2 leaves. `asked`: positions in topics copied both ways."""
     target, chosen = settings.clusters[flow.target], settings.flow(flow.source, flow.target)
     async with wire_client(target, client_id="drlib-translate") as client:
@@ -290,7 +292,7 @@ async def _read_maps(settings: MirrorSettings, flow: Flow, ask_source: bool, ask
             missing = error
         if not maps.claims:
             async with wire_client(settings.clusters[flow.source], client_id="drlib-translate") as source:
-                side = await _source_side(source) if ask_source else SourceSide(None, "it was not asked")
+                side = await _source_side(source) if source_alive is not False else SourceSide(None, "it was not asked")
                 mm2 = await read_mm2_flow(chosen, client, side)
             if mm2 is not None:
                 why = "MirrorMaker 2 mirrors it, and which records are copies is not known"
@@ -300,7 +302,7 @@ async def _read_maps(settings: MirrorSettings, flow: Flow, ask_source: bool, ask
                 raise missing
         shared: Mapping[Asked, SharedAnswer] = {}
         if asked:
-            back = await read_back(settings, flow, ask_source)
+            back = await read_back(settings, flow, source_alive)
             known = {} if isinstance(back, Maps) else await asyncio.to_thread(_known_reads, settings, flow)
             shared = await SharedLogs(maps, back, bounds, known).answer(client, asked)
     mirrors = [
