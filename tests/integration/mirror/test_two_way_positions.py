@@ -11,12 +11,9 @@ from confluent_kafka import Consumer, TopicPartition
 from fix_engine import Engine, commit, create_topic, produce, wait_for
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, GroupTranslation, TranslationKind
-from drlib.model import TopicPartition as Partition
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 RIGHTS_FIRST = 1_000_000  # records of the right cluster's clients are numbered from here on
@@ -149,52 +146,3 @@ def test_positions_without_the_source_are_exact_where_only_the_source_was_writte
     items = translate_groups(settings, there, list(groups), source_alive=False)
     assert {item.translation.kind for item in items} == {TranslationKind.EXACT}, items
     assert check(both, topic, items) == [0, 0, 0]
-
-
-def committed(bootstrap: str, group: str, topic: str) -> int | None:
-    with Cluster(ClusterSettings("CLUSTER", (bootstrap,))) as cluster:
-        at = cluster.group_offsets(group).get(Partition(topic, 0))
-    return None if at is None else at.offset
-
-
-def test_group_offsets_are_synchronized_in_both_directions_and_never_moved_back(both: Engine) -> None:
-    topic, there = both.topics, Flow(both.source, both.target)
-    both.extra |= {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
-    for bootstrap in (both.left, both.right):
-        create_topic(bootstrap, topic, 1)
-    here, back, ahead = f"here-{topic}", f"back-{topic}", f"ahead-{topic}"
-    with worker(both):
-        for number in range(4):
-            produce(both.left, topic, 40, partitions=1, first=100 * number, batch=2000)
-            produce(both.right, topic, 30, partitions=1, first=RIGHTS_FIRST + 100 * number, batch=2000)
-        settled(both, topic, 280)
-        commit(both.left, here, topic, 60)
-        commit(both.right, back, topic, 90)
-        wait_for("both groups are known on the other side", lambda: committed(both.right, here, topic) is not None)
-        wait_for("both groups are known on the other side", lambda: committed(both.left, back, topic) is not None)
-        settings = settings_of(both)
-        for flow, group, other in ((there, here, both.right), (there.reverse, back, both.left)):
-            (item,) = translate_groups(settings, flow, [group], source_alive=True)
-            assert item.translation.offset is not None
-            wait_for(
-                f"{group} is where it continues",
-                lambda other=other, group=group, item=item: committed(other, group, topic) == item.translation.offset,
-            )
-            check(both, topic, (item,), to_right=flow == there)
-        commit(both.left, here, topic, 200)  # it reads on
-        (item,) = translate_groups(settings, there, [here], source_alive=True)
-        wait_for("it is moved on", lambda: committed(both.right, here, topic) == item.translation.offset)
-        assert committed(both.left, here, topic) == 200
-        assert committed(both.right, back, topic) == 90
-        assert not [e for e in both.events() if e.name.startswith("Group") and e.resolved_ms is None], both.events()
-
-        commit(both.left, ahead, topic, 60)
-        wait_for("it is known on the right", lambda: committed(both.right, ahead, topic) is not None)
-        commit(both.right, ahead, topic, 250)  # it reads on both sides
-        commit(both.left, ahead, topic, 150)
-        wait_for(
-            "it is reported",
-            lambda: bool([e for e in both.events() if e.concerns(ahead) and e.name in ("GroupLive", "GroupAhead")]),
-        )
-        both.wait_reported("GroupAhead", ahead)
-        assert (committed(both.left, ahead, topic), committed(both.right, ahead, topic)) == (150, 250)
