@@ -92,6 +92,8 @@ class GroupTranslation:
     """One committed position of a group and its counterpart on the other cluster.
 
     `unread`: records of its mirror partition that a group has not read on the cluster it leaves (failback, switchover).
+    `both_maps`: of a topic that both directions copy, whether both maps were known; None for other topics. `why`: what bounds
+    such a translation, or makes it unknown.
     """
 
     group: str
@@ -102,6 +104,8 @@ class GroupTranslation:
     as_of_ms: int  # when the source position was last known to be the committed one
     metadata: str = ""
     unread: int = 0
+    both_maps: bool | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

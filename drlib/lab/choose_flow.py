@@ -22,15 +22,22 @@ SHOWN: Final = 10  # flows that an error lists
 
 
 def of_file(
-    settings: MirrorSettings, asked: str, command: str = COMMAND, *, enabled: bool = True, name_it: str = NAME_IT
+    settings: MirrorSettings,
+    asked: str,
+    command: str = COMMAND,
+    *,
+    enabled: bool = True,
+    name_it: str = NAME_IT,
+    shared: bool = False,
 ) -> Flow:
     """The flow of a file that `asked` ("A->B") names, "" for its only enabled one.
 
     `command`: what was called, to which `name_it` is added in errors, with a flow for `{}`. `enabled`: a disabled flow is
-    refused. Raises `UsageError`, also for a flow whose topics are copied in both directions.
+    refused; `shared`: one whose topics are copied in both directions is not. Raises `UsageError`.
     """
     chosen = _of_file(settings, asked, command, enabled=enabled, name_it=name_it)
-    refuse_shared_topics(settings, chosen, "drills and analyses are not possible")
+    if not shared:
+        refuse_shared_topics(settings, chosen, "drills and analyses are not possible")
     return chosen
 
 

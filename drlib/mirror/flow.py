@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from drlib.config.both_ways.shared_topics import shared_topics
+from drlib.config.both_ways.shared_topics import shared_topics, shares_every_topic
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.errors import DrlibError, Unreachable
@@ -27,6 +27,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.discovery import ASKED_REFRESH_S, LONGEST_ASKED_S, Discovery, wait_for_refresh
+from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.engine.fencing.membership import Membership
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
 from drlib.mirror.engine.fetch.context import LaneContext
@@ -46,6 +47,7 @@ from drlib.mirror.monitor.flow_status import flow_status
 from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.offsets.comparison.compare_logs import ComparedPartition, LogComparison
 from drlib.mirror.offsets.map.flow_maps import worker_group
+from drlib.mirror.offsets.translation.shared_followed import FollowedBack
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.preflight.failed_over import LOOK_S, FailedOverWatch
 from drlib.mirror.read_batches import until_listed
@@ -53,6 +55,7 @@ from drlib.mirror.side_services import keep_running, retract_when
 from drlib.mirror.stall_watch import watch_progress
 from drlib.mirror.status.worker_status import EventLog, FlowStatus
 from drlib.mirror.sync.create_topics import MirrorTopics
+from drlib.mirror.sync.group_offsets import BothWays
 from drlib.mirror.sync.internal_topics import (
     InternalTopicsWatch,
     adjust_journal,
@@ -103,6 +106,8 @@ class FlowRunner:
         self._ending = asyncio.Event()  # of what runs now
         self._waits = False
         self._unasked = False  # whether the flow is failed over
+        # Does it run on when it is failed over? What only the source has is then one more record of topics that both write.
+        self._keeps_on = shares_every_topic(setup.settings, setup.reverse, setup.aliases)
 
     def stop(self) -> None:
         self._stop.set()
@@ -167,7 +172,7 @@ class FlowRunner:
         """Wait while the flow is failed over, and report it; False when stopped. A target that does not answer is left to the
         start, which names both clusters."""
         flow, events = str(self.setup.settings.flow), self.setup.events
-        while not self._stop.is_set():
+        while not self._stop.is_set() and not self._keeps_on:
             try:
                 record, self._unasked = await watch.look(), False
             except (DrlibError, TimeoutError, OSError):
@@ -185,6 +190,8 @@ class FlowRunner:
 
     async def _watch(self, watch: FailedOverWatch) -> None:
         """End what runs when the flow is failed over."""
+        if self._keeps_on:
+            return
         while not self._stop.is_set():
             await self._pause()
             with contextlib.suppress(
@@ -259,8 +266,9 @@ class RunningFlow:
         self._records = 0
         self._bytes = 0
         self._syncs = OffsetSyncWriter(settings.offset_lag_max)
+        self._back = _followed_back(setup, self._source)
         self._groups = GroupPositions(
-            settings, setup.source, self._source, self._writer, self._events, self._streams.get
+            settings, setup.source, self._source, self._writer, self._events, self._streams.get, self._back
         )
         self._lag_monitor = LagMonitor(settings, setup.source, self._source, self._events, self._lane_streams)
         self._comparison = LogComparison(self._source, self._target, self._compared_partitions, self._events)
@@ -383,6 +391,7 @@ class RunningFlow:
         return InternalTopicsWatch(self._settings, source, target, self._events, rewrite)
 
     def _sync_tasks(self) -> SyncTasks:
+        shared = shared_topics(self._settings, self._setup.reverse, self._setup.aliases)
         return SyncTasks(
             self._settings,
             (self._source, self._setup.source),
@@ -394,6 +403,8 @@ class RunningFlow:
             lambda: self.owns_first_lane and self.membership.may_send(),
             self._setup.reverse,
             self._setup.aliases,
+            None if self._back is None or shared is None else BothWays(shared, self._back),
+            self._discovery.topic_ids,
         )
 
     # -- lanes ---------------------------------------------------------------------------------------------------
@@ -509,9 +520,6 @@ class RunningFlow:
     # -- lane.produce_loop.Observer ------------------------------------------------------------------------------
 
     def progressed(self, stream: PartitionStream) -> None:
-        if stream.shared:  # no position of a group is exact there, on either side
-            self._lag_monitor.progressed(stream)
-            return
         if self._streams.get(stream.source) is not stream:
             self._streams[stream.source] = stream
             self._groups.assigned(stream.source)
@@ -552,6 +560,14 @@ class RunningFlow:
             return FlowStatus(str(settings.flow), (), (), self._records, self._bytes, lane_count=settings.lanes)
         counted = self._records, self._bytes
         return flow_status(settings, self._lanes, self._lag_monitor, self._comparison, self._expiry, *counted, memory)
+
+
+def _followed_back(setup: FlowSetup, source: ClusterClient) -> FollowedBack | None:
+    """The maps of the flow back, where there may be topics that both directions copy."""
+    reverse = setup.reverse
+    if reverse is None or shared_topics(setup.settings, reverse, setup.aliases) is None:
+        return None
+    return FollowedBack(source, reverse, lambda topic, partition: lane_of(topic, partition, reverse.lanes))
 
 
 def _reverse_journal(setup: FlowSetup, source: ClusterClient) -> ReverseJournal | None:

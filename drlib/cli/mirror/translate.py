@@ -78,8 +78,9 @@ def translate(
     for item in translations:
         translation = item.translation
         offset = "-" if translation.offset is None else str(translation.offset)
+        meaning = _meaning(translation) + (f": {item.why}" if item.why else "")
         source, position, target = str(item.source), str(item.source_offset), str(item.target)
-        table.add_row(*map(one_line, (item.group, source, position, target, offset, _meaning(translation))))
+        table.add_row(*map(one_line, (item.group, source, position, target, offset, meaning)))
     plain_console().print(table)
 
 
@@ -146,4 +147,5 @@ def _json_row(item: GroupTranslation) -> dict[str, object]:
         "kind": item.translation.kind.value,
         "records": item.translation.records,
         "as_of_ms": item.as_of_ms,
+        **({} if item.both_maps is None else {"both_maps": item.both_maps, "why": item.why}),
     }

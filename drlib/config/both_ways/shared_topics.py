@@ -46,6 +46,15 @@ def shared_topics(
     return shared
 
 
+def shares_every_topic(flow: FlowSettings, reverse: FlowSettings | None, clusters: Collection[str]) -> bool:
+    """Is every topic that the flow copies surely copied back? Where both select by the same patterns."""
+    return (
+        reverse is not None
+        and keeps_names_both_ways(flow, reverse, clusters)
+        and (flow.topics, flow.topics_exclude) == (reverse.topics, reverse.topics_exclude)
+    )
+
+
 def refuse_shared_topics(settings: MirrorSettings, flow: Flow, what: str) -> None:
     """Raises `TopicsShared` where `flow` and its reverse may copy a topic in both directions.
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from drlib.config.both_ways.shared_topics import refuse_shared_topics
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.checks.checks import judge_flow
@@ -40,12 +39,9 @@ def doctor(
 
     `runs` is the folder of run folders, `addresses` are workers (HOST:PORT) to ask besides those the journal names. `silent`:
     by alias, why a cluster is known not to answer; it is then not asked. `answer_s`: how long brokers may take to give a sign
-    of life. Raises `UsageError` for a flow that the file does not enable, or whose topics are copied both ways; nothing that
-    a cluster can cause.
+    of life. Raises `UsageError` for a flow that the file does not enable; nothing that a cluster can cause.
     """
     chosen = _enabled(settings, flow)
-    for each in chosen:
-        refuse_shared_topics(settings, each.flow, "readiness is unknown")
     drills = past_drills(runs)
 
     async def judge(each: FlowSettings) -> Readiness:
@@ -63,7 +59,6 @@ def observed(
 ) -> tuple[FlowObservation, Readiness]:
     """What was observed of the enabled `flow`, and how ready it is by that; arguments and errors as of `doctor`."""
     (chosen,) = _enabled(settings, flow)
-    refuse_shared_topics(settings, chosen.flow, "readiness is unknown")
     seen = blocking(observe_flow(settings, chosen, past_drills(runs), silent=silent, answer_s=answer_s))
     return seen, judge_flow(seen, _context(settings, chosen, Objectives()))
 

@@ -1,11 +1,14 @@
 """The arguments `source` and `target`, which actions have that are about one flow.
 
-Rules: both default to the drill's own flow. Whether the source answers is observed by every step that relies on it one way
+Rules: both default to the drill's own flow. An action refuses topics that both directions copy under one name, unless it says
+that it knows them (`shared_topics`). Whether the source answers is observed by every step that relies on it one way
 or the other, and is part of its evidence.
 """
 
 from collections.abc import Sequence
+from typing import ClassVar
 
+from drlib.config.both_ways.shared_topics import refuse_shared_topics
 from drlib.drill.plan.plan import Fact
 from drlib.drill.step.action import DrillCall, ReadOnlyAction
 from drlib.drill.step.argument_types import Seconds, Text
@@ -24,6 +27,8 @@ class FlowArguments(DrillCall):
     """Alias of the cluster the flow reads from; by default the drill's source."""
     target: Text = ""
     """Alias of the cluster the flow writes to; by default the drill's target."""
+    shared_topics: ClassVar[bool] = False
+    """Does it do what it says for topics that both directions copy under one name, too?"""
 
     @property
     def usual_flow(self) -> Flow:
@@ -39,6 +44,8 @@ class FlowArguments(DrillCall):
         for alias in (self.source, self.target):
             if alias:
                 self.context.cluster(alias)
+        if not self.shared_topics and self.context.lab is None:
+            refuse_shared_topics(self.context.mirror_settings(), self.flow, f"{self.name} is not possible")
 
     @property
     def source_cluster(self) -> ClusterSettings:

@@ -4,10 +4,14 @@ Rules: decided in `drlib.mirror.sync.rules.group_offsets`. Positions come from `
 all lanes. The target's log ends are read after them, so that a position past an end is a contradiction and not a delay. The
 committed offset is read again just before it is written, and written only while this worker may write. An offset that is not
 written is an event of its group, until a run finds no reason for it.
+- In a topic that both directions copy, both synchronize the same groups. A position counts only where the group has read more
+  than its position on the target accounts for: what the other direction wrote is no progress, and nothing goes back and forth.
+  One that is ahead all the same was read there: it is never moved back, and is reported.
 """
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,6 +24,8 @@ from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.offsets.map.follow_journal import FollowedMaps, JournalFollower
+from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.offsets.translation.shared_followed import FollowedBack, SharedTopic
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
@@ -150,10 +156,23 @@ class GroupCommits:
             detail = str(error)
         self._events.open(REFUSED, self._entity(group), detail)
 
+    def settle(self, group: str) -> None:
+        """Nothing is to be done for a group: resolve its events, and keep what is remembered of it."""
+        if group in self._groups_with_events:
+            self._resolve_all(group)
+
     def _resolve_all(self, group: str) -> None:
         for name in (*self._findings, REFUSED):
             self._events.resolve(name, self._entity(group))
         self._groups_with_events.discard(group)
+
+
+@dataclass(frozen=True, slots=True)
+class BothWays:
+    """Which topics both directions copy, by name, and the maps of the flow back."""
+
+    shared: Callable[[str], bool]
+    followed: FollowedBack
 
 
 class GroupSync:
@@ -169,10 +188,12 @@ class GroupSync:
         events: EventLog,
         source: Callable[[], SourceState],
         may_write: Callable[[], bool],
+        back: BothWays | None = None,
     ) -> None:
         self._settings = settings
         self._target = target
         self._journal = journal
+        self._back = back
         self._source = source
         self._commits = GroupCommits(target, events, may_write)
 
@@ -184,6 +205,11 @@ class GroupSync:
         """Compare the committed offsets of every group, and write the differences. Raises `Unreachable`."""
         source = self._source()
         maps = await self._journal.refresh(self)
+        if self._back is not None:
+            with contextlib.suppress(
+                DrlibError, TimeoutError, OSError
+            ):  # of the source: what was read before still holds
+                await self._back.followed.refresh()
         by_group = self._by_group(source)
         await in_daemon(lambda: self._run_blocking(by_group, maps))
 
@@ -209,9 +235,45 @@ class GroupSync:
             states = target.group_states(by_group)
             committed = target.committed(by_group)
             for group, positions in by_group.items():
-                wanted = {p: _translate(maps, p, item, topic_ids, starts) for p, item in positions.items()}
-                self._commits.sync(target, group, states[group], wanted, committed[group], ends)
+                own = committed[group]
+                found = {
+                    p: _translate(maps, p, item, topic_ids, starts)
+                    if self._back is None or not self._back.shared(p.topic)
+                    else _translate_shared(self._back.followed, maps, p, item, topic_ids, own)
+                    for p, item in positions.items()
+                }
+                wanted = {p: item for p, item in found.items() if item is not None}
+                if wanted or not found:
+                    self._commits.sync(target, group, states[group], wanted, own, ends)
+                else:
+                    self._commits.settle(group)
         self._commits.retain(by_group)
+
+
+def _translate_shared(
+    back: FollowedBack,
+    maps: FollowedMaps,
+    partition: TopicPartition,
+    item: _Untranslated,
+    topic_ids: Mapping[str, uuid.UUID],
+    committed: Mapping[TopicPartition, CommittedOffset] | DrlibError,
+) -> TranslatedPosition | None:
+    """None where the position on the target accounts for all that the group has read on the source."""
+    position, target_id = item.position, topic_ids.get(partition.topic)
+    unknown = TranslatedPosition(position.offset, _UNKNOWN, position.metadata)
+    with maps.lock:
+        refused = maps.refuses(item.lane, item.topic_id, partition)
+        if refused or target_id is None or maps.target_id(item.lane, item.topic_id) != target_id:
+            return unknown
+        there = maps.map(item.lane, item.topic_id, partition.partition) or PartitionMap()
+        topic = SharedTopic(partition, item.topic_id, target_id)
+        own = None if isinstance(committed, DrlibError) else committed.get(partition)
+        if own is not None and (here := back.here(there, topic, own.offset)) is not None:
+            accounted = here.translation.offset
+            if accounted is not None and position.offset <= accounted:
+                return None
+        answer = back.there(there, topic, position.offset)
+    return unknown if answer is None else TranslatedPosition(position.offset, answer.translation, position.metadata)
 
 
 def _translate(

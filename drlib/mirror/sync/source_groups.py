@@ -7,6 +7,8 @@ Rules:
 - For a committed offset that the mirror has not reached, the checkpoint has the mirrored end, which is exact; the committed
   offset itself is in a header, so that "behind by n" is known when the source does not answer.
 - A checkpoint is written by MM2's rule, or when only that header changed.
+- In a topic that both directions copy the position takes both maps (`shared_followed`). While it is unknown, or lower than one
+  that was written for an earlier position, the checkpoint keeps that one: it skips nothing either.
 - Only for partitions of this worker's lanes; other workers write those of theirs.
 - A group that may not be described is an event with the missing right (`GroupUnreadable`); the others are followed. An empty
   list means no groups only where the cluster may be described; else brokers omit groups (`GroupsUnlisted`).
@@ -42,6 +44,7 @@ from drlib.mirror.errors import no_answer
 from drlib.mirror.mm2 import consumer_offsets
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.mm2.writer import Mm2Writer
+from drlib.mirror.offsets.translation.shared_followed import FollowedBack, SharedTopic
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
@@ -85,6 +88,7 @@ class GroupPositions:
         writer: Mm2Writer,
         events: EventLog,
         stream_of: Callable[[TopicPartition], PartitionStream | None],
+        back: FollowedBack | None = None,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
@@ -92,12 +96,14 @@ class GroupPositions:
         self._writer = writer
         self._events = events
         self._stream_of = stream_of
+        self._back = back  # where there may be topics that both directions copy
         self._positions: dict[tuple[str, TopicPartition], Position] = {}
         self._groups_of: dict[TopicPartition, set[str]] = defaultdict(set)
         self._dirty: set[tuple[str, TopicPartition]] = set()
         self._behind: dict[TopicPartition, set[str]] = defaultdict(set)
         self._written: dict[tuple[str, TopicPartition], Checkpoint] = {}
         self._headers: dict[tuple[str, TopicPartition], int] = {}
+        self._topic_ids: dict[tuple[str, TopicPartition], str] = {}  # of topics that both directions copy
         self._following_broke = False
         self._refused: set[str] = set()
 
@@ -111,6 +117,13 @@ class GroupPositions:
                 tasks.create_task(self._follow())
                 tasks.create_task(self._polls())
             tasks.create_task(self._emit_loop())
+            if self._back is not None and self._settings.groups and self._settings.emit_checkpoints:
+                tasks.create_task(self._back.run(self._look_again))
+
+    def _look_again(self) -> None:
+        """The map of the flow back advanced."""
+        for partition in list(self._behind):
+            self.progressed(partition)
 
     def progressed(self, partition: TopicPartition) -> None:
         """The mirror of `partition` advanced: checkpoints of groups that were ahead of it may be exact now."""
@@ -136,6 +149,9 @@ class GroupPositions:
             position = self._positions.get((group, partition))
             if stream is None or position is None:
                 continue
+            if stream.shared:
+                self._emit_shared(group, stream, position)
+                continue
             translation = stream.map.forward(position.offset)
             # Also where nothing was mirrored yet: the translation improves as the mirror advances.
             if translation.kind is not TranslationKind.EXACT:
@@ -153,6 +169,28 @@ class GroupPositions:
                 self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms)
                 self._written[key] = checkpoint
                 self._headers[key] = position.offset
+
+    def _emit_shared(self, group: str, stream: PartitionStream, position: Position) -> None:
+        """Write the checkpoint of a position in a topic that both directions copy."""
+        assert self._back is not None, f"{stream.source} is shared, and the flow back is not followed"
+        if stream.target_id is None:
+            return  # it is known once the claim has begun, which marks the groups again
+        topic = SharedTopic(stream.source, stream.key.topic_id, stream.target_id)
+        answer = self._back.there(stream.map, topic, position.offset)
+        if answer is None or not answer.translation.exact:
+            self._behind[stream.source].add(group)
+        if answer is None:
+            return
+        key = (group, stream.target)
+        last = self._written.get(key) if self._topic_ids.get(key) == topic.ids else None
+        offset, before = answer.translation.offset or 0, self._headers.get(key, -1)
+        if last is not None and before <= position.offset:
+            offset = max(offset, last.offset)
+        if last is not None and (before, last.offset) == (position.offset, offset):
+            return
+        checkpoint = Checkpoint(group, stream.target, position.offset, offset, position.metadata)
+        self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms, topic.ids)
+        self._written[key], self._headers[key], self._topic_ids[key] = checkpoint, position.offset, topic.ids
 
     async def _emit_loop(self) -> None:
         while True:

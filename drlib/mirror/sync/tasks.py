@@ -25,7 +25,7 @@ from drlib.mirror.offsets.map.follow_journal import JournalFollower
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.acls import AclSync
 from drlib.mirror.sync.configs import ConfigSync
-from drlib.mirror.sync.group_offsets import GroupSync, SourceState
+from drlib.mirror.sync.group_offsets import BothWays, GroupSync, SourceState
 from drlib.mirror.sync.group_offsets_back import GroupSyncBack, interval_s
 from drlib.mirror.sync.local_topics import QUOTAS_S, LocalTopicSync, QuotaSync
 from drlib.mirror.sync.source_groups import Position
@@ -63,6 +63,8 @@ class SyncTasks:
     may_write: Callable[[], bool]
     reverse: FlowSettings | None = None  # the flow back, where the file has one
     aliases: Collection[str] = ()  # of all clusters of the file
+    both_ways: BothWays | None = None  # where both directions may copy a topic
+    group_topics: Callable[[], Mapping[str, uuid.UUID]] | None = None  # with those that both copy; else `topic_ids`
 
     def services(self) -> dict[str, Callable[[], Coroutine[None, None, None]]]:
         """What repeats each task that the file enables, by name."""
@@ -93,8 +95,9 @@ class SyncTasks:
                 target_settings,
                 journal,
                 events,
-                lambda: SourceState(self.positions(), self.topic_ids()),
+                lambda: SourceState(self.positions(), (self.group_topics or self.topic_ids)()),
                 self.may_write,
+                self.both_ways,
             )
             services["group offsets"] = partial(self._repeat, groups, settings.sync_group_offsets_s, events)
 

@@ -57,6 +57,7 @@ class CreateTopics(FlowArguments, DrillAction):
     and ACLs."""
 
     name = "topics.create"
+    shared_topics = True
 
     topics: Patterns = (".*",)
     """Which topics, by the name that producers use; only those that the flow mirrors are created."""

@@ -54,6 +54,7 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
     """Hold the applications that follow the pointer, deny writing to others if asked, and wait until no log grows any more."""
 
     name = "source.fence"
+    shared_topics = True
 
     still_s: Seconds = 1
     """How long no log may grow before the source counts as fenced."""
@@ -321,6 +322,7 @@ class UnfenceSource(FlowArguments, DrillAction):
     """Remove the rules by which this run and those beside it denied writing to a cluster. An undo makes them again."""
 
     name = "source.unfence"
+    shared_topics = True
 
     cluster: Text = ""
     """Alias of the cluster; by default the source."""

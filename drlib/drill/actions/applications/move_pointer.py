@@ -28,6 +28,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
     """Point the applications to the target: to the remote topics up to where they end now, then to the local ones."""
 
     name = "pointer.move"
+    shared_topics = True
 
     cutover: Flag = True
     """Whether the pointer says where each remote topic ends, so that readers finish it before the local one."""

@@ -34,6 +34,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
     """Wait until the target has every record of the source; with the source lost, every record that can still arrive."""
 
     name = "mirror.drain"
+    shared_topics = True
 
     expect: Expected = Expected.GONE
     """The state in which the operator expects the source. With `serving` a source that does not answer is an error."""

@@ -6,11 +6,12 @@ others answer at the address in their claim. What is unknown is None.
 Not for: waiting (`drain`), and what the state means (`drlib.drill.actions.failover.triage_rules`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib import clock
+from drlib.config.both_ways.shared_topics import shared_topics
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.drill.actions.failover.data_loss import PartitionEvidence, PartitionLoss, loss, worst_s
 from drlib.drill.actions.failover.fault_moment import NO_SKEW, workers_skew
@@ -99,9 +100,13 @@ def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple
     known = moments.mirror_ahead(place.run_dir)
     skew = Skew(*known) if known else workers_skew(state.addresses) if state.view.workers else NO_SKEW
     unclear = [p for p in state.view.partitions if not p.known or p.lag or not p.as_of_ms or skew is None]
+    settings = place.mirror_settings()
+    back = settings.flow(flow.target, flow.source)
+    both_ways = shared_topics(settings.flow(flow.source, flow.target), back, settings.clusters) or (lambda _: False)
+    copies = {TopicPartition(p.target_topic, p.partition): p.target_end for p in unclear if both_ways(p.topic)}
     try:
         with Cluster(place.cluster(flow.target)) as cluster:
-            stamps = _last_timestamps(cluster, [TopicPartition(p.target_topic, p.partition) for p in unclear])
+            stamps = _last_timestamps(cluster, [TopicPartition(p.target_topic, p.partition) for p in unclear], copies)
     except DrlibError:
         return ()
     exact = not state.survey.source_error
@@ -124,12 +129,18 @@ def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple
     )
 
 
-def _last_timestamps(cluster: Cluster, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """The timestamp of the last record of each partition that has one among its last offsets."""
+def _last_timestamps(
+    cluster: Cluster, partitions: Sequence[TopicPartition], copies: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """The timestamp of the last record of each partition that has one among its last offsets.
+
+    `copies`: where the last copy ends, in topics to which clients of the target write as well.
+    """
     topics = cluster.topics({p.topic for p in partitions})
     there = [p for p in partitions if p.topic in topics and p.partition < topics[p.topic].partitions]
     ends, starts = cluster.log_ends(there), cluster.log_starts(there)
-    ranges = {p: Range(max(starts[p], ends[p] - _TAIL), ends[p]) for p in there}
+    ranges = {p: Range(max(starts[p], ends[p] - _TAIL), ends[p]) for p in there if p not in copies}
+    ranges |= {p: Range(copies[p] - 1, copies[p]) for p in there if starts[p] < copies.get(p, 0) <= ends[p]}
     return {record.partition: record.timestamp_ms for record in cluster.read(ranges)}
 
 

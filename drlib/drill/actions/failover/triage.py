@@ -45,6 +45,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     """Decide whether to fail over: which clusters answer, what is missing, what it costs. Fails where it is not right."""
 
     name = "failover.triage"
+    shared_topics = True
 
     expect: Expected = Expected.GONE
     """The state in which the operator expects the source."""

@@ -3,7 +3,8 @@
 Every move decides here: failover, rehearsal, failback and planned switchover.
 Rules: what is committed is what the offset map gives, never a guess, and never past the end of the log. A position that is
 further ahead on the target was read there: it is left, unless `rewind` allows going back. One that is ahead within the bound of
-its translation is kept: MirrorMaker 2 put it there, or the group read on there. Where nothing was mirrored yet and
+its translation is kept: MirrorMaker 2 put it there, or the group read on there. In a topic that both directions copy that
+holds for every one ahead where a map is missing, and the bound stays. Where nothing was mirrored yet and
 the partition exists, the group begins at its log start. A position that is left blocks its group, except where nothing of
 the partition is on the target.
 Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), and synchronizing groups while the source
@@ -87,7 +88,7 @@ def decide(
     """
     translation = item.translation
     if committed is not None and not rewind:
-        translation = _kept_within_bound(translation, committed.offset)
+        translation = _kept_within_bound(item, committed.offset)
     offset, left, why = translation.offset, None, ""
     if translation.kind is TranslationKind.NEVER_MIRRORED and offset is None:
         if bounds is None:
@@ -106,7 +107,7 @@ def decide(
             left, why = Left.PAST_END, f"its log ends at {log_end} there, before {offset}"
         elif decision is SyncDecision.NOT_TRANSLATED:
             why = (
-                "the journal does not determine its offset there"
+                item.why or "the journal does not determine its offset there"
                 if bounds is not None
                 else "the partition does not exist there"
             )
@@ -128,10 +129,15 @@ def decide(
     )
 
 
-def _kept_within_bound(translation: Translation, committed: int) -> Translation:
-    """The position on the target itself, where it is as good a translation as `translation`."""
+def _kept_within_bound(item: GroupTranslation, committed: int) -> Translation:
+    """The position on the target itself, where it is as good a translation as the item's."""
+    translation = item.translation
     offset, end = translation.offset, (translation.offset or 0) + translation.records
-    if translation.kind is not TranslationKind.BOUNDED or offset is None or not offset < committed <= end:
+    if translation.kind is not TranslationKind.BOUNDED or offset is None or not offset < committed:
+        return translation
+    if item.both_maps is False:  # it was synchronized while both maps were known, or the group read there
+        return Translation(committed, TranslationKind.BOUNDED, translation.records)
+    if item.both_maps or committed > end:
         return translation
     return Translation(committed, TranslationKind.BOUNDED, end - committed)
 

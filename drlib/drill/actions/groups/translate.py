@@ -58,6 +58,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     """Translate every group's position on the source, and commit it on the target."""
 
     name = "groups.translate"
+    shared_topics = True
     use: ClassVar[str] = "groups"
 
     groups: Patterns = (".*",)

@@ -49,6 +49,7 @@ class VerifyGroups(ReadOnlyTargetAction):
     """Observe that the moved groups read on from their new positions, and that topics are written to."""
 
     name = "groups.verify"
+    shared_topics = True
 
     groups: Patterns = (".*",)
     """Which of the moved groups have to be served."""

@@ -18,7 +18,7 @@ from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.offsets.translation.translate_groups import KnownPosition, checkpointed_positions, translate_groups
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 
 
@@ -78,6 +78,19 @@ def translate_positions(
             as_of_ms = groups.as_of_ms.get((group, partition), groups.at_ms)
             translations.append(GroupTranslation(group, partition, committed.offset, target, translation, as_of_ms))
     return tuple(translations)
+
+
+def translate_both_ways(
+    settings: MirrorSettings, flow: FlowSettings, groups: SourceGroups, source_alive: bool
+) -> tuple[GroupTranslation, ...]:
+    """The same where both directions may copy a topic. Blocks. Raises `Unreachable`, `BrokerError`."""
+    known = {
+        (group, partition): KnownPosition(at.offset, groups.as_of_ms.get((group, partition), groups.at_ms), at.metadata)
+        for group, positions in groups.committed.items()
+        for partition, at in positions.items()
+        if flow.mirrors_topic(partition.topic)
+    }
+    return translate_groups(settings, flow.flow, source_alive=source_alive, positions=known)
 
 
 def find_readers(

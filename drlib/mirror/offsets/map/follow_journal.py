@@ -129,6 +129,11 @@ class FollowedMaps:
         read = self._read.get(lane)
         return read.maps.by_partition.get(SourcePartition(topic_id, partition)) if read is not None else None
 
+    def refuses(self, lane: int, topic_id: uuid.UUID, partition: TopicPartition) -> bool:
+        """Is there no map of a source partition because a claim refused it, or because it contradicts itself?"""
+        read = self._read.get(lane)
+        return read is not None and SourcePartition(topic_id, partition.partition) in read.maps.refused
+
     def target_id(self, lane: int, topic_id: uuid.UUID) -> uuid.UUID | None:
         """The ID of the mirror topic that the map of a source topic is about."""
         read = self._read.get(lane)

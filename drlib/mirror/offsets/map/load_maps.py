@@ -42,6 +42,7 @@ from drlib.mirror.journal.entries import (
     Placement,
     Run,
     Sealed,
+    Shared,
     SourceLoss,
     SourcePartition,
     SourceTruncated,
@@ -86,6 +87,11 @@ class Maps:
     claims: dict[int, Claim] = field(default_factory=dict)  # the newest of each lane
     journaled: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # other IDs in the journal -> those of the maps
     ledger: list[Entry] = field(default_factory=list)  # losses, truncations, parks and re-creations
+    journal_id: uuid.UUID | None = None  # of the journal's topic
+    reverse_journals: dict[uuid.UUID, uuid.UUID] = field(
+        default_factory=dict
+    )  # source topic -> by which copies are known
+    producers: set[int] = field(default_factory=set)  # of all claims: with their IDs the mirrors were written
 
     def get(self, key: SourcePartition) -> PartitionMap:
         found = self.by_partition.get(key)
@@ -472,7 +478,7 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
     """The maps of a whole flow, read-only. Raises `BrokerError` when there is no journal topic."""
     metadata = await target.metadata([journal_topic])
     raise_for(metadata.topics[journal_topic].error_code, f"reading the journal {journal_topic}")
-    maps = Maps()
+    maps = Maps(journal_id=metadata.topics[journal_topic].topic_id)
     for number in sorted(metadata.topics[journal_topic].partitions):
         partition = TopicPartition(journal_topic, number)
         # The log ends first, then the journal: every record below those ends then has its promise in what is read.
@@ -482,6 +488,8 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
         maps.journaled |= {**identified(entries), **ids}
         entries = renamed(entries, ids)
         maps.merge(await build_maps(target, entries, ends))
+        maps.producers |= _producers(entries)
+        maps.reverse_journals |= {e.topic_id: e.reverse_journal for e in entries if isinstance(e, Shared)}
         claims = [entry for entry in entries if isinstance(entry, Claim)]
         if claims:
             maps.claims[number] = max(claims, key=lambda claim: claim.claimed_at_ms)

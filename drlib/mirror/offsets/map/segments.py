@@ -250,6 +250,49 @@ class SegmentList(Sequence[Segment]):
         least, _ = self._below(end, of_target=True)
         return max(0, least - most)
 
+    def target_at(self, offset: int) -> int | None:
+        """The target offset of the first record at or after a source offset; at most, among thinned ones. None without any."""
+        if (part := self.find_thinned(offset)) is not None:
+            return part.target
+        if self.coarse and offset < self.coarse._sources[0]:
+            return self.coarse._targets[0]
+        return self._other_side(self._sources, self._targets, offset)
+
+    def source_at(self, offset: int) -> int | None:
+        """The source offset of the first record at or after a target offset; at most, among thinned ones. None without any."""
+        if (part := self.find_thinned(offset, of_target=True)) is not None:
+            return part.source
+        if self.coarse and offset < self.coarse._targets[0]:
+            return self.coarse._sources[0]
+        return self._other_side(self._targets, self._sources, offset)
+
+    def straddling(self, before: int, behind: int, *, of_target: bool = False) -> int:
+        """How many records lie before offset `before` of the source and at or after `behind` of the target; the sides the other
+        way round with `of_target`. At most, from dropped ones on."""
+        _, most = self._below(before, of_target=of_target)
+        least, _ = self._below(behind, of_target=not of_target)
+        return max(0, most - least)
+
+    def written_from(self, offset: int) -> tuple[int, int] | None:
+        """The next target offsets at or after `offset` that are known to hold mirrored records, as (first, end)."""
+        if self.coarse is not None and self.thinned is not None and offset < self.thinned.target_end:
+            for index in range(max(0, bisect_right(self.coarse._targets, offset) - 1), len(self.coarse)):
+                part = self.find_thinned(self.coarse._targets[index], of_target=True)
+                if part is not None and part.count == part.target_end - part.target and offset < part.target_end:
+                    return max(offset, part.target), part.target_end
+        index = bisect_right(self._targets, offset) - 1
+        if index < 0 or offset >= self._targets[index] + self._counts[index]:
+            index += 1
+        if index >= len(self):
+            return None
+        return max(offset, self._targets[index]), self._targets[index] + self._counts[index]
+
+    def _other_side(self, starts: array[int], others: array[int], offset: int) -> int | None:
+        index = bisect_right(starts, offset) - 1
+        if index >= 0 and offset < starts[index] + self._counts[index]:
+            return others[index] + offset - starts[index]
+        return others[index + 1] if index + 1 < len(starts) else None
+
     def _pair(self, index: int) -> tuple[Segment, Segment | None] | None:
         if index < 0:
             return None

@@ -1,74 +1,90 @@
-"""Where a group continues on the other cluster in a topic that both directions copy under one name.
+"""Where a group continues on the other cluster in a topic that both directions copy under one name. Pure.
 
 Rules: each log has the records of both clusters, in an order of its own, and two maps say where each record is on the other
 log: that of the flow there for the records first written here, that of the flow back for those first written there. A group
 continues at the first record there, in that log's order, that it has not read here; so nothing is skipped. What it has read
 and what lies behind that record, it reads again; without any, the position is exact. Records that it has read and that are
 not copied yet come later, and are read again then (`following`).
-Not for: reading the maps, or writing positions; no command uses this yet.
+- Without the map of the flow back, every record first written there counts as unread, from the first one on of which nothing
+  else says that the group has read it. How many of them it reads again has a bound: no more than there are, and no more than
+  this log has offsets before the position that hold no record of its own.
+- Of a map that was thinned out a position counts at the beginning of its part: again a bound, and nothing is skipped.
+Not for: reading the maps and the log there (`shared_topics`), or writing positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from drlib.model import Segment
+from drlib.mirror.offsets.map.segments import SegmentList
+from drlib.model import Translation, TranslationKind
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPosition:
     """`offset` there; `again`: records at or behind it that the group has read; `following`: at most so many that it has read
-    are still to be copied."""
+    are still to be copied. `bound`: `again` is how many they are at most."""
 
     offset: int
     again: int
     following: int
+    bound: bool = False
 
     @property
     def exact(self) -> bool:
         return not self.again and not self.following
 
+    @property
+    def translation(self) -> Translation:
+        if self.exact:
+            return Translation(self.offset, TranslationKind.EXACT)
+        kind = TranslationKind.BOUNDED if self.again else TranslationKind.BEHIND
+        return Translation(self.offset, kind, self.again + self.following)
+
 
 def shared_position(
-    position: int, there: Sequence[Segment], back: Sequence[Segment], *, read_here: int, read_there: int, end: int
+    position: int,
+    there: SegmentList,
+    back: SegmentList | None,
+    *,
+    read_here: int,
+    unread: int | None,
+    end: int,
+    start: int = 0,
 ) -> SharedPosition:
     """Where a group at `position` here continues there.
 
-    `there` and `back`: stretches of the maps of both directions, ascending, each from its own source to its own target.
-    `read_here`: what the flow there has read of this log; `read_there`: what the flow back has read of the other one, which
-    ends at `end`.
+    `there` and `back`: the mirrored stretches of both directions, each from its own source to its own target; `back` is None
+    where that map cannot be read. `read_here`: what the flow there has read of this log. `unread`: the first record of the
+    other log, which holds [`start`, `end`), that was first written there and is not known to be here (without `back`: not
+    known to have been read); None where there is none.
     """
-    copied = _target_from(there, position)  # the first copy there that was not read here
-    own = _source_from(back, position)  # the first record of the other cluster that was not read here
-    unread = _behind_copies(there, read_there)  # may be a record of the other cluster that is not copied yet
-    first = min(end, *(offset for offset in (copied, own, unread) if offset is not None))
-    again = sum(_overlap(s.target, s.count, first, s.target + max(0, position - s.source)) for s in there)
-    again += sum(_overlap(s.source, s.count, first, s.source + max(0, position - s.target)) for s in back)
-    following = max(0, position - read_here) - sum(_overlap(s.target, s.count, read_here, position) for s in back)
-    return SharedPosition(first, again, max(0, following))
+    copied = there.target_at(position)  # the first copy there that was not read here
+    own = None if back is None else back.source_at(position)  # the first record of the other cluster not read here
+    first = min(offset for offset in (end, copied, own, unread) if offset is not None)
+    first = max(first, start)  # what was before it is gone
+    again = there.straddling(position, first)
+    following = max(0, position - read_here)
+    if back is not None:
+        again += back.straddling(position, first, of_target=True)
+        following = max(0, following - back.on_target_at_least(read_here, max(read_here, position)))
+        bound = there.thinned is not None or back.thinned is not None
+        return SharedPosition(first, again, following, bound and again > 0)
+    if unread is not None and unread < end:
+        others = end - unread - there.on_target_at_least(unread, end)
+        again += max(0, min(others, position - there.mirrored_at_least(0, position)))
+    return SharedPosition(first, again, following, again > 0)
 
 
-def _target_from(stretches: Sequence[Segment], position: int) -> int | None:
-    """The target offset of the first record at or behind a source position."""
-    found = next((s for s in stretches if s.source_end > position), None)
-    return None if found is None else found.target + max(0, position - found.source)
-
-
-def _source_from(stretches: Sequence[Segment], position: int) -> int | None:
-    """The source offset of the first record at or behind a target position."""
-    found = next((s for s in stretches if s.target_end > position), None)
-    return None if found is None else found.source + max(0, position - found.target)
-
-
-def _behind_copies(stretches: Sequence[Segment], target: int) -> int:
-    """The first target offset from `target` on that is no copy."""
-    for each in stretches:
-        if each.target <= target < each.target_end:
-            target = each.target_end
-    return target
-
-
-def _overlap(start: int, count: int, first: int, end: int) -> int:
-    """How many of `count` offsets from `start` on lie in [`first`, `end`)."""
-    return max(0, min(start + count, end) - max(start, first))
+def not_copied(there: SegmentList, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The parts of `ranges` of the other log, ascending, that the flow there is not known to have written."""
+    for at, end in ranges:
+        while at < end:
+            written = there.written_from(at)
+            if written is None or written[0] >= end:
+                yield at, end
+                break
+            if at < written[0]:
+                yield at, written[0]
+            at = max(at, written[1])

@@ -3,6 +3,8 @@
 Rules: positions come from the source as far as its coordinators answer in time, else from the newest checkpoints on the target
 and the position in their headers (how old such a position is stands in `as_of_ms`). The map includes the records that mirror
 topics hold beyond the last Ack, so a killed worker loses nothing. Committing refuses groups with members.
+- In a topic that both directions copy, a position takes both maps (`shared_logs`); without that of the flow back, checkpoints
+  say what groups had read on the target as well, and the rest is a bound.
 Not for: failback and planned switchover (`two_way`), positions outside Kafka (`external_offsets`).
 """
 
@@ -10,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from drlib import clock, decoding
-from drlib.config.both_ways.shared_topics import refuse_shared_topics
+from drlib.config.both_ways.shared_topics import shared_topics
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
@@ -27,11 +30,19 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMaps
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.offsets.mirror_maker.read_flow import SourceSide, read_mm2_flow
+from drlib.mirror.offsets.translation.shared_logs import (
+    Asked,
+    KnownRead,
+    SharedAnswer,
+    SharedLogs,
+    read_back,
+    shared_bounds,
+)
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
 COMMITTED_OFFSETS_TIMEOUT_S = 15.0  # for the positions of all groups
@@ -40,11 +51,13 @@ PARTLY_DEAD_S = 3.0  # for those whose coordinators answer, where others are mis
 
 @dataclass(frozen=True, slots=True)
 class KnownPosition:
-    """A committed offset on the source, as of `as_of_ms`."""
+    """A committed offset on the source, as of `as_of_ms`. `read`: what the checkpoint says that is read by then on the target,
+    of a topic that both directions copy."""
 
     offset: int
     as_of_ms: int
     metadata: str
+    read: KnownRead | None = None
 
 
 Positions = Mapping[tuple[str, TopicPartition], KnownPosition]  # (group, source partition)
@@ -148,12 +161,23 @@ def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Position
             continue
         headers = {name: value for name, value in record.headers if value is not None}
         source_topic = policy.upstream_topic(checkpoint.partition.topic) or checkpoint.partition.topic
+        position = decoding.integer_or(checkpoint.upstream_offset, headers.get(POSITION_HEADER, b""))
         known[checkpoint.group, TopicPartition(source_topic, checkpoint.partition.partition)] = KnownPosition(
-            decoding.integer_or(checkpoint.upstream_offset, headers.get(POSITION_HEADER, b"")),
+            position,
             decoding.integer_or(record.timestamp_ms, headers.get(AS_OF_HEADER, b"")),
             checkpoint.metadata,
+            _known_read(position, checkpoint.offset, headers.get(TOPICS_HEADER, b"")),
         )
     return known
+
+
+def _known_read(position: int, there: int, topic_ids: bytes) -> KnownRead | None:
+    """None where the checkpoint is of a topic that one direction copies, or says nothing that can be read."""
+    try:
+        here, _, target = topic_ids.decode("ascii").partition("/")
+        return KnownRead(position, there, UUID(here), UUID(target)) if there >= 0 else None
+    except ValueError:
+        return None
 
 
 def translate_groups(
@@ -183,7 +207,6 @@ def translate_known(
     is needed and does not answer.
     """
     settings.flow(flow.source, flow.target)
-    refuse_shared_topics(settings, flow, "positions cannot be translated")
     if positions is None:
         positions = _positions(settings, flow, source_alive)
     unknown = set(groups or ()) - {group for group, _ in positions}
@@ -193,14 +216,30 @@ def translate_known(
             f"no committed offset of it is known for {flow}",
             f"Known groups: {', '.join(sorted({group for group, _ in positions})) or 'none'}.",
         )
-    maps, target_starts, mirror_maker = blocking(_read_maps(settings, flow, source_alive is not False))
     chosen = settings.flow(flow.source, flow.target)
+    both_ways = shared_topics(chosen, settings.flow(flow.target, flow.source), settings.clusters) or (lambda _: False)
+    asked = {
+        (source, position.offset)
+        for (group, source), position in positions.items()
+        if both_ways(source.topic) and (groups is None or group in groups)
+    }
+    found = blocking(_read_maps(settings, flow, source_alive, asked))
+    maps, mirror_maker = found.maps, found.mirror_maker
     translations = []
     for (group, source), position in sorted(positions.items()):
         if groups is not None and group not in groups:
             continue
         target = TopicPartition(chosen.policy.remote_topic(flow.source, source.topic), source.partition)
-        translation = maps.forward(group, source, position.offset, target_log_start=target_starts.get(target, 0))
+        if both_ways(source.topic):
+            one = found.shared[source, position.offset]
+            known = position.as_of_ms, position.metadata
+            translations.append(
+                GroupTranslation(
+                    group, source, position.offset, target, one.translation, *known, 0, one.both_maps, one.why
+                )
+            )
+            continue
+        translation = maps.forward(group, source, position.offset, target_log_start=found.starts.get(target, 0))
         if translation is None and isinstance(maps, SyncedMaps) and chosen.mirrors_topic(source.topic):
             translation = Translation(None, TranslationKind.NEVER_MIRRORED)
         if translation is None:
@@ -226,14 +265,25 @@ def _silent(settings: MirrorSettings, aliases: Sequence[str]) -> dict[str, Unrea
     return {alias: answer for alias, answer in answers.items() if isinstance(answer, Unreachable)}
 
 
+@dataclass(frozen=True, slots=True)
+class _FlowRead:
+    """The flow's maps, the log starts of its mirror partitions, and the answers for topics that both directions copy."""
+
+    maps: Maps
+    starts: Mapping[TopicPartition, int]
+    mirror_maker: MirrorMakerFlow | None = None
+    shared: Mapping[Asked, SharedAnswer] = field(default_factory=dict)
+
+
 async def _read_maps(
-    settings: MirrorSettings, flow: Flow, ask_source: bool
-) -> tuple[Maps, Mapping[TopicPartition, int], MirrorMakerFlow | None]:
-    """The flow's maps, from its journal or from what MirrorMaker 2 leaves, and the log starts of its mirror partitions."""
+    settings: MirrorSettings, flow: Flow, source_alive: bool | None, asked: Collection[Asked]
+) -> _FlowRead:
+    """The flow's maps, from its journal or from what MirrorMaker 2 leaves. `asked`: positions in topics copied both ways."""
     target, chosen = settings.clusters[flow.target], settings.flow(flow.source, flow.target)
     async with wire_client(target, client_id="drlib-translate") as client:
         await client.connect()
         missing, maps = None, Maps()
+        bounds = await shared_bounds(client, {partition for partition, _ in asked})
         try:
             maps = await read_maps(client, chosen.policy.journal_topic(flow.source))
         except BrokerError as error:
@@ -242,19 +292,35 @@ async def _read_maps(
             missing = error
         if not maps.claims:
             async with wire_client(settings.clusters[flow.source], client_id="drlib-translate") as source:
-                side = await _source_side(source) if ask_source else SourceSide(None, "it was not asked")
+                side = await _source_side(source) if source_alive is not False else SourceSide(None, "it was not asked")
                 mm2 = await read_mm2_flow(chosen, client, side)
             if mm2 is not None:
-                return mm2.maps, {}, mm2.found
+                why = "MirrorMaker 2 mirrors it, and which records are copies is not known"
+                unknown = SharedAnswer(Translation(None, TranslationKind.UNKNOWN), False, why)
+                return _FlowRead(mm2.maps, {}, mm2.found, dict.fromkeys(asked, unknown))
             if missing is not None:
                 raise missing
+        shared: Mapping[Asked, SharedAnswer] = {}
+        if asked:
+            back = await read_back(settings, flow, source_alive)
+            known = {} if isinstance(back, Maps) else await asyncio.to_thread(_known_reads, settings, flow)
+            shared = await SharedLogs(maps, back, bounds, known).answer(client, asked)
     mirrors = [
         TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
         for key in maps.by_partition
         if key.topic_id in maps.names
     ]
     with Cluster(target) as cluster:
-        return maps, cluster.log_starts(mirrors), None
+        return _FlowRead(maps, cluster.log_starts(mirrors), None, shared)
+
+
+def _known_reads(settings: MirrorSettings, flow: Flow) -> dict[TopicPartition, list[KnownRead]]:
+    """What groups had read on the target, as the checkpoints there have it."""
+    found: dict[TopicPartition, list[KnownRead]] = {}
+    for (_, partition), position in checkpointed_positions(settings, flow).items():
+        if position.read is not None:
+            found.setdefault(partition, []).append(position.read)
+    return found
 
 
 async def _source_side(client: ClusterClient) -> SourceSide:

@@ -1,6 +1,8 @@
 """Which topics two flows copy in both directions, and what is refused for them."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,8 +11,16 @@ from drlib.config.both_ways.shared_topics import (
     keeps_names_both_ways,
     refuse_shared_topics,
     shared_topics,
+    shares_every_topic,
 )
 from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.actions.applications.create_topics import CreateTopics
+from drlib.drill.actions.applications.move_pointer import MovePointer
+from drlib.drill.actions.failover.drain import DrainMirror
+from drlib.drill.actions.failover.triage import Triage
+from drlib.drill.actions.groups.rehearsal import ReadCanary
+from drlib.drill.actions.groups.translate import TranslateGroups
+from drlib.drill.actions.groups.verify import VerifyGroups
 from drlib.errors import UsageError
 from drlib.lab import choose_flow
 from drlib.model import Flow
@@ -55,6 +65,27 @@ def test_commands_about_positions_are_refused_where_topics_may_be_shared(tmp_pat
         refuse_shared_topics(settings, THERE, "positions cannot be translated")
     with pytest.raises(TopicsShared, match="drills and analyses are not possible"):
         choose_flow.of_file(settings, "RIGHT->LEFT")
+    assert choose_flow.of_file(settings, "RIGHT->LEFT", shared=True) == BACK
+
+
+def test_actions_refuse_shared_topics_but_those_of_an_unplanned_failover(tmp_path: Path) -> None:
+    settings = load(tmp_path, IDENTITY + BOTH)
+    place: Any = SimpleNamespace(lab=None, flow=THERE, mirror_settings=lambda: settings)
+    for known in (DrainMirror, Triage, TranslateGroups, VerifyGroups, MovePointer, CreateTopics):
+        known().bind(place)
+    with pytest.raises(TopicsShared, match=r"canary\.read is not possible between LEFT and RIGHT"):
+        ReadCanary(records=1).bind(place)
+
+
+def test_every_topic_is_shared_where_both_directions_select_by_the_same_patterns(tmp_path: Path) -> None:
+    def every(text: str) -> bool:
+        settings = load(tmp_path, IDENTITY + text)
+        return shares_every_topic(settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT"), settings.clusters)
+
+    assert every(BOTH + "topics = orders, events\n")
+    assert not every(BOTH + "LEFT->RIGHT.topics = orders, events\nRIGHT->LEFT.topics = orders\n")
+    assert not every(BOTH + "LEFT->RIGHT.topics.exclude = events\n")
+    assert not every("LEFT->RIGHT.enabled = true\n")
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,29 @@ def test_decide_keeps_a_position_on_the_target_that_is_within_the_bound(
     item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(50, kind, 7), READ_MS)
     move = decide(item, BOUNDS, CommittedOffset(committed), rewind=rewind)
     assert (move.offset, move.records, move.left) == (offset, records, left)
+
+
+@pytest.mark.parametrize(
+    ("both_maps", "committed", "offset", "records", "left"),
+    [
+        (True, 51, None, 7, Left.AHEAD),  # what lies between was not read in that order: the group was used there
+        (True, 49, 50, 7, None),
+        (False, 51, 51, 7, None),  # synchronized while both maps were known
+        (False, 59, 59, 7, None),
+        (False, 61, None, 7, Left.PAST_END),
+        (False, 49, 50, 7, None),
+    ],
+)
+def test_decide_position_in_a_topic_copied_both_ways_never_goes_back(
+    both_maps: bool, committed: int, offset: int | None, records: int, left: Left | None
+) -> None:
+    found = Translation(50, TranslationKind.BOUNDED, 7)
+    item = GroupTranslation("billing", SOURCE, 70, SOURCE, found, 1, both_maps=both_maps)
+    move = decide(item, BOUNDS, CommittedOffset(committed))
+    assert (move.offset, move.records, move.left) == (offset, records, left)
+
+
+def test_decide_unknown_position_is_left_for_the_reason_of_its_translation() -> None:
+    unknown = Translation(None, TranslationKind.UNKNOWN)
+    item = GroupTranslation("billing", SOURCE, 70, SOURCE, unknown, 1, both_maps=False, why="the journal is gone")
+    assert decide(item, BOUNDS).why == "the journal is gone"

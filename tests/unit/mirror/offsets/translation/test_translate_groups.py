@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.kafka.admin.descriptions import Record
 from drlib.mirror.mm2.records import Checkpoint
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER
+from drlib.mirror.offsets.translation.shared_logs import KnownRead
 from drlib.mirror.offsets.translation.translate_groups import KnownPosition, last_known
 from drlib.model import TopicPartition
 
@@ -38,3 +41,14 @@ def test_last_known_position_record_that_is_no_checkpoint_is_skipped(value: byte
     assert last_known([record(5), foreign, Record(LOG, 2, 1000, None, value)], POLICY) == {
         (GROUP, ORDERS): KnownPosition(5, 1000, "m")
     }
+
+
+def test_last_known_position_of_a_topic_copied_both_ways_has_what_was_read_on_the_target() -> None:
+    ids = f"{UUID(int=1)}/{UUID(int=2)}".encode()
+    known = last_known([record(5, (POSITION_HEADER, b"9"), (TOPICS_HEADER, ids))], POLICY)
+    assert known[GROUP, ORDERS].read == KnownRead(9, 7, UUID(int=1), UUID(int=2))
+
+
+@pytest.mark.parametrize("header", [None, b"", b"/", b"x/y", str(UUID(int=1)).encode(), "é/é".encode()])
+def test_last_known_position_topic_ids_that_are_none_say_nothing_of_the_target(header: bytes | None) -> None:
+    assert last_known([record(5, (TOPICS_HEADER, header))], POLICY)[GROUP, ORDERS].read is None

@@ -1,0 +1,148 @@
+"""Positions of groups in a topic that both clusters write to, on real brokers, against both logs read by a plain consumer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from fix_engine import Engine, commit, create_topic, produce, wait_for
+
+from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
+from drlib.mirror.status import worker_status as status
+from drlib.model import Flow, GroupTranslation, TranslationKind
+
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+RIGHTS_FIRST = 1_000_000  # records of the right cluster's clients are numbered from here on
+
+
+@pytest.fixture
+def both(engine: Engine) -> Engine:
+    """Both directions of a pair, under one name."""
+    engine.extra |= {
+        f"{engine.target}->{engine.source}.enabled": "true",
+        "replication.policy.class": IDENTITY,
+        "drlib.lanes": "2",
+    }
+    return engine
+
+
+@contextmanager
+def worker(engine: Engine) -> Iterator[None]:
+    process = engine.start()
+    wait_for("both flows copy", lambda: begun(engine))
+    yield
+    assert engine.stop(process) == 0, engine.log()
+
+
+def begun(engine: Engine) -> bool:
+    path = engine.status_path(len(engine.processes) - 1)
+    if not path.exists():
+        return False
+    state = status.read(path)
+    return len(state.flows) == 2 and all(len(flow.partitions) == 1 for flow in state.flows)
+
+
+def numbers(bootstrap: str, topic: str) -> list[tuple[int, int]]:
+    """Offset and number of each record, in log order."""
+    found: list[tuple[int, int]] = []
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
+    partition = TopicPartition(topic, 0, 0)
+    _, end = consumer.get_watermark_offsets(partition, timeout=20)
+    consumer.assign([partition])
+    while consumer.position([partition])[0].offset < end:
+        for message in consumer.consume(1000, 0.2):
+            assert message.error() is None, message.error()
+            found.append((int(message.offset() or 0), int(dict(message.headers() or ())["n"])))
+    consumer.close()
+    return found
+
+
+def check(engine: Engine, topic: str, items: tuple[GroupTranslation, ...], *, to_right: bool = True) -> list[int]:
+    """Nothing is skipped, and as much is read again as predicted, or less within a bound; what each reads again."""
+    here, there = (numbers(bootstrap, topic) for bootstrap in (engine.left, engine.right)[:: 1 if to_right else -1])
+    again = []
+    for item in items:
+        at, translation = item.source_offset, item.translation
+        assert translation.offset is not None, item
+        read = {n for offset, n in here if offset < at}
+        rest = [n for offset, n in there if offset >= translation.offset]
+        missed = {n for _, n in here + there} - read - set(rest)
+        assert not missed, f"{len(missed)} records are skipped: {item}"
+        twice = sum(n in read for n in rest)
+        assert twice <= translation.records, item
+        if item.both_maps and translation.kind is not TranslationKind.LOST:
+            assert twice == translation.records, item
+        again.append(twice)
+    return again
+
+
+def settled(engine: Engine, topic: str, count: int) -> None:
+    wait_for(
+        "both logs hold every record",
+        lambda: all(len(numbers(bootstrap, topic)) == count for bootstrap in (engine.left, engine.right)),
+    )
+
+
+def settings_of(engine: Engine) -> MirrorSettings:
+    return load_mirror_settings(engine.properties)
+
+
+def test_positions_are_translated_with_and_without_the_source_and_skip_nothing(both: Engine) -> None:
+    topic, there = both.topics, Flow(both.source, both.target)
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+    chance = random.Random(7)
+    with worker(both):
+        for number in range(6):  # written at the same time, so that the logs differ in order
+            produce(both.left, topic, 40, partitions=1, first=100 * number, batch=2000)
+            produce(both.right, topic, 30, partitions=1, first=RIGHTS_FIRST + 100 * number, batch=2000)
+        settled(both, topic, 420)
+        ends = [numbers(bootstrap, topic)[-1][0] + 1 for bootstrap in (both.left, both.right)]
+        groups = {f"g{topic}-{n}": chance.randint(0, ends[0]) for n in range(5)} | {f"end-{topic}": ends[0]}
+        for group, at in groups.items():
+            commit(both.left, group, topic, at)
+        backs = {f"b{topic}-{n}": chance.randint(0, ends[1]) for n in range(5)}
+        for group, at in backs.items():
+            commit(both.right, group, topic, at)
+        settings = settings_of(both)
+        wait_for(
+            "checkpoints of all groups",
+            lambda: {g for g, _ in checkpointed_positions(settings, there)} >= groups.keys(),
+        )
+        check(both, topic, translate_groups(settings, there, list(groups), source_alive=True))
+        check(both, topic, translate_groups(settings, there.reverse, list(backs), source_alive=True), to_right=False)
+        produce(both.right, topic, 50, partitions=1, first=RIGHTS_FIRST + 10_000)
+        settled(both, topic, 470)
+    items = translate_groups(settings, there, list(groups), source_alive=False)  # the journal on the left is not read
+    assert {item.both_maps for item in items} == {False}
+    assert {item.group: item.source_offset for item in items} == groups
+    again = check(both, topic, items)
+    exact = translate_groups(settings, there, list(groups), source_alive=True)
+    print([(i.translation, e.translation, a) for i, e, a in zip(items, exact, again, strict=True)])
+    assert [i.translation.offset for i in items if i.group.startswith("end")] == [
+        e.translation.offset for e in exact if e.group.startswith("end")
+    ]
+
+
+def test_positions_without_the_source_are_exact_where_only_the_source_was_written_to(both: Engine) -> None:
+    topic, there = both.topics, Flow(both.source, both.target)
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+    with worker(both):
+        produce(both.left, topic, 200, partitions=1)
+        settled(both, topic, 200)
+    with worker(both):  # a second claim, with a marker in between
+        produce(both.left, topic, 100, partitions=1, first=200)
+        settled(both, topic, 300)
+        groups = {f"a{topic}-{n}": n for n in (0, 120, 250)}
+        for group, at in groups.items():
+            commit(both.left, group, topic, at)
+        settings = settings_of(both)
+        wait_for("checkpoints", lambda: {g for g, _ in checkpointed_positions(settings, there)} >= groups.keys())
+    items = translate_groups(settings, there, list(groups), source_alive=False)
+    assert {item.translation.kind for item in items} == {TranslationKind.EXACT}, items
+    assert check(both, topic, items) == [0, 0, 0]
