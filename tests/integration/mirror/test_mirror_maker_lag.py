@@ -10,12 +10,13 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 from fix_engine import Engine, create_topic, delete_records, produce, read_all, wait_for
-from testbed_mm2 import leave_traces
+from testbed_mm2 import copied_up_to, copy_as_they_are, leave_traces
 
 from drlib.config.settings import load_mirror_settings
 from drlib.mirror.monitor.flow_view import FlowView, overview
 from drlib.mirror.monitor.survey import Surveyor
-from drlib.model import Flow
+from drlib.mirror.offsets.mirror_maker.compared_maps import read_known_maps
+from drlib.model import Flow, Translation, TranslationKind
 
 
 def view_of(engine: Engine) -> FlowView:
@@ -132,6 +133,25 @@ def test_far_behind_is_at_least_what_was_read_and_at_most_all_offsets(flow: Engi
     assert least is not None
     assert 3000 < least < 11_970
     assert most == 11_990
+
+
+@pytest.mark.parametrize("end", ["commit", "abort"])
+def test_position_behind_the_markers_at_the_end_is_exact_on_the_mirror(flow: Engine, end: str) -> None:
+    """Consumers commit the position behind a marker once they have passed it."""
+    with transactions(flow) as producer:
+        written(flow, producer, 50)
+        copy_as_they_are(flow)
+        written(flow, producer, 3, end)
+    leave_traces(flow, [(0, 0)], [])
+    copied_up_to(flow, 20)
+    settings = load_mirror_settings(flow.properties)
+    maps = read_known_maps(settings, Flow(flow.source, flow.target))
+    offsets = maps.source(flow.topics, 0)
+    assert offsets is not None
+    exact, behind = TranslationKind.EXACT, TranslationKind.BEHIND
+    assert offsets.forward(50) == offsets.forward(51) == Translation(50, exact)
+    assert offsets.forward(55) == (Translation(50, exact) if end == "abort" else Translation(50, behind, 4))
+    assert offsets.absent(0, 55) == (() if end == "abort" else ((51, 55),))
 
 
 @pytest.mark.long  # the cleaner takes its time

@@ -9,6 +9,7 @@ Rules:
 - At most all records are missing behind the last one that was surely copied. An open transaction, and what was not read, count
   there by their offsets, and not at all in what is missing at least.
 - Of each partition `MOST_BYTES` are read, all within `TAILS_S`. What could not be read is named, and open in both bounds.
+- Where a position lies behind what was copied, `next_record` says whether that skips a record.
 Not for: which records are missing (`compared_maps`).
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,13 +32,14 @@ from drlib.kafka.protocol.batch import BatchHeader, iter_batches
 from drlib.kafka.protocol.error_codes import raise_for
 from drlib.kafka.protocol.fetch import FetchPartition
 from drlib.mirror.offsets.mirror_maker.sync_pairs import SyncedPartition
-from drlib.mirror.read_batches import concurrently
+from drlib.mirror.read_batches import concurrently, locate
 from drlib.model import TopicPartition
 
 MOST_BYTES: Final = (
     1 << 20
 )  # an offset sync is a hundred records from the next: more is read only where it is far behind
 TAILS_S: Final = 3.0
+MOST_SEARCHED: Final = 64 << 20  # for the next record: aborted transactions may lie before it
 _CHUNK: Final = 256 << 10
 _ERRORS: Final = (DrlibError, TimeoutError, OSError)
 
@@ -105,12 +107,47 @@ async def read_missing(
     return dict(zip(wanted, found, strict=True)), unread
 
 
+async def next_record(client: ClusterClient, at: TopicPartition, first: int) -> int:
+    """Where the first committed record of a source partition from offset `first` on is; where the search ended, if none is
+    before that: at the last stable offset, or after `MOST_SEARCHED` bytes.
+
+    Raises what the cluster answers.
+    """
+    topic_id, leader = await locate(client, at)
+    connection = await client.connection(leader, "read")
+    end = (await requests.list_offsets(connection, [at], requests.LATEST, "read_committed"))[at]
+    reached = first
+    async for header, view, kept in _batches(connection, topic_id, at, (first, end, MOST_SEARCHED)):
+        if kept:
+            found = (record.offset for record in recode.records(view) if record.offset >= first)
+            if (offset := next(found, None)) is not None:
+                return min(offset, end)
+        reached = min(header.next_offset, end)
+    return reached
+
+
 async def _read(connection: Connection, topic_id: uuid.UUID, at: TopicPartition, offsets: tuple[int, int, int]) -> Tail:
-    """Count from two offsets to a third, as far as `MOST_BYTES` go. An empty answer ends it: the rest stays open."""
+    """Count from two offsets to a third, as far as `MOST_BYTES` go."""
     sync, least, end = offsets
-    behind_sync = behind = size = 0
-    position = sync
-    while position < end and size < MOST_BYTES:
+    behind_sync = behind = 0
+    reached = sync
+    async for header, view, kept in _batches(connection, topic_id, at, (sync, end, MOST_BYTES)):
+        if kept:
+            behind_sync += _within(header, view, sync, end)
+            behind += _within(header, view, least, end)
+        reached = min(header.next_offset, end)
+    return Tail(behind_sync, behind, reached)
+
+
+async def _batches(
+    connection: Connection, topic_id: uuid.UUID, at: TopicPartition, limits: tuple[int, int, int]
+) -> AsyncIterator[tuple[BatchHeader, memoryview, bool]]:
+    """Batches from one offset to another, as far as that many bytes go, and whether each has committed records.
+
+    An answer without any ends it, so that nothing is waited for: what is left stays unknown.
+    """
+    position, end, most_bytes = limits
+    while position < end and most_bytes > 0:
         before = position
         wanted = FetchPartition(at.topic, topic_id, at.partition, position, _CHUNK)
         (response,) = await requests.fetch(
@@ -119,18 +156,15 @@ async def _read(connection: Connection, topic_id: uuid.UUID, at: TopicPartition,
         raise_for(response.error_code, f"reading {at} at {position}", topics=[at.topic])
         filtered = AbortedFilter(response.aborted)
         for header, view in iter_batches(response.records):
-            kept, size = filtered.keep(header, view), size + len(view)
+            kept, most_bytes = filtered.keep(header, view), most_bytes - len(view)
             if header.last_offset < position:
                 continue
             if header.base_offset >= end:
-                break
-            if kept:
-                behind_sync += _within(header, view, position, end)
-                behind += _within(header, view, max(position, least), end)
-            position = min(header.next_offset, end)
+                return
+            position = header.next_offset
+            yield header, view, kept
         if position == before:
-            break
-    return Tail(behind_sync, behind, position)
+            return
 
 
 def _within(header: BatchHeader, batch: memoryview, first: int, end: int) -> int:
