@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from fix_engine import create_topic, latest_offsets, produce, wait_for
-from testbed_mirror_maker import FLOW, PARTITIONS, TOPIC, Night, commit_at
+from testbed_mirror_maker import FLOW, GROUP, PARTITIONS, TOPIC, Night, commit_at, read_on
 from testbed_way_back import Application
 
 from bench.mirror_maker import MirrorMaker2
 from drlib import publish_pointer
+from drlib.config.settings import load_mirror_settings
 from drlib.lab.lab import Lab
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 
 pytestmark = [pytest.mark.mm2, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -63,7 +65,21 @@ def arrived(bootstrap: str, topic: str, records: int) -> bool:
     return sum((latest_offsets(admin, topic, PARTITIONS) or {}).values()) >= records
 
 
-def test_failback_after_recover_moves_home_with_nothing_skipped(night: Night) -> None:
+def checkpoints(night: Night) -> dict[int, int]:
+    """The group's positions on paris in `orders`, as its checkpoints on lyon have them."""
+    known = checkpointed_positions(load_mirror_settings(night.file), FLOW)
+    return {at.partition: found.offset for (group, at), found in known.items() if (group, at.topic) == (GROUP, TOPIC)}
+
+
+def predicted(card: Mapping[str, object]) -> int:
+    """How many records the group reads again at most."""
+    groups = card["groups"]
+    assert isinstance(groups, list)
+    return sum(int(group["re_read_at_most"]) for group in groups if group["group"] == GROUP)
+
+
+def test_failback_after_recover_moves_home_and_the_next_failover_works(night: Night) -> None:
+    runs = ("--runs-dir", night.root / "runs")
     create_topic(night.paris, TOPIC, PARTITIONS)
     write(night.paris, MIRRORED)
     commit_at(night.paris, POSITIONS)
@@ -74,35 +90,47 @@ def test_failback_after_recover_moves_home_with_nothing_skipped(night: Night) ->
     publish_pointer(night.file, "paris")
     maker.kill()
     write(night.paris, TAIL)
+    commit_at(night.paris, dict.fromkeys(POSITIONS, len(MIRRORED) // PARTITIONS + READ_OF_THE_TAIL))
     night.lab.clusters["paris"].kill()
-    night.drlib("failover", night.file, "--yes", "lyon", "--runs-dir", night.root / "runs", code=7)
+    night.drlib("failover", night.file, "--yes", "lyon", *runs, code=7)
+    again_at_most = predicted(night.scorecard())
     on_lyon = Application(night.lyon, [night.mirror, TOPIC])
     on_lyon.start()
     write(night.lyon, MEANWHILE)
 
-    night.keys |= {"lyon->paris.enabled": "true", "lyon->paris.topics": TOPIC, "paris.offset.flush.interval.ms": "5000"}
+    night.keys |= {"lyon->paris.enabled": "true", "lyon->paris.topics": TOPIC}
     file = night.file
-    back = night.written(
-        "back.properties", {"paris->lyon.enabled": "false", "paris->lyon.emit.heartbeats.enabled": "false"}
-    )
+    one_way = {"paris->lyon.enabled": "false", "paris->lyon.emit.heartbeats.enabled": "false"}
     night.lab.clusters["paris"].start()
-    maker = MirrorMaker2(night.root / "mm2-back", back)
-    maker.start()
-    wait_for("lyon->paris is mirrored", lambda: arrived(night.paris, BACK, len(MEANWHILE)), 120)
-    wait_for("the application has read what lyon took", lambda: set(MEANWHILE) <= set(on_lyon.read), 60)
-
     on_paris = Application(night.paris, [BACK, TOPIC])
-    seen: list[dict[str, object]] = []
-    for each in documents(night, "failback", str(file), str(FLOW), "--yes", "paris", "--tail", "recover"):
-        print(json.dumps(each)[:3000], flush=True)
-        seen.append(each)
-        if each["event"] == "applications":
-            read_on_lyon = on_lyon.close()
-            on_paris.start()
-            write(night.paris, NEW)
-    assert seen[-1]["exit_code"] == 0, (night.root / "stderr").read_text()[-3000:]
-    wait_for("it reads on", lambda: set(NEW) <= set(on_paris.read))
-    read = read_on_lyon + on_paris.close()
-    expected = {n for n in MIRRORED if n // PARTITIONS >= POSITIONS[n % PARTITIONS]} | {*TAIL, *MEANWHILE, *NEW}
-    assert expected <= set(read), sorted(expected - set(read))[:10]
-    print(sum(read.values()) - len(expected))
+    with MirrorMaker2(night.root / "mm2-back", night.written("back.properties", one_way)):
+        wait_for("lyon->paris is mirrored", lambda: arrived(night.paris, BACK, len(MEANWHILE)), 120)
+        wait_for("the application has read what lyon took", lambda: set(MEANWHILE) <= set(on_lyon.read))
+        seen: list[dict[str, object]] = []
+        for each in documents(night, "failback", str(file), str(FLOW), "--yes", "paris", "--tail", "recover"):
+            seen.append(each)
+            if each["event"] == "applications":
+                read_on_lyon = on_lyon.close()
+                on_paris.start()
+                write(night.paris, NEW)
+        assert seen[-1]["exit_code"] == 0, (seen, (night.root / "stderr").read_text()[-3000:])
+        wait_for("it reads on", lambda: set(NEW) <= set(on_paris.read))
+    assert (seen[0]["read_there"], seen[0]["back_missing"]) == ({GROUP: PARTITIONS * READ_OF_THE_TAIL}, 0)
+    assert [each["verdict"] for each in seen if each["event"] == "result"] == ["pass", "pass"]
+    read_on_paris = on_paris.close()
+    to_read = {n for n in MIRRORED if n // PARTITIONS >= POSITIONS[n % PARTITIONS]} | {*TAIL, *MEANWHILE}
+    assert to_read <= set(read_on_lyon), sorted(to_read - set(read_on_lyon))[:10]
+    assert sum(read_on_lyon.values()) - len(to_read) <= again_at_most
+    assert (set(read_on_paris), max(read_on_paris.values())) == (set(NEW), 1)  # the way back repeats nothing
+
+    maker.start()  # with the file that has both flows; it never committed an offset, and copies all of paris again
+    all_of_it = [*MIRRORED, *TAIL, *NEW]
+    wait_for("paris->lyon is mirrored again", night.copied(len(MIRRORED) + len(all_of_it)), 120)
+    ends = {number: sum(n % PARTITIONS == number for n in all_of_it) for number in range(PARTITIONS)}
+    wait_for("the group has its new checkpoints", lambda: checkpoints(night) == ends, 60)
+    night.drlib("doctor", file, "--flow", str(FLOW), code=0)
+    maker.kill()
+    night.lab.clusters["paris"].kill()
+    night.drlib("failover", file, str(FLOW), "--yes", "lyon", *runs, code=7)
+    left = read_on(night)
+    assert sum(map(len, left.values())) <= 2 * 101  # of each partition what the newest offset sync leaves open
