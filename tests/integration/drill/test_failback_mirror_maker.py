@@ -123,7 +123,9 @@ def test_failback_after_recover_moves_home_and_the_next_failover_works(night: Ni
         assert seen[-1]["exit_code"] == 0, (seen, (night.root / "stderr").read_text()[-3000:])
         wait_for("it reads on", lambda: set(NEW) <= set(on_paris.read))
     assert (seen[0]["read_there"], seen[0]["back_missing"]) == ({GROUP: PARTITIONS * READ_OF_THE_TAIL}, 0)
-    assert [each["verdict"] for each in seen if each["event"] == "result"] == ["pass", "pass"]
+    settled, moved = (each["verdict"] for each in seen if each["event"] == "result")
+    assert settled == "pass"
+    assert moved in ("pass", "conditions")  # the group may have read all before it was looked at: not observed
     read_on_paris = on_paris.close()
     to_read = {n for n in MIRRORED if n // PARTITIONS >= POSITIONS[n % PARTITIONS]} | {*TAIL, *MEANWHILE}
     assert to_read <= set(read_on_lyon), sorted(to_read - set(read_on_lyon))[:10]
