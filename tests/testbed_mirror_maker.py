@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from fix_engine import latest_offsets, wait_for
 from testbed_mm2 import connect_keys
@@ -25,6 +25,12 @@ from drlib.model import Flow
 FLOW = Flow("paris", "lyon")
 GROUP, TOPIC, PARTITIONS = "billing", "orders", 2
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+_LOADING = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError._WAIT_COORD,
+)
 
 
 @dataclass
@@ -113,10 +119,21 @@ class Night:
 
 
 def commit_at(bootstrap: str, positions: Mapping[int, int], group: str = GROUP, topic: str = TOPIC) -> None:
+    """Once the coordinator takes it: a broker that has just started loads it first."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    offsets = [TopicPartition(topic, number, at) for number, at in positions.items()]
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            if error.args[0].code() not in _LOADING:
+                raise
+            return False
+        return True
+
     try:
-        offsets = [TopicPartition(topic, number, at) for number, at in positions.items()]
-        consumer.commit(offsets=offsets, asynchronous=False)
+        wait_for("the positions are committed", committed, 30)
     finally:
         consumer.close()
 

@@ -107,6 +107,15 @@ def write(bootstrap: str, topic: str, key: bytes, value: bytes) -> None:
     assert producer.flush(30) == 0
 
 
+def copy_as_they_are(engine: Engine) -> None:
+    """Copy partition 0 as MirrorMaker 2 does: with keys, headers and timestamps."""
+    producer = Producer({"bootstrap.servers": engine.right, "log_level": 0, "linger.ms": 5})
+    for key, value, headers, timestamp in read_all(engine.left, engine.topics, 1)[0]:
+        name = f"{engine.source}.{engine.topics}"
+        producer.produce(name, key=key, value=value, headers=list(headers), timestamp=timestamp, partition=0)
+    assert producer.flush(30) == 0
+
+
 def copied_up_to(engine: Engine, offset: int) -> str:
     """Store `offset` of the topic's partition 0 as Kafka Connect does; the offsets topic."""
     topic = f"mm2-offsets.{engine.source}.internal"

@@ -79,7 +79,7 @@ class FlowView:
         """In records, where MirrorMaker 2 may have mirrored more than its offset syncs say; else the lag."""
         if self.mirror_maker is None or self.lag is None:
             return self.lag
-        return sum(max(0, p.high_watermark - max(p.position, p.log_start)) for p in self.partitions)
+        return sum(p.lag_at_least for p in self.partitions)
 
     @property
     def as_of_ms(self) -> int:

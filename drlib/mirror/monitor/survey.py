@@ -10,7 +10,8 @@ Rules:
   `PARTLY_DEAD_S` after that.
 - The age of the oldest unmirrored record is read for the `PROBES` partitions with the greatest lag: one batch each.
 - Rates need two surveys by the same `Surveyor`.
-- Without a claim and a worker it is asked whether MirrorMaker 2 mirrors the flow: positions are then those that it leaves.
+- Without a claim and a worker it is asked whether MirrorMaker 2 mirrors the flow: positions are then those that it leaves, and
+  where they leave records open, these are counted on the source.
 Longer than most modules: the questions of one survey, in their order.
 Not for: what only a worker knows (state of its lanes, events as they happen); `drlib.mirror.monitor.flow_view` combines both.
 """
@@ -33,7 +34,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.admin.descriptions import GroupMember
 from drlib.kafka.admin.reachability import ClusterService, examine
-from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
@@ -44,6 +45,8 @@ from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMap
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.offsets.mirror_maker.read_flow import Mm2Flow, SourceSide, read_mm2_flow
+from drlib.mirror.offsets.mirror_maker.source_tail import SourceLog, read_missing
+from drlib.mirror.offsets.mirror_maker.sync_pairs import SyncedPartition
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
 from drlib.mirror.status.event_kinds import kind_of
 from drlib.mirror.status.forecast import Retention, Sample, forecast, retention_in
@@ -134,7 +137,7 @@ class Surveyor:
                 events.append(_event("SourceUnreachable", str(flow), source_answer.partly, 0, str(flow)))
             maps, members = (Maps(), ()) if isinstance(target_answer, str) else target_answer
             maps = maps if mm2 is None else mm2.maps
-            partitions = await self._partitions(source_client, maps, source, now_ms)
+            partitions, unread = await self._partitions(source_client, maps, source, now_ms)
             events += _journal_events(maps, str(flow))
             events += [
                 _event("RetentionAhead", f"{p.topic}-{p.partition}", p.outlook.warning, now_ms, str(flow))
@@ -162,7 +165,7 @@ class Surveyor:
                 target_error=target_answer if isinstance(target_answer, str) else "",
                 source_partly=source.partly if source is not None else "",
                 maps=maps,
-                mirror_maker=None if mm2 is None else mm2.found,
+                mirror_maker=None if mm2 is None else replace(mm2.found, unread=(*mm2.found.unread, *unread)),
             )
         finally:
             await asyncio.gather(source_client.close(), target_client.close())
@@ -237,11 +240,13 @@ class Surveyor:
 
     async def _partitions(
         self, client: ClusterClient, maps: Maps, source: SourceState | None, now_ms: int
-    ) -> tuple[PartitionStatus, ...]:
+    ) -> tuple[tuple[PartitionStatus, ...], Sequence[str]]:
+        """The partitions, and what could not be read of those that MirrorMaker 2 mirrors."""
         policy, flow = self._flow.policy, self._flow.flow
         current_keys = _current_keys(maps, source)
         now = time.monotonic()
         statuses: list[PartitionStatus] = []
+        synced: dict[TopicPartition, SyncedPartition] = {}
         for partition in sorted(set(current_keys) | (set(source.ends) if source else set())):
             key = current_keys.get(partition)
             offsets = maps.by_partition[key] if key is not None else None
@@ -252,6 +257,7 @@ class Surveyor:
             if isinstance(offsets, SyncedMap):
                 furthest = max(mirrored, min(offsets.furthest or mirrored, max(end, mirrored)))
                 end = -1 if position is None else end  # how far it is mirrored is not known, and so is the lag
+                synced[partition] = offsets.synced
             statuses.append(
                 PartitionStatus(
                     topic=partition.topic,
@@ -267,8 +273,11 @@ class Surveyor:
                     as_of_ms=now_ms if source else 0,
                 )
             )
+        unread: list[str] = []
+        if source is not None and synced:
+            statuses, unread = await _count_missing(client, source.metadata, synced, statuses)
         probes = await self._probe(client, source, statuses)
-        return tuple(self._with_outlook(p, probes.get((p.topic, p.partition)), now, now_ms) for p in statuses)
+        return tuple(self._with_outlook(p, probes.get((p.topic, p.partition)), now, now_ms) for p in statuses), unread
 
     async def _probe(
         self, client: ClusterClient, source: SourceState | None, statuses: Sequence[PartitionStatus]
@@ -335,6 +344,23 @@ class Surveyor:
     def _positions(self, source_alive: bool) -> Positions:
         read = source_positions if source_alive else checkpointed_positions
         return read(self._settings, self._flow.flow)
+
+
+async def _count_missing(
+    client: ClusterClient,
+    there: ClusterMetadata,
+    synced: Mapping[TopicPartition, SyncedPartition],
+    statuses: Sequence[PartitionStatus],
+) -> tuple[list[PartitionStatus], list[str]]:
+    """Count the records that are missing where by its offsets a partition has some; what could not be read, too."""
+    by_partition = {TopicPartition(status.topic, status.partition): status for status in statuses}
+    wanted = {
+        at: (synced[at], SourceLog(status.log_start, status.last_stable, status.high_watermark))
+        for at, status in by_partition.items()
+        if at in synced and status.known and status.lag_at_least
+    }
+    found, unread = await read_missing(client, there, wanted)
+    return [replace(status, missing=found.get(at)) for at, status in by_partition.items()], unread
 
 
 def _group_status(group: str, rows: Sequence[tuple[int | None, TranslationKind, int]]) -> GroupStatus:

@@ -74,11 +74,21 @@ class PartitionStatus:
     age: Spread | None = None  # from a record's timestamp to its arrival in the worker
     as_of_ms: int = 0  # when the source last reported its log end
     to_compare: int = 0  # offsets that another replicator copied, still to be compared with the mirror
+    missing: tuple[int, int] | None = None  # records that MirrorMaker 2 has not copied, least and most, where counted
 
     @property
     def lag(self) -> int:
-        """Offsets still to be mirrored, without those that expired."""
+        """Offsets still to be mirrored, without those that expired; the most `missing` records where these were counted."""
+        if self.missing is not None:
+            return self.missing[1]
         return max(0, self.high_watermark - max(self.mirrored, self.log_start))
+
+    @property
+    def lag_at_least(self) -> int:
+        """The same, of what MirrorMaker 2 cannot have copied."""
+        if self.missing is not None:
+            return self.missing[0]
+        return max(0, self.high_watermark - max(self.position, self.log_start))
 
     @property
     def known(self) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import Producer
-from fix_engine import Engine, commit, create_topic, produce, read_all
-from testbed_mm2 import copied_up_to, leave_traces
+from fix_engine import Engine, commit, create_topic, produce
+from testbed_mm2 import copied_up_to, copy_as_they_are, leave_traces
 
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.plan import Argument, Call
@@ -45,15 +45,6 @@ def place(engine: Engine) -> DrillContext:
         run_dir=run_dir,
         properties=engine.properties,
     )
-
-
-def copy_as_they_are(engine: Engine) -> None:
-    """As MirrorMaker 2 does: with keys, headers and timestamps."""
-    producer = Producer({"bootstrap.servers": engine.right, "log_level": 0, "linger.ms": 5})
-    for key, value, headers, timestamp in read_all(engine.left, engine.topics, 1)[0]:
-        name = f"{engine.source}.{engine.topics}"
-        producer.produce(name, key=key, value=value, headers=list(headers), timestamp=timestamp, partition=0)
-    assert producer.flush(30) == 0
 
 
 def act(place: DrillContext, name: str, **arguments: str | float) -> dict[str, object]:

@@ -6,14 +6,17 @@ import asyncio
 
 import pytest
 from fix_engine import Engine, commit, create_topic, produce
+from testbed_lane import connected
 from testbed_mm2 import copied_up_to, leave_traces
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError
+from drlib.mirror.journal.entries import SourcePartition
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.monitor.flow_view import MIRROR_MAKER, NO_WORKER, overview
 from drlib.mirror.monitor.survey import Survey, Surveyor
-from drlib.mirror.offsets.mirror_maker.read_flow import mirror_maker_of
+from drlib.mirror.offsets.mirror_maker.maps import id_of
+from drlib.mirror.offsets.mirror_maker.read_flow import SourceSide, mirror_maker_of, read_mm2_flow
 from drlib.mirror.offsets.translation.translate_groups import translate_groups, translate_known
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 
@@ -91,3 +94,25 @@ def assert_bounded(item: GroupTranslation, position: int, offset: int, end: int)
     assert item.source_offset == position
     assert (item.translation.kind, item.translation.offset) == (TranslationKind.BOUNDED, offset)
     assert item.translation.records == end - offset
+
+
+def test_records_written_since_the_source_reported_its_ends_do_not_make_positions_unknown(engine: Engine) -> None:
+    """Under traffic, offset syncs are newer than the log ends that were read before them."""
+    engine.extra["emit.heartbeats.enabled"] = "false"
+    flow, topic, at = Flow(engine.source, engine.target), engine.topics, TopicPartition(engine.topics, 0)
+    mirror = f"{engine.source}.{topic}"
+    for bootstrap, name in ((engine.left, topic), (engine.right, mirror)):
+        create_topic(bootstrap, name, 1)
+        produce(bootstrap, name, 500, partitions=1)
+    leave_traces(engine, [(0, 0), (400, 400)], [])
+    copied_up_to(engine, 450)
+    settings = load_mirror_settings(engine.properties)
+
+    async def least(end: int) -> int | None:
+        async with connected(engine.left) as source, connected(engine.right) as target:
+            side = SourceSide(source, ends={at: end})
+            found = await read_mm2_flow(settings.flow(flow.source, flow.target), target, side)
+            assert found is not None
+            return found.maps.by_partition[SourcePartition(id_of(topic), 0)].position
+
+    assert asyncio.run(least(300)) == 451

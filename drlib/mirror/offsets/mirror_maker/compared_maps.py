@@ -2,8 +2,9 @@
 
 Rules: each partition's map is the one that a takeover at this moment would begin with (`drlib.mirror.mm2.takeover`), kept in
 memory: where the copy continues, by the content of the records behind the newest offset sync, and of the last `ALIGNED` offsets
-which record is whose copy. What the contents do not decide is a bound. Below that, positions come from the offset syncs. A
-partition whose offset syncs and logs contradict each other is refused with the reason. Nothing is written.
+which record is whose copy. Markers and aborted records behind the last copy are passed: nothing of them is copied. What the
+contents do not decide is a bound. Below that, positions come from the offset syncs. A partition whose offset syncs and logs
+contradict each other is refused with the reason. Nothing is written.
 MirrorMaker 2 continues to copy: where it is not known to the record how far it came, a position at the end of the mirror would
 skip records, so the offset syncs decide there too.
 Not for: a failover (`maps`), where the source does not answer.
@@ -37,6 +38,7 @@ from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMap, id_of
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.offsets.mirror_maker.read_flow import Mm2Flow, SourceSide, read_mm2_flow
+from drlib.mirror.offsets.mirror_maker.source_tail import next_record
 from drlib.mirror.offsets.mirror_maker.sync_pairs import SyncedPartition
 from drlib.mirror.read_batches import concurrently, log_ends, stable_ends
 from drlib.mirror.status.worker_status import EventLog
@@ -199,6 +201,7 @@ class _Comparing:
             return None
         compared = ComparedMap(synced, found)
         if not found.doubtful and compared.taken is not None:
+            compared.cover(await next_record(self.source, at, found.source_offset))
             cursor = compared.taken.cursor
             ids = names.topic_id, names.target_topic_id
             aligned = await align_now(self.source, self.target, (at, ids[0]), (mirror, ids[1]), cursor, ALIGNED)

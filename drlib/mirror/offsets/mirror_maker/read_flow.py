@@ -139,13 +139,15 @@ async def read_mm2_flow(
     )
     if not found:
         return None
+    reached = {at: max(read.copied.get(at, -1), *(up for up, _ in read.syncs.get(at, [])[-1:]), -1) for at in mirrors}
+    source_ends = await _source_ends(source, reached)
     maps = SyncedMaps(checkpoints={key: pair for key, pair in read.checkpoints.items() if pair[1] >= 0})
     unknown = []
     for topic, mirror in names.items():
         maps.names[id_of(topic)] = TopicNames(id_of(topic), topic, mirror, metadata.topics[mirror].topic_id)
     for at, mirror_at in sorted(mirrors.items()):
         synced = of_today(
-            read.syncs.get(at, []), starts[mirror_at], ends[mirror_at], read.copied.get(at), (source.ends or {}).get(at)
+            read.syncs.get(at, []), starts[mirror_at], ends[mirror_at], read.copied.get(at), source_ends.get(at)
         )
         maps.by_partition[SourcePartition(id_of(at.topic), at.partition)] = SyncedMap(synced)
         if synced.least is None:
@@ -178,6 +180,18 @@ def mirror_maker_of(settings: MirrorSettings, flow: Flow) -> MirrorMakerFlow | N
 
     found = blocking(read())
     return None if found is None else found.found
+
+
+async def _source_ends(source: SourceSide, reached: Ends) -> Ends:
+    """The source's log ends, asked again where they were read before a record was written that is `reached` now."""
+    ends = source.ends or {}
+    passed = [at for at, offset in reached.items() if at in ends and offset >= ends[at]]
+    if source.client is None or not passed:
+        return ends
+    try:
+        return {**ends, **(await log_ends(source.client, passed)).ends}
+    except _ERRORS:
+        return ends
 
 
 def _there(metadata: ClusterMetadata) -> set[str]:
