@@ -44,7 +44,7 @@ class FlowArguments(DrillCall):
         for alias in (self.source, self.target):
             if alias:
                 self.context.cluster(alias)
-        if not self.shared_topics and self.context.lab is None:
+        if not self.shared_topics and self.context.lab is None and self.context.properties is not None:
             refuse_shared_topics(self.context.mirror_settings(), self.flow, f"{self.name} is not possible")
 
     @property
