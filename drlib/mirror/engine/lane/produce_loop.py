@@ -47,6 +47,7 @@ from drlib.mirror.engine.fetch.round_trip_time import measure
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.engine.lane.markers import Markers, record_foreign
 from drlib.mirror.engine.lane.parked_partitions import UNAVAILABLE, ParkedPartitions
+from drlib.mirror.engine.reverse.journal import WAITS
 from drlib.mirror.errors import LaneFault, LaneLost, MirrorUnavailable
 from drlib.mirror.failpoints import hit
 from drlib.mirror.journal.entries import Entry, Parked
@@ -251,6 +252,8 @@ class ProduceLoop:
         self._fetcher.parked(stream)
         self._work.set()
         self.parked.park(stream, offset, event, entity, reason)
+        if event == WAITS:
+            return  # nothing is skipped: it is read from here as soon as the reverse flow is ready
         parked = Parked(stream.key, offset, reason, self.clock.now_ms())
         stream.map.apply(parked)
         self.journal.begin([parked]).add_done_callback(self._on_promised)
