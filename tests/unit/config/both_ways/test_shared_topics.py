@@ -1,8 +1,6 @@
 """Which topics two flows copy in both directions, and what is refused for them."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -21,6 +19,7 @@ from drlib.drill.actions.failover.triage import Triage
 from drlib.drill.actions.groups.rehearsal import ReadCanary
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.actions.groups.verify import VerifyGroups
+from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
 from drlib.lab import choose_flow
 from drlib.model import Flow
@@ -70,7 +69,9 @@ def test_commands_about_positions_are_refused_where_topics_may_be_shared(tmp_pat
 
 def test_actions_refuse_shared_topics_but_those_of_an_unplanned_failover(tmp_path: Path) -> None:
     settings = load(tmp_path, IDENTITY + BOTH)
-    place: Any = SimpleNamespace(lab=None, flow=THERE, mirror_settings=lambda: settings)
+    place = DrillContext(
+        clusters=settings.clusters, flow=THERE, run_dir=tmp_path, properties=tmp_path / "mm2.properties"
+    )
     for known in (DrainMirror, Triage, TranslateGroups, VerifyGroups, MovePointer, CreateTopics):
         known().bind(place)
     with pytest.raises(TopicsShared, match=r"canary\.read is not possible between LEFT and RIGHT"):
