@@ -102,13 +102,19 @@ def _prepared(here: Site, workload: Workload) -> tuple[Measure, str]:
 
 
 def _one(here: Site, workload: Workload, name: str, engine: Engine | None, measure: Measure) -> Run:
-    try:
-        return measure(engine, secrets.token_hex(3))
-    except Exception as problem:  # whatever went wrong with one engine, the others still get their turn
+    def failed(problem: Exception) -> Run:
         return Run(workload.name, name, _now(), {}, os.getloadavg()[0], 0.0, f"{type(problem).__name__}: {problem}")
-    finally:
+
+    try:
+        run = measure(engine, secrets.token_hex(3))
+    except Exception as problem:  # whatever went wrong with one engine, the others still get their turn
+        run = failed(problem)
+    try:
         clean(here.target_direct)
         clean(here.source_direct, keep=(TOPIC, *(f"{TOPIC}.{n:04}" for n in range(workload.topics))))
+    except Exception as problem:
+        return run if run.problem else failed(problem)
+    return run
 
 
 def _catch_up(engine: Engine, here: Site, workload: Workload, tag: str, backlog: Backlog) -> Run:
