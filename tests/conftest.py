@@ -10,6 +10,7 @@ pytest_plugins = [
     "fix_lab",
     "fix_spark",
     "fix_engine",
+    "fix_two_way",
     "fix_flows",
     "fix_authorizer",
     "fix_spark_cluster",

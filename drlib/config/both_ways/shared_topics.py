@@ -46,6 +46,12 @@ def shared_topics(
     return shared
 
 
+def shared_between(settings: MirrorSettings, flow: Flow) -> Callable[[str], bool] | None:
+    """The same for `flow` of a file and the flow back."""
+    there, back = settings.flow(flow.source, flow.target), settings.flow(flow.target, flow.source)
+    return shared_topics(there, back, settings.clusters)
+
+
 def shares_every_topic(flow: FlowSettings, reverse: FlowSettings | None, clusters: Collection[str]) -> bool:
     """Is every topic that the flow copies surely copied back? Where both select by the same patterns."""
     return (

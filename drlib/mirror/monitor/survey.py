@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from drlib import clock
-from drlib.config.both_ways.shared_topics import shared_topics
+from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable
@@ -328,9 +328,7 @@ class Surveyor:
         except CLUSTER_ERRORS as error:
             return _explain(error)
         rows: dict[str, list[tuple[int | None, TranslationKind, int]]] = {}
-        flow = self._flow.flow
-        reverse = self._settings.flow(flow.target, flow.source)
-        shared = shared_topics(self._flow, reverse, self._settings.clusters) or (lambda _: False)
+        shared = shared_between(self._settings, self._flow.flow) or (lambda _: False)
         for (group, partition), position in sorted(positions.items()):
             translation = maps.forward(group, partition, position.offset)
             if translation is None:

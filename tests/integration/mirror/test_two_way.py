@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, Record, create_topic, delete_topic, produce, read_all, traffic, wait_for
+from fix_two_way import RIGHTS_FIRST, worker
 
-from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
-
-IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-RIGHTS_FIRST = 1_000_000  # records of the right cluster's clients are numbered from here on
-
-
-@pytest.fixture
-def both(engine: Engine) -> Engine:
-    """Both directions of a pair, under one name."""
-    engine.extra |= {
-        f"{engine.target}->{engine.source}.enabled": "true",
-        "replication.policy.class": IDENTITY,
-        "drlib.lanes": "2",
-    }
-    return engine
 
 
 def ours(records: list[Record], first: int) -> list[Record]:
@@ -71,28 +54,10 @@ def create_both(engine: Engine, partitions: int, **config: str) -> str:
     return engine.topics
 
 
-def begun(engine: Engine, partitions: int) -> bool:
-    """Have both flows claimed all partitions? What is written before is unexplained."""
-    try:
-        state = status.read(engine.status_path(len(engine.processes) - 1))
-    except UsageError:  # none written yet
-        return False
-    return len(state.flows) == 2 and all(len(flow.partitions) == partitions for flow in state.flows)
-
-
 def lag(engine: Engine) -> int:
     """Offsets of both sources that are neither copied nor skipped."""
     state = status.read(engine.status_path(len(engine.processes) - 1))
     return sum(p.high_watermark - p.mirrored for flow in state.flows for p in flow.partitions)
-
-
-@contextmanager
-def worker(engine: Engine, partitions: int = 1) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker of both flows, once it has claimed all partitions."""
-    process = engine.start()
-    wait_for("both flows copy", lambda: begun(engine, partitions))
-    yield process
-    assert engine.stop(process) == 0, engine.log()
 
 
 def transactions(bootstrap: str, topic: str, first: int, count: int, *, partitions: int, commit: bool = True) -> None:

@@ -3,47 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 from fix_engine import Engine, commit, create_topic, produce, wait_for
+from fix_two_way import RIGHTS_FIRST, worker
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
-from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, GroupTranslation, TranslationKind
-
-IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-RIGHTS_FIRST = 1_000_000  # records of the right cluster's clients are numbered from here on
-
-
-@pytest.fixture
-def both(engine: Engine) -> Engine:
-    """Both directions of a pair, under one name."""
-    engine.extra |= {
-        f"{engine.target}->{engine.source}.enabled": "true",
-        "replication.policy.class": IDENTITY,
-        "drlib.lanes": "2",
-    }
-    return engine
-
-
-@contextmanager
-def worker(engine: Engine) -> Iterator[None]:
-    process = engine.start()
-    wait_for("both flows copy", lambda: begun(engine))
-    yield
-    assert engine.stop(process) == 0, engine.log()
-
-
-def begun(engine: Engine) -> bool:
-    path = engine.status_path(len(engine.processes) - 1)
-    if not path.exists():
-        return False
-    state = status.read(path)
-    return len(state.flows) == 2 and all(len(flow.partitions) == 1 for flow in state.flows)
 
 
 def numbers(bootstrap: str, topic: str) -> list[tuple[int, int]]:

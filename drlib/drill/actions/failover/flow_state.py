@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib import clock
-from drlib.config.both_ways.shared_topics import shared_topics
+from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.drill.actions.failover.data_loss import PartitionEvidence, PartitionLoss, loss, worst_s
 from drlib.drill.actions.failover.fault_moment import NO_SKEW, workers_skew
@@ -100,9 +100,7 @@ def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple
     known = moments.mirror_ahead(place.run_dir)
     skew = Skew(*known) if known else workers_skew(state.addresses) if state.view.workers else NO_SKEW
     unclear = [p for p in state.view.partitions if not p.known or p.lag or not p.as_of_ms or skew is None]
-    settings = place.mirror_settings()
-    back = settings.flow(flow.target, flow.source)
-    both_ways = shared_topics(settings.flow(flow.source, flow.target), back, settings.clusters) or (lambda _: False)
+    both_ways = shared_between(place.mirror_settings(), flow) or (lambda _: False)
     copies = {TopicPartition(p.target_topic, p.partition): p.target_end for p in unclear if both_ways(p.topic)}
     try:
         with Cluster(place.cluster(flow.target)) as cluster:

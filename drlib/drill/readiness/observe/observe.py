@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from drlib import clock
-from drlib.config.both_ways.shared_topics import shared_topics
+from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.producer_ids.observe import compare_ids
@@ -196,9 +196,7 @@ class _Observer:
             return unread, unread
         partitions = sorted({partition for offsets in source_groups.committed.values() for partition in offsets})
         mirrors = groups.with_leader((groups.mirror_partition(self.flow, at) for at in partitions), metadata)
-        if shared_topics(
-            self.flow, self.settings.flow(self.flow.flow.target, self.flow.flow.source), self.settings.clusters
-        ):
+        if shared_between(self.settings, self.flow.flow):
             both = partial(groups.translate_both_ways, self.settings, self.flow, source_groups, self.source.whole)
             found = await ask_blocking(both, self._left_s())
             if isinstance(found, Unanswered):

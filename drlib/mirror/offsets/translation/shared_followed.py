@@ -69,23 +69,21 @@ class FollowedBack:
 
         `there`: the flow's own map, which its owner does not change meanwhile.
         """
-        if (maps := self._maps) is None:
-            return None
-        with maps.lock:
-            back = self._map(maps, topic)
-            if back is None:
-                return SharedAnswer(_UNKNOWN, False, "the journal of the flow back has no entry of the topic")
-            return translate_followed(there, back, position)
+        return self._answer(topic, lambda back: translate_followed(there, back, position))
 
     def here(self, there: PartitionMap, topic: SharedTopic, position: int) -> SharedAnswer | None:
         """The other way round: where a group at `position` of the target continues on the source."""
+        return self._answer(topic, lambda back: translate_followed(back, there, position))
+
+    def _answer(self, topic: SharedTopic, translate: Callable[[PartitionMap], SharedAnswer]) -> SharedAnswer | None:
+        """What `translate` makes of the map back, which is not changed meanwhile."""
         if (maps := self._maps) is None:
             return None
         with maps.lock:
             back = self._map(maps, topic)
             if back is None:
                 return SharedAnswer(_UNKNOWN, False, "the journal of the flow back has no entry of the topic")
-            return translate_followed(back, there, position)
+            return translate(back)
 
     def _map(self, maps: FollowedMaps, topic: SharedTopic) -> PartitionMap | None:
         """The map of the same two topics; an empty one where nothing was copied yet."""

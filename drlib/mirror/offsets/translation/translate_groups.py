@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from drlib import clock, decoding
-from drlib.config.both_ways.shared_topics import shared_topics
+from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
@@ -217,7 +217,7 @@ def translate_known(
             f"Known groups: {', '.join(sorted({group for group, _ in positions})) or 'none'}.",
         )
     chosen = settings.flow(flow.source, flow.target)
-    both_ways = shared_topics(chosen, settings.flow(flow.target, flow.source), settings.clusters) or (lambda _: False)
+    both_ways = shared_between(settings, flow) or (lambda _: False)
     asked = {
         (source, position.offset)
         for (group, source), position in positions.items()

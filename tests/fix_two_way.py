@@ -1,0 +1,45 @@
+"""Workers of two flows between two clusters that keep topic names: fixture `both`."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from fix_engine import Engine, wait_for
+
+from drlib.errors import UsageError
+from drlib.mirror.status import worker_status as status
+
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+RIGHTS_FIRST = 1_000_000  # records of the right cluster's clients are numbered from here on
+
+
+@pytest.fixture
+def both(engine: Engine) -> Engine:
+    """Both directions of a pair, under one name."""
+    engine.extra |= {
+        f"{engine.target}->{engine.source}.enabled": "true",
+        "replication.policy.class": IDENTITY,
+        "drlib.lanes": "2",
+    }
+    return engine
+
+
+def begun(engine: Engine, partitions: int) -> bool:
+    """Have both flows claimed all partitions? What is written before is unexplained."""
+    try:
+        state = status.read(engine.status_path(len(engine.processes) - 1))
+    except UsageError:  # none written yet
+        return False
+    return len(state.flows) == 2 and all(len(flow.partitions) == partitions for flow in state.flows)
+
+
+@contextmanager
+def worker(engine: Engine, partitions: int = 1) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of both flows, once it has claimed all partitions."""
+    process = engine.start()
+    wait_for("both flows copy", lambda: begun(engine, partitions))
+    yield process
+    assert engine.stop(process) == 0, engine.log()
