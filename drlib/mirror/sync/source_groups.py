@@ -8,7 +8,8 @@ Rules:
   offset itself is in a header, so that "behind by n" is known when the source does not answer.
 - A checkpoint is written by MM2's rule, or when only that header changed.
 - In a topic that both directions copy the position takes both maps (`shared_followed`). While it is unknown, or lower than one
-  that was written for an earlier position, the checkpoint keeps that one: it skips nothing either.
+  that was written for an earlier position, the checkpoint keeps that one: it skips nothing either. Whenever the map back
+  advanced the position is looked up again, because one that was exact by a map that lacks the newest copies is too low.
 - Only for partitions of this worker's lanes; other workers write those of theirs.
 - A group that may not be described is an event with the missing right (`GroupUnreadable`); the others are followed. An empty
   list means no groups only where the cluster may be described; else brokers omit groups (`GroupsUnlisted`).
@@ -97,6 +98,7 @@ class GroupPositions:
         self._events = events
         self._stream_of = stream_of
         self._back = back  # where there may be topics that both directions copy
+        self._back_reached: dict[TopicPartition, int | None] = {}
         self._positions: dict[tuple[str, TopicPartition], Position] = {}
         self._groups_of: dict[TopicPartition, set[str]] = defaultdict(set)
         self._dirty: set[tuple[str, TopicPartition]] = set()
@@ -121,7 +123,16 @@ class GroupPositions:
                 tasks.create_task(self._back.run(self._look_again))
 
     def _look_again(self) -> None:
-        """The map of the flow back advanced."""
+        """The maps of the flow back were read again."""
+        assert self._back is not None
+        for partition, groups in self._groups_of.items():
+            stream = self._stream_of(partition)
+            if stream is None or not stream.shared or stream.target_id is None:
+                continue
+            reached = self._back.reached(SharedTopic(partition, stream.key.topic_id, stream.target_id))
+            if reached != self._back_reached.get(partition):
+                self._back_reached[partition] = reached
+                self._dirty |= {(group, partition) for group in groups}
         for partition in list(self._behind):
             self.progressed(partition)
 

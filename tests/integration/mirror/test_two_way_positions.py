@@ -69,7 +69,8 @@ def test_positions_are_translated_with_and_without_the_source_and_skip_nothing(b
             produce(both.right, topic, 30, partitions=1, first=RIGHTS_FIRST + 100 * number, batch=2000)
         settled(both, topic, 420)
         ends = [numbers(bootstrap, topic)[-1][0] + 1 for bootstrap in (both.left, both.right)]
-        groups = {f"g{topic}-{n}": chance.randint(0, ends[0]) for n in range(5)} | {f"end-{topic}": ends[0]}
+        end = f"end-{topic}"
+        groups = {f"g{topic}-{n}": chance.randint(0, ends[0]) for n in range(5)} | {end: ends[0]}
         for group, at in groups.items():
             commit(both.left, group, topic, at)
         backs = {f"b{topic}-{n}": chance.randint(0, ends[1]) for n in range(5)}
@@ -82,6 +83,14 @@ def test_positions_are_translated_with_and_without_the_source_and_skip_nothing(b
         )
         check(both, topic, translate_groups(settings, there, list(groups), source_alive=True))
         check(both, topic, translate_groups(settings, there.reverse, list(backs), source_alive=True), to_right=False)
+        wait_for(  # a checkpoint is lower until the worker has read the last entries of the journal on the left
+            "checkpoints of what groups had read of the right's log",
+            lambda: all(
+                each.read is not None and each.read.there >= ends[1]
+                for (group, _), each in checkpointed_positions(settings, there).items()
+                if group == end
+            ),
+        )
         produce(both.right, topic, 50, partitions=1, first=RIGHTS_FIRST + 10_000)
         settled(both, topic, 470)
     items = translate_groups(settings, there, list(groups), source_alive=False)  # the journal on the left is not read

@@ -75,6 +75,14 @@ class FollowedBack:
         """The other way round: where a group at `position` of the target continues on the source."""
         return self._answer(topic, lambda back: translate_followed(back, there, position))
 
+    def reached(self, topic: SharedTopic) -> int | None:
+        """Up to which offset of the target's log the flow back is known to have copied it."""
+        if (maps := self._maps) is None:
+            return None
+        with maps.lock:
+            back = self._map(maps, topic)
+            return None if back is None else back.source_end
+
     def _answer(self, topic: SharedTopic, translate: Callable[[PartitionMap], SharedAnswer]) -> SharedAnswer | None:
         """What `translate` makes of the map back, which is not changed meanwhile."""
         if (maps := self._maps) is None:

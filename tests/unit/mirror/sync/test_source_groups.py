@@ -17,9 +17,11 @@ from drlib.mirror.journal.entries import Placement, Run
 from drlib.mirror.journal.fields import ClaimId, SourcePartition
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.offsets.translation.shared_followed import SharedTopic
+from drlib.mirror.offsets.translation.shared_logs import SharedAnswer
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC, UNLISTED, GroupPositions, Polled, Position
-from drlib.model import TopicPartition
+from drlib.model import TopicPartition, Translation, TranslationKind
 
 SOURCE, TARGET = TopicPartition("t", 0), TopicPartition("A.t", 0)
 KEY, CLAIM = SourcePartition(uuid.UUID(int=1), 0), ClaimId(7, 0)
@@ -53,6 +55,32 @@ def test_emit_group_known_before_first_mirrored_record_gets_its_position(emits_f
         groups.progressed(SOURCE)
         groups.emit()
     assert written.checkpoints[-1] == (500, 501, 500)
+
+
+def test_checkpoint_of_a_shared_topic_that_was_exact_by_an_old_map_back_follows_the_newer_one() -> None:
+    known = {"end": 20}  # where the map back ends, and with it the position
+
+    class Back:
+        def reached(self, topic: SharedTopic) -> int:
+            return known["end"]
+
+        def there(self, there: PartitionMap, topic: SharedTopic, position: int) -> SharedAnswer:
+            return SharedAnswer(Translation(known["end"], TranslationKind.EXACT), True)
+
+    stream = PartitionStream(KEY, SOURCE, SOURCE, CLAIM, PartitionMap(), position=0, target_next=1)
+    stream.shared, stream.target_id = True, uuid.UUID(int=9)
+    written: list[int] = []
+    writer: Any = SimpleNamespace(checkpoint=lambda checkpoint, *_: written.append(checkpoint.offset))
+    settings: Any = SimpleNamespace(mirrors_group=lambda group: True)
+    unused: Any = None
+    back: Any = Back()
+    groups = GroupPositions(settings, unused, unused, writer, EventLog(), lambda _: stream, back)
+    groups._learn("g", SOURCE, Position(50, "", 1))
+    for end in (20, 20, 50, 50):
+        known["end"] = end
+        groups._look_again()
+        groups.emit()
+    assert written == [20, 50]
 
 
 async def test_poll_without_a_word_on_the_right_to_list_groups_changes_no_event(
