@@ -5,9 +5,12 @@ python docs/make_actions.py > docs/actions.md
 
 from __future__ import annotations
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 from pydantic.fields import FieldInfo
@@ -38,7 +41,8 @@ def _sections(table: Table[Kind]) -> Iterator[str]:
         yield _sentences(call) + (" Changes nothing." if issubclass(call, ReadOnlyAction) else "") + "\n"
         if call.model_fields:
             yield "| Argument | Value | Default | Meaning |\n|---|---|---|---|"
-            yield from (_row(argument, field) for argument, field in call.model_fields.items())
+            meant = meanings(call)
+            yield from (_row(argument, field, meant[argument]) for argument, field in call.model_fields.items())
             yield ""
 
 
@@ -46,8 +50,22 @@ def _sentences(call: type[DrillCall]) -> str:
     return " ".join(inspect.cleandoc(call.__doc__ or "").split())
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    return f"| `{name}` | {wanted(field).words} | {_default(field)} | {' '.join((field.description or '').split())} |"
+def meanings(call: type[DrillCall]) -> dict[str, str]:
+    """The docstring of each argument, which stands behind it, in the class or in one that it inherits from.
+
+    Read here and not by pydantic when a class is imported: Python 3.11 fails where two threads parse source at once.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(call.__mro__[: call.__mro__.index(DrillCall)]):
+        (body,) = (each.body for each in ast.parse(textwrap.dedent(inspect.getsource(base))).body)  # type: ignore[attr-defined]
+        for field, text in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                found[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(text.value))
+    return found
+
+
+def _row(name: str, field: FieldInfo, meaning: str) -> str:
+    return f"| `{name}` | {wanted(field).words} | {_default(field)} | {' '.join(meaning.split())} |"
 
 
 def _default(field: FieldInfo) -> str:

@@ -70,7 +70,6 @@ class DrillCall(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
-        use_attribute_docstrings=True,
         ignored_types=(functools.cached_property,),
     )
 

@@ -141,7 +141,7 @@ def test_failover_command_moves_applications_and_is_done_once(night: Night) -> N
             if lines[-1]["event"] == "applications":
                 assert night.active == "lyon"
                 application.start()
-        assert process.wait(60) == 0, lines
+        assert process.wait(60) == 0, f"{lines[-1]}\n{process.stderr.read()[-3000:] if process.stderr else ''}"
     finally:
         process.kill()
         process.communicate()
