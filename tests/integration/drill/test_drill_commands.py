@@ -167,18 +167,18 @@ def test_run_on_own_clusters_skips_the_gate_only_with_a_reason(stage: Stage, tmp
     with stage.cluster() as cluster:
         right = cluster.cluster_id()
     assert "not ready for a failover" in stage.drlib("run", book, file, "--cluster-id", right, code=3)
-    assert list(stage.runs.iterdir()) == []
+    assert not list(stage.runs.glob("*"))
     reason = ("--skip-gate", "LEFT burns")
     output = stage.drlib("run", book, file, *reason, code=2)
     assert f"confirm its ID: {right}" in output
     assert stage.now() == BEFORE
-    assert list(stage.runs.iterdir()) == []
+    assert not list(stage.runs.glob("*"))
     typed = ("--cluster-id", right)
     flow, target = Flow("LEFT", "RIGHT"), ClusterSettings("RIGHT", (addresses["RIGHT"],))
     with Lease(target, flow, "somebody-elses"):
         assert "is held" in stage.drlib("run", book, file, *reason, *typed, code=10)
     assert stage.now() == BEFORE
-    shutil.rmtree(stage.runs)
+    shutil.rmtree(stage.runs, ignore_errors=True)
     stage.drlib("run", book, file, *reason, *typed)
     assert stage.now() == DONE
     folder = stage.run_folder()

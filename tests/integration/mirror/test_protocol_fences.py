@@ -33,7 +33,7 @@ async def test_produce_waits_until_promise_is_acknowledged(engine: Engine, monke
     gate = asyncio.Event()
     begin = LaneJournal.begin
 
-    def held(self: LaneJournal, entries: Sequence[Entry]) -> asyncio.Task[None]:
+    def held(self: LaneJournal, entries: Sequence[Entry]) -> asyncio.Future[None]:
         if gate.is_set() or not any(isinstance(e, Run) for e in entries):
             return begin(self, entries)
 
@@ -71,7 +71,7 @@ async def test_recovery_finds_unjournaled_placement_in_the_log(engine: Engine, m
     dead = asyncio.Event()
     begin = LaneJournal._begin
 
-    def unheard(self: LaneJournal, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
+    def unheard(self: LaneJournal, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Future[None]:
         return asyncio.create_task(asyncio.sleep(3600)) if dead.is_set() else begin(self, pairs)
 
     monkeypatch.setattr(LaneJournal, "_begin", unheard)

@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from drlib.errors import DrlibError
 from drlib.kafka.net.connection import Connection, ProduceResult
@@ -57,6 +57,9 @@ from drlib.mirror.read_batches import LogEnds
 REQUEST_BYTES = 2 << 20
 LEAST_WINDOW = 4 << 20  # bytes in flight per target broker before the link was measured
 PROGRESS_S = 1.0  # between two journal entries of acknowledged progress
+
+
+_Watched = TypeVar("_Watched", bound="asyncio.Future[None]")
 
 
 class Observer(Protocol):
@@ -258,7 +261,7 @@ class ProduceLoop:
         stream.map.apply(parked)
         self.journal.begin([parked]).add_done_callback(self._on_promised)
 
-    def _on_promised(self, promise: asyncio.Task[None]) -> None:
+    def _on_promised(self, promise: asyncio.Future[None]) -> None:
         if promise.cancelled():
             self.fail(LaneFault(self.lane, "a write to the journal was cancelled"))
             return
@@ -269,10 +272,10 @@ class ProduceLoop:
         hit("after-journal-write")
         self._work.set()
 
-    def watch(self, task: asyncio.Task[None]) -> asyncio.Task[None]:
+    def watch(self, task: _Watched) -> _Watched:
         """End the claim with the error of `task`, which runs beside the loop and may end before it; returns `task`."""
 
-        def ended(task: asyncio.Task[None]) -> None:
+        def ended(task: asyncio.Future[None]) -> None:
             error = None if task.cancelled() else task.exception()
             if error is not None:
                 self.fail(error)

@@ -1,16 +1,18 @@
 """Reads and appends a lane's journal: one partition of the journal topic, read whole at a claim, appended to within it.
 
 Rules: entries of one call go in one batch (split only where a batch would be too large). Batches are written one after
-the other, and each is acknowledged before anything relies on it. A claim reads after its fence, so that no former owner
-can append behind what was read. A journal that lost acknowledged entries is noticed while writing (a batch that is appended
-below the end of the one before) and while reading: by the worker that wrote them (`Written`), and as a possibility by
-others, where the partition had an election since its last entry (`elected`).
+the other, and each is acknowledged before anything relies on it; calls that come while one is written go together in the
+next, so that many partitions that begin to be mirrored wait for one round trip and not for one each. A claim reads after its
+fence, so that no former owner can append behind what was read. A journal that lost acknowledged entries is noticed while
+writing (a batch that is appended below the end of the one before) and while reading: by the worker that wrote them
+(`Written`), and as a possibility by others, where the partition had an election since its last entry (`elected`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +21,7 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import ConnectionLost
 from drlib.kafka.protocol import recode
-from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch
+from drlib.kafka.protocol.batch import SEQUENCE_MODULUS
 from drlib.kafka.protocol.error_codes import FENCED, INVALID_TIMESTAMP
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import ClaimId, Entry, Placement, Run, decode
@@ -102,6 +104,17 @@ async def read_through(
     return JournalRead(topic_id, ends[partition], tuple(entries), elected, lost, tuple(void))
 
 
+_Pair = tuple[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Entries to be written in order; `acknowledged` is done when the in-sync replicas have all of them."""
+
+    pairs: Sequence[_Pair]
+    acknowledged: asyncio.Future[None]
+
+
 @dataclass
 class LaneJournal:
     """Appends to one journal partition within one claim."""
@@ -116,7 +129,9 @@ class LaneJournal:
     permanent_entries: int = 0  # written entries that no later one supersedes: they make a journal grow
     end: int = -1  # offset after the last acknowledged batch
     made: Mapping[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # made topic IDs and those that Kafka gave since
-    _tail: asyncio.Task[None] | None = None
+    _waiting: deque[_Call] = field(default_factory=deque)
+    _writer: asyncio.Task[None] | None = None
+    _failed: Exception | None = None
 
     @property
     def written(self) -> Written | None:
@@ -130,8 +145,8 @@ class LaneJournal:
         """
         await asyncio.shield(self.begin(entries))
 
-    def begin(self, entries: Sequence[Entry]) -> asyncio.Task[None]:
-        """Start writing `entries`, in order after those begun before; the task ends when they are acknowledged."""
+    def begin(self, entries: Sequence[Entry]) -> asyncio.Future[None]:
+        """Start writing `entries`, in order after those begun before; it is done when they are acknowledged."""
         self.permanent_entries += sum(isinstance(e, Run | Placement) for e in entries)
         return self._begin([(e.key(), e.value()) for e in entries])
 
@@ -139,36 +154,56 @@ class LaneJournal:
         """Write tombstones for entries that others replace, and wait until they are acknowledged."""
         await asyncio.shield(self._begin([(key, None) for key in both_keys(keys, self.made)]))
 
-    def _begin(self, pairs: Sequence[tuple[bytes, bytes | None]]) -> asyncio.Task[None]:
+    def _begin(self, pairs: Sequence[_Pair]) -> asyncio.Future[None]:
+        call = _Call(pairs, asyncio.get_running_loop().create_future())
+        if self._failed is not None:  # what follows a batch that was not written would leave a gap
+            call.acknowledged.set_exception(self._failed)
+            return call.acknowledged
+        self._waiting.append(call)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_waiting())
+        return call.acknowledged
+
+    async def _write_waiting(self) -> None:
+        while self._waiting:
+            calls = take_together(self._waiting)
+            try:
+                await self._write([pair for call in calls for pair in call.pairs])
+            except asyncio.CancelledError:
+                for call in (*calls, *self._waiting):
+                    call.acknowledged.cancel()
+                self._waiting.clear()
+                raise
+            except Exception as error:  # whatever it is, those who wait end with it
+                self._failed = error
+                calls += self._waiting
+                self._waiting.clear()
+            for call in calls:
+                if call.acknowledged.done():
+                    continue
+                if self._failed is None:
+                    call.acknowledged.set_result(None)
+                else:
+                    call.acknowledged.set_exception(self._failed)
+
+    async def _write(self, pairs: Sequence[_Pair]) -> None:
         now = self.now_ms()
-        batches = []
-        for part in _parts(pairs):
-            records = [
-                recode.Record(offset=i, timestamp=now, key=key, value=value, headers=())
-                for i, (key, value) in enumerate(part)
-            ]
-            batches.append(
-                recode.rebuild(
-                    records,
+        try:
+            connection = await self.target.connection(self.leader, f"journal-{self.lane}")
+            for part in _parts(pairs):
+                batch = recode.rebuild(
+                    [
+                        recode.Record(offset=i, timestamp=now, key=key, value=value, headers=())
+                        for i, (key, value) in enumerate(part)
+                    ],
                     codec=0,
                     producer_id=self.claim.producer_id,
                     producer_epoch=self.claim.epoch,
                     base_sequence=self.sequence,
                 )
-            )
-            self.sequence = (self.sequence + len(part)) % SEQUENCE_MODULUS
-        self._tail = asyncio.ensure_future(self._write(batches, self._tail))
-        return self._tail
-
-    async def _write(self, batches: Sequence[OutgoingBatch], previous: asyncio.Task[None] | None) -> None:
-        if previous is not None:
-            await previous
-        try:
-            connection = await self.target.connection(self.leader, f"journal-{self.lane}")
-            for batch in batches:
+                self.sequence = (self.sequence + len(part)) % SEQUENCE_MODULUS
                 ends = {self.partition: self.end + batch.count} if self.end >= 0 else {}
-                pairs = [(self.partition.partition, batch)]
-                results = await connection.produce(self.partition.topic, pairs, ends=ends)
+                results = await connection.produce(self.partition.topic, [(self.partition.partition, batch)], ends=ends)
                 for result in results:
                     if result.error_code in FENCED:
                         raise LaneLost(self.lane, f"the journal refused our epoch (code {result.error_code})")
@@ -184,13 +219,29 @@ class LaneJournal:
             raise LaneFault(self.lane, f"the journal's broker does not answer ({error})") from error
 
 
-def _parts(pairs: Sequence[tuple[bytes, bytes | None]]) -> Iterator[Sequence[tuple[bytes, bytes | None]]]:
+def take_together(waiting: deque[_Call]) -> list[_Call]:
+    """Remove the calls whose entries fit in one batch, in order: at least one, however large."""
+    calls = [waiting.popleft()]
+    count, size = len(calls[0].pairs), _size(calls[0].pairs)
+    while waiting:
+        count, size = count + len(waiting[0].pairs), size + _size(waiting[0].pairs)
+        if count > ENTRIES_PER_BATCH or size > BYTES_PER_BATCH:
+            break
+        calls.append(waiting.popleft())
+    return calls
+
+
+def _size(pairs: Sequence[_Pair]) -> int:
+    return sum(len(key) + len(value or b"") + 20 for key, value in pairs)
+
+
+def _parts(pairs: Sequence[_Pair]) -> Iterator[Sequence[_Pair]]:
     """The parts that fit in one batch each."""
     first = size = 0
-    for index, (key, value) in enumerate(pairs):
-        size += len(key) + len(value or b"") + 20
+    for index, pair in enumerate(pairs):
+        size += (this := _size([pair]))
         if index > first and (index - first >= ENTRIES_PER_BATCH or size > BYTES_PER_BATCH):
             yield pairs[first:index]
-            first, size = index, len(key) + len(value or b"") + 20
+            first, size = index, this
     if first < len(pairs):
         yield pairs[first:]
