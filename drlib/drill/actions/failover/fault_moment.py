@@ -1,8 +1,9 @@
 """When the source failed and when that was noticed: by the operator, by the mirror, or by the first failed probe of this drill
 or of the command that began it.
 
-Rules: what the operator gives comes first, then the mirror's last successful fetch, then the first failed probe; each is kept
-with what it was read from. A worker's times are by its machine's clock: they are corrected by its skew, measured between two
+Rules: what the operator gives comes first; else it failed between the mirror's last successful fetch and the first that failed,
+or the first failed probe where the mirror has not noticed yet; without a worker that answers, at that probe. Each is kept with
+what it was read from. A worker's times are by its machine's clock: they are corrected by its skew, measured between two
 requests for its status, and keep its bounds. A clock that cannot be compared gives no moment.
 Not for: keeping moments (`drlib.drill.step.rto_clock`).
 """
@@ -47,27 +48,35 @@ def parse(text: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class MirrorSilence:
-    """By the workers' clocks: the last successful fetch, and the first that failed. `skew` None: it could not be measured."""
+class MirrorFetches:
+    """By the workers' clocks: the last successful fetch (0: unknown), and the first that failed (None: none has yet, as workers
+    wait for a silent source for seconds). `skew` None: it could not be measured."""
 
-    last_fetch_ms: int
-    silent_since_ms: int
+    last_ms: int
+    silent_since_ms: int | None
     skew: Skew | None
 
 
-def fault_and_detection(given_ms: int | None, silence: MirrorSilence | None, probe_ms: int) -> tuple[Moment, Moment]:
+def fault_and_detection(given_ms: int | None, fetches: MirrorFetches | None, probe_ms: int) -> tuple[Moment, Moment]:
     """When it failed, and when that was noticed. `probe_ms`: the first failed probe, by this machine's clock."""
     probe = Moment(earliest_ms=probe_ms, latest_ms=probe_ms, basis="the first failed probe")
     fault, detect = probe, probe
-    if silence is not None and silence.skew is not None:
-        since = silence.silent_since_ms
-        last = min(silence.last_fetch_ms or since, since)
-        detect = corrected(since, silence.skew, "the mirror's first failed fetch")
-        fault = corrected(last, silence.skew, "between the mirror's last successful fetch and its first failed one")
-        fault = fault.model_copy(update={"latest_ms": detect.latest_ms})
-    elif silence is not None:
-        probe = probe.model_copy(update={"basis": f"{probe.basis}; the mirror's clock could not be compared"})
-        fault = detect = probe
+    if fetches is not None and fetches.skew is None:
+        fault = detect = probe.model_copy(update={"basis": f"{probe.basis}; the mirror's clock could not be compared"})
+    elif fetches is not None and fetches.skew is not None:
+        failed, since = "the first failed probe", fetches.silent_since_ms
+        if since is not None:
+            noticed = corrected(since, fetches.skew, "the mirror's first failed fetch")
+            if noticed.earliest_ms < probe_ms:
+                failed, detect = "its first failed one", noticed
+        last_ms = fetches.last_ms or since
+        if last_ms is not None:
+            served = corrected(last_ms, fetches.skew, "")
+            fault = Moment(
+                earliest_ms=min(served.earliest_ms, detect.earliest_ms),
+                latest_ms=detect.latest_ms,
+                basis=f"between the mirror's last successful fetch and {failed}",
+            )
     if given_ms is not None:
         fault = Moment(earliest_ms=given_ms, latest_ms=given_ms, basis="given by the operator")
     return fault, detect

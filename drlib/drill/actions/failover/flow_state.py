@@ -56,6 +56,13 @@ class FlowState:
         return [partition for partition in self.view.partitions if not partition.known or partition.lag]
 
     @property
+    def last_fetch_ms(self) -> int:
+        """When the source last answered every worker's fetches, by the workers' clocks; 0 when none says."""
+        if not self.view.workers:
+            return 0
+        return min((p.as_of_ms for p in self.view.partitions if not p.parked), default=0)
+
+    @property
     def in_memory(self) -> int | None:
         """Offsets that workers have fetched and the target has not acknowledged yet; None when no worker answers."""
         if not self.view.workers:

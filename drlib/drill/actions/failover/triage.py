@@ -15,7 +15,7 @@ from drlib import clock, formats
 from drlib.drill.actions.applications.pointer import PointerArgument, describe
 from drlib.drill.actions.failover import fault_moment
 from drlib.drill.actions.failover.automatic_approval import Approve, approve_steps, check_automatic
-from drlib.drill.actions.failover.fault_moment import MirrorSilence
+from drlib.drill.actions.failover.fault_moment import MirrorFetches
 from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected, advise, side_of
 from drlib.drill.step import rto_clock as moments
@@ -165,16 +165,16 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
 
     def _mark_fault(self, state: FlowState, given_ms: int | None, probe_ms: int, serves: bool) -> None:
         """Keep when the source failed, and when that was noticed."""
-        silence = None
-        if state.silent_since_ms is not None and not serves:
+        fetches = None
+        if not serves and (state.silent_since_ms is not None or state.last_fetch_ms):
             skew = fault_moment.workers_skew(state.addresses)
             if skew is not None:
                 moments.keep_mirror_ahead(self.context.run_dir, skew.low, skew.high)
-            silence = MirrorSilence(state.view.as_of_ms, state.silent_since_ms, skew)
+            fetches = MirrorFetches(state.last_fetch_ms, state.silent_since_ms, skew)
         first_ms = moments.silent_since(self.context.run_dir)
         if first_ms is not None and not serves:
             probe_ms = min(probe_ms, first_ms)
-        fault, detect = fault_moment.fault_and_detection(given_ms, silence, probe_ms)
+        fault, detect = fault_moment.fault_and_detection(given_ms, fetches, probe_ms)
         moments.mark(self.context.run_dir, "fault", moment=fault)
         moments.mark(self.context.run_dir, "detect", moment=detect)
 

@@ -6,7 +6,7 @@ import pytest
 
 from drlib.drill.actions.failover.fault_moment import (
     NO_SKEW,
-    MirrorSilence,
+    MirrorFetches,
     fault_and_detection,
     measure,
     parse,
@@ -19,21 +19,39 @@ HOUR = 3_600_000
 
 
 def test_fault_moment_of_a_mirror_an_hour_ahead_is_corrected_with_bounds() -> None:
-    silence = MirrorSilence(10_000 + HOUR, 10_400 + HOUR, Skew(HOUR - 200, HOUR + 100))
+    silence = MirrorFetches(10_000 + HOUR, 10_400 + HOUR, Skew(HOUR - 200, HOUR + 100))
     fault, detect = fault_and_detection(None, silence, 30_000)
     assert (fault.earliest_ms, fault.latest_ms) == (9_900, 10_600)  # between the last fetch and the first that failed
     assert (detect.earliest_ms, detect.latest_ms) == (10_300, 10_600)
 
 
 def test_fault_moment_of_an_uncompared_clock_is_the_first_failed_probe() -> None:
-    fault, detect = fault_and_detection(None, MirrorSilence(10_000 + HOUR, 10_400 + HOUR, None), 30_000)
+    fault, detect = fault_and_detection(None, MirrorFetches(10_000 + HOUR, 10_400 + HOUR, None), 30_000)
     assert fault == detect
     assert (fault.earliest_ms, fault.latest_ms) == (30_000, 30_000)
     assert "could not be compared" in fault.basis
 
 
+def test_fault_moment_that_the_mirror_has_not_noticed_yet_is_between_its_last_fetch_and_the_probe() -> None:
+    fault, detect = fault_and_detection(None, MirrorFetches(10_000 + HOUR, None, Skew(HOUR - 200, HOUR + 100)), 12_000)
+    assert (fault.earliest_ms, fault.latest_ms) == (9_900, 12_000)
+    assert "last successful fetch and the first failed probe" in fault.basis
+    assert (detect.earliest_ms, detect.basis) == (12_000, "the first failed probe")
+
+
+def test_fault_moment_that_the_mirror_notices_after_the_probe_is_before_the_probe() -> None:
+    fault, detect = fault_and_detection(None, MirrorFetches(10_000, 25_000, NO_SKEW), 12_000)
+    assert (fault.earliest_ms, fault.latest_ms, detect.latest_ms) == (10_000, 12_000, 12_000)
+
+
+def test_fault_moment_without_a_known_fetch_is_the_first_failed_probe() -> None:
+    for fetches in (None, MirrorFetches(0, None, NO_SKEW)):
+        fault, detect = fault_and_detection(None, fetches, 12_000)
+        assert (fault.earliest_ms, fault.latest_ms, detect.latest_ms) == (12_000, 12_000, 12_000)
+
+
 def test_fault_moment_given_by_the_operator_comes_first() -> None:
-    fault, detect = fault_and_detection(5_000, MirrorSilence(10_000, 10_400, NO_SKEW), 30_000)
+    fault, detect = fault_and_detection(5_000, MirrorFetches(10_000, 10_400, NO_SKEW), 30_000)
     assert (fault.earliest_ms, fault.basis) == (5_000, "given by the operator")
     assert detect.earliest_ms == 10_400
 
