@@ -52,9 +52,12 @@ test: setup lint unit integration
 incidents: setup
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/integration/training/test_incidents.py tests/notebooks/test_game_day.py
 
-# The notebooks one after the other: they share a lab, which the drill of one would take from another.
+# The night alone, because it has two clusters of three brokers and six applications; the notebooks one after the other: they
+# share a lab, which the drill of one would take from another.
+NIGHT := tests/integration/drill/test_secured_night.py
 test-all: test
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=30 -m "long or mm2" tests/integration tests/notebooks
+	$(BIN)/python -m pytest -q --durations=10 -m long $(NIGHT)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=30 -m "long or mm2" --ignore $(NIGHT) tests/integration tests/notebooks
 	$(BIN)/python -m pytest -q --nbval-lax notebooks/01_mirror_two_clusters.ipynb notebooks/04_consume_in_order.ipynb \
 	  notebooks/05_find_duplicates.ipynb notebooks/06_analyse_lag.ipynb notebooks/07_size_the_link.ipynb \
 	  notebooks/08_audit_clusters.ipynb notebooks/09_follow_both_clusters.ipynb
