@@ -123,7 +123,7 @@ def judged(night: Night, settle: Settle, mirrored: Mapping[str, tuple[Mirrored, 
                 tuple(group for group, of in GROUPS.items() if of == topic),
                 history,
                 night.log("paris", topic, f"lyon.{topic}"),
-                night.log("lyon", topic, f"paris.{topic}"),
+                (*night.log("lyon", topic), *mirrored[topic]),
                 night.log("lyon", f"drlib.tail.paris.{topic}"),
                 settle,
             )
