@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, create_topic, read_all, wait_for
+from testbed_lane import running, send, until
 
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.lab.lab import Lab
+from drlib.mirror.engine.fetch import long_poll_reader
+from drlib.mirror.engine.fetch.fetch_response import PartitionFetch
+from drlib.mirror.engine.fetch.long_poll_reader import LongPoll
 from drlib.mirror.read_batches import locate, read_range
 from drlib.mirror.status import worker_status as status
 from drlib.model import TopicPartition
@@ -38,6 +42,46 @@ def write(bootstrap: str, topic: str, partition: int, sizes: list[int], **config
             producer.flush(30)
         producer.poll(0)
     assert producer.flush(60) == 0
+
+
+async def test_partitions_that_fall_idle_and_wake_again_are_mirrored_exactly(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With bounds so small that partitions go back and forth between the sessions of active and of idle ones."""
+    for name, value in {"FEW": 2, "QUIET_S": 0.2, "LOOK_S": 0.05}.items():
+        monkeypatch.setattr(long_poll_reader, name, value)
+    woken: list[int] = []
+    polls: set[LongPoll] = set()
+    wake, retire = LongPoll._wake, LongPoll._retire
+
+    def counted_wake(poll: LongPoll, fetched: Sequence[PartitionFetch]) -> None:
+        woken.append(len(fetched))
+        wake(poll, fetched)
+
+    def noted_retire(poll: LongPoll) -> None:
+        polls.add(poll)
+        retire(poll)
+
+    monkeypatch.setattr(LongPoll, "_wake", counted_wake)
+    monkeypatch.setattr(LongPoll, "_retire", noted_retire)
+    topic, many, rnd = engine.topics, 12, random.Random(5)
+    engine.extra["drlib.lanes"] = "1"
+    await asyncio.to_thread(create_topic, engine.left, topic, many)
+    ends = dict.fromkeys(range(many), 0)
+    async with running(engine) as owner:
+        await owner.mirrored(topic, ends)
+        for turn in range(12):
+            await until("all but two are idle", lambda: any(len(p.idle.members) == many - 2 for p in polls))
+            for number in rnd.sample(range(many), 4):
+                count = rnd.choice((1, 5, 400))
+                values = [f"{turn}-{n}" for n in range(count)]
+                await asyncio.to_thread(send, engine.left, topic, values, partition=number)
+                ends[number] += count
+            if turn % 3 == 2:
+                await owner.mirrored(topic, ends)
+        await owner.mirrored(topic, ends)
+    assert sum(woken) > 20
+    engine.assert_same(topic, many)
 
 
 @pytest.mark.long

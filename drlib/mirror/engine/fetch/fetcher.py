@@ -48,7 +48,7 @@ from drlib.mirror.engine.fetch.fetch_response import (
     Sink,
     SourceBroker,
 )
-from drlib.mirror.engine.fetch.long_poll_reader import LongPollReader
+from drlib.mirror.engine.fetch.long_poll_reader import LongPoll
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.engine.fetch.read_replica import SILENT_S, ReplicaChoice, leader_decides
 from drlib.mirror.engine.fetch.round_trip_time import wait_for_response
@@ -69,10 +69,10 @@ REPLICA_POLL_S: Final = 0.25  # between two looks at the followers that are read
 
 @dataclass(slots=True, eq=False)
 class _Readers:
-    """The two readers of the lane at one broker; `connections` are those to a follower, once it has answered."""
+    """The readers of the lane at one broker; `connections` are those to a follower, once it has answered."""
 
     broker: SourceBroker
-    long_poll: LongPollReader
+    long_poll: LongPoll
     backlog: BacklogReader
     connections: Sequence[Connection] = ()
 
@@ -200,7 +200,7 @@ class Fetcher:
 
     def _readers(self, node: int, *, follower: bool) -> _Readers:
         broker = SourceBroker(self.context, self.memory, node, self.lane, self.handler, self._draining, follower)
-        long_poll = LongPollReader(broker)
+        long_poll = LongPoll(broker)
         backlog = BacklogReader(broker, caught_up=long_poll.add)
         self._backlogs.append(backlog)
         return _Readers(broker, long_poll, backlog)

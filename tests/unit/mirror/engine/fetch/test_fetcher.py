@@ -94,7 +94,7 @@ def readers_of(reading: _Reading, read: _Read) -> list[tuple[str, int]]:
     """Where requests are sent for a partition."""
     roles = (("leader", reading.leaders), ("follower", reading.followers))
     every = [(role, node, readers) for role, by_node in roles for node, readers in by_node.items()]
-    return [(role, node) for role, node, readers in every if read.fetch in readers.long_poll._members.values()]
+    return [(role, node) for role, node, readers in every if read.fetch in readers.long_poll.active.members]
 
 
 def ready(reading: _Reading, node: int) -> Lost:

@@ -30,7 +30,7 @@ class Broker:
         self.end = 0
 
     async def produce(self, _: str, pairs: list[tuple[int, OutgoingBatch]], *, ends: object) -> list[Any]:
-        ((_, batch),) = pairs
+        ((_number, batch),) = pairs
         self.batches.append((batch.header.base_sequence, batch.count))
         answer = await self.go.get()
         if isinstance(answer, Exception):
