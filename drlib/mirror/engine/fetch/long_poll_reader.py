@@ -38,7 +38,7 @@ QUIET_WAIT_MS = 200  # after an answer without records: what is added meanwhile 
 IDLE_WAIT_MS = 500  # less than the second after which a lag counts as out of date
 FEW = 200  # so many partitions are not worth a second session
 QUIET_S = 5.0
-LOOK_S = 1.0  # between two looks for idle ones while there is none
+LOOK_S = 1.0  # between two looks for idle ones
 RESPONSE_BYTES = 256 << 10  # more is left to the backlog reader, which knows how much the link carries
 PARTITION_BYTES = 64 << 10
 _SESSION_GONE = frozenset({FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR})
@@ -82,8 +82,7 @@ class LongPoll:
     def _keep(self, fetched: Iterable[PartitionFetch]) -> None:
         now = time.monotonic()
         self._records_at.update(dict.fromkeys(fetched, now))
-        if len(self.active.members) > FEW and not self.idle.members and now > self._looked_at + LOOK_S:
-            self._looked_at = now
+        if len(self.active.members) > FEW and not self.idle.members and now >= self._looked_at + LOOK_S:
             self.idle.wake()
 
     def _wake(self, fetched: Iterable[PartitionFetch]) -> None:
@@ -97,10 +96,10 @@ class LongPoll:
 
         An answer about them that the other session still gives is dropped.
         """
-        excess = len(self.active.members) - FEW
-        if excess <= 0:
+        excess, now = len(self.active.members) - FEW, time.monotonic()
+        if excess <= 0 or now < self._looked_at + LOOK_S:
             return
-        now = time.monotonic()
+        self._looked_at = now
         quiet = [f for f in self.active.members if self._records_at.get(f, now) < now - QUIET_S]
         for fetch in quiet[:excess]:
             self.active.remove(fetch)
@@ -186,7 +185,8 @@ class LongPollReader:
                     await self._poll(connection, fell_behind)
                     continue
                 self._wake.clear()
-                self.memory.when_freed(wake)
+                if self._members:
+                    self.memory.when_freed(wake)
                 await self._wake.wait()
         finally:
             self.memory.cancel(wake)
