@@ -92,11 +92,12 @@ def execute(
     started = clock.now_ms()
     with folders.executing(run.path), stop.on_signals():
         folders.unseal(run.path)
-        for name in (EXECUTED, SCORECARD):
+        for name in (EXECUTED, SCORECARD, alert.DURING):
             folders.set_aside(run.path, name)
-        ended = _execute(runbook, values, run.path, on_progress, stop, early)
+        with alert.DuringRun(runbook.alert, runbook.name, run.path) as alerts:
+            ended = _execute(runbook, values, run.path, on_progress, stop, early)
         try:
-            return _finish(runbook, run, started, ended)
+            return _finish(runbook, run, started, ended, alerts.undelivered)
         except OSError as error:
             if error.errno in outcome.FULL:
                 raise outcome.unwritten(error) from error
@@ -153,8 +154,8 @@ def _execute(
     return outcome.stopped(stop.signal.name) if stop.signal is not None else ended
 
 
-def _finish(runbook: Runbook, run: folders.RunFolder, started: int, ended: Outcome) -> RunResult:
-    """Scorecard, report and manifest of a run that ended so."""
+def _finish(runbook: Runbook, run: folders.RunFolder, started: int, ended: Outcome, undelivered: str) -> RunResult:
+    """Scorecard, report and manifest of a run that ended so. `undelivered`: of the alerts that were sent before."""
     from drlib.ui.report.report import write_report
 
     lines, doubt = _journal(run.path / JOURNAL)
@@ -163,7 +164,8 @@ def _finish(runbook: Runbook, run: folders.RunFolder, started: int, ended: Outco
     card = _scorecard(runbook, run, started, error, missed=missed)
     code = ended.code or verdicts.exit_code(card.verdict, card.checks)
     executed = run.path / EXECUTED
-    undelivered = alert.send(runbook.alert, card, code, error, run.path) if runbook.alert and code else ""
+    if runbook.alert and code:
+        undelivered = "; ".join(filter(None, (undelivered, alert.send(runbook.alert, card, code, error, run.path))))
     try:
         report = write_report(card, lines, run.path, notebook=executed if executed.exists() else None)
     finally:

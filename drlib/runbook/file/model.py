@@ -4,6 +4,7 @@ Rules: an unknown key is refused with a suggestion before anything starts; the n
 """
 
 import difflib
+from enum import StrEnum
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -56,6 +57,14 @@ class Schedule(BaseModel):
         return text
 
 
+class During(StrEnum):
+    """What is alerted while a run goes on, besides its result: nothing, what begins or fails, or every step as well."""
+
+    NOTHING = "nothing"
+    FAILURES = "failures"
+    STEPS = "steps"
+
+
 class Alert(BaseModel):
     """Who is alerted of a run that missed: an address to POST to, given as a reference where it is a secret."""
 
@@ -64,6 +73,7 @@ class Alert(BaseModel):
     url: str
     headers: dict[str, str] = {}
     timeout_seconds: float = Field(default=10.0, gt=0)
+    during: During = During.NOTHING
 
 
 class Runbook(BaseModel):

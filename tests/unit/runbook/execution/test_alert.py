@@ -12,8 +12,9 @@ from testbed_http import http_server
 
 from drlib.errors import UsageError
 from drlib.runbook.execution import alert
-from drlib.runbook.file.model import Alert
+from drlib.runbook.file.model import Alert, During
 from drlib.runs.check import Check, Verdict
+from drlib.runs.journal import JOURNAL, DrillJournal
 
 TEXTS = {name: text.encode(errors="replace").decode() for name, text in HOSTILE.items() if text}
 
@@ -34,3 +35,63 @@ def test_alert_holds_any_text_as_one_value(text: str, tmp_path: Path) -> None:
     assert refused["runbook"] == text
     assert headers[0] == headers[1]
     json.loads((tmp_path / alert.EVIDENCE).read_text())
+
+
+def posted_during(run_dir: Path, during: str, failing: str = "") -> tuple[list[dict[str, str]], str]:
+    """What a run that began before is posted of, and what could not be delivered."""
+    with http_server() as server:
+        if failing:
+            server.answers["/hook"] = (500, {}, failing.encode())
+        destination = Alert(url=server.url("/hook"), during=During(during), timeout_seconds=5)
+        written = DrillJournal(run_dir / JOURNAL)
+        written.write("run-started", detail="of an earlier execution")
+        with alert.DuringRun(destination, "night", run_dir) as alerts:
+            written.write("run-resumed")
+            written.write("step-started", step="fence")
+            written.write("step-failed", step="fence", error="it was refused")
+            written.write("step-succeeded", step="move")
+        return [json.loads(each.body) for each in server.received], alerts.undelivered
+
+
+@pytest.mark.parametrize(
+    ("during", "events"),
+    [
+        ("nothing", []),
+        ("failures", ["run-resumed", "step-failed"]),
+        ("steps", ["run-resumed", "step-started", "step-failed", "step-succeeded"]),
+    ],
+)
+def test_alert_during_a_run_is_of_what_its_file_asks_for_in_order(
+    tmp_path: Path, during: str, events: list[str]
+) -> None:
+    posted, undelivered = posted_during(tmp_path, during)
+    assert [each["event"] for each in posted] == events
+    assert undelivered == ""
+    if posted:
+        failed = next(each for each in posted if each["event"] == "step-failed")
+        assert (failed["runbook"], failed["step"], failed["error"]) == ("night", "fence", "it was refused")
+        evidence = json.loads((tmp_path / alert.DURING).read_text())
+        assert [(each["event"], each["outcome"]) for each in evidence] == [(event, "ok") for event in events]
+
+
+def test_alert_during_a_run_that_is_refused_is_said_and_tried_for_the_next_event(tmp_path: Path) -> None:
+    posted, undelivered = posted_during(tmp_path, "failures", failing="no")
+    assert len(posted) == 2
+    assert undelivered.startswith("2 alerts during the run: ")
+    assert "500" in undelivered
+
+
+def test_alert_during_a_run_that_is_never_answered_holds_its_end_up_for_one_request_and_changes_no_file_later(
+    tmp_path: Path,
+) -> None:
+    with http_server() as server:
+        server.answers["/hook"] = (200, {}, None)
+        destination = Alert(url=server.url("/hook"), during=During.STEPS, timeout_seconds=0.2)
+        written = DrillJournal(tmp_path / JOURNAL)
+        with alert.DuringRun(destination, "night", tmp_path) as alerts:
+            for number in range(30):
+                written.write("step-started", step=f"s{number}")
+        there = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        assert "not answered in time" in alerts.undelivered
+    alerts._thread.join(20)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == there
