@@ -58,7 +58,7 @@ class Schedule(BaseModel):
 
 
 class During(StrEnum):
-    """What is alerted while a run goes on, besides its result: nothing, what begins or fails, or every step as well."""
+    """What is alerted while a run continues, besides its result: nothing, what begins or fails, or every step as well."""
 
     NOTHING = "nothing"
     FAILURES = "failures"
