@@ -137,6 +137,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "doctor": (
         Example(f"drlib doctor {FILE}", "score, findings and fixes of every enabled flow"),
         Example(f"drlib doctor {FILE} --rights --role drill", "the rights of one role as kafka-acls.sh commands"),
+        Example(f"drlib doctor {FILE} --metrics 127.0.0.1:9465", "check every 5 minutes, for Prometheus"),
     ),
     "init": (
         Example(f"drlib init {FILE} --rto 5m --rpo 30s", "runbooks with objectives in runbooks/ beside the file"),

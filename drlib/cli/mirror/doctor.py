@@ -1,22 +1,27 @@
 """`drlib doctor`: print the readiness of flows; the exit code is the gate.
 
 Rules: the table goes to stdout, or one JSON document with `--json`; the reason of a closed gate goes to stderr as an error,
-with exit code 3.
+with exit code 3. With `--metrics` it checks again and again until it is stopped, with a line for each flow, and no gate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drlib import clock
+from drlib.cli import print_error
 from drlib.drill.readiness.checks.objectives import Objectives
 from drlib.drill.readiness.role import Role
 from drlib.drill.readiness.score import MINIMUM, gate
+from drlib.errors import DrlibError, UsageError
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show
 from drlib.ui.terminal.plain_console import plain_console
+
+if TYPE_CHECKING:
+    from drlib.drill.readiness.score import Readiness
 
 _DEFAULT = Objectives()
 
@@ -39,6 +44,17 @@ def doctor(
     at: Annotated[
         list[str] | None, typer.Option(metavar="HOST:PORT", help="A worker's --metrics address; repeat for more.")
     ] = None,
+    textfile: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Also write it as metrics for node_exporter's textfile collector (.prom)."),
+    ] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT", help="Check every --every, and serve /metrics here until stopped; port 0: any."
+        ),
+    ] = None,
+    every: Annotated[str, typer.Option(metavar="TIME", help="With --metrics: between two checks.")] = "5m",
     rights: Annotated[
         bool, typer.Option("--rights", help="Print the minimal rights of each role as kafka-acls.sh commands instead.")
     ] = False,
@@ -67,16 +83,32 @@ def doctor(
     objectives = Objectives(rpo_records, rpo_seconds, drill_days)
     only_flow = Flow.parse(flow) if flow is not None else None
     settings = load_mirror_settings(file)
+    from drlib.config.quantities import seconds
     from drlib.drill.readiness.doctor import doctor as check_readiness
     from drlib.drill.run.request import ClusterTarget
     from drlib.drill.session import unfinished_runs
+    from drlib.files import refuse_unwritable, write_whole
     from drlib.ui.terminal.doctor import render_readiness
     from drlib.ui.terminal.readiness_json import as_json_text
 
+    def check() -> Sequence["Readiness"]:
+        return check_readiness(settings, flow=only_flow, objectives=objectives, runs=runs, addresses=at or ())
+
+    if metrics is not None:
+        if textfile is not None or as_json:
+            raise UsageError("--metrics", "it does not go with --textfile and --json", "Give one of them.")
+        _serve(metrics, seconds(every, "--every"), minimum, check)
+        return
+    if textfile is not None:
+        refuse_unwritable(textfile, "--textfile")
     asked = [each for each in settings.enabled_flows if only_flow in (None, each.flow)]
     place = ClusterTarget(properties=file.absolute())
     unfinished = unfinished_runs.find([(each.flow, settings.clusters[each.flow.target]) for each in asked], runs, place)
-    report = check_readiness(settings, flow=only_flow, objectives=objectives, runs=runs, addresses=at or ())
+    report = check()
+    if textfile is not None:
+        from drlib.drill.readiness.metrics import textfile as page
+
+        write_whole(textfile, page(report, minimum), mode=0o644)  # another user's node_exporter reads it
     if as_json:
         show(as_json_text(report, minimum, unfinished))
     else:
@@ -84,6 +116,38 @@ def doctor(
             show(one_line(line))
         plain_console().print(render_readiness(report, minimum))
     gate(report, minimum)
+
+
+def _serve(address: str, every_s: float, minimum: int, check: Callable[[], Sequence["Readiness"]]) -> None:
+    """Check and serve until the process is stopped. Raises `UsageError` for an address at which it cannot listen."""
+    import time
+
+    from drlib.client.bootstrap.proxy import not_listening
+    from drlib.drill.readiness.metrics import ReadinessCollector
+    from drlib.mirror.status.endpoint import parse_address, serve_metrics
+
+    collector = ReadinessCollector(minimum)
+    try:
+        server = serve_metrics(address, collector)
+    except OSError as error:
+        raise not_listening(*parse_address(address), error) from error
+    host, _ = parse_address(address)
+    show(f"metrics at http://{host}:{server.server_address[1]}/metrics")
+    try:
+        while True:
+            try:
+                flows = check()
+            except DrlibError as error:
+                collector.update(None)
+                print_error(str(error))
+            else:
+                collector.update(flows)
+                for each in flows:
+                    show(one_line(f"{each.flow}: {each.score} of 100, {'' if each.ready(minimum) else 'not '}ready"))
+            time.sleep(every_s)
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def _print_rights(file: Path, flow: str | None, role: Role | None, principals: Mapping[Role, str | None]) -> None:

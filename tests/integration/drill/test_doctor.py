@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 from fix_engine import Engine, alter, create_topic, produce, wait_for
+from prometheus_client.parser import text_string_to_metric_families
 from sample_scorecard import finished_run, scorecard
 
 from drlib.config.settings import load_mirror_settings
@@ -118,6 +120,55 @@ def named(found: Readiness, check: str, verdict: Severity, entity: str) -> Findi
     mine = [f for f in found.findings if f.check == check and f.entity == entity]
     assert [f.severity for f in mine] == [verdict], found.findings
     return mine[0]
+
+
+def test_doctor_exports_readiness_to_a_textfile_and_at_an_address_that_checks_again(
+    flow: DoctoredFlow, tmp_path: Path
+) -> None:
+    page = tmp_path / "drlib.prom"
+    command = [sys.executable, "-m", "drlib.cli", "doctor", str(flow.engine.properties), "--runs-dir", str(flow.runs)]
+    done = subprocess.run([*command, "--textfile", str(page)], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode in (0, 3), done.stderr
+    assert page.stat().st_mode & 0o777 == 0o644
+    labels = {"source": flow.engine.source, "target": flow.engine.target}
+    first = samples(page.read_text(), labels)
+    assert first["drlib_readiness_ready"] == (done.returncode == 0)
+    assert 0 < first["drlib_readiness_score"] <= 100
+    assert time.time() - first["drlib_readiness_timestamp_seconds"] < 120
+
+    service = subprocess.Popen(
+        [*command, "--metrics", "127.0.0.1:0", "--every", "200ms"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert service.stdout is not None
+        address = service.stdout.readline().split()[-1]
+        seen: list[float] = []
+
+        def checked_twice() -> bool:
+            with urllib.request.urlopen(address, timeout=10) as answer:
+                at = samples(answer.read().decode(), labels).get("drlib_readiness_timestamp_seconds")
+            seen.extend([] if at is None else [at])
+            return bool(seen) and seen[-1] > seen[0]
+
+        wait_for("the flow was checked twice", checked_twice, 120)
+        line = service.stdout.readline()
+        assert re.fullmatch(rf"{labels['source']}->{labels['target']}: \d+ of 100, (not )?ready\n", line)
+    finally:
+        service.kill()
+        service.communicate()
+
+
+def samples(page: str, labels: dict[str, str]) -> dict[str, float]:
+    """The values of the metrics that have no other labels than these, by name."""
+    return {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.labels == labels
+    }
 
 
 def others_are_ok(found: Readiness, *checks: str) -> None:

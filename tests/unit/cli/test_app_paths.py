@@ -57,6 +57,7 @@ FILES = {
 # Files that are written, and folders in which something is made.
 WRITTEN = {
     ("mirror", "status_file"): "mirror F --status BAD",
+    ("doctor", "textfile"): "doctor F --textfile BAD",
     ("copy", "status"): "copy --from h:1 --to h:2 --topics x --status BAD",
     ("failover", "runs_dir"): "failover F --runs-dir BAD",
     ("failback", "runs_dir"): "failback F --runs-dir BAD",
@@ -201,7 +202,7 @@ def test_path_that_is_no_file_is_refused_in_one_line(
 def test_path_that_cannot_be_written_is_refused_before_anything_starts(
     line: str, bad: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if "--status" in line:
+    if "--status" in line or "--textfile" in line:  # a file that is there is replaced
         bad = {"a-file": "a-folder", "loop/x": "nowhere/x"}.get(bad, bad)
     refused(line, bad, monkeypatch, capsys)
 
