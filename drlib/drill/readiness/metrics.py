@@ -7,12 +7,12 @@ Source: Prometheus's text format; node_exporter's textfile collector (a file is 
 
 from collections.abc import Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from drlib import clock
 from drlib.drill.readiness.score import CHECKS, Readiness, Severity
+from drlib.mirror.status.endpoint import metrics_page
 from drlib.model import Flow
 
 _FLOW = ("source", "target")
@@ -64,11 +64,9 @@ def families(flows: Sequence[Readiness], minimum: int, checked: Sequence[Readine
 
 def textfile(flows: Sequence[Readiness], minimum: int) -> bytes:
     """The page for the textfile collector."""
-    registry = CollectorRegistry(auto_describe=False)
     collector = ReadinessCollector(minimum)
     collector.update(flows)
-    registry.register(collector)
-    return generate_latest(registry)
+    return metrics_page(collector)
 
 
 def _labels(readiness: Readiness) -> tuple[str, str]:

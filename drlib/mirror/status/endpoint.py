@@ -195,6 +195,13 @@ def start_server(
     return server
 
 
+def metrics_page(collector: Collector) -> bytes:
+    """What `collector` collects now, in Prometheus's text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    return generate_latest(registry)
+
+
 def serve_metrics(address: str, collector: Collector) -> WSGIServer:
     """Serve what `collector` collects, and the process's own metrics, at `/metrics` alone, as `start_server` does."""
     registry = CollectorRegistry(auto_describe=False)
