@@ -236,6 +236,15 @@ def pointer_by_hand(
     return replace(pointer, by=by)
 
 
+def moved_from(settings: MirrorSettings, copies: PointerCopies, alias: str, application: str) -> Flow | None:
+    """The flow of such a move: from the cluster that the pointer names now; None where that is not known."""
+    try:
+        now = copies.effective(application)
+    except PointerConflict:
+        return None
+    return None if now is None or now.active not in settings.clusters.keys() - {alias} else Flow(now.active, alias)
+
+
 def _answers(settings: ClusterSettings) -> str:
     with Cluster(settings, timeout_s=READ_S) as cluster:
         return cluster.cluster_id()

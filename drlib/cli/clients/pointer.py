@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from drlib import clock
-from drlib.errors import ApprovalMissing, ReadinessError, UsageError
+from drlib.errors import ApprovalMissing, DrlibError, ReadinessError, UsageError
 from drlib.outgoing.terminal import can_ask, write_document
 from drlib.outgoing.terminal import show as print_line
 from drlib.ui.terminal.plain_console import plain_console
@@ -65,15 +65,19 @@ def move(
     application: Application = ALL,
     pointer: PointerFile = None,
     yes: Annotated[str, typer.Option(metavar="CLUSTER", help="The cluster's name again, instead of typing it.")] = "",
-    force: Annotated[str, typer.Option(metavar="REASON", help="Move although the cluster does not answer.")] = "",
+    force: Annotated[
+        str, typer.Option(metavar="REASON", help="Move although the cluster does not answer, or producer IDs collide.")
+    ] = "",
 ) -> None:
     """Move the pointer to CLUSTER by hand. Groups are not translated by this.
 
-    Exit code 0: moved, or it named CLUSTER already; 9: the name was not confirmed; 11: CLUSTER does not answer.
+    Exit code 0: moved, or it named CLUSTER already; 3: a redirected producer's ID is another producer's there; 9: the name was
+    not confirmed; 11: CLUSTER does not answer.
     """
     from drlib.client.pointer_copies import move as write_move
-    from drlib.client.pointer_copies import pointer_by_hand, read_copies
+    from drlib.client.pointer_copies import moved_from, pointer_by_hand, read_copies
     from drlib.config.settings import load_mirror_settings
+    from drlib.drill.actions.applications.producer_ids import refuse_by_hand
     from drlib.ui.terminal.pointer import written_lines
 
     settings = load_mirror_settings(file)
@@ -89,6 +93,9 @@ def move(
         f"positions only: drlib translate {shlex.quote(str(file))} --flow 'FROM->{cluster}'.",
         error=True,
     )
+    if (moving := moved_from(settings, copies, cluster, application)) is not None:
+        found = refuse_by_hand(settings, moving, allowed=bool(force))
+        print_line(f"Producer IDs of {moving.source}: {found}.", error=True)
     _confirm(cluster, yes)
     written = write_move(clusters, copies, after, application)
     for line in written_lines(written, shlex.quote(str(file))):
@@ -153,7 +160,10 @@ def _follow(source: "PointerSource", line: "Callable[[Pointer | None, str, int],
         if (pointer, doubt) != printed:
             printed = (pointer, doubt)
             write_document(line(pointer, doubt, clock.now_ms()) + "\n")
-        source.wait_newer(pointer.version if pointer is not None else -1, _LOOK_S)
+        try:
+            source.wait_newer(pointer.version if pointer is not None else -1, _LOOK_S)
+        except DrlibError:  # there has never been a valid one: `looked` says why
+            time.sleep(_LOOK_S)
 
 
 def _confirm(cluster: str, yes: str) -> None:

@@ -17,6 +17,7 @@ import pytest
 from command_line import drlib, error_line
 from fix_engine import create_topic, produce, wait_for
 from repository_root import ROOT
+from testbed_producer_ids import same_next_id
 
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
@@ -182,6 +183,35 @@ def test_pointer_move_to_a_dead_cluster_needs_a_reason(own: Lab, file: Path) -> 
 
 
 DEAD = "paris.bootstrap.servers = 127.0.0.1:1"
+
+
+def test_pointer_move_of_redirected_producers_whose_id_is_taken_needs_a_reason(own: Lab, file: Path) -> None:
+    paris, lyon = clusters(own)
+    file.write_text(file.read_text() + "paris->lyon.topics = taken\ndrlib.producers.redirected = true\n")
+    for cluster in (paris, lyon):
+        create_topic(cluster.bootstrap_servers[0], "taken", 1)
+    publish([paris, lyon], Pointer(next_version(own), "paris", paris.bootstrap_servers[0]))
+    command = ("pointer", "move", str(file), "lyon", "--yes", "lyon")
+
+    def refused() -> bool:  # unless something else got an ID between
+        same_next_id([paris, lyon])
+        for cluster in (paris, lyon):
+            produce(cluster.bootstrap_servers[0], "taken", 3, partitions=1)
+        result = drlib(*command)
+        if result.returncode == 0:
+            publish([paris, lyon], Pointer(next_version(own), "paris", paris.bootstrap_servers[0]))
+            return False
+        line = error_line_last(result, 3)
+        assert "the applications stay at paris: producer ID" in line
+        assert "--force REASON" in line
+        return True
+
+    wait_for("two producers have one ID", refused, 60)
+    assert shown(file)[1]["pointer"]["active"] == "paris"  # type: ignore[index]
+    forced = drlib(*command, "--force", "they are stopped")
+    assert forced.returncode == 0, forced.stderr
+    assert "Producer IDs of paris: producer ID" in forced.stderr
+    assert shown(file)[1]["pointer"]["active"] == "lyon"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("language", ["java", "go"])

@@ -11,7 +11,7 @@ import asyncio
 from typing import Final
 
 from drlib import clock
-from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.drill.producer_ids.observe import compare_ids
 from drlib.drill.producer_ids.rules import ComparedIds, Effect
 from drlib.drill.readiness.checks.objectives import first_few
@@ -22,7 +22,7 @@ from drlib.drill.step.action import DrillCall
 from drlib.drill.step.argument_types import Flag
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.known_silence import ask_in_run
-from drlib.errors import Deviated, Unreachable
+from drlib.errors import Deviated, DrlibError, ReadinessError, Unreachable
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.model import Flow
 
@@ -43,23 +43,46 @@ class ProducerIdsArgument(DrillCall):
 
 def refuse_collisions(place: DrillContext, moving: Flow, *, planned: bool, allowed: bool) -> str:
     """The same; `allowed`: they do not have to stay."""
-    settings = place.mirror_settings()
-    flow = settings.flow(moving.source, moving.target)
     silence = ask_in_run(place, [place.cluster(moving.source)])[moving.source]
     if isinstance(silence, Unreachable):
         return f"not checked: {silence.why}"
-    asked = blocking(ask(_compare(place, flow, frozenset(settings.clusters)), ASK_S if planned else EMERGENCY_S))
-    found = asked.why if isinstance(asked, Unanswered) else asked
+    found = compare(place.mirror_settings(), moving, ASK_S if planned else EMERGENCY_S)
+    how = f"move with collide = true, and start them when the pointer names {moving.target}"
+    return _refuse(place.mirror_settings(), found, moving, how, Deviated, planned=planned, allowed=allowed)
+
+
+def refuse_by_hand(settings: MirrorSettings, moving: Flow, *, allowed: bool) -> str:
+    """The same for a pointer that a person moves. Asks both clusters, for seconds. Raises `ReadinessError`."""
+    how = "give --force REASON, and start them when the pointer is moved"
+    found = compare(settings, moving, EMERGENCY_S)
+    return _refuse(settings, found, moving, how, ReadinessError, planned=False, allowed=allowed)
+
+
+def compare(settings: MirrorSettings, moving: Flow, within_s: float) -> ComparedIds | str:
+    """What both clusters say; or why nothing was compared."""
+    asked = blocking(ask(_compare(settings, moving), within_s))
+    return asked.why if isinstance(asked, Unanswered) else asked
+
+
+def _refuse(
+    settings: MirrorSettings,
+    found: ComparedIds | str,
+    moving: Flow,
+    how: str,
+    refusal: type[DrlibError],
+    *,
+    planned: bool,
+    allowed: bool,
+) -> str:
     words, dangers, unknown = judge(found, clock.now_ms())
     if planned:
         dangers += unknown
-    if dangers and flow.producers_redirected and not allowed:
-        raise Deviated(
+    if dangers and settings.flow(moving.source, moving.target).producers_redirected and not allowed:
+        raise refusal(
             f"the applications stay at {moving.source}",
             first_few(dangers),
-            f"Stop redirected producers, move with collide = true, and start them when the pointer names {moving.target}: "
-            f"{moving.source} knows them for a day; with producers that still run, records can be acknowledged and lost. "
-            "docs/clients.md#producer-ids",
+            f"Stop redirected producers, {how}: {moving.source} knows them for a day; with producers that still run, records "
+            "can be acknowledged and lost. docs/clients.md#producer-ids",
         )
     return words
 
@@ -75,11 +98,12 @@ def judge(found: ComparedIds | str, now_ms: int) -> tuple[str, list[str], list[s
     return words or none, [text for each, text in texts.items() if each.effect is Effect.LOST], unknown
 
 
-async def _compare(place: DrillContext, flow: FlowSettings, aliases: frozenset[str]) -> ComparedIds:
-    source, target = place.cluster(flow.flow.source), place.cluster(flow.flow.target)
+async def _compare(settings: MirrorSettings, moving: Flow) -> ComparedIds:
+    source, target = settings.clusters[moving.source], settings.clusters[moving.target]
     async with (
         wire_client(source, client_id="drlib-ids", timeout_s=ASK_S) as here,
         wire_client(target, client_id="drlib-ids", timeout_s=ASK_S) as there,
     ):
         both = await asyncio.gather(here.metadata(None), there.metadata(None))
-        return await compare_ids(flow, aliases, (here, both[0]), (there, both[1]))
+        flow = settings.flow(moving.source, moving.target)
+        return await compare_ids(flow, frozenset(settings.clusters), (here, both[0]), (there, both[1]))

@@ -8,6 +8,7 @@ import pytest
 from command_line import drlib, error_line
 from silent_clusters import silent_clusters
 
+from drlib.cli.clients import pointer as cli
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 
@@ -35,3 +36,30 @@ def test_pointer_file_is_shown_moved_with_a_reason_and_shown_again(file: Path, t
     assert drlib(*move, "--force", "it starts").returncode == 0
     again = json.loads(drlib("pointer", "show", str(file), "--pointer", str(path), "--json").stdout)
     assert (again["pointer"]["active"], again["pointer"]["version"], again["agree"]) == ("lyon", 4, True)
+
+
+def test_watch_of_a_file_that_never_was_a_pointer_says_so_and_waits_for_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pointer.json"
+    seen: list[tuple[Pointer | None, str]] = []
+    file.write_text("no pointer")
+    monkeypatch.setattr(cli, "write_document", lambda _: None)
+
+    class Enough(Exception):
+        pass
+
+    def line(pointer: Pointer | None, doubt: str, _: int) -> str:
+        seen.append((pointer, doubt))
+        if pointer is not None:
+            raise Enough
+        file.unlink()
+        pointer_file.write_atomic(file, Pointer(1, "lyon", "l:1"))
+        return ""
+
+    with pytest.raises(Enough):
+        cli._follow(pointer_file.PointerWatcher(file), line)
+    (first, why), (second, doubt) = seen
+    assert first is None
+    assert "pointer.json" in why
+    assert (second, doubt) == (Pointer(1, "lyon", "l:1"), "")
