@@ -5,47 +5,35 @@ from __future__ import annotations
 import ast
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from sample_scorecard import scorecard
 from tiny_notebook import write_notebook
 
-from drlib.lab.lab import Lab
 from drlib.runbook.file import model
 from drlib.runbook.file.schedule import Scheduler, emit
 
-OPEN = """\
-import drlib
-drill = drlib.open_drill(runbook, run_dir, lab_dir=lab_dir, properties=properties)
-drill.plan()
+RUN = """\
+import pathlib, shutil
+pathlib.Path("mark").write_text(pathlib.Path(properties).read_text())
+shutil.copy("card.json", run_dir + "/scorecard.json")
 """
-PARAMETERS = 'run_dir: str = ""\nrunbook: str = ""\nlab_dir: str = ""\nproperties: str = ""\n'
+PARAMETERS = 'run_dir: str = ""\nproperties: str = ""\n'
 
 
 @pytest.fixture
-def scheduled(lab: Lab, tmp_path: Path) -> tuple[Path, Path]:
-    """A runbook of one step that leaves a mark, in a folder whose name a shell has to be careful with, and its file."""
+def scheduled(tmp_path: Path) -> tuple[Path, Path]:
+    """A runbook that leaves a mark and passes, in a folder whose name a shell has to be careful with, and a file for it."""
     root = tmp_path / "100 % of it's runs"
     root.mkdir()
-    cells = [("open", OPEN), ("call", 'drill.until("call")'), ("finish", "drill.finish()")]
-    write_notebook(root / "tiny.ipynb", *cells, parameters=PARAMETERS)
-    argv = [sys.executable, "-c", "import sys; open(sys.argv[1], 'a').write('called')", str(root / "mark")]
-    call = {"name": "call", "title": "Leave a mark", "action": "hook.command", "undoable": False}
-    step = {**call, "arguments": {"argv": argv, "idempotent": True}}
-    drill = {"flow": "LEFT->RIGHT", "mode": "planned", "lease": False, "steps": [step]}
-    document = {
-        "name": "tiny",
-        "title": "A tiny drill",
-        "notebook": "tiny.ipynb",
-        "schedule": {"every": "7d"},
-        "drill": drill,
-    }
+    write_notebook(root / "tiny.ipynb", RUN, parameters=PARAMETERS)
+    document = {"name": "tiny", "title": "A tiny one", "notebook": "tiny.ipynb", "schedule": {"every": "7d"}}
     (root / "tiny.yaml").write_text(yaml.safe_dump(document))
+    (root / "card.json").write_text(scorecard().model_dump_json())
     file = root / "mm2.properties"
-    addresses = [f"{alias}.bootstrap.servers = {cluster.bootstrap}" for alias, cluster in lab.clusters.items()]
-    file.write_text("\n".join(["clusters = LEFT, RIGHT", *addresses, "LEFT->RIGHT.enabled = true", ""]))
+    file.write_text("clusters = A, B\nA.bootstrap.servers = h:1\nB.bootstrap.servers = h:2\nA->B.enabled = true\n")
     return root / "tiny.yaml", file
 
 
@@ -73,6 +61,6 @@ def test_scheduled_command_runs_the_runbook_and_ends_with_its_exit_code(
         shell, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (book.parent / "mark").read_text() == "called"
+    assert (book.parent / "mark").read_text() == file.read_text()
     (folder,) = (path for path in runs.iterdir() if path.is_dir())
-    assert json.loads((folder / "scorecard.json").read_text())["verdict"] == "pass"
+    assert json.loads((folder / "scorecard.json").read_text())["verdict"] == scorecard().verdict
