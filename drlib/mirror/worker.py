@@ -87,8 +87,8 @@ async def mirror(
         )
     await _refuse_rings(settings, flows)
     for flow in flows:
-        if flow.sync_group_offsets or flow.sync_group_offsets_back:
-            refuse_shared_topics(settings, flow.flow, "group offsets cannot be synchronized")
+        if flow.sync_group_offsets_back:
+            refuse_shared_topics(settings, flow.flow, "group offsets cannot be synchronized back")
     worker = Worker(
         settings,
         flows,

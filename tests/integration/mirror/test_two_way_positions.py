@@ -9,8 +9,11 @@ from fix_engine import Engine, commit, create_topic, produce, wait_for
 from fix_two_way import RIGHTS_FIRST, worker
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
 from drlib.model import Flow, GroupTranslation, TranslationKind
+from drlib.model import TopicPartition as Partition
 
 
 def numbers(bootstrap: str, topic: str) -> list[tuple[int, int]]:
@@ -122,3 +125,58 @@ def test_positions_without_the_source_are_exact_where_only_the_source_was_writte
     items = translate_groups(settings, there, list(groups), source_alive=False)
     assert {item.translation.kind for item in items} == {TranslationKind.EXACT}, items
     assert check(both, topic, items) == [0, 0, 0]
+
+
+def committed(bootstrap: str, group: str, topic: str) -> int | None:
+    with Cluster(ClusterSettings("CLUSTER", (bootstrap,))) as cluster:
+        at = cluster.group_offsets(group).get(Partition(topic, 0))
+    return None if at is None else at.offset
+
+
+def test_group_offsets_are_synchronized_in_both_directions_and_never_moved_back(both: Engine) -> None:
+    topic, there = both.topics, Flow(both.source, both.target)
+    both.extra |= {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+    here, back, ahead = f"here-{topic}", f"back-{topic}", f"ahead-{topic}"
+    with worker(both):
+        for number in range(4):
+            produce(both.left, topic, 40, partitions=1, first=100 * number, batch=2000)
+            produce(both.right, topic, 30, partitions=1, first=RIGHTS_FIRST + 100 * number, batch=2000)
+        settled(both, topic, 280)
+        commit(both.left, here, topic, 60)
+        commit(both.right, back, topic, 90)
+        wait_for("both groups are known on the other side", lambda: committed(both.right, here, topic) is not None)
+        wait_for("both groups are known on the other side", lambda: committed(both.left, back, topic) is not None)
+        settings = settings_of(both)
+        for flow, group, other in ((there, here, both.right), (there.reverse, back, both.left)):
+            (item,) = translate_groups(settings, flow, [group], source_alive=True)
+            assert item.translation.offset is not None
+            wait_for(
+                f"{group} is where it continues",
+                lambda other=other, group=group, item=item: committed(other, group, topic) == item.translation.offset,
+            )
+            check(both, topic, (item,), to_right=flow == there)
+        commit(both.left, here, topic, 200)  # it reads on
+        (item,) = translate_groups(settings, there, [here], source_alive=True)
+        wait_for("it is moved on", lambda: committed(both.right, here, topic) == item.translation.offset)
+        assert committed(both.left, here, topic) == 200
+        assert committed(both.right, back, topic) == 90
+        assert not [e for e in both.events() if e.name.startswith("Group") and e.resolved_ms is None], both.events()
+    produce(
+        both.left, topic, 40, partitions=1, first=1000, batch=2000
+    )  # each side has records that the other has not read:
+    produce(both.right, topic, 30, partitions=1, first=RIGHTS_FIRST + 1000, batch=2000)  # they cross, and change places
+    after = [numbers(bootstrap, topic)[-1][0] + 1 for bootstrap in (both.left, both.right)]
+    with worker(both):
+        settled(both, topic, 350)
+        commit(both.left, ahead, topic, after[0])
+        commit(both.right, ahead, topic, after[1])
+        for direction in (there, there.reverse):
+            wait_for(
+                f"{direction} reports that the group reads on both sides",
+                lambda direction=direction: any(
+                    e.name == "GroupAhead" and e.concerns(ahead) and e.flow == str(direction) for e in both.events()
+                ),
+            )
+        assert (committed(both.left, ahead, topic), committed(both.right, ahead, topic)) == tuple(after)
