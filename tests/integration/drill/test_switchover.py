@@ -569,3 +569,34 @@ def test_switchover_with_a_redirected_producer_whose_id_is_another_ones_is_refus
     found = both.act("switchover.move", source=home, target=away, collide=True)
     assert "epoch 0 on both clusters" in str(found["producer_ids"])
     assert both.active == away
+
+
+MEMBER = """\
+import sys
+from confluent_kafka import Consumer
+bootstrap, group, topic = sys.argv[1:]
+member = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "session.timeout.ms": 8000})
+member.subscribe([topic])
+while True:
+    member.poll(0.1)
+    if member.assignment():
+        print("joined", flush=True)
+"""
+
+
+def test_switchover_to_a_cluster_that_has_members_of_before_waits_until_their_sessions_end(both: Both) -> None:
+    engine, group = both.engine, f"old-{both.topic}"
+    wait_for("the workers have all lanes", lambda: runs(both))
+    produce(engine.left, both.topic, 60, partitions=PARTITIONS)
+    read = {TopicPartition(both.topic, n): CommittedOffset(5) for n in range(PARTITIONS)}
+    assert not any(commit_all(both.place.cluster(engine.source), {group: read}, 20.0).values())
+    member = subprocess.Popen(
+        [sys.executable, "-c", MEMBER, engine.right, group, both.topic], stdout=subprocess.PIPE, text=True
+    )
+    assert member.stdout is not None
+    assert member.stdout.readline() == "joined\n"
+    member.kill()  # it does not leave its group
+    member.communicate()
+    found = both.there()
+    assert both.active == engine.target
+    assert 1 < float(str(found["waited_for_old_members_seconds"])) < 30

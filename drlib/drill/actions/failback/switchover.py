@@ -2,7 +2,8 @@
 for a moment only.
 
 Rules:
-- First, while the applications run, everything that takes time: the mirror catches up, every group's positions are translated
+- First, while the applications run, everything that takes time: members of before the new cluster failed leave its groups
+  when their sessions end, the mirror catches up, every group's positions are translated
   (`precompute`), and producer IDs compared. Then the pointer holds the applications: producers finish what is in flight,
   consumers commit and leave their groups.
 - Positions are final when no log grows, the mirror has all records, and every group is empty or has read everything. They
@@ -67,6 +68,7 @@ from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Mark
 
 _LOOK_S: Final = 0.02
+_SESSIONS_S: Final = 60.0  # of consumers: 45 s by default
 _NEAR: Final = 20_000  # offsets the mirror may be behind when the hold begins: less than a second's work
 _FIRST_S: Final = 10.0
 _SURE: Final = 0.5  # of the limit: until then no application has continued, and the move still has to reach them
@@ -148,9 +150,10 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
             topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
             first_ends = source_admin.log_ends(every)
+            groups = groups_of(settings, moving, self.groups or None)
+            members_s = group_writing.wait_free(target, groups, abort, _SESSIONS_S)
             waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
             known = read_flow_pair(settings, moving)
-            groups = groups_of(settings, moving, self.groups or None)
             previous = group_writing.committed_positions(target, groups)
             source_positions = group_positions(settings, moving.source, groups)
             ahead = PrecomputedMoves.compute(settings, known, source_positions, previous)
@@ -210,6 +213,7 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
             **evidence(moves),
             **({"write_rules_lifted": lifted} if lifted else {}),
             **({"held_by_an_earlier_try": True} if before.hold else {}),
+            **({"waited_for_old_members_seconds": round(members_s, 1)} if members_s > 1 else {}),
         }
 
     def probe(self, changes: Changes) -> Reach:

@@ -20,6 +20,7 @@ from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, delete_offsets
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
+from drlib.runs.abort import Abort
 from drlib.runs.waiting import LOOK_S
 
 TIMEOUT_S: Final = 20.0
@@ -114,6 +115,19 @@ def refuse_in_use(cluster: ClusterSettings, groups: Collection[str]) -> None:
                 raise failed[0]
             time.sleep(LOOK_S)
     refuse_busy(cluster, [g for g, state in states.items() if state not in (GroupState.ABSENT, GroupState.EMPTY)])
+
+
+def wait_free(cluster: ClusterSettings, groups: Collection[str], abort: Abort, within_s: float) -> float:
+    """Wait until none of the groups has members, for at most `within_s`; how long it took, seconds. Raises what `abort` does.
+
+    A cluster that has come back has the members of before its failure until their sessions end (45 s by default). Whether a
+    group may be written to is for the commit to say.
+    """
+    began = time.monotonic()
+    with Cluster(cluster, timeout_s=TIMEOUT_S) as admin:
+        while GroupState.ACTIVE in admin.group_states(groups).values() and time.monotonic() < began + within_s:
+            abort.wait(LOOK_S)
+    return time.monotonic() - began
 
 
 def refuse_busy(cluster: ClusterSettings, groups: Collection[str]) -> None:
