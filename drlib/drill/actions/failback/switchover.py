@@ -2,10 +2,9 @@
 for a moment only.
 
 Rules:
-- First, while the applications run, everything that takes time: members of before the new cluster failed leave its groups
-  when their sessions end, the mirror catches up, every group's positions are translated
-  (`precompute`), and producer IDs compared. Then the pointer holds the applications: producers finish what is in flight,
-  consumers commit and leave their groups.
+- First, while the applications run, everything that takes time: sessions of members of before the new cluster failed end, the
+  mirror catches up, every group's positions are translated (`precompute`), and producer IDs compared. Then the pointer holds
+  the applications: producers finish what is in flight, consumers commit and leave their groups.
 - Positions are final when no log grows, the mirror has all records, and every group is empty or has read everything. They
   are read again, changed ones are translated again, all are committed, and the pointer moves. If a log has grown meanwhile (a
   slow producer had records left), the wait for still logs starts over.
@@ -20,6 +19,7 @@ Rules:
   `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where nothing was written before the
   hold either, as where producers were stopped by hand, there is no pause to check. Groups with members then are kept, as
   their members are to appear on the other cluster.
+Longer than most modules: one sequence from the hold to the move, and what undoes each part of it.
 """
 
 import time
