@@ -57,8 +57,9 @@ def meanings(call: type[DrillCall]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for base in reversed(call.__mro__[: call.__mro__.index(DrillCall)]):
-        (body,) = (each.body for each in ast.parse(textwrap.dedent(inspect.getsource(base))).body)  # type: ignore[attr-defined]
-        for field, text in pairwise(body):
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(definition, ast.ClassDef)
+        for field, text in pairwise(definition.body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
                 found[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(text.value))
     return found

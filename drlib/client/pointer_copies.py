@@ -58,6 +58,13 @@ class PointerCopies:
         """The pointer that the application follows: its own or that of all, whichever is newer. Raises `PointerConflict`."""
         return newest([*self._pointers(application), *(self._pointers(EVERYONE) if application != EVERYONE else ())])
 
+    def undisputed(self, application: str) -> Pointer | None:
+        """The same; None where two are in conflict."""
+        try:
+            return self.effective(application)
+        except PointerConflict:
+            return None
+
     def replaced(self, application: str) -> bool:
         """Has the pointer of all applications replaced this one's own?"""
         own, common = self._version(application), self._version(EVERYONE)
@@ -222,10 +229,7 @@ def pointer_by_hand(
         )
     by = "drlib pointer move" + (f", forced: {force_reason}" if force_reason else "")
     version = copies.next_version
-    try:
-        now = copies.effective(application)
-    except PointerConflict:
-        now = None
+    now = copies.undisputed(application)
     if now is not None and now.active == alias:
         return replace(now, version=version, hold=False, hold_limit_s=0.0, by=by) if now.hold else None
     enabled = {str(flow.flow) for flow in settings.enabled_flows}
@@ -238,10 +242,7 @@ def pointer_by_hand(
 
 def moved_from(settings: MirrorSettings, copies: PointerCopies, alias: str, application: str) -> Flow | None:
     """The flow of such a move: from the cluster that the pointer names now; None where that is not known."""
-    try:
-        now = copies.effective(application)
-    except PointerConflict:
-        return None
+    now = copies.undisputed(application)
     return None if now is None or now.active not in settings.clusters.keys() - {alias} else Flow(now.active, alias)
 
 

@@ -6,6 +6,7 @@ address unless another one is given.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -72,13 +73,13 @@ def bootstrap(
     import asyncio
 
     from drlib.client.bootstrap.metrics import BootstrapCollector
-    from drlib.client.bootstrap.proxy import Limits, not_listening
+    from drlib.client.bootstrap.proxy import Limits
     from drlib.client.bootstrap.service import Bootstrap, Options, allow_files
     from drlib.client.pointer import PointerSource
     from drlib.client.pointer_watch import pointer_source
     from drlib.config.quantities import seconds
     from drlib.config.settings import load_mirror_settings
-    from drlib.mirror.status.endpoint import parse_address, serve_metrics
+    from drlib.mirror.status.endpoint import serving_metrics
     from drlib.mirror.status.systemd import ServiceManager
 
     with worker_log(log_format, log_level):
@@ -98,18 +99,8 @@ def bootstrap(
             return pointer_source(pointer, tuple(clusters.values()), application)
 
         served = Bootstrap(clusters, source, options, write_note, ServiceManager.from_environment())
-        server = None
-        if metrics is not None:
-            try:
-                server = serve_metrics(metrics, BootstrapCollector(served))
-            except OSError as error:
-                raise not_listening(*parse_address(metrics), error) from error
-        try:
+        with nullcontext() if metrics is None else serving_metrics(metrics, BootstrapCollector(served)):
             asyncio.run(served.run())
-        finally:
-            if server is not None:
-                server.shutdown()
-                server.server_close()
 
 
 def listening(text: str) -> tuple[str, int]:

@@ -4,6 +4,7 @@ Rules: the table goes to stdout, or one JSON document with `--json`; the reason 
 with exit code 3. With `--metrics` it checks again and again until it is stopped, with a line for each flow, and no gate.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -120,20 +121,12 @@ def doctor(
 
 def _serve(address: str, every_s: float, minimum: int, check: Callable[[], Sequence["Readiness"]]) -> None:
     """Check and serve until the process is stopped. Raises `UsageError` for an address at which it cannot listen."""
-    import time
-
-    from drlib.client.bootstrap.proxy import not_listening
     from drlib.drill.readiness.metrics import ReadinessCollector
-    from drlib.mirror.status.endpoint import parse_address, serve_metrics
+    from drlib.mirror.status.endpoint import serving_metrics
 
     collector = ReadinessCollector(minimum)
-    try:
-        server = serve_metrics(address, collector)
-    except OSError as error:
-        raise not_listening(*parse_address(address), error) from error
-    host, _ = parse_address(address)
-    show(f"metrics at http://{host}:{server.server_address[1]}/metrics")
-    try:
+    with serving_metrics(address, collector) as listening:
+        show(f"metrics at http://{listening}/metrics")
         while True:
             try:
                 flows = check()
@@ -145,9 +138,6 @@ def _serve(address: str, every_s: float, minimum: int, check: Callable[[], Seque
                 for each in flows:
                     show(one_line(f"{each.flow}: {each.score} of 100, {'' if each.ready(minimum) else 'not '}ready"))
             time.sleep(every_s)
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def _print_rights(file: Path, flow: str | None, role: Role | None, principals: Mapping[Role, str | None]) -> None:

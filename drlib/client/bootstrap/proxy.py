@@ -213,12 +213,12 @@ def _reason(error: Exception) -> str:
     return os.strerror(number) if number and number > 0 else str(getattr(error, "strerror", None) or error)
 
 
-def not_listening(host: str, port: int, error: OSError) -> UsageError:
-    """Why an address cannot be listened at, with what to do."""
-    why, remedy = error.strerror or str(error), "Give an address of this machine that is free: --listen HOST:PORT."
+def not_listening(host: str, port: int, error: OSError, option: str = "--listen") -> UsageError:
+    """Why an address, given as `option`, cannot be listened at, with what to do."""
+    why, remedy = error.strerror or str(error), f"Give an address of this machine that is free: {option} HOST:PORT."
     if error.errno == errno.EADDRINUSE:
         why = "another process listens there"
-        remedy = f"Find it (ss -ltnp 'sport = :{port}') and end it, or give another port: --listen {host}:PORT."
+        remedy = f"Find it (ss -ltnp 'sport = :{port}') and end it, or give another port: {option} {host}:PORT."
     elif error.errno in (errno.EACCES, errno.EPERM):
         why = "this user may not listen there"
         remedy = (

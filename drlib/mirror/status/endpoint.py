@@ -16,7 +16,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCol
 from prometheus_client.registry import Collector
 
 from drlib import decoding
+from drlib.client.bootstrap.proxy import not_listening
 from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.metrics import WorkerCollector
@@ -218,6 +219,21 @@ def serve_metrics(address: str, collector: Collector) -> WSGIServer:
         return [body]
 
     return start_server(address, answer)
+
+
+@contextlib.contextmanager
+def serving_metrics(address: str, collector: Collector) -> Iterator[str]:
+    """The same while the context is open: the address, with its port. Raises `UsageError` where it cannot be bound."""
+    host, port = parse_address(address)
+    try:
+        server = serve_metrics(address, collector)
+    except OSError as error:
+        raise not_listening(host, port, error, "--metrics") from error
+    try:
+        yield f"{host}:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def parse_address(address: str) -> tuple[str, int]:

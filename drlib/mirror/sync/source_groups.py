@@ -127,9 +127,9 @@ class GroupPositions:
         assert self._back is not None
         for partition, groups in self._groups_of.items():
             stream = self._stream_of(partition)
-            if stream is None or not stream.shared or stream.target_id is None:
+            if stream is None or not stream.shared or (topic := _shared(stream)) is None:
                 continue
-            reached = self._back.reached(SharedTopic(partition, stream.key.topic_id, stream.target_id))
+            reached = self._back.reached(topic)
             if reached != self._back_reached.get(partition):
                 self._back_reached[partition] = reached
                 self._dirty |= {(group, partition) for group in groups}
@@ -184,9 +184,8 @@ class GroupPositions:
     def _emit_shared(self, group: str, stream: PartitionStream, position: Position) -> None:
         """Write the checkpoint of a position in a topic that both directions copy."""
         assert self._back is not None, f"{stream.source} is shared, and the flow back is not followed"
-        if stream.target_id is None:
+        if (topic := _shared(stream)) is None:
             return  # it is known once the claim has begun, which marks the groups again
-        topic = SharedTopic(stream.source, stream.key.topic_id, stream.target_id)
         answer = self._back.there(stream.map, topic, position.offset)
         if answer is None or not answer.translation.exact:
             self._behind[stream.source].add(group)
@@ -370,3 +369,8 @@ class GroupPositions:
                     committed = Position(commit.offset, commit.metadata, commit.commit_timestamp_ms)
                     self._learn(commit.group, partition, committed)
         return position
+
+
+def _shared(stream: PartitionStream) -> SharedTopic | None:
+    """None while the ID of the target's topic is not known."""
+    return None if stream.target_id is None else SharedTopic(stream.source, stream.key.topic_id, stream.target_id)

@@ -52,7 +52,7 @@ async def test_partitions_that_fall_idle_and_wake_again_are_mirrored_exactly(
         monkeypatch.setattr(long_poll_reader, name, value)
     woken: list[int] = []
     polls: set[LongPoll] = set()
-    wake, retire = LongPoll._wake, LongPoll._retire
+    wake, retire = LongPoll._activate, LongPoll._retire
 
     def counted_wake(poll: LongPoll, fetched: Sequence[PartitionFetch]) -> None:
         woken.append(len(fetched))
@@ -62,7 +62,7 @@ async def test_partitions_that_fall_idle_and_wake_again_are_mirrored_exactly(
         polls.add(poll)
         retire(poll)
 
-    monkeypatch.setattr(LongPoll, "_wake", counted_wake)
+    monkeypatch.setattr(LongPoll, "_activate", counted_wake)
     monkeypatch.setattr(LongPoll, "_retire", noted_retire)
     topic, many, rnd = engine.topics, 12, random.Random(5)
     engine.extra["drlib.lanes"] = "1"

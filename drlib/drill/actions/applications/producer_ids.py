@@ -46,34 +46,21 @@ def refuse_collisions(place: DrillContext, moving: Flow, *, planned: bool, allow
     silence = ask_in_run(place, [place.cluster(moving.source)])[moving.source]
     if isinstance(silence, Unreachable):
         return f"not checked: {silence.why}"
-    found = compare(place.mirror_settings(), moving, ASK_S if planned else EMERGENCY_S)
     how = f"move with collide = true, and start them when the pointer names {moving.target}"
-    return _refuse(place.mirror_settings(), found, moving, how, Deviated, planned=planned, allowed=allowed)
+    return _refuse(place.mirror_settings(), moving, how, Deviated, planned=planned, allowed=allowed)
 
 
 def refuse_by_hand(settings: MirrorSettings, moving: Flow, *, allowed: bool) -> str:
     """The same for a pointer that a person moves. Asks both clusters, for seconds. Raises `ReadinessError`."""
     how = "give --force REASON, and start them when the pointer is moved"
-    found = compare(settings, moving, EMERGENCY_S)
-    return _refuse(settings, found, moving, how, ReadinessError, planned=False, allowed=allowed)
-
-
-def compare(settings: MirrorSettings, moving: Flow, within_s: float) -> ComparedIds | str:
-    """What both clusters say; or why nothing was compared."""
-    asked = blocking(ask(_compare(settings, moving), within_s))
-    return asked.why if isinstance(asked, Unanswered) else asked
+    return _refuse(settings, moving, how, ReadinessError, planned=False, allowed=allowed)
 
 
 def _refuse(
-    settings: MirrorSettings,
-    found: ComparedIds | str,
-    moving: Flow,
-    how: str,
-    refusal: type[DrlibError],
-    *,
-    planned: bool,
-    allowed: bool,
+    settings: MirrorSettings, moving: Flow, how: str, refusal: type[DrlibError], *, planned: bool, allowed: bool
 ) -> str:
+    asked = blocking(ask(_compare(settings, moving), ASK_S if planned else EMERGENCY_S))
+    found = asked.why if isinstance(asked, Unanswered) else asked
     words, dangers, unknown = judge(found, clock.now_ms())
     if planned:
         dangers += unknown

@@ -57,7 +57,7 @@ class LongPoll:
     def __init__(self, broker: SourceBroker) -> None:
         self.active = LongPollReader(broker, "tail", WAIT_MS, QUIET_WAIT_MS, got_records=self._keep)
         self.idle = LongPollReader(
-            broker, "idle", IDLE_WAIT_MS, IDLE_WAIT_MS, got_records=self._wake, before_request=self._retire
+            broker, "idle", IDLE_WAIT_MS, IDLE_WAIT_MS, got_records=self._activate, before_request=self._retire
         )
         self._records_at: dict[PartitionFetch, float] = {}
         self._looked_at = 0.0
@@ -80,12 +80,11 @@ class LongPoll:
                 group.create_task(reader.run(fell_behind))
 
     def _keep(self, fetched: Iterable[PartitionFetch]) -> None:
-        now = time.monotonic()
-        self._records_at.update(dict.fromkeys(fetched, now))
-        if len(self.active.members) > FEW and not self.idle.members and now >= self._looked_at + LOOK_S:
-            self.idle.wake()
+        self._records_at.update(dict.fromkeys(fetched, time.monotonic()))
+        if not self.idle.members:  # it has no request that they would have to wait for
+            self._retire()
 
-    def _wake(self, fetched: Iterable[PartitionFetch]) -> None:
+    def _activate(self, fetched: Iterable[PartitionFetch]) -> None:
         """Idle partitions got records."""
         for fetch in fetched:
             self.idle.remove(fetch)
@@ -141,10 +140,6 @@ class LongPollReader:
         self._wake = asyncio.Event()
         self._counter = LongPollCounter()
 
-    def wake(self) -> None:
-        """Look again whether there is anything to request."""
-        self._wake.set()
-
     @property
     def members(self) -> Collection[PartitionFetch]:
         return self._members.values()
@@ -179,8 +174,8 @@ class LongPollReader:
         wake = self._wake.set
         try:
             while not self.broker.draining.is_set():
-                self._before_request()
                 if self._members and (self.memory.has_room() or not self.memory.held):
+                    self._before_request()
                     connection = connection or await self.broker.connection(self._purpose)
                     await self._poll(connection, fell_behind)
                     continue

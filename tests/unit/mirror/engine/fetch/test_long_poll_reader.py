@@ -101,7 +101,7 @@ async def test_long_poll_partition_that_moves_while_its_answer_is_handled_is_not
     async def handle(_: object, fetch: PartitionFetch, *__: object) -> None:
         if fetch is moved:
             reader.remove(moved)
-            moved.end = 1000  # more than was answered: whoever reads it now finds that it is behind
+            moved.end = 1000  # more than was answered: its reader now finds that it is behind
 
     def answers(_: object, partitions: list[Any], **__: object) -> asyncio.Future[Fetched]:
         answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
@@ -134,7 +134,7 @@ def test_long_poll_of_many_partitions_requests_idle_ones_apart(monkeypatch: pyte
     poll._retire()
     assert numbers(poll.active) == set(range(FEW + 10))
     assert numbers(poll.idle) == set(range(FEW + 10, 2 * FEW))
-    poll._wake(fetches[-1:])
+    poll._activate(fetches[-1:])
     assert numbers(poll.active) == {*range(FEW + 10), 2 * FEW - 1}
     poll.remove(fetches[-2])
     poll.remove(fetches[0])
