@@ -43,19 +43,20 @@ def doctor(
     drill_days: Annotated[int, typer.Option(help="Days after which a drill is due.", min=1)] = _DEFAULT.drill_days,
     runs: Annotated[Path, typer.Option("--runs-dir", help="Where run folders are.")] = Path("runs"),
     at: Annotated[
-        list[str] | None, typer.Option(metavar="HOST:PORT", help="A worker's --metrics address; repeat for more.")
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="The --metrics address of a worker (drlib mirror); repeat for more."),
     ] = None,
     textfile: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Also write it as metrics for node_exporter's textfile collector (.prom)."),
+        typer.Option(metavar="PATH", help="Also write a file for node_exporter's textfile collector (.prom)."),
     ] = None,
     metrics: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Check every --every, and serve /metrics here until stopped; port 0: any."
+            metavar="HOST:PORT", help="Check again and again, and serve /metrics here until stopped; port 0: any."
         ),
     ] = None,
-    every: Annotated[str, typer.Option(metavar="TIME", help="With --metrics: between two checks.")] = "5m",
+    every: Annotated[str, typer.Option(metavar="TIME", help="With --metrics: how long between two checks.")] = "5m",
     rights: Annotated[
         bool, typer.Option("--rights", help="Print the minimal rights of each role as kafka-acls.sh commands instead.")
     ] = False,

@@ -18,7 +18,8 @@ def status(
         bool, typer.Option("--groups", help="Also show consumer groups: lag, and where they would resume.")
     ] = False,
     at: Annotated[
-        list[str] | None, typer.Option(metavar="HOST:PORT", help="A worker's --metrics address; repeat for more.")
+        list[str] | None,
+        typer.Option(metavar="HOST:PORT", help="The --metrics address of a worker (drlib mirror); repeat for more."),
     ] = None,
     worker_file: Annotated[
         list[Path] | None, typer.Option("--file", help="A worker's --status file; repeat for more.")
