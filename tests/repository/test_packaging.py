@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +21,19 @@ CONDA = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
 LOCK = (ROOT / "requirements.lock").read_text()
 NOTEBOOKS = sorted([*(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "notebooks" / "academy").glob("*.ipynb")])
 PUBLIC: list[str] = vars(drlib)["__getattr__"]("__all__")  # made at run time from `__init__.pyi`
+
+
+def test_public_names_are_the_imports_of_the_stub() -> None:
+    body = ast.parse((ROOT / "drlib" / "__init__.pyi").read_text()).body
+    imports = [statement for statement in body if isinstance(statement, ast.ImportFrom)]
+    assert {name.name: one.module for one in imports for name in one.names} == vars(drlib)["_public"]()
+
+
+def test_public_names_are_found_without_a_parse_that_other_threads_could_disturb() -> None:
+    """`ast.parse` fails in Python 3.11 ("recursion depth mismatch") while another thread imports."""
+    code = "import sys; sys.modules['ast'] = None; import drlib; print(len(drlib.__all__))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert int(found.stdout) == len(PUBLIC) > 30
 
 
 def normal(requirement: str) -> str:
