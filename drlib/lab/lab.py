@@ -25,6 +25,7 @@ from drlib.lab import jars
 from drlib.lab.brokers.broker import BrokerSpec, bootstrap_checkpoint
 from drlib.lab.brokers.cluster import Cluster, new_specs
 from drlib.lab.brokers.security import DRILL, LabSecurity, Vault, as_state
+from drlib.lab.link.link import APPS_LINK
 from drlib.lab.link.remote import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus
 
@@ -146,15 +147,8 @@ class Lab:
             if kept is None:
                 for name in (name for alias in self.aliases for name in self._names(alias)):
                     shutil.rmtree(self.root / name, ignore_errors=True)  # of an `up` that failed
-                ports = self.proxy.ports
-                self._adopt(
-                    {
-                        alias: new_specs(
-                            alias, str(self.root), [ports[name] for name in self._names(alias)], self._security
-                        )
-                        for alias in self.aliases
-                    }
-                )
+                root, ports = str(self.root), self.proxy.ports
+                self._adopt({a: new_specs(a, root, ports, self._brokers, self._security) for a in self.aliases})
             else:
                 self.aliases = tuple(kept[0])
                 self._extra = {**kept[1], **self._extra}
@@ -285,7 +279,8 @@ class Lab:
 
     def _start_proxy(self, ports: Mapping[str, int]) -> None:
         (self.root / _PROXY_STATE).unlink(missing_ok=True)
-        links = [f"{name}={port}" for name, port in ports.items()] or [n for a in self.aliases for n in self._names(a)]
+        names = [f"{of}{name}" for of in ("", APPS_LINK) for alias in self.aliases for name in self._names(alias)]
+        links = [f"{name}={port}" for name, port in ports.items()] or names
         argv = [sys.executable, "-P", "-m", "drlib.lab.link.proxy", "--state", str(self.root / _PROXY_STATE), *links]
         log = self.root / "proxy.log"
         # The package may be run from its source tree without being installed.
@@ -317,7 +312,8 @@ class Lab:
         write_whole(self.root / _STATE_NAME, json.dumps(state, indent=1))
         for cluster in self._clusters.values():
             for broker in cluster.brokers:
-                self.proxy.target(broker.name, broker.spec.link_port)
+                for name, (_advertised, port) in broker.spec.links.items():
+                    self.proxy.target(name, port)
 
     def _await(self, cluster: Cluster, deadline_s: float) -> None:
         cluster.wait_ready(self._configuration(), deadline_s, on_new_ports=self._publish)
@@ -345,7 +341,8 @@ def mirror_properties(source: str, target: str, bootstraps: Mapping[str, str], *
 
 
 def _links(specs: Mapping[str, tuple[BrokerSpec, ...]]) -> dict[str, int]:
-    return {spec.name: spec.link_advertised_port for those in specs.values() for spec in those}
+    of_all = (spec.links for those in specs.values() for spec in those)
+    return {name: advertised for links in of_all for name, (advertised, _) in links.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,8 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "lab.stop_mirror": "scenarios.failover.mirror:StopMirror",
     "lab.kill": "scenarios.failover.clusters:KillCluster",
     "lab.restart": "scenarios.failover.clusters:RestartCluster",
+    "lab.cut_applications": "scenarios.failover.clusters:CutApplications",
+    "lab.reconnect_applications": "scenarios.failover.clusters:ReconnectApplications",
     "lab.read_locally": "scenarios.failover.proof_actions:ReadLocally",
     "lab.stop": "scenarios.failover.applications:StopApplications",
     "proof.check": "scenarios.failover.proof_actions:CheckHistories",

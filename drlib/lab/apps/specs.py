@@ -7,7 +7,7 @@ Not for: settings that change while the application runs; those are in the point
 
 import json
 import types
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -35,7 +35,8 @@ class ProducerSpec:
     `max_in_flight` bounds the records in doubt. `records` applies to `flights-2013`, `tx_*` to `flights-tx`.
     `status`, if set, is a file rewritten every 200 ms with the application's state. `clocks`, if set, is the folder of the lab
     whose clocks give record timestamps (`drlib.lab.clocks`). `client`, if set, is a properties file with the security keys of
-    Java's clients, secrets as references; the address is the pointer's.
+    Java's clients, secrets as references. `addresses` are the bootstrap.servers of clusters by alias, for a network of the
+    application's own; those of other clusters are the pointer's.
     """
 
     pointer: str
@@ -54,6 +55,7 @@ class ProducerSpec:
     status: str | None = None
     clocks: str | None = None
     client: str | None = None
+    addresses: dict[str, str] = field(default_factory=dict)
     pointer_deadline_s: float = 30.0
 
 
@@ -64,7 +66,7 @@ class ConsumerSpec:
     `records_per_second` 0 means unlimited; `after_move_records_per_second` applies after the first move of the pointer
     (None: unchanged). A batch has at most `max_batch` records. With a `pattern` it is an ordinary consumer: it reads every
     topic whose whole name matches, later ones too, concurrently and in no order between topics; `refresh_topics_s` is the
-    interval of metadata refreshes. `client` as for producers.
+    interval of metadata refreshes. `client` and `addresses` as for producers.
     """
 
     pointer: str
@@ -80,6 +82,7 @@ class ConsumerSpec:
     session_timeout_ms: int = 10_000
     status: str | None = None
     client: str | None = None
+    addresses: dict[str, str] = field(default_factory=dict)
     pointer_deadline_s: float = 30.0
 
 
@@ -88,9 +91,10 @@ Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
 
 def where(spec: ProducerSpec | ConsumerSpec, pointer: Pointer) -> Where:
     """How the application reaches the cluster that `pointer` names. Raises `UsageError` for an invalid client file."""
+    bootstrap = spec.addresses.get(pointer.active, pointer.bootstrap)
     if spec.client is None:
-        return pointer.bootstrap
-    return load_client_settings(spec.client, pointer.active, pointer.bootstrap.split(","))[0]
+        return bootstrap
+    return load_client_settings(spec.client, pointer.active, bootstrap.split(","))[0]
 
 
 def write(path: Path, spec: ProducerSpec | ConsumerSpec) -> None:
@@ -110,7 +114,7 @@ def load(path: Path, kind: type[Spec]) -> Spec:
             f"{path.name} is not a spec", "it is not a JSON object", "Write it with drlib.lab.apps.specs.write"
         )
     hints = get_type_hints(kind)
-    known = {field.name for field in fields(kind)}
+    known = {one.name for one in fields(kind)}
     for key in document:
         if key not in known:
             raise UsageError(
@@ -141,4 +145,6 @@ def _typed(name: str, key: str, value: object, hint: object) -> object:
             return choice(value)
         if choice in (int, str) and type(value) is choice:
             return value
+        if get_origin(choice) is dict and isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
+            return value  # keys of JSON are strings
     raise UsageError(f"{key!r} in {name} is {value!r}", f"it must be {hint}", "Correct the spec")

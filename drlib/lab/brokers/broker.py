@@ -1,8 +1,9 @@
 """One real Kafka broker (KRaft, combined broker and controller) as a child process.
 
-Rules: CLIENT is for checkers and applications and never sees a fault; LINK advertises the link proxy, so faults hit only
-mirrors; a broker that does not start is reported with the end of its log; its data directory and its ports are its identity
-and outlive the process. Not for: choosing ports or several brokers (`cluster`), faults on the network (`lab.link`).
+Rules: CLIENT is for checkers and drills and never sees a fault; LINK advertises the link proxy, so faults hit only mirrors;
+APPS advertises other ports of that proxy, so the lab's applications can lose their network alone; a broker that does not
+start is reported with the end of its log; its data directory and its ports are its identity and outlive the process.
+Not for: choosing ports or several brokers (`cluster`), faults on the network (`lab.link`).
 """
 
 import base64
@@ -25,6 +26,7 @@ from drlib.files import read_stored, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers import jvm_log
 from drlib.lab.brokers.security import Vault
+from drlib.lab.link.link import APPS_LINK
 from drlib.lab.processes import ProcessRegistry, wait_until
 from drlib.outgoing.environment import child_environment
 
@@ -39,8 +41,9 @@ _OF_SEVERAL: Final = ("-Xms128m", "-Xmx384m")  # two clusters of three brokers s
 class BrokerSpec:
     """The identity of a broker. `voters` is controller.quorum.voters; ports are on 127.0.0.1.
 
-    The broker listens for the proxy on `link_port`, the proxy for mirrors on `link_advertised_port`. `internal_port`: the
-    listener between brokers where CLIENT is secured, 0 for CLIENT. `more`: further listeners by name.
+    The broker listens for the proxy on `link_port`, the proxy for mirrors on `link_advertised_port`; `apps_port` and
+    `apps_advertised_port` are the same for applications, 0 for a lab whose data are older than that listener.
+    `internal_port`: the listener between brokers where CLIENT is secured, 0 for CLIENT. `more`: further listeners by name.
     """
 
     alias: str
@@ -55,10 +58,20 @@ class BrokerSpec:
     cluster_size: int
     internal_port: int = 0
     more: dict[str, int] = field(default_factory=dict)
+    apps_port: int = 0
+    apps_advertised_port: int = 0
 
     @property
     def name(self) -> str:
         return f"{self.alias}-{self.node_id}"
+
+    @property
+    def links(self) -> dict[str, tuple[int, int]]:
+        """The proxy's links to this broker: name -> (the port that it listens on, the broker's)."""
+        found = {self.name: (self.link_advertised_port, self.link_port)}
+        if self.apps_port:
+            found[f"{APPS_LINK}{self.name}"] = (self.apps_advertised_port, self.apps_port)
+        return found
 
 
 class BrokerFailed(Unreachable):
@@ -79,15 +92,18 @@ def server_properties(spec: BrokerSpec, extra: Mapping[str, str]) -> dict[str, s
     minimum = str(min(2, spec.cluster_size))
     others = "".join(f",{name}://{HOST}:{port}" for name, port in spec.more.items())
     others += f",INTERNAL://{HOST}:{spec.internal_port}" if spec.internal_port else ""
+    apps = f",APPS://{HOST}:{spec.apps_port}" if spec.apps_port else ""
+    apps_advertised = f",APPS://{HOST}:{spec.apps_advertised_port}" if spec.apps_port else ""
     return {
         "process.roles": "broker,controller",
         "node.id": str(spec.node_id),
         "broker.rack": f"rack-{spec.node_id}",
         "controller.quorum.voters": spec.voters,
         "listeners": f"CLIENT://{HOST}:{spec.client_port},LINK://{HOST}:{spec.link_port},"
-        f"CONTROLLER://{HOST}:{spec.controller_port}{others}",
-        "advertised.listeners": f"CLIENT://{HOST}:{spec.client_port},LINK://{HOST}:{spec.link_advertised_port}{others}",
-        "listener.security.protocol.map": "CLIENT:PLAINTEXT,LINK:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        f"CONTROLLER://{HOST}:{spec.controller_port}{apps}{others}",
+        "advertised.listeners": f"CLIENT://{HOST}:{spec.client_port},LINK://{HOST}:{spec.link_advertised_port}"
+        f"{apps_advertised}{others}",
+        "listener.security.protocol.map": "CLIENT:PLAINTEXT,LINK:PLAINTEXT,APPS:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "CLIENT",
         "log.dirs": str(Path(spec.directory) / "data"),
@@ -141,6 +157,10 @@ class Broker:
     @property
     def link_bootstrap(self) -> str:
         return f"{HOST}:{self.spec.link_advertised_port}"
+
+    @property
+    def apps_bootstrap(self) -> str:
+        return f"{HOST}:{self.spec.apps_advertised_port or self.spec.client_port}"
 
     @property
     def internal_bootstrap(self) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.brokers.broker import HOST, Broker, BrokerFailed, BrokerSpec, new_id
 from drlib.lab.brokers.security import LabSecurity, Vault
+from drlib.lab.link.link import APPS_LINK
 from drlib.lab.ports import free_ports
 from drlib.lab.processes import ProcessRegistry
 
@@ -20,7 +21,8 @@ _ATTEMPTS: Final = 4
 
 
 class Cluster:
-    """The brokers of one alias. `bootstrap` never sees a fault of the link, `link_bootstrap` goes through the proxy."""
+    """The brokers of one alias. `bootstrap` never sees a fault of the network; `link_bootstrap` (mirrors) and `apps_bootstrap`
+    (the lab's applications) go through the proxy."""
 
     def __init__(
         self,
@@ -53,6 +55,11 @@ class Cluster:
         return ",".join(broker.link_bootstrap for broker in self.brokers)
 
     @property
+    def apps_bootstrap(self) -> str:
+        """bootstrap.servers of the lab's applications, through links of their own."""
+        return ",".join(broker.apps_bootstrap for broker in self.brokers)
+
+    @property
     def internal_bootstrap(self) -> str:
         """bootstrap.servers of the lab's own access."""
         return ",".join(broker.internal_bootstrap for broker in self.brokers)
@@ -62,7 +69,7 @@ class Cluster:
         return {} if self._vault is None else self._vault.broker_client()
 
     def at(self, listener: str) -> str:
-        """The bootstrap.servers of one listener: CLIENT, LINK (through the proxy) or a further one."""
+        """The bootstrap.servers of one listener: CLIENT, LINK (through the proxy), or a further one of a secured lab."""
         if listener in ("CLIENT", "LINK"):
             return self.bootstrap if listener == "CLIENT" else self.link_bootstrap
         return ",".join(f"{HOST}:{broker.spec.more[listener]}" for broker in self.brokers)
@@ -152,14 +159,15 @@ class Cluster:
 
 
 def new_specs(
-    alias: str, root: str, link_ports: Sequence[int], security: LabSecurity | None = None
+    alias: str, root: str, proxy_ports: Mapping[str, int], brokers: int, security: LabSecurity | None = None
 ) -> tuple[BrokerSpec, ...]:
-    """Specifications of a new cluster, one broker for each port that the proxy advertises."""
-    cluster_id = new_id()
-    specs = [
-        BrokerSpec(alias, node, cluster_id, f"{root}/{alias}-{node}", 0, 0, advertised, 0, "", len(link_ports))
-        for node, advertised in enumerate(link_ports, start=1)
-    ]
+    """Specifications of a new cluster of `brokers`; `proxy_ports` says where the proxy listens for each of its links."""
+    cluster_id, made = new_id(), []
+    for node in range(1, brokers + 1):
+        name = f"{alias}-{node}"
+        spec = BrokerSpec(alias, node, cluster_id, f"{root}/{name}", 0, 0, proxy_ports[name], 0, "", brokers)
+        made.append(replace(spec, apps_port=1, apps_advertised_port=proxy_ports[f"{APPS_LINK}{name}"]))
+    specs = made
     if security is not None:
         more = dict.fromkeys(security.more, 0)
         specs = [replace(spec, internal_port=1, more=more) for spec in specs]
@@ -168,7 +176,7 @@ def new_specs(
 
 def moved(specs: Sequence[BrokerSpec]) -> tuple[BrokerSpec, ...]:
     """The same brokers on new free ports."""
-    counts = [3 + bool(spec.internal_port) + len(spec.more) for spec in specs]
+    counts = [3 + bool(spec.internal_port) + bool(spec.apps_port) + len(spec.more) for spec in specs]
     ports = iter(free_ports(sum(counts)))
     placed = [
         replace(
@@ -177,6 +185,7 @@ def moved(specs: Sequence[BrokerSpec]) -> tuple[BrokerSpec, ...]:
             link_port=next(ports),
             controller_port=next(ports),
             internal_port=next(ports) if spec.internal_port else 0,
+            apps_port=next(ports) if spec.apps_port else 0,
             more={name: next(ports) for name in spec.more},
         )
         for spec in specs

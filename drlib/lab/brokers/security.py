@@ -1,6 +1,6 @@
 """Secured listeners of a lab: certificates, users with random passwords, and the configuration of brokers and clients.
 
-Rules: CLIENT, LINK and further listeners have the requested protocol; brokers authenticate to each other and to their
+Rules: CLIENT, LINK, APPS and further listeners have the requested protocol; brokers authenticate to each other and to their
 controllers with SASL and a password of their own. Every password is random and stored in one 0600 file; all other places hold
 a reference to it (`${file:...}`), which Kafka and drlib resolve alike; none is an argument of a process. With `acls` clients
 are authorized: each role has a user, the brokers and `ADMIN` are super users, and listeners offer the chosen mechanism only.
@@ -27,7 +27,7 @@ from drlib.kafka.security.java_keys import read as read_security
 from drlib.lab.brokers.certificates import Authority
 from drlib.lab.processes import wait_until
 
-USER: Final = "mirror"  # the user of CLIENT, LINK and further listeners
+USER: Final = "mirror"  # the user of CLIENT, LINK, APPS and further listeners
 BROKER: Final = "broker"  # the user of brokers and controllers, and of the lab itself
 ADMIN: Final = "admin"  # with `acls`, a super user for people and for what a lab does at CLIENT
 APPLICATION: Final = "application"
@@ -67,7 +67,7 @@ class LabSecurity:
     @property
     def listeners(self) -> dict[str, Protocol]:
         """The listeners for clients, by name."""
-        named = {"CLIENT": self.protocol, "LINK": self.protocol, **self.more}
+        named = {**dict.fromkeys(("CLIENT", "LINK", "APPS"), self.protocol), **self.more}
         return {name: Protocol(protocol) for name, protocol in named.items()}
 
 

@@ -19,6 +19,7 @@ from typing import Final, Literal, cast, get_args
 from drlib.lab.link.toxics import SILENT_BYTES, Shaper, Toxics
 
 HOST: Final = "127.0.0.1"
+APPS_LINK: Final = "apps:"  # before the name of a broker: its link for applications
 Direction = Literal["requests", "responses", "both"]
 LISTEN_ATTEMPTS: Final = 20
 

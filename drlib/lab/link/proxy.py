@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from drlib import decoding
 from drlib.files import write_whole
-from drlib.lab.link.link import HOST, LISTEN_ATTEMPTS, Link
+from drlib.lab.link.link import APPS_LINK, HOST, LISTEN_ATTEMPTS, Link
 from drlib.lab.ports import free_ports
 
 _PATIENCE_S: Final = 10.0
@@ -69,10 +69,15 @@ class _Server:
         return {"ok": None}
 
     def _named(self, name: str | None) -> list[Link]:
-        links = [link for link in self._links.values() if name in (None, link.name, link.name.rpartition("-")[0])]
+        links = [link for link in self._links.values() if _names(name, link.name)]
         if not links:
             raise KeyError(f"no link is called {name}")
         return links
+
+
+def _names(wanted: str | None, link: str) -> bool:
+    """Whether `wanted` names `link`: its own name, that of all links of its cluster, or None for all links of mirrors."""
+    return not link.startswith(APPS_LINK) if wanted is None else wanted in (link, link.rpartition("-")[0])
 
 
 async def _serve(names: Sequence[str], state_file: Path) -> None:

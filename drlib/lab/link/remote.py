@@ -17,7 +17,7 @@ from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.errors import Unreachable, UsageError
 from drlib.files import read_json
-from drlib.lab.link.link import HOST, Direction, LinkState
+from drlib.lab.link.link import APPS_LINK, HOST, Direction, LinkState
 from drlib.lab.processes import wait_until
 
 _PATIENCE_S: Final = 10.0
@@ -72,8 +72,12 @@ class LinkProxy:
             )
 
     def links(self) -> tuple[LinkState, ...]:
-        """The state of every link. Raises `Unreachable`."""
-        return self._request({"op": "links"}) or ()
+        """The state of every link of mirrors. Raises `Unreachable`."""
+        return tuple(link for link in self._all() if not link.name.startswith(APPS_LINK))
+
+    def apps_links(self) -> tuple[LinkState, ...]:
+        """The state of every link of applications. Raises `Unreachable`."""
+        return tuple(link for link in self._all() if link.name.startswith(APPS_LINK))
 
     def target(self, link: str, port: int) -> None:
         """Send new connections of `link` to `port`."""
@@ -89,7 +93,8 @@ class LinkProxy:
         blackhole: bool | None = None,
         cut: bool | None = None,
     ) -> None:
-        """Change the given toxics and keep the others. `link` is a broker's (`LEFT-1`), an alias (`LEFT`), or None for all.
+        """Change the given toxics and keep the others. `link` is a broker's (`LEFT-1`), an alias (`LEFT`), or None for all
+        those of mirrors; `apps:LEFT-1` and `apps:LEFT` are the links of applications.
 
         `delay_ms` is one way, milliseconds; `bandwidth` is bytes per second, 0 for no cap; `cut` resets
         open connections and refuses new ones, in both directions whatever `direction` is. Raises `UsageError` for an
@@ -118,6 +123,9 @@ class LinkProxy:
     def clear(self, link: str | None = None) -> None:
         """Remove every toxic and the cut."""
         self.set(link, delay_ms=0, bandwidth=0, blackhole=False, cut=False)
+
+    def _all(self) -> tuple[LinkState, ...]:
+        return self._request({"op": "links"}) or ()
 
     def _state(self) -> _State:
         try:

@@ -93,6 +93,7 @@ class LabApplications:
             spec = replace(spec, clocks=str(self.lab.root))
         if (client := self.lab.client_file()) is not None:
             spec = replace(spec, client=str(client))
+        spec = replace(spec, addresses={alias: cluster.apps_bootstrap for alias, cluster in self.lab.clusters.items()})
         specs.write(self.spec_path(name), spec)
         module = "producer" if isinstance(spec, specs.ProducerSpec) else "consumer"
         self.lab.start_module(name, f"drlib.lab.apps.{module}", str(self.spec_path(name)))

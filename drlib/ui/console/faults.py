@@ -15,6 +15,7 @@ from drlib.errors import UsageError
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
+from drlib.lab.link.link import APPS_LINK
 
 DELAY_MS: Final = 200.0
 BANDWIDTH: Final = 1_000_000.0  # bytes per second
@@ -149,6 +150,20 @@ FAULTS: Final = (
         "Heal link",
         "The link to {alias} is healthy again: no delay, no throttle, not cut.",
         lambda lab, alias: lab.proxy.clear(alias),
+    ),
+    Fault(
+        "cut-applications",
+        "Cut applications",
+        "The applications' connections to {alias} are reset, and new ones refused. The mirror and this console still reach it.",
+        lambda lab, alias: lab.proxy.set(f"{APPS_LINK}{alias}", cut=True),
+        dangerous=True,
+        undo="Reconnect applications",
+    ),
+    Fault(
+        "reconnect-applications",
+        "Reconnect applications",
+        "The applications reach {alias} again.",
+        lambda lab, alias: lab.proxy.set(f"{APPS_LINK}{alias}", cut=False),
     ),
 )
 

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from testbed_applications import log_ends, stage, wait_until
 
 from drlib import clock
+from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import PointerWatcher
 from drlib.lab.apps.process import Stop, read_status
@@ -18,6 +19,9 @@ from drlib.lab.apps.transactions import Transactions
 from drlib.lab.checker import scan
 from drlib.lab.checker.history import CommitStatus, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter, read_history
+from drlib.lab.lab import Lab
+from drlib.lab.link.link import APPS_LINK
+from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import FLIGHTS_2013, TopicSpec, create_topics
 
 Fresh = Callable[[str], str]
@@ -162,3 +166,38 @@ def test_transactions_after_move_leave_old_cluster_alone(
     with HistoryWriter(tmp_path / "history.jsonl") as history:
         Transactions(spec, stop, history, HeldThenMoved(left, right, at, stop)).run()
     assert log_ends(left, topic, 6) == (0,) * 6
+
+
+@pytest.mark.timeout(90)
+def test_applications_cut_off_from_a_cluster_wait_while_mirrors_and_drills_reach_it(
+    lab: Lab, fresh_topic: Fresh, tmp_path: Path
+) -> None:
+    topic, name = fresh_topic("flights"), fresh_topic("producer")
+    create_topics(lab.clusters["LEFT"].settings(), [TopicSpec(topic, 1)])
+    pointer = tmp_path / "pointer.json"
+    pointer_file.write_atomic(pointer, Pointer(1, "LEFT", lab.clusters["LEFT"].bootstrap))
+    applications = LabApplications(lab, tmp_path / "histories")
+    history = str(applications.history_path(name))
+    spec = ProducerSpec(
+        str(pointer), history, topic=topic, records_per_second=200.0, status=str(applications.status_path(name))
+    )
+    applications.start(name, spec)
+    try:
+        wait_until("records are acknowledged", lambda: applications.done(name) > 100)
+        lab.proxy.set(f"{APPS_LINK}LEFT", cut=True)
+        wait_until(
+            "their connections have ended",
+            lambda: not any(one.connections for one in lab.proxy.apps_links() if one.cut),
+        )
+        seen = log_ends(lab.clusters["LEFT"].bootstrap, topic, 1)  # over a network of its own
+        wait_until(
+            "records are in doubt", lambda: (status := applications.status(name)) is not None and status.in_flight > 300
+        )
+        assert log_ends(lab.clusters["LEFT"].bootstrap, topic, 1) == seen
+        assert not [link.name for link in lab.proxy.links() if link.cut]
+        lab.proxy.set(f"{APPS_LINK}LEFT", cut=False)
+        wait_until("they continue", lambda: log_ends(lab.clusters["LEFT"].bootstrap, topic, 1)[0] > seen[0] + 300)
+    finally:
+        lab.proxy.set(f"{APPS_LINK}LEFT", cut=False)
+        applications.stop(name)
+    assert {row.status for row in applications.history(name).produced} == {ProducedStatus.ACKED}

@@ -1,14 +1,18 @@
-"""Steps on a lab's clusters: kill one, and start it again on its data.
+"""Steps on a lab's clusters: kill one, start it again on its data, or cut the applications' network to it.
 
-Rules: a kill records its moment before the signal, as the RTO is counted from it. A cluster is identified by the lab's state,
-so a dead one is known as well.
+Rules: what ends a cluster for its applications records its moment before it acts, as the RTO is counted from it. A cluster is
+identified by the lab's state, so a dead one is known as well.
 """
+
+from typing import ClassVar
 
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Flag
 from drlib.drill.testbed.failover_step import ClusterArgument, StateChangeAction
+from drlib.errors import UsageError
+from drlib.lab.link.link import APPS_LINK
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
@@ -83,3 +87,71 @@ class RestartCluster(ClusterArgument, StateChangeAction):
         at_ms = moments.once(self.context.run_dir, self._moment)
         self.mark(Mark(name=f"{self.alias} restarted", at_ms=at_ms))
         return {"serves": self.alias, "at_ms": at_ms}
+
+
+class CutApplications(ClusterArgument, StateChangeAction):
+    """Cut the network between the lab's applications and a cluster: connections end, new ones are refused. Mirrors, drills and
+    checkers still reach it. The RTO begins here; undone by `lab.reconnect_applications`, or by a rollback."""
+
+    name = "lab.cut_applications"
+    before: ClassVar[str | None] = "connected"
+    after = "cut"
+
+    def check(self) -> None:
+        super().check()
+        if not any(link.name.startswith(self._links) for link in self.lab.proxy.apps_links()):
+            raise UsageError(
+                f"the applications' network to {self.alias} cannot be cut",
+                "the data of this lab are older than that network",
+                "Start a new lab: drlib lab down, then drlib lab up.",
+            )
+
+    @property
+    def entity(self) -> str:
+        return f"network between the applications and {self.alias}"
+
+    @property
+    def _links(self) -> str:
+        return f"{APPS_LINK}{self.alias}"
+
+    def reached(self) -> bool:
+        return all(link.cut for link in self.lab.proxy.apps_links() if link.name.rpartition("-")[0] == self._links)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        abort.check()
+        fault_ms = moments.mark(self.context.run_dir, "fault")
+        self.lab.proxy.set(self._links, cut=True)
+        self.mark(Mark(name=f"applications cut off from {self.alias}", at_ms=fault_ms, detail="connections reset"))
+        return {"cut_off_from": self.alias, "fault_ms": fault_ms}
+
+    def undo(self, changes: Changes) -> None:
+        """Connect them again."""
+        if changes:
+            self.lab.proxy.set(self._links, cut=False)
+
+
+class ReconnectApplications(CutApplications):
+    """Give the lab's applications their network to a cluster back."""
+
+    name = "lab.reconnect_applications"
+    before = None
+    after = "connected again"
+
+    @property
+    def _moment(self) -> str:
+        return f"{self.step}-reconnected"
+
+    def reached(self) -> bool:
+        return moments.at(self.context.run_dir, self._moment) is not None and not super().reached()
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        abort.check()
+        self.lab.proxy.set(self._links, cut=False)
+        at_ms = moments.once(self.context.run_dir, self._moment)
+        self.mark(Mark(name=f"applications reach {self.alias} again", at_ms=at_ms))
+        return {"connected_to": self.alias, "at_ms": at_ms}
+
+    def undo(self, changes: Changes) -> None:
+        """Cut it again."""
+        if changes:
+            self.lab.proxy.set(self._links, cut=True)

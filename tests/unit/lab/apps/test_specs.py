@@ -13,7 +13,7 @@ from drlib.lab.apps import specs
 
 def test_spec_round_trip(tmp_path: Path) -> None:
     producer = specs.ProducerSpec("p", "h", specs.ProducerMode.FLIGHTS_TX, records_per_second=1.0)
-    consumer = specs.ConsumerSpec("p", "h", "arrivals", after_move_records_per_second=5.0, status="s")
+    consumer = specs.ConsumerSpec("p", "h", "arrivals", status="s", addresses={"LEFT": "127.0.0.1:1"})
     specs.write(tmp_path / "a", producer)
     specs.write(tmp_path / "b", consumer)
     assert specs.load(tmp_path / "a", specs.ProducerSpec) == producer
@@ -28,6 +28,7 @@ def test_spec_round_trip(tmp_path: Path) -> None:
         ({"max_batch": True}, "'max_batch' in spec.json is True"),
         ({"records_per_second": None}, "'records_per_second' in spec.json is None"),
         ({"group": None}, "'group' in spec.json is None"),
+        ({"addresses": {"LEFT": 9092}}, "'addresses' in spec.json is"),
     ],
 )
 def test_spec_wrong_value_names_its_key(tmp_path: Path, change: dict[str, object], said: str) -> None:

@@ -54,3 +54,8 @@ def test_application_reaches_the_pointers_address_with_its_client_file(tmp_path:
     assert made["sasl.username"] == "application"
     assert made["sasl.password"] == read(vault.passwords).effective()["application"].value
     assert specs.where(specs.ProducerSpec("p", "h"), Pointer(1, "lyon", "a:1")) == "a:1"
+
+
+def test_application_with_a_network_of_its_own_uses_it_for_the_clusters_that_have_one() -> None:
+    spec = specs.ProducerSpec("p", "h", addresses={"lyon": "b:2"})
+    assert [specs.where(spec, Pointer(1, alias, "a:1")) for alias in ("lyon", "paris")] == ["b:2", "a:1"]
