@@ -127,6 +127,14 @@ class Night:
         assert "Traceback" not in done.stdout + done.stderr
         return done.stdout + done.stderr
 
+    def is_ready(self, flow: str) -> bool:
+        """Would the readiness gate be open now?"""
+        argv = self.argv("doctor", str(self.operator), "--flow", flow)
+        done = subprocess.run(
+            argv, cwd=self.root, capture_output=True, timeout=120, check=False, stdin=subprocess.DEVNULL
+        )
+        return done.returncode == 0
+
     def follow(
         self,
         *arguments: str,

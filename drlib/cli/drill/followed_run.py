@@ -74,6 +74,7 @@ class FollowedScreen(Screen):
             "rto_at_least": card.rto_seconds.total if card.rto_seconds.at_least is None else card.rto_seconds.at_least,
             "rpo_records": card.rpo.records,
             "rpo_seconds": card.rpo.seconds,
+            "rpo_at_least": card.rpo.at_least,
             "error": result.error,
         }
         write_document(texts.result_json(values) + "\n")

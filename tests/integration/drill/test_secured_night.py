@@ -190,7 +190,10 @@ def test_paris_fails_applications_move_and_return_and_the_figures_are_theirs(nam
         lost = sum(report.tail for report in reports.values())
         print("lost", lost, "of", result["rpo_records"], "within", result["rpo_seconds"], "served after", longest)
         assert fault.worker or lost > 0
-        assert result["rpo_records"] is None or int(str(result["rpo_records"])) >= lost
+        # records that a source which lives on took after its last answer are found when it returns, and some were never acked
+        at_least = result["rpo_records"] is None or result["rpo_at_least"]
+        assert at_least or int(str(result["rpo_records"])) >= lost
+        assert not fault.worker or at_least
         night.cli("doctor", str(night.operator), "--flow", str(THERE))
 
 
@@ -244,6 +247,7 @@ def test_paris_that_returns_empty_is_mirrored_to_as_a_new_cluster_and_moved_to(t
         wait_for("paris2 is mirrored to", lambda: all(night.ends("paris", topic) for topic in copies), 120)
         night.stop(*PRODUCERS)
         night.all_read()
+        wait_for("paris2 is ready", lambda: night.is_ready("lyon->paris2"), 240)
         night.cli(
             "run",
             str(ROOT / "runbooks" / "planned-switchover.yaml"),
