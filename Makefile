@@ -3,7 +3,8 @@ PYTHON ?= python3
 WORKLOADS ?= all
 REPEATS ?= 3
 BIN := .venv/bin
-export PYTHONDONTWRITEBYTECODE := 1
+# Compiled once, whatever the caller's environment says: the tests start drlib hundreds of times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo shell lab test incidents test-all bench soak fuzz mutants lint unit integration pictures docs lock sbom clean
 
@@ -37,10 +38,10 @@ setup: .venv/.ready
 demo: setup
 	@$(BIN)/drlib run runbooks/failover-drill.yaml --lab
 
-# Without what make and this file export: the shell is yours.
+# Without what make exports: the shell is yours.
 shell: setup
 	@echo "drlib is on the PATH of this shell: drlib --help. To leave it: exit"
-	@exec env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/$(BIN):$$PATH" \
+	@exec env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL PATH="$(CURDIR)/$(BIN):$$PATH" \
 	  VIRTUAL_ENV="$(CURDIR)/.venv" "$${SHELL:-/bin/sh}"
 
 lab: setup
