@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 import pytest
-from repository_root import ROOT
+from repository_root import ROOT, parsed
 
 PACKAGE = ROOT / "drlib"
 DECODERS = {"drlib/decoding.py"}
@@ -47,7 +47,7 @@ READ_WHOLE = {
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+        yield str(path.relative_to(ROOT)), parsed(path)
 
 
 def decoding_uses(tree: ast.Module) -> list[str]:
@@ -122,7 +122,7 @@ def test_numbers_of_foreign_text_are_decoded_by_one_module_only() -> None:
     asking = {
         str(path.relative_to(ROOT))
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Attribute) and node.attr in {"isdigit", "isdecimal", "isnumeric"}
     }
     assert asking == set()

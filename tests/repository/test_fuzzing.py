@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 from fuzz.targets import TARGETS
-from repository_root import ROOT
+from repository_root import ROOT, parsed
 
 # What a module that takes bytes or files from outside imports or calls.
 IMPORTS = {"drlib.decoding", "drlib.kafka.answers", "nbformat", "regex"}
@@ -62,7 +62,7 @@ def decoders(tree: ast.Module) -> list[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             names = {alias.name for alias in node.names}
             imported = {f"{node.module}.{name}" for name in names} & IMPORTS
-            found += sorted(imported - ({"drlib.decoding"} if of_words_only(tree) else set()))
+            found += sorted(one for one in imported if one != "drlib.decoding" or not of_words_only(tree))
             found += [node.module] if node.module in IMPORTS else []
             found += sorted(names & READERS) if node.module == "drlib.files" else []
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS:
@@ -72,7 +72,7 @@ def decoders(tree: ast.Module) -> list[str]:
 
 def modules() -> Iterator[tuple[str, list[str]]]:
     for path in sorted((ROOT / "drlib").rglob("*.py")):
-        if found := decoders(ast.parse(path.read_text())):
+        if found := decoders(parsed(path)):
             yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 
-from repository_root import ROOT
+from repository_root import ROOT, parsed
 
 PACKAGE = ROOT / "drlib"
 OUTGOING = PACKAGE / "outgoing"
@@ -21,7 +21,7 @@ HTTP_SERVERS = (
 @cache
 def sources() -> tuple[tuple[str, ast.Module], ...]:
     paths = [path for path in sorted(PACKAGE.rglob("*.py")) if not path.is_relative_to(OUTGOING)]
-    return tuple((str(path.relative_to(ROOT)), ast.parse(path.read_text())) for path in paths)
+    return tuple((str(path.relative_to(ROOT)), parsed(path)) for path in paths)
 
 
 def imported(node: ast.AST) -> list[str]:
@@ -84,10 +84,10 @@ def unbounded_children(tree: ast.Module) -> list[str]:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             made_by[node.targets[0].id] = ast.unparse(node.value)
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in STARTERS):
             continue
         of = ast.unparse(node.func.value)
-        if of not in ("subprocess", "asyncio", "os") or node.func.attr not in STARTERS:
+        if of not in ("subprocess", "asyncio", "os"):
             continue
         if of == "asyncio" and not node.func.attr.startswith("create_"):
             continue

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from repository_root import ROOT
+from repository_root import ROOT, parsed
 
 Find = Callable[[ast.AST], list[str]]
 
 
 @cache
 def sources() -> dict[str, ast.Module]:
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in sorted((ROOT / "drlib").rglob("*.py"))}
+    return {str(path.relative_to(ROOT)): parsed(path) for path in sorted((ROOT / "drlib").rglob("*.py"))}
 
 
 @cache

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from repository_root import ROOT
+from repository_root import ROOT, parsed
 
 # The reader of finished runs, the process that executes a run and finishes its folder, and their own module.
 READERS = {"drlib/drill/run/stored_run.py", "drlib/runbook/execution/execute.py", "drlib/runs/scorecard.py"}
@@ -17,30 +17,28 @@ PARSERS = {"read", "parse", "model_validate", "model_validate_json", "model_vali
 
 def sources() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted((ROOT / "drlib").rglob("*.py")):
-        yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+        yield str(path.relative_to(ROOT)), parsed(path)
 
 
 def scorecard_uses(tree: ast.Module) -> tuple[list[str], list[str]]:
     """Where scorecards are parsed, and where their file is named."""
-    parsed, named = [], []
+    read, named = [], []
     for node in ast.walk(tree):
-        text = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Call) else ""
         if isinstance(node, ast.Attribute) and node.attr in PARSERS and ast.unparse(node.value).endswith("Scorecard"):
-            parsed.append(text)
+            read.append(ast.unparse(node))
         if isinstance(node, ast.Call) and any(ast.unparse(argument).endswith("Scorecard") for argument in node.args):
-            parsed.append(text)
+            read.append(ast.unparse(node))
         if isinstance(node, ast.ImportFrom):
             named += [alias.name for alias in node.names if alias.name == "SCORECARD"]
         if isinstance(node, ast.Constant) and node.value == "scorecard.json":
             named.append(node.value)
-    return parsed, named
+    return read, named
 
 
 def test_scorecards_of_finished_runs_have_one_reader() -> None:
-    parsed = {path for path, tree in sources() if scorecard_uses(tree)[0]}
-    named = {path for path, tree in sources() if scorecard_uses(tree)[1]}
-    assert parsed - READERS == set()
-    assert named - NAMERS == set()
+    uses = {path: scorecard_uses(tree) for path, tree in sources()}
+    assert {path for path, (read, _) in uses.items() if read} - READERS == set()
+    assert {path for path, (_, named) in uses.items() if named} - NAMERS == set()
 
 
 @pytest.mark.parametrize(

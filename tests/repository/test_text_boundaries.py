@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from repository_root import ROOT
+from repository_root import ROOT, parsed
 
 PACKAGE = ROOT / "drlib"
 DIRECTIVE = re.compile(
@@ -21,7 +21,7 @@ DIRECTIVE = re.compile(
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    return list(ast.walk(ast.parse(path.read_text())))
+    return list(ast.walk(parsed(path)))
 
 
 @cache
