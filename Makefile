@@ -33,6 +33,7 @@ setup: .venv/.ready
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@echo "Setting up: Kafka's and Spark's jars"
 	@$(BIN)/python -m drlib.lab.jars
+	@$(BIN)/python -m drlib.lab.brokers.record_classes
 	@touch $@
 
 demo: setup

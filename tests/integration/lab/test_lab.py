@@ -21,6 +21,7 @@ from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
 from drlib.lab import jars
 from drlib.lab.brokers import broker as brokers
+from drlib.lab.brokers import class_archive, record_classes
 from drlib.lab.brokers.broker import BrokerFailed
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
@@ -119,6 +120,13 @@ def test_lab_link_fault_is_not_seen_on_client_listener(healthy_link: Lab, fresh_
     start = time.monotonic()
     client.list_topics(timeout=10)
     assert time.monotonic() - start >= 0.3
+
+
+def test_broker_maps_the_archive_of_its_classes(lab_factory: LabFactory) -> None:
+    record_classes.record()  # none, where `make setup` has recorded it
+    (broker,) = lab_factory(("ONE",)).status()[-1:]
+    assert str(class_archive.archive()) in Path(f"/proc/{broker.pid}/maps").read_text()
+    assert "Unable to use shared archive" not in broker.log.read_text()
 
 
 def test_lab_new_cluster_has_storage_tool_features(lab: Lab) -> None:
