@@ -20,6 +20,7 @@ from drlib.lab import jars
 from drlib.lab.brokers import class_archive
 from drlib.lab.brokers.broker import Broker, BrokerFailed, bootstrap_checkpoint
 from drlib.lab.brokers.cluster import new_specs
+from drlib.lab.link.link import APPS_LINK
 from drlib.lab.ports import free_ports
 from drlib.lab.processes import ProcessRegistry
 from drlib.outgoing.environment import child_environment
@@ -39,7 +40,8 @@ def record() -> bool:
     bootstrap_checkpoint()
     with tempfile.TemporaryDirectory(prefix="drlib-classes-") as scratch:
         written = Path(scratch) / path.name
-        (spec,) = new_specs("CLASSES", scratch, free_ports(1))
+        advertised = dict(zip(("CLASSES-1", f"{APPS_LINK}CLASSES-1"), free_ports(2), strict=True))
+        (spec,) = new_specs("CLASSES", scratch, advertised, 1)
         broker = Broker(spec, ProcessRegistry(Path(scratch)), die_with_parent=True)
         broker.prepare({})
         broker.launch((f"-XX:ArchiveClassesAtExit={written}",))
