@@ -181,6 +181,12 @@ def test_applications_cut_off_from_a_cluster_wait_while_mirrors_and_drills_reach
     spec = ProducerSpec(
         str(pointer), history, topic=topic, records_per_second=200.0, status=str(applications.status_path(name))
     )
+
+    def in_doubt(records: int) -> None:
+        """Wait until so many wait for an acknowledgement."""
+        status = applications.status
+        wait_until("in doubt", lambda: (seen := status(name)) is not None and seen.in_flight > records)
+
     applications.start(name, spec)
     try:
         wait_until("records are acknowledged", lambda: applications.done(name) > 100)
@@ -189,10 +195,9 @@ def test_applications_cut_off_from_a_cluster_wait_while_mirrors_and_drills_reach
             "their connections have ended",
             lambda: not any(one.connections for one in lab.proxy.apps_links() if one.cut),
         )
+        in_doubt(300)  # by then the broker has appended what had reached it
         seen = log_ends(lab.clusters["LEFT"].bootstrap, topic, 1)  # over a network of its own
-        wait_until(
-            "records are in doubt", lambda: (status := applications.status(name)) is not None and status.in_flight > 300
-        )
+        in_doubt(600)
         assert log_ends(lab.clusters["LEFT"].bootstrap, topic, 1) == seen
         assert not [link.name for link in lab.proxy.links() if link.cut]
         lab.proxy.set(f"{APPS_LINK}LEFT", cut=False)
