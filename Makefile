@@ -11,8 +11,8 @@ unexport PYTHONDONTWRITEBYTECODE
 help:
 	@echo "make demo   two real Kafka clusters, one dies, applications carry on; ends with a report"
 	@echo "make test   what CI runs first: everything but what takes minutes"
-	@echo "make incidents  each of the twelve seeded incidents solved, and players who do nothing or harm; CI runs it as well"
-	@echo "make test-all  that, and what takes minutes: long faults, the real MirrorMaker 2 beside ours"
+	@echo "make incidents  each of the twelve causes of levels 1 to 5 solved, and players who do nothing or harm; CI runs it as well"
+	@echo "make test-all  that, and what takes minutes: long faults, incidents of level 6, the real MirrorMaker 2 beside ours"
 	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n; then the analyses"
 	@echo "make soak   random faults against continuous traffic, then make fuzz, each for MINUTES=10; SEED=n to play one again"
 	@echo "make fuzz   changed inputs for every decoder of what others wrote: MINUTES=2, and SEED=n for the same ones again"

@@ -12,6 +12,7 @@ from drlib.training.incidents.rules.symptoms import (
     TopicObservation,
 )
 
+WEEK_MS = 604_800_000
 PARTITIONS = {"flights": (4, 4, 4), "bookings": (2, 2, 2), "gates": (1, 1, None)}
 
 
@@ -19,7 +20,7 @@ def observation(at_s: float, **changes: object) -> Observation:
     """All is well: every second 100 records are written, mirrored and read."""
     n = int(at_s * 100)
     now = int(at_s * 1000)
-    topics = tuple(TopicObservation(name, n, n, 0, now, shape) for name, shape in PARTITIONS.items())
+    topics = tuple(TopicObservation(name, n, n, 0, now, shape, 0, WEEK_MS) for name, shape in PARTITIONS.items())
     applications = tuple(
         ApplicationObservation(name, "running", "LEFT", n) for name in ("flights", "bookings", "arrivals")
     )
@@ -51,4 +52,5 @@ ABNORMAL = {
     Symptom.TOPIC_SHRANK: with_topic(observation(108), "menus", end=40, mirrored=40),
     Symptom.TIMES_WRONG: with_topic(observation(108), "gates", newest_ms=30_000),
     Symptom.BOTH_WRITTEN: with_topic(observation(108), "flights", local=70),
+    Symptom.RECORDS_EXPIRE: with_topic(observation(108), "flights", start=9_000, retention_ms=10_000),
 }

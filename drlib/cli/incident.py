@@ -24,7 +24,7 @@ incident_app = typer.Typer(
 RunsDir = Annotated[Path, typer.Option(help="Folder of the run folders.")]
 Run = Annotated[Path | None, typer.Option("--run", help="Folder of the incident. Default: the newest.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same incident.", min=0)]
-Level = Annotated[int | None, typer.Option(help="1 to 5; from 4 on two faults. Default: chosen by the seed.")]
+Level = Annotated[int | None, typer.Option(help="1 to 6; 4 and 5 have two faults. Default: chosen by the seed.")]
 LabDir = Annotated[Path | None, typer.Option("--lab-dir", help="A running, unused lab. Default: start a new one.")]
 AtOnce = Annotated[bool, typer.Option("--at-once", help="Inject the fault without a delay.")]
 RUNS = Path("runs")

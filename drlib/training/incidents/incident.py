@@ -61,8 +61,9 @@ class Incident:
             testbed.start()
             incident = cls(folder)
             digest = incident.record.seal_plan(plan)
+            # The level that was asked for: the one that the seed chose says something of the causes.
             incident.record.write(
-                EventKind.STARTED, seed=seed, level=plan.level, sealed=digest, lab=str(lab.root), own_lab=own
+                EventKind.STARTED, seed=seed, level=level, sealed=digest, lab=str(lab.root), own_lab=own
             )
             incident._record_baseline(testbed)
             incident._start_watch(testbed, 0.0 if at_once else plan.delay_s)

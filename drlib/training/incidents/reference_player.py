@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final
 
 from drlib.training.incidents.incident import Incident
-from drlib.training.incidents.rules.causes import Cause, by_urgency
+from drlib.training.incidents.rules.cause import Cause
+from drlib.training.incidents.rules.causes import by_urgency
 from drlib.training.incidents.rules.moves import ACKNOWLEDGE
 from drlib.training.incidents.rules.reveal import Reveal
 

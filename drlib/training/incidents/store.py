@@ -52,7 +52,7 @@ def open_incident(
 ) -> IncidentSession:
     """Open the incident in `run_dir`, or start a new one of `seed` there.
 
-    `run_dir`: empty for a new folder under ../../runs. `level`: 1 to 5, 0 for the seed's own. `player`: you, or reference.
+    `run_dir`: empty for a new folder under ../../runs. `level`: 1 to 6, 0 for the seed's own. `player`: you, or reference.
     `lab_dir`: a running, unused lab; empty to start one. `at_once`: inject the faults without a delay. Raises `UsageError`,
     `MissingDependency`, `Unreachable`.
     """

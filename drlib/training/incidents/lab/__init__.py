@@ -2,5 +2,6 @@
 
 - `testbed`: topics, applications and the mirror; `side_application`: small applications besides those that fail over.
 - `inject`: injects causes; `moves`: carries out an operator's moves.
+- `inspections`: moves that only read.
 - `observe`: observes clusters, applications and mirror; `measure`: counts what an incident has cost.
 """

@@ -33,6 +33,7 @@ from drlib.training.incidents.rules.causes import InjectedCause
 _LAST: Final = ("slow-link-retention", "link-cut-one-way", "full-disk", "broker-killed")
 _OTHER_MENUS: Final = 40
 _RETENTION_MS: Final = {"retention.ms": "60000", "segment.ms": "5000"}
+_SHORT_SEGMENTS: Final = {"segment.ms": "2000"}  # only a closed segment is deleted
 ANALYTICS: Final = "User:analytics"
 
 
@@ -135,6 +136,10 @@ def _split(testbed: IncidentTestbed, injected: InjectedCause) -> None:
             testbed.move_application(name, "RIGHT")
 
 
+def _cut_retention(testbed: IncidentTestbed, injected: InjectedCause) -> None:
+    configure(testbed, injected.where, {"retention.ms": injected.how, **_SHORT_SEGMENTS})
+
+
 def _works_at(testbed: IncidentTestbed, name: str, site: str) -> bool:
     status = testbed.applications.status(name)
     return status is not None and status.cluster == site
@@ -162,5 +167,6 @@ _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]
         "full-disk": _fill_disk,
         "clock-skew": _skew_clock,
         "split-brain": _split,
+        "retention-cut": _cut_retention,
     }
 )

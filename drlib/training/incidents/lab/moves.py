@@ -28,8 +28,8 @@ from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.workload.mirrors import has_crossed, partition_statuses
 from drlib.lab.workload.topics import log_ends
-from drlib.model import TopicPartition
 from drlib.training.incidents.lab.inject import configure
+from drlib.training.incidents.lab.inspections import describe_topic, partitions_of
 from drlib.training.incidents.lab.testbed import FLOW, GATES, PRODUCERS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.moves import Move
 
@@ -188,7 +188,7 @@ def _add_partitions(testbed: IncidentTestbed, site: str, topic: str) -> str:
 
 def _move_group(testbed: IncidentTestbed, group: str, topic: str, *, to_end: bool) -> str:
     with testbed.cluster("LEFT") as left:
-        partitions = [TopicPartition(topic, number) for number in range(_partition_count(left, topic))]
+        partitions = partitions_of(left, topic)
         offsets = left.log_ends(partitions) if to_end else left.log_starts(partitions)
         left.alter_group_offsets(group, {p: CommittedOffset(offset) for p, offset in offsets.items()})
     return f"{group} is at the {'end' if to_end else 'start'} of {topic}"
@@ -201,12 +201,7 @@ def _delete_topic(testbed: IncidentTestbed, site: str, topic: str) -> str:
 
 def _partition_count(cluster: Cluster, topic: str, site: str = "LEFT") -> int:
     """Raises `UsageError` when the cluster does not have the topic."""
-    topics = cluster.topics([topic])
-    if topic not in topics:
-        raise UsageError(
-            f"topic {topic}", f"{site} has no topic of that name", "List the topics: drlib incident status"
-        )
-    return topics[topic].partitions
+    return len(partitions_of(cluster, topic, site))
 
 
 def _require_application(testbed: IncidentTestbed, name: str) -> None:
@@ -218,6 +213,7 @@ def _require_application(testbed: IncidentTestbed, name: str) -> None:
 _MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
     {
         "acknowledge": lambda _: "recorded",
+        "describe-topic": describe_topic,
         "restart-broker": _restart_broker,
         "free-disk": _free_disk,
         "heal-link": _heal_link,

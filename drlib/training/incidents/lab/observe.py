@@ -6,6 +6,7 @@ Not for: detecting symptoms (`drlib.training.incidents.rules.symptoms`).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -41,6 +42,14 @@ _PARTITIONS: Final = 0
 _END: Final = 1
 
 
+@dataclass(frozen=True, slots=True)
+class _Retained:
+    """What LEFT retains of a topic: the sum of its log start offsets, and retention.ms in force."""
+
+    start: int
+    retention_ms: int
+
+
 class Observer:
     """Makes observations of one testbed, one after another. Not thread-safe."""
 
@@ -54,6 +63,7 @@ class Observer:
         right = self._topic_sizes("RIGHT", [*(f"LEFT.{name}" for name in names), *(topic.name for topic in ON_RIGHT)])
         mirror = self._testbed.worker.status()
         mirrored = _mirrored_offsets(mirror)
+        retained = self._retained(left)
         newest_ms = self._newest_timestamp(GATES.name) if left is not None else None
         topics = tuple(
             TopicObservation(
@@ -67,6 +77,8 @@ class Observer:
                     _size(right, f"LEFT.{name}", _PARTITIONS),
                     _size(right, name, _PARTITIONS) if name in {topic.name for topic in ON_RIGHT} else None,
                 ),
+                start=retained[name].start if name in retained else None,
+                retention_ms=retained[name].retention_ms if name in retained else None,
             )
             for name in names
         )
@@ -95,6 +107,26 @@ class Observer:
                     return {name: size for topic in names for name, size in _size_alone(cluster, topic).items()}
         except DrlibError:
             return None
+
+    def _retained(self, left: _TopicSizes | None) -> dict[str, _Retained]:
+        """By existing topic of LEFT; empty if it does not answer."""
+        if left is None:
+            return {}
+        partitions = {
+            name: [TopicPartition(name, n) for n in range(size[_PARTITIONS])]
+            for name, size in left.items()
+            if size is not None
+        }
+        try:
+            with self._testbed.cluster("LEFT", _CALL_S) as cluster:
+                starts = cluster.log_starts(partition for of_topic in partitions.values() for partition in of_topic)
+                configs = cluster.topic_config(partitions, inherited=True)
+        except DrlibError:
+            return {}
+        return {
+            name: _Retained(sum(starts[p] for p in of_topic), int(configs[name]["retention.ms"]))
+            for name, of_topic in partitions.items()
+        }
 
     def _newest_timestamp(self, topic: str) -> int | None:
         """The greatest timestamp in the topic on LEFT, in ms (ListOffsets with max timestamp, KIP-734)."""

@@ -1,8 +1,6 @@
 """Every cause an incident can have: what is done, its symptoms, its repair, and the moves that make it worse.
 
-Rules: a literal table; each cause is a real fault on the lab's clusters. `{where}` and `{how}` in a text stand for what the
-seed chose from `wheres` and `hows`. `places` are the parts of the testbed that a cause affects: two causes are combined
-only if they share none. Times are seconds from the injection; an operator within them gets all points.
+Rules: a literal table of `Cause`, whose texts are filled in by `InjectedCause`; those of level 6 are in `postmortems`.
 Not for: injecting a cause (`drlib.training.incidents.lab.inject`), choosing one (`seed`), judging (`score`).
 """
 
@@ -10,34 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from drlib.training.incidents.rules.cause import Cause
 from drlib.training.incidents.rules.moves import Move, parse_move
+from drlib.training.incidents.rules.postmortems import POSTMORTEMS
 from drlib.training.incidents.rules.symptoms import Symptom
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """One row of the table. `repair`: the reference solution, in order. `harmful`: names of moves that make it worse.
-
-    `spares_positions`: True if the fault itself makes no group read a record again, so that every one is the operator's doing.
-    """
-
-    name: str
-    level: int
-    title: str
-    story: str
-    wheres: tuple[str, ...]
-    hows: tuple[str, ...] = ("",)
-    places: tuple[str, ...]
-    symptoms: tuple[Symptom, ...]
-    repair: tuple[str, ...]
-    harmful: tuple[str, ...] = ()
-    good: str
-    hints: tuple[str, str, str]
-    detect_s: float = 60.0
-    diagnose_s: float = 150.0
-    recover_s: float = 300.0
-    spares_positions: bool = True
-
 
 _BROKER = Cause(
     name="broker-killed",
@@ -267,7 +241,7 @@ _SPLIT = Cause(
     spares_positions=False,
 )
 
-# The order is part of every agreed game: seeds draw from it.
+# The order within a level is part of every agreed game: seeds draw from it.
 CAUSES: Final[Mapping[str, Cause]] = {
     cause.name: cause
     for cause in (
@@ -283,6 +257,7 @@ CAUSES: Final[Mapping[str, Cause]] = {
         _DISK,
         _CLOCK,
         _SPLIT,
+        *POSTMORTEMS.values(),
     )
 }
 

@@ -29,6 +29,9 @@ class MoveDefinition:
 
 MOVES: Final[Mapping[str, MoveDefinition]] = {
     ACKNOWLEDGE: MoveDefinition((), "report that something is wrong; stops the detection clock", changes_state=False),
+    "describe-topic": MoveDefinition(
+        ("SITE", "TOPIC"), "show a topic's log starts and ends, and the configurations set on it", changes_state=False
+    ),
     "restart-broker": MoveDefinition(("SITE",), "start the broker of a site on its existing data"),
     "free-disk": MoveDefinition(("SITE",), "free space on the disk of a site's broker"),
     "heal-link": MoveDefinition(("SITE",), "repair the mirror's network link to a site"),

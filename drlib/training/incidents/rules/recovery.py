@@ -16,6 +16,7 @@ from drlib.training.incidents.rules.symptoms import (
     is_written,
     partitions_differ,
     positions_stalled,
+    retains_less,
     timestamps_wrong,
 )
 
@@ -32,7 +33,7 @@ def unresolved(
         return ("it was not observed for long enough",)
     problems = [*_general_problems(before, now, baseline)]
     for cause in injected:
-        problems += _cause_problems(cause, observations, before, now)
+        problems += _cause_problems(cause, observations, before, now, baseline)
     return tuple(dict.fromkeys(problems))
 
 
@@ -59,7 +60,11 @@ def _application_problems(before: Observation, now: Observation, name: str) -> l
 
 
 def _cause_problems(
-    injected: InjectedCause, observations: Sequence[Observation], before: Observation, now: Observation
+    injected: InjectedCause,
+    observations: Sequence[Observation],
+    before: Observation,
+    now: Observation,
+    baseline: Observation,
 ) -> list[str]:
     match injected.cause:
         case "topic-recreated":
@@ -80,6 +85,15 @@ def _cause_problems(
         case "split-brain":
             problems = ["LEFT is still written to"] if is_written(before, now, "LEFT") else []
             return problems + ([] if is_written(before, now, "RIGHT") else ["RIGHT is not written to"])
+        case "retention-cut":
+            topic = now.topic(injected.where)
+            if topic.retention_ms is None:
+                return [f"the retention of {injected.where} is unknown"]
+            return (
+                [f"{injected.where} retains records for too short"]
+                if retains_less(baseline.topic(injected.where), topic)
+                else []
+            )
     return []
 
 

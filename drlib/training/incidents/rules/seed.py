@@ -3,6 +3,8 @@
 Rules: one `random.Random(seed)`, of which only `random()` is used, the method whose sequence Python guarantees; an index is
 `int(random() * n)`. Drawn in this order: the level (even when one is given), then for each cause which one, where and how,
 then the delay. Levels 1 to 3 have one cause of that level; 4 has two of levels 1 and 2; 5 has two, one of them of level 3.
+Level 6 has one of `postmortems`: it is never drawn, but the seeds of that table have it, and their cause, unless another level
+is given.
 Not for: making the incident happen.
 """
 
@@ -12,9 +14,12 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from drlib.errors import UsageError
-from drlib.training.incidents.rules.causes import CAUSES, Cause, InjectedCause
+from drlib.training.incidents.rules.cause import Cause
+from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
+from drlib.training.incidents.rules.postmortems import LEVEL, POSTMORTEMS
 
-LEVELS: Final = (1, 2, 3, 4, 5)
+_DRAWN: Final = (1, 2, 3, 4, 5)
+LEVELS: Final = (*_DRAWN, LEVEL)
 DELAY_S: Final = (8.0, 40.0)  # shortest and longest time from the start to the fault, so that players cannot predict it
 T = TypeVar("T")
 
@@ -36,10 +41,11 @@ def draw_plan(seed: int, level: int | None = None) -> IncidentPlan:
     if seed < 0:
         raise UsageError(f"seed {seed}", "a seed is not negative", "Use 0 or a greater number.")
     generator = random.Random(seed)  # reproducible on purpose; not used for secrets
-    drawn = _choose(generator, LEVELS)
-    level = drawn if level is None else level
+    drawn = _choose(generator, _DRAWN)
+    if level is None:
+        level = LEVEL if seed in POSTMORTEMS else drawn
     chosen: list[InjectedCause] = []
-    for pool in _pools(level):
+    for pool in _pools(level, seed):
         cause = _choose(generator, [candidate for candidate in pool if _is_compatible(candidate, chosen)])
         variants = [variant for variant in _variants(cause) if _shares_nothing(variant, chosen)]
         where = _choose(generator, tuple(dict.fromkeys(variant.where for variant in variants)))
@@ -48,7 +54,7 @@ def draw_plan(seed: int, level: int | None = None) -> IncidentPlan:
     return IncidentPlan(seed, level, tuple(chosen), round(shortest + generator.random() * (longest - shortest), 1))
 
 
-def _pools(level: int) -> tuple[tuple[Cause, ...], ...]:
+def _pools(level: int, seed: int) -> tuple[tuple[Cause, ...], ...]:
     of_level = {n: tuple(cause for cause in CAUSES.values() if cause.level == n) for n in (1, 2, 3)}
     match level:
         case 4:
@@ -57,6 +63,8 @@ def _pools(level: int) -> tuple[tuple[Cause, ...], ...]:
         case 5:
             # split-brain affects everything and therefore goes with no other cause
             return tuple(c for c in of_level[3] if c.name != "split-brain"), (*of_level[1], *of_level[2])
+        case 6:
+            return ((POSTMORTEMS[seed],) if seed in POSTMORTEMS else tuple(POSTMORTEMS.values()),)
     return (of_level[level],)
 
 

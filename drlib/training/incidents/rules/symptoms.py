@@ -14,6 +14,7 @@ from typing import Final
 STALL_S: Final = 3.0
 MAX_LAG: Final = 400  # records: two seconds of the lab's traffic, more than a healthy mirror ever lags
 TIMES_OFF_MS: Final = 10_000
+_A_DAY_MS: Final = 86_400_000
 
 
 class Symptom(StrEnum):
@@ -27,6 +28,7 @@ class Symptom(StrEnum):
     TOPIC_SHRANK = "a topic on LEFT is shorter than it was"
     TIMES_WRONG = "new records of a topic carry a wrong timestamp"
     BOTH_WRITTEN = "both sites are written to"
+    RECORDS_EXPIRE = "a topic on LEFT deletes records that it retained before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class TopicObservation:
 
     `end`: sum of the end offsets on LEFT. `mirrored`: how many of those offsets the mirror reports as acknowledged on RIGHT.
     `local`: sum of the end offsets of the standby topic on RIGHT, 0 without one. `newest_ms`: greatest timestamp on LEFT.
-    `partitions`: of the topic on LEFT, of its mirror topic and of its standby topic on RIGHT.
+    `partitions`: of the topic on LEFT, of its mirror topic and of its standby topic on RIGHT. `start`: sum of the log start
+    offsets on LEFT. `retention_ms`: in force on LEFT.
     """
 
     topic: str
@@ -44,6 +47,8 @@ class TopicObservation:
     local: int | None
     newest_ms: int | None = None
     partitions: tuple[int | None, int | None, int | None] = (None, None, None)
+    start: int | None = None
+    retention_ms: int | None = None
 
     @property
     def lag(self) -> int | None:
@@ -126,6 +131,8 @@ def detect_symptoms(observations: Sequence[Observation], baseline: Observation) 
         symptoms.append(Symptom.TIMES_WRONG)
     if before is not None and is_written(before, now, "LEFT") and is_written(before, now, "RIGHT"):
         symptoms.append(Symptom.BOTH_WRITTEN)
+    if any(records_expire(baseline.topic(t.topic), t) for t in now.topics):
+        symptoms.append(Symptom.RECORDS_EXPIRE)
     return tuple(symptoms)
 
 
@@ -164,6 +171,19 @@ def partitions_differ(topic: TopicObservation) -> bool:
 
 def log_shrank(baseline: TopicObservation, now: TopicObservation) -> bool:
     return now.end is not None and baseline.end is not None and now.end < baseline.end
+
+
+def records_expire(baseline: TopicObservation, now: TopicObservation) -> bool:
+    """Report whether the log start of a topic has advanced and its retention is shorter than before."""
+    advanced = now.start is not None and baseline.start is not None and now.start > baseline.start
+    return advanced and retains_less(baseline, now)
+
+
+def retains_less(baseline: TopicObservation, now: TopicObservation) -> bool:
+    """Report whether a topic retains records for less time than before, and for less than a day."""
+    if now.retention_ms is None or baseline.retention_ms is None:
+        return False
+    return 0 <= now.retention_ms < _A_DAY_MS and not 0 <= baseline.retention_ms < _A_DAY_MS
 
 
 def timestamps_wrong(before: TopicObservation, now: TopicObservation, at_ms: int) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause, by_urgency
 from drlib.training.incidents.rules.moves import MOVES
+from drlib.training.incidents.rules.postmortems import POSTMORTEMS
 
 LEFT_KILLED = InjectedCause("broker-killed", "LEFT")
 
 
-def test_causes_table_has_12_causes_repairable_by_known_moves() -> None:
-    assert len(CAUSES) == 12
+def test_causes_table_has_causes_repairable_by_known_moves() -> None:
+    assert [cause.name for cause in CAUSES.values() if cause.level == 6] == [c.name for c in POSTMORTEMS.values()]
+    assert len(CAUSES) == 12 + len(POSTMORTEMS)
     for cause in CAUSES.values():
-        assert cause.level in (1, 2, 3)
+        assert cause.level in (1, 2, 3, 6)
         for where in cause.wheres:
             for how in cause.hows:
                 injected = InjectedCause(cause.name, where, how)

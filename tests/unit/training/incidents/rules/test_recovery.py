@@ -56,6 +56,11 @@ def test_unresolved_healthy_observations_are_recovered() -> None:
         ),
         (InjectedCause("split-brain", "bookings"), ABNORMAL[Symptom.BOTH_WRITTEN]),
         (InjectedCause("split-brain", "bookings"), observation(108)),
+        (InjectedCause("retention-cut", "flights", "10000"), ABNORMAL[Symptom.RECORDS_EXPIRE]),
+        (
+            InjectedCause("retention-cut", "flights", "10000"),
+            with_topic(observation(108), "flights", start=9_000, retention_ms=None),
+        ),
     ],
 )
 def test_unresolved_lists_problem_while_observations_show_it(cause: InjectedCause, last: Observation) -> None:
@@ -81,6 +86,12 @@ def test_unresolved_group_sync_needs_positions_that_moved_since_the_first_observ
     assert unresolved(sync, still, BASELINE) == ("no group's committed offsets have moved on RIGHT",)
     first = observation(100, groups=(GroupObservation("arrivals", 5, 4),))
     assert unresolved(sync, [first, *still[1:]], BASELINE) == ()
+
+
+def test_unresolved_retention_is_recovered_though_expired_records_do_not_return() -> None:
+    cut = [InjectedCause("retention-cut", "flights", "10000")]
+    raised = with_topic(observation(108), "flights", start=9_000, retention_ms=86_400_000)
+    assert unresolved(cut, series(raised), BASELINE) == ()
 
 
 def test_unresolved_cause_with_own_state_is_recovered_with_that_state() -> None:

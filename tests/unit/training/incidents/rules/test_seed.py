@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+
 import pytest
 from incident_seeds import seed_for
 
 from drlib.errors import UsageError
 from drlib.training.incidents.rules.causes import CAUSES
+from drlib.training.incidents.rules.postmortems import POSTMORTEMS
 from drlib.training.incidents.rules.seed import LEVELS, draw_plan
+
+
+def digest(drawn: Iterable[tuple[int, int | None]]) -> str:
+    plans = [draw_plan(seed, level) for seed, level in drawn]
+    parts = [(p.seed, p.level, [(c.cause, c.where, c.how) for c in p.causes], p.delay_s) for p in plans]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def test_draw_plan_seed_always_gives_the_same_plan() -> None:
@@ -25,6 +35,29 @@ def test_draw_plan_seed_always_gives_the_same_plan() -> None:
     assert draw_plan(7, 3) == draw_plan(7, 3)
 
 
+def test_draw_plan_incidents_of_levels_1_to_5_are_those_from_before_level_6() -> None:
+    """Digests computed before there was a level 6: whoever agreed on a seed plays what was agreed."""
+    assert (
+        digest((seed, level) for level in (1, 2, 3, 4, 5) for seed in range(300))
+        == "4ac14b4447cdf1a25dc9ec02491aff18b8a71bf07bbb0822effc7f22be362cae"
+    )
+    assert (
+        digest((seed, None) for seed in range(300) if not 13 <= seed <= 20)
+        == "9f718455f215db8691e782ffbff29bec4b65ecb76e4d9591082d3e11e9009756"
+    )
+
+
+def test_draw_plan_seeds_of_postmortems_have_their_cause_and_other_seeds_of_level_6_any_of_them() -> None:
+    for seed, cause in POSTMORTEMS.items():
+        assert 13 <= seed <= 20
+        for level in (None, 6):
+            plan = draw_plan(seed, level)
+            assert (plan.level, [injected.cause for injected in plan.causes]) == (6, [cause.name])
+        assert draw_plan(seed, 2).level == 2
+    drawn = {draw_plan(seed, 6).causes[0].cause for seed in range(100, 200)}
+    assert drawn == {cause.name for cause in POSTMORTEMS.values()}
+
+
 def test_draw_plan_causes_match_level_and_share_no_place() -> None:
     for seed in range(300):
         for level in LEVELS:
@@ -32,7 +65,7 @@ def test_draw_plan_causes_match_level_and_share_no_place() -> None:
             levels = sorted(injected.definition.level for injected in incident.causes)
             assert incident.level == level
             assert 8 <= incident.delay_s <= 40
-            if level <= 3:
+            if level in (1, 2, 3, 6):
                 assert levels == [level]
                 continue
             one, other = incident.causes
@@ -47,7 +80,7 @@ def test_draw_plan_two_causes_are_any_that_go_together() -> None:
     }
     names = {level: {text.split()[0] for pair in pairs[level] for text in pair} for level in pairs}
     assert names[4] == {cause.name for cause in CAUSES.values() if cause.level < 3}
-    assert names[5] == set(CAUSES) - {"split-brain"}
+    assert names[5] == {cause.name for cause in CAUSES.values() if cause.level < 6} - {"split-brain"}
     assert {"full-disk RIGHT", "broker-killed LEFT"} in pairs[5]  # the other site's is free
 
 

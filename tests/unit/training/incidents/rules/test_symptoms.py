@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from incident_observations import ABNORMAL, BASELINE, observation, series, with_topic
+from incident_observations import ABNORMAL, BASELINE, WEEK_MS, observation, series, with_topic
 
 from drlib.training.incidents.rules.symptoms import (
     GroupObservation,
@@ -16,6 +16,7 @@ from drlib.training.incidents.rules.symptoms import (
     is_behind,
     partitions_differ,
     positions_stalled,
+    records_expire,
     timestamps_wrong,
 )
 
@@ -109,6 +110,26 @@ def test_timestamps_wrong_more_than_ten_seconds_from_now() -> None:
         return timestamps_wrong(TopicObservation("t", 1, 1, 0), TopicObservation("t", 2, 1, 0, newest_ms), 50_000)
 
     assert [wrong(newest_ms) for newest_ms in (39_999, 40_000, 60_000, 60_001)] == [True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("start", "retention_ms", "expires"),
+    [
+        (1, 86_399_999, True),
+        (0, 10_000, False),  # nothing is deleted yet
+        (1, 86_400_000, False),
+        (1, -1, False),  # unlimited
+        (None, 10_000, False),
+        (1, None, False),
+    ],
+)
+def test_records_expire_where_the_log_start_advances_under_a_shorter_retention(
+    start: int | None, retention_ms: int | None, expires: bool
+) -> None:
+    before = TopicObservation("t", 9, 9, 0, None, (1, 1, 1), 0, WEEK_MS)
+    now = replace(before, start=start, retention_ms=retention_ms)
+    assert records_expire(before, now) is expires
+    assert not records_expire(replace(before, retention_ms=5_000), now), "it was as short before"
 
 
 def test_detect_symptoms_healthy_observations_show_none() -> None:

@@ -1,0 +1,31 @@
+"""Moves that only read: what Kafka's own tools show of a topic.
+
+Rules: an answer is lines of text; it changes nothing and judges nothing. Raises `DrlibError` where a site does not answer.
+Not for: what `drlib incident status` shows (`observe`), nor moves that change something (`moves`).
+"""
+
+from drlib.errors import UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.model import TopicPartition
+from drlib.training.incidents.lab.testbed import IncidentTestbed
+
+
+def describe_topic(testbed: IncidentTestbed, site: str, topic: str) -> str:
+    """The partitions with their log starts and ends, and the configurations that are set on the topic itself."""
+    with testbed.cluster(site) as cluster:
+        partitions = partitions_of(cluster, topic, site)
+        starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
+        configured = cluster.topic_config([topic])[topic]
+    lines = [f"partition {p.partition}: offsets {starts[p]:,} to {ends[p]:,}" for p in partitions]
+    lines += [f"{key}={value}" for key, value in sorted(configured.items())] or ["no configuration is set on it"]
+    return "\n".join(lines)
+
+
+def partitions_of(cluster: Cluster, topic: str, site: str = "LEFT") -> list[TopicPartition]:
+    """Raises `UsageError` when the cluster does not have the topic."""
+    topics = cluster.topics([topic])
+    if topic not in topics:
+        raise UsageError(
+            f"topic {topic}", f"{site} has no topic of that name", "List the topics: drlib incident status"
+        )
+    return [TopicPartition(topic, number) for number in range(topics[topic].partitions)]

@@ -1,0 +1,78 @@
+"""Incidents of level 6 on real clusters: each solved by the reference player, and each with a plausible wrong first move.
+
+Long: `make test-all` runs them, and CI's `make incidents` does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from testbed_incidents import Start, incidents_in, wait_for_symptoms
+
+from drlib.training.incidents.incident import Incident
+from drlib.training.incidents.record import GAME
+from drlib.training.incidents.reference_player import solve
+from drlib.training.incidents.rules.postmortems import POSTMORTEMS
+from drlib.training.incidents.rules.score import EventKind
+from drlib.training.incidents.rules.symptoms import Symptom
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    yield from incidents_in(tmp_path)
+
+
+def names_no_cause(incident: Incident) -> None:
+    """Neither the run folder (but for its sealed part), nor the lab, nor a process says which cause was injected."""
+    (injected,) = incident.record.plan().causes
+    lab = incident.testbed().lab
+    files = [
+        path
+        for path in incident.folder.rglob("*")
+        if path.is_file() and not {GAME, "data"} & set(path.relative_to(incident.folder).parts)
+    ]
+    processes = [Path("/proc", str(process.pid), "cmdline") for process in lab.registry.records()]
+    assert len(processes) > 8
+    assert any(path.parent.name == "history" for path in files)
+    assert [str(path) for path in (*files, *processes) if injected.cause.encode() in contents(path)] == []
+    assert incident.record.lines()[0].data["level"] is None, "a level that the seed chose says something of the cause"
+
+
+def contents(path: Path) -> bytes:
+    """The name and the contents of a file; it may have been replaced, or its process have ended."""
+    try:
+        return str(path).encode() + path.read_bytes()
+    except FileNotFoundError:
+        return str(path).encode()
+
+
+@pytest.mark.parametrize("seed", POSTMORTEMS)
+def test_reference_player_gets_full_marks_and_nothing_public_names_the_cause(seed: int, start: Start) -> None:
+    incident = start(seed=seed)
+    assert [injected.cause for injected in incident.record.plan().causes] == [POSTMORTEMS[seed].name]
+    wait_for_symptoms(incident, *POSTMORTEMS[seed].symptoms)
+    names_no_cause(incident)
+    reveal = solve(incident)
+    assert reveal.score.full, reveal
+    assert reveal.measurements.lost == 0
+    kinds = [event.kind for event in incident.record.events()]
+    assert kinds.index(EventKind.CAUSE_IN) < kinds.index(EventKind.RECOVERED) < kinds.index(EventKind.FINISHED)
+
+
+def test_restart_of_the_mirror_before_retention_is_raised_is_harmful(start: Start) -> None:
+    incident = start("retention-cut")
+    topic = incident.record.plan().causes[0].where
+    wait_for_symptoms(incident, Symptom.RECORDS_EXPIRE)
+    incident.act("acknowledge")
+    incident.act("restart-mirror")
+    assert "retention.ms=1" in incident.act("describe-topic LEFT", topic)
+    incident.diagnose("retention-cut")
+    incident.act("raise-retention", topic)
+    assert "retention.ms=86400000" in incident.act("describe-topic LEFT", topic)
+    reveal = incident.finish(settle_s=60)
+    assert (reveal.score.wrong, reveal.score.harmful) == (0, 1)
+    assert reveal.score.points == 80 - (15 if reveal.measurements.lost else 0), reveal
