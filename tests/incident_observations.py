@@ -25,7 +25,9 @@ def observation(at_s: float, **changes: object) -> Observation:
         ApplicationObservation(name, "running", "LEFT", n) for name in ("flights", "bookings", "arrivals")
     )
     menus = TopicObservation("menus", 200, 200, 0, 0, (2, 2, None))
-    observation = Observation(now, (), (*topics, menus), applications, (GroupObservation("arrivals", n, n),), True, ())
+    observation = Observation(
+        now, (), (*topics, menus), applications, (GroupObservation("arrivals", n, n, 4),), True, ()
+    )
     return replace(observation, **changes)  # type: ignore[arg-type]
 
 
@@ -52,5 +54,6 @@ ABNORMAL = {
     Symptom.TOPIC_SHRANK: with_topic(observation(108), "menus", end=40, mirrored=40),
     Symptom.TIMES_WRONG: with_topic(observation(108), "gates", newest_ms=30_000),
     Symptom.BOTH_WRITTEN: with_topic(observation(108), "flights", local=70),
+    Symptom.RECORDS_SKIPPED: observation(108, groups=(GroupObservation("arrivals", 10_800, 10_800, 25),)),
     Symptom.RECORDS_EXPIRE: with_topic(observation(108), "flights", start=9_000, retention_ms=10_000),
 }

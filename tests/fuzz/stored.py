@@ -58,6 +58,7 @@ from drlib.runs.journal import Line
 from drlib.runs.scorecard import Objectives, Records, Rpo, RtoSeconds, Scorecard
 from drlib.training.academy import progress as academy
 from drlib.training.incidents import record
+from drlib.training.incidents.lab.skipped import SkippedRecords
 from drlib.ui.report import notebook_cells
 from fuzz import samples
 from fuzz.adapters import chained, folder
@@ -351,6 +352,10 @@ def incident(public: bytes, sealed: bytes, observations: bytes, measurements: by
     (where / "facts.json").write_bytes(measurements)
     found = record.IncidentRecord(where)
     return found.observations(), found.measurements(), found.started_ms(), found.events()
+
+
+def skipped(path: Path) -> object:
+    return SkippedRecords(path, "t").count()
 
 
 AUDIT_PLANS: Final = samples.as_json(

@@ -177,6 +177,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.runs.abort:Abort", stored.abort_file, ((b"operator\n",),), ()),
     Target("drlib.client.bootstrap.state_file:read", stored.bootstrap_state, stored.BOOTSTRAP_STATES, _USAGE),
     Target("drlib.training.academy.progress:read", stored.progress, stored.PROGRESS, _USAGE),
+    Target("drlib.training.incidents.lab.skipped:SkippedRecords", file(stored.skipped), samples.HISTORIES, ()),
     Target("drlib.training.incidents.record:IncidentRecord", stored.incident, stored.INCIDENTS, (DrlibError,)),
     Target("drlib.analysis.sessions.continuous_audit:_PLAN", stored.audit_plan, stored.AUDIT_PLANS, _USAGE),
     Target("drlib.analysis.continuous.stream:_MOMENT", stored.audit_moment, ((b"5",),), _USAGE),

@@ -49,7 +49,10 @@ def status_shown(observation: Observation, symptoms: Sequence[Symptom], properti
             state += f", newest {(observation.at_ms - topic.newest_ms) / 1000:,.0f} s old"
         rows.append(_row("topic", topic.topic, left, right, state))
     for group in observation.groups:
-        rows.append(_row("committed offsets", group.group, formats.count(group.left), formats.count(group.right)))
+        state = f"{group.skipped:,} offsets before them not processed" if group.skipped else ""
+        rows.append(
+            _row("committed offsets", group.group, formats.count(group.left), formats.count(group.right), state)
+        )
     for application in observation.applications:
         done = f"{application.done:,} done"
         left, right = (done if application.site == site else "" for site in ("LEFT", "RIGHT"))

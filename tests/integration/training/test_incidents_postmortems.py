@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from testbed_incidents import Start, incidents_in, wait_for_symptoms
 
+from drlib.errors import UsageError
+from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.training.incidents.incident import Incident
+from drlib.training.incidents.lab.testbed import READERS
 from drlib.training.incidents.record import GAME
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.postmortems import POSTMORTEMS
@@ -76,3 +79,22 @@ def test_restart_of_the_mirror_before_retention_is_raised_is_harmful(start: Star
     reveal = incident.finish(settle_s=60)
     assert (reveal.score.wrong, reveal.score.harmful) == (0, 1)
     assert reveal.score.points == 80 - (15 if reveal.measurements.lost else 0), reveal
+
+
+def test_group_moved_to_the_start_costs_points_and_a_running_consumer_refuses_it(start: Start) -> None:
+    incident = start("reset-to-latest")
+    group = incident.record.plan().causes[0].where
+    wait_for_symptoms(incident, Symptom.RECORDS_SKIPPED)
+    incident.act("acknowledge")
+    assert incident.act("describe-group LEFT", group).startswith("STABLE, 1 members\n")
+    with pytest.raises(GroupNotEmpty):
+        incident.act("group-to-start", group, READERS[group])
+    incident.diagnose("reset-to-latest")
+    incident.act("stop-application", group)
+    incident.act("group-to-start", group, READERS[group])
+    incident.act("start-application", group)
+    with pytest.raises(UsageError, match="it runs"):
+        incident.act("start-application", group)
+    reveal = incident.finish(settle_s=60)
+    assert (reveal.score.wrong, reveal.score.harmful) == (3, 0)
+    assert reveal.score.points == 85, reveal

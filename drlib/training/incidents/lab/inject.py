@@ -6,10 +6,12 @@ process that injected it may end. Faults of a broker or a link are injected last
 Not for: recording an injection (`record`), nor undoing a fault (`moves`).
 """
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
+from confluent_kafka import Consumer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -22,16 +24,18 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from drlib.errors import UsageError
+from drlib.errors import Unreachable, UsageError
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
-from drlib.lab.workload.topics import create_topics
+from drlib.lab.workload.topics import create_topics, log_ends
 from drlib.training.incidents.lab.testbed import GATES, GUARDED, MENUS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.causes import InjectedCause
 
 _LAST: Final = ("slow-link-retention", "link-cut-one-way", "full-disk", "broker-killed")
 _OTHER_MENUS: Final = 40
+_UNREAD: Final = 200
+_LATEST_S: Final = 30.0
 _RETENTION_MS: Final = {"retention.ms": "60000", "segment.ms": "5000"}
 _SHORT_SEGMENTS: Final = {"segment.ms": "2000"}  # only a closed segment is deleted
 ANALYTICS: Final = "User:analytics"
@@ -140,6 +144,40 @@ def _cut_retention(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     configure(testbed, injected.where, {"retention.ms": injected.how, **_SHORT_SEGMENTS})
 
 
+def _reset_to_latest(testbed: IncidentTestbed, injected: InjectedCause) -> None:
+    """While the application is stopped, delete its group and let a consumer of that name start at the end."""
+    group, topic = injected.where, READERS[injected.where]
+    testbed.applications.stop(group)
+    with testbed.cluster("LEFT") as left:
+        left.delete_group(group)
+    left_alone = sum(log_ends(testbed.lab.clusters["LEFT"], [topic]).values()) + _UNREAD
+    testbed.wait(
+        "records that nothing reads",
+        lambda: sum(log_ends(testbed.lab.clusters["LEFT"], [topic]).values()) >= left_alone,
+    )
+    _commit_latest(testbed.bootstrap("LEFT"), group, topic)
+    testbed.start_application(group)
+
+
+def _commit_latest(bootstrap: str, group: str, topic: str) -> None:
+    """Consume as a group without offsets under auto.offset.reset=latest until every partition has one, and commit."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "latest", "log_level": 0}
+    consumer = Consumer({**settings, "enable.auto.commit": False})
+    try:
+        consumer.subscribe([topic])
+        until = time.monotonic() + _LATEST_S
+        while True:
+            consumer.poll(0.1)
+            positions = consumer.position(consumer.assignment())
+            if positions and all(at.offset >= 0 for at in positions):
+                break
+            if time.monotonic() > until:
+                raise Unreachable(f"group {group} read nothing", f"waited {_LATEST_S:g} s", "Start another incident.")
+        consumer.commit(offsets=positions, asynchronous=False)
+    finally:
+        consumer.close()
+
+
 def _works_at(testbed: IncidentTestbed, name: str, site: str) -> bool:
     status = testbed.applications.status(name)
     return status is not None and status.cluster == site
@@ -168,5 +206,6 @@ _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]
         "clock-skew": _skew_clock,
         "split-brain": _split,
         "retention-cut": _cut_retention,
+        "reset-to-latest": _reset_to_latest,
     }
 )

@@ -1,10 +1,10 @@
-"""Moves that only read: what Kafka's own tools show of a topic.
+"""Moves that only read: what Kafka's own tools show of a topic or a group.
 
 Rules: an answer is lines of text; it changes nothing and judges nothing. Raises `DrlibError` where a site does not answer.
 Not for: what `drlib incident status` shows (`observe`), nor moves that change something (`moves`).
 """
 
-from drlib.errors import UsageError
+from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.model import TopicPartition
 from drlib.training.incidents.lab.testbed import IncidentTestbed
@@ -19,6 +19,22 @@ def describe_topic(testbed: IncidentTestbed, site: str, topic: str) -> str:
     lines = [f"partition {p.partition}: offsets {starts[p]:,} to {ends[p]:,}" for p in partitions]
     lines += [f"{key}={value}" for key, value in sorted(configured.items())] or ["no configuration is set on it"]
     return "\n".join(lines)
+
+
+def describe_group(testbed: IncidentTestbed, site: str, group: str) -> str:
+    """The group's state and members, and by partition its committed offset, the log end and the lag."""
+    with testbed.cluster(site) as cluster:
+        described = cluster.group_descriptions([group])[group]
+        if isinstance(described, DrlibError):
+            raise described
+        committed = cluster.group_offsets(group)
+        ends = cluster.log_ends(committed)
+    lines = [f"{described.state}, {len(described.members)} members"]
+    lines += [
+        f"{p.topic}-{p.partition}: committed offset {at.offset:,} of {ends[p]:,}, lag {max(0, ends[p] - at.offset):,}"
+        for p, at in sorted(committed.items())
+    ]
+    return "\n".join(lines if committed else [*lines, "no committed offsets"])
 
 
 def partitions_of(cluster: Cluster, topic: str, site: str = "LEFT") -> list[TopicPartition]:

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka.admin import KafkaAdminClient
 
+from drlib import clock, decoding
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -29,7 +30,7 @@ from drlib.lab.disk import Disk
 from drlib.lab.workload.mirrors import has_crossed, partition_statuses
 from drlib.lab.workload.topics import log_ends
 from drlib.training.incidents.lab.inject import configure
-from drlib.training.incidents.lab.inspections import describe_topic, partitions_of
+from drlib.training.incidents.lab.inspections import describe_group, describe_topic, partitions_of
 from drlib.training.incidents.lab.testbed import FLOW, GATES, PRODUCERS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.moves import Move
 
@@ -132,6 +133,14 @@ def _stop_application(testbed: IncidentTestbed, name: str) -> str:
     return f"{name} is stopped"
 
 
+def _start_application(testbed: IncidentTestbed, name: str) -> str:
+    if not testbed.start_application(name):
+        raise UsageError(
+            f"application {name}", "it runs, or it is none of those that work here", "See: drlib incident status"
+        )
+    return f"{name} is started"
+
+
 def _set_clock(testbed: IncidentTestbed, name: str) -> str:
     _require_application(testbed, name)
     if name != GATES.name:
@@ -194,6 +203,19 @@ def _move_group(testbed: IncidentTestbed, group: str, topic: str, *, to_end: boo
     return f"{group} is at the {'end' if to_end else 'start'} of {topic}"
 
 
+def _move_group_back(testbed: IncidentTestbed, group: str, seconds: str) -> str:
+    at_ms = clock.now_ms() - decoding.integer(seconds.encode()) * 1000
+    with testbed.cluster("LEFT") as left:
+        committed = left.group_offsets(group)
+        if not committed:
+            raise UsageError(f"group {group}", "it has no committed offsets on LEFT", "See: drlib incident status")
+        found = left.offsets_at(committed, at_ms)
+        earlier = {p: at for p, at in found.items() if 0 <= at < committed[p].offset}
+        left.alter_group_offsets(group, {p: CommittedOffset(at) for p, at in earlier.items()})
+    behind = sum(committed[p].offset - at for p, at in earlier.items())
+    return f"{group} is {behind:,} records further back"
+
+
 def _delete_topic(testbed: IncidentTestbed, site: str, topic: str) -> str:
     with testbed.cluster(site) as cluster:
         return f"{topic} is deleted" if cluster.delete_topic(topic) else f"{topic} did not exist"
@@ -214,6 +236,7 @@ _MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
     {
         "acknowledge": lambda _: "recorded",
         "describe-topic": describe_topic,
+        "describe-group": describe_group,
         "restart-broker": _restart_broker,
         "free-disk": _free_disk,
         "heal-link": _heal_link,
@@ -223,6 +246,7 @@ _MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
         "abort-transaction": _abort_transaction,
         "remove-acl": _remove_acl,
         "stop-application": _stop_application,
+        "start-application": _start_application,
         "set-clock": _set_clock,
         "point-application": _point,
         "grow-topic": _add_partitions,
@@ -230,6 +254,7 @@ _MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
         "group-to-end": lambda testbed, group, topic: _move_group(testbed, group, topic, to_end=True),
         "move-applications": _move_all,
         "stop-mirror": _stop_mirror,
+        "group-back": _move_group_back,
         "delete-topic": _delete_topic,
     }
 )

@@ -19,6 +19,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import TopicPartition
+from drlib.training.incidents.lab.skipped import SkippedRecords
 from drlib.training.incidents.lab.testbed import (
     FLOW,
     GATES,
@@ -55,6 +56,8 @@ class Observer:
 
     def __init__(self, testbed: IncidentTestbed) -> None:
         self._testbed = testbed
+        histories = {group: testbed.applications.history_path(group) for group in READERS}
+        self._skipped = {group: SkippedRecords(path, READERS[group]) for group, path in histories.items()}
 
     def observe(self) -> Observation:
         """Make one observation; it takes about 100 ms, and a few seconds when a site does not answer."""
@@ -158,7 +161,8 @@ class Observer:
             except DrlibError:
                 continue
         return tuple(
-            GroupObservation(group, by_site.get("LEFT"), by_site.get("RIGHT")) for group, by_site in sums.items()
+            GroupObservation(group, by_site.get("LEFT"), by_site.get("RIGHT"), self._skipped[group].count())
+            for group, by_site in sums.items()
         )
 
     def _groups_at_start(self, unreachable: Sequence[str]) -> tuple[str, ...]:

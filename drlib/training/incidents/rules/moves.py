@@ -6,6 +6,7 @@ incident; whether another move is right depends on the cause (`drlib.training.in
 Not for: carrying moves out (`drlib.training.incidents.lab.moves`).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ from drlib.errors import UsageError
 
 SITES: Final = ("LEFT", "RIGHT")
 ACKNOWLEDGE: Final = "acknowledge"
+_SECONDS: Final = re.compile(r"[1-9][0-9]{0,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,9 @@ MOVES: Final[Mapping[str, MoveDefinition]] = {
     "describe-topic": MoveDefinition(
         ("SITE", "TOPIC"), "show a topic's log starts and ends, and the configurations set on it", changes_state=False
     ),
+    "describe-group": MoveDefinition(
+        ("SITE", "GROUP"), "show a group's state, and its committed offsets with their lag", changes_state=False
+    ),
     "restart-broker": MoveDefinition(("SITE",), "start the broker of a site on its existing data"),
     "free-disk": MoveDefinition(("SITE",), "free space on the disk of a site's broker"),
     "heal-link": MoveDefinition(("SITE",), "repair the mirror's network link to a site"),
@@ -41,10 +46,14 @@ MOVES: Final[Mapping[str, MoveDefinition]] = {
     "abort-transaction": MoveDefinition(("TOPIC",), "fence and abort the open transaction in a topic on LEFT"),
     "remove-acl": MoveDefinition(("SITE", "TOPIC"), "delete every ACL of a topic"),
     "stop-application": MoveDefinition(("NAME",), "stop one application"),
+    "start-application": MoveDefinition(("NAME",), "start an application that was stopped"),
     "set-clock": MoveDefinition(("NAME",), "correct an application's machine clock and restart it"),
     "point-application": MoveDefinition(("NAME", "SITE"), "move one application to a site"),
     "grow-topic": MoveDefinition(("SITE", "TOPIC"), "add partitions to a site's topic up to its count on LEFT"),
     "group-to-start": MoveDefinition(("GROUP", "TOPIC"), "move a consumer group to the start of a topic on LEFT"),
+    "group-back": MoveDefinition(
+        ("GROUP", "SECONDS"), "move a consumer group back to the offsets of so many seconds ago on LEFT"
+    ),
     "move-applications": MoveDefinition(("SITE",), "fail over: move every application to a site"),
     "stop-mirror": MoveDefinition((), "stop the mirror's worker"),
     "group-to-end": MoveDefinition(
@@ -68,6 +77,14 @@ class Move:
     def definition(self) -> MoveDefinition:
         return MOVES[self.name]
 
+    def does_as(self, other: "Move") -> bool:
+        """Report whether it is the same move, for whatever time: how long is enough the clusters show."""
+        return self._without_time() == other._without_time()
+
+    def _without_time(self) -> tuple[str, ...]:
+        named = zip(self.definition.parameters, self.arguments, strict=True)
+        return (self.name, *(argument for parameter, argument in named if parameter != "SECONDS"))
+
 
 def parse_move(words: Sequence[str]) -> Move:
     """Parse `["restart-broker", "LEFT"]`, or the same in one string. Raises `UsageError` for anything not in the table."""
@@ -88,4 +105,6 @@ def parse_move(words: Sequence[str]) -> Move:
     for parameter, argument in zip(parameters, arguments, strict=True):
         if parameter == "SITE" and argument not in SITES:
             raise UsageError(f"site {argument}", "there is no site of that name", f"Use {' or '.join(SITES)}.")
+        if parameter == "SECONDS" and not _SECONDS.fullmatch(argument):
+            raise UsageError(f"{argument} seconds", "it is no number of seconds", "Use a number such as 60.")
     return Move(name, tuple(arguments))

@@ -35,4 +35,26 @@ _RETENTION = Cause(
     ),
 )
 
-POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType({16: _RETENTION})
+_LATEST = Cause(
+    name="reset-to-latest",
+    level=LEVEL,
+    title="A consumer started at the end of its topic",
+    story="The offsets of group {where} were deleted, and its consumer was started once with auto.offset.reset=latest.",
+    wheres=("arrivals", "billing"),
+    places=("LEFT", "applications"),
+    symptoms=(Symptom.RECORDS_SKIPPED,),
+    repair=("stop-application {where}", "group-back {where} 120", "start-application {where}"),
+    harmful=("move-applications",),
+    good="No lag and no error: the group is at the end, but its application has never processed the records before. They are "
+    "still in the log. Stop the consumer, because offsets of a group with members cannot be changed, move the group back to "
+    "before the gap, and start it. Some records are read again, which at-least-once consumers must stand; the start of the "
+    "topic would repeat all of them.",
+    hints=(
+        "A lag of 0 says where a group is, not what it has processed.",
+        "Compare what application {where} has processed with the committed offsets of its group.",
+        "Stop {where}, move its group back to before the gap, and start it again.",
+    ),
+    spares_positions=False,
+)
+
+POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType({16: _RETENTION, 20: _LATEST})

@@ -16,6 +16,7 @@ from drlib.training.incidents.rules.symptoms import (
     is_written,
     partitions_differ,
     positions_stalled,
+    records_skipped,
     retains_less,
     timestamps_wrong,
 )
@@ -85,6 +86,12 @@ def _cause_problems(
         case "split-brain":
             problems = ["LEFT is still written to"] if is_written(before, now, "LEFT") else []
             return problems + ([] if is_written(before, now, "RIGHT") else ["RIGHT is not written to"])
+        case "reset-to-latest":
+            group = now.group(injected.where)
+            if group.skipped is None:
+                return [f"what {injected.where} has processed is unknown"]
+            skipped = records_skipped(baseline.group(injected.where), group)
+            return [f"{injected.where} has not processed {skipped:,} records"] if skipped > 0 else []
         case "retention-cut":
             topic = now.topic(injected.where)
             if topic.retention_ms is None:

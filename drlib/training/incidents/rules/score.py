@@ -113,7 +113,7 @@ def rate_move(event: IncidentEvent, causes: Sequence[InjectedCause]) -> MoveRati
     move = event.move
     if not move.definition.changes_state:
         return MoveRating.NEUTRAL if causes or move.name != ACKNOWLEDGE else MoveRating.WRONG
-    if any(move in cause.repair for cause in causes):
+    if any(move.does_as(right) for cause in causes for right in cause.repair):
         return MoveRating.WRONG if event.failed else MoveRating.RIGHT
     if move.definition.harmful or any(move.name in cause.definition.harmful for cause in causes):
         return MoveRating.HARMFUL

@@ -13,6 +13,7 @@ from typing import Final
 
 STALL_S: Final = 3.0
 MAX_LAG: Final = 400  # records: two seconds of the lab's traffic, more than a healthy mirror ever lags
+MAX_SKIPPED: Final = 20  # offsets: markers of transactions look like skipped records
 TIMES_OFF_MS: Final = 10_000
 _A_DAY_MS: Final = 86_400_000
 
@@ -28,6 +29,7 @@ class Symptom(StrEnum):
     TOPIC_SHRANK = "a topic on LEFT is shorter than it was"
     TIMES_WRONG = "new records of a topic carry a wrong timestamp"
     BOTH_WRITTEN = "both sites are written to"
+    RECORDS_SKIPPED = "a group has committed offsets behind records that it has not processed"
     RECORDS_EXPIRE = "a topic on LEFT deletes records that it retained before"
 
 
@@ -67,11 +69,13 @@ class ApplicationObservation:
 
 @dataclass(frozen=True, slots=True)
 class GroupObservation:
-    """Sum of a group's committed offsets on each site; None without any."""
+    """Sum of a group's committed offsets on each site; None without any. `skipped`: records on LEFT that it has passed without
+    processing them; None if unknown."""
 
     group: str
     left: int | None
     right: int | None
+    skipped: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,8 @@ def detect_symptoms(observations: Sequence[Observation], baseline: Observation) 
         symptoms.append(Symptom.TIMES_WRONG)
     if before is not None and is_written(before, now, "LEFT") and is_written(before, now, "RIGHT"):
         symptoms.append(Symptom.BOTH_WRITTEN)
+    if any(records_skipped(baseline.group(group.group), group) > MAX_SKIPPED for group in now.groups):
+        symptoms.append(Symptom.RECORDS_SKIPPED)
     if any(records_expire(baseline.topic(t.topic), t) for t in now.topics):
         symptoms.append(Symptom.RECORDS_EXPIRE)
     return tuple(symptoms)
@@ -171,6 +177,11 @@ def partitions_differ(topic: TopicObservation) -> bool:
 
 def log_shrank(baseline: TopicObservation, now: TopicObservation) -> bool:
     return now.end is not None and baseline.end is not None and now.end < baseline.end
+
+
+def records_skipped(baseline: GroupObservation, now: GroupObservation) -> int:
+    """How many records a group has skipped since the baseline; 0 if unknown."""
+    return (now.skipped or 0) - (baseline.skipped or 0)
 
 
 def records_expire(baseline: TopicObservation, now: TopicObservation) -> bool:

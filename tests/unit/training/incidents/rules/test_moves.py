@@ -16,8 +16,17 @@ from drlib.training.incidents.rules.moves import parse_move
         (["restart-broker", "UP"], "Use LEFT or RIGHT"),
         ([], "nothing to do"),
         (["stop-mirror", "now"], "it takes no arguments"),
+        (["group-back", "arrivals", "soon"], "no number of seconds"),
+        (["group-back", "arrivals", "0"], "no number of seconds"),
     ],
 )
 def test_parse_move_unknown_move_or_argument_is_refused(words: list[str], part: str) -> None:
     with pytest.raises(UsageError, match=part):
         parse_move(words)
+
+
+def test_move_does_as_another_for_any_time() -> None:
+    back = parse_move(["group-back arrivals 120"])
+    assert back.does_as(parse_move(["group-back arrivals 30"]))
+    assert not back.does_as(parse_move(["group-back billing 120"]))
+    assert not back.does_as(parse_move(["stop-application arrivals"]))

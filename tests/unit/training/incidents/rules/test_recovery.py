@@ -56,6 +56,15 @@ def test_unresolved_healthy_observations_are_recovered() -> None:
         ),
         (InjectedCause("split-brain", "bookings"), ABNORMAL[Symptom.BOTH_WRITTEN]),
         (InjectedCause("split-brain", "bookings"), observation(108)),
+        (InjectedCause("reset-to-latest", "arrivals"), ABNORMAL[Symptom.RECORDS_SKIPPED]),
+        (
+            InjectedCause("reset-to-latest", "arrivals"),
+            observation(108, groups=(GroupObservation("arrivals", 10_800, 10_800, 5),)),  # one is one too many
+        ),
+        (
+            InjectedCause("reset-to-latest", "arrivals"),
+            observation(108, groups=(GroupObservation("arrivals", 10_800, 10_800, None),)),
+        ),
         (InjectedCause("retention-cut", "flights", "10000"), ABNORMAL[Symptom.RECORDS_EXPIRE]),
         (
             InjectedCause("retention-cut", "flights", "10000"),
@@ -99,6 +108,7 @@ def test_unresolved_cause_with_own_state_is_recovered_with_that_state() -> None:
     assert unresolved([InjectedCause("topic-recreated", "menus")], at_start, BASELINE) == ()
     assert unresolved([InjectedCause("stopped-group-sync", "mirror")], series(observation(108)), BASELINE) == ()
     assert unresolved([InjectedCause("clock-skew", "gates", "20")], series(observation(108)), BASELINE) == ()
+    assert unresolved([InjectedCause("reset-to-latest", "arrivals")], series(observation(108)), BASELINE) == ()
     right_only = [
         with_topic(
             with_topic(observation(at), "flights", end=9, mirrored=9, local=int(at)), "bookings", end=9, mirrored=9

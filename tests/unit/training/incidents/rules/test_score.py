@@ -209,3 +209,11 @@ def test_rate_move_failed_repair_is_wrong() -> None:
     assert rate_move(_act(1, "restart-broker RIGHT"), disk) is MoveRating.RIGHT
     assert rate_move(_act(1, "acknowledge"), disk) is MoveRating.NEUTRAL
     assert rate_move(IncidentEvent(1, ACTED, move=Move("acknowledge")), ()) is MoveRating.WRONG
+
+
+def test_rate_move_for_another_time_is_right_too() -> None:
+    latest = (InjectedCause("reset-to-latest", "arrivals"),)
+    assert rate_move(_act(1, "group-back arrivals 300"), latest) is MoveRating.RIGHT
+    assert rate_move(_act(1, "group-back billing 120"), latest) is MoveRating.WRONG
+    assert rate_move(_act(1, "describe-group LEFT arrivals"), latest) is MoveRating.NEUTRAL
+    assert rate_move(_act(1, "describe-group LEFT arrivals"), ()) is MoveRating.NEUTRAL
