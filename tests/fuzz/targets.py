@@ -18,6 +18,7 @@ from drlib.errors import DrlibError, UsageError
 from drlib.kafka.java_formats import jaas, jks, properties
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import CorruptBatch
+from drlib.lab.apps.consumer import is_json
 from drlib.mirror.engine.fencing import assignment
 from drlib.mirror.journal.entries import JournalCorrupt
 from drlib.mirror.mm2 import connect_offsets, consumer_offsets
@@ -198,6 +199,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     ),
     Target("drlib.ui.jupyterlab:_token", file(processes.jupyter_token), processes.JUPYTER, ()),
     Target("drlib.ui.console.presence:_Server", processes.jupyter_server, processes.JUPYTER, _BAD),
+    Target("drlib.lab.apps.consumer:is_json", is_json, samples.as_json({"carrier": "AA", "flight": 1}), ()),
     Target("drlib.lab.checker.history:decode", processes.history_lines, samples.HISTORIES, ()),
     Target("drlib.lab.lab:_read_state", processes.lab_state, processes.LABS, _USAGE),
     Target("drlib.lab.processes:_RECORDS", processes.process_records, processes.PROCESSES, _USAGE),

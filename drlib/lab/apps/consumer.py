@@ -7,6 +7,7 @@ settled by the group's position on the new cluster: records before it were commi
 A record's time is when its commit was acknowledged; after a rebalance or a move, when it was sent, as another member may have
 continued behind it before this one learns of it.
 While the pointer holds, the member has committed its batch and left the group, so that a planned move finds final positions.
+An application that parses values stops at the first one that it cannot parse; the records before it are processed.
 Not for: translating positions; that is done before the pointer moves.
 
 Run as `python -m drlib.lab.apps.consumer SPEC.json`.
@@ -15,12 +16,13 @@ Run as `python -m drlib.lab.apps.consumer SPEC.json`.
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from drlib.client.ordered_member import CommitOutcome, OrderedMember
+from drlib import decoding
+from drlib.client.ordered_member import Batch, CommitOutcome, OrderedMember
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import PointerWatcher
 from drlib.client.read_plan import ReadPlan
@@ -41,6 +43,7 @@ from drlib.outgoing.terminal import show
 _SILENT_S = 1.0
 _LAST_ANSWER_S = 1.5
 _HELD_S = 0.02
+_STUCK_S = 0.2
 _BATCH_S = 0.25  # collect a batch this long: applications commit a few times a second
 
 
@@ -77,6 +80,30 @@ def read_plan(spec: specs.ConsumerSpec, pointer: Pointer) -> ReadPlan:
     if remote is None:
         return ReadPlan(spec.topic, scope=spec.scope)
     return ReadPlan(spec.topic, remote, pointer.cutover.get(remote, ()), spec.scope)
+
+
+def readable(batch: Batch) -> tuple[Batch, Record | None]:
+    """The part of `batch` before the first value of each partition that is not JSON, and the first such record."""
+    stuck: dict[TopicPartition, Record] = {}
+    for record in batch.records:
+        if record.partition not in stuck and not is_json(record.value):
+            stuck[record.partition] = record
+    if not stuck:
+        return batch, None
+    before = tuple(r for r in batch.records if r.partition not in stuck or r.offset < stuck[r.partition].offset)
+    positions = {p: stuck[p].offset if p in stuck else position for p, position in batch.positions.items()}
+    return replace(batch, records=before, positions=positions), next(iter(stuck.values()))
+
+
+def is_json(value: bytes | None) -> bool:
+    """Whether an application that expects JSON can parse `value`; a tombstone has none."""
+    if value is None:
+        return True
+    try:
+        decoding.json_value(value)
+    except ValueError:
+        return False
+    return True
 
 
 def record_id(record: Record) -> str:
@@ -158,6 +185,9 @@ class ConsumerRun:
             if batch is None:
                 pace.forgive()
                 continue
+            stuck = None
+            if self._spec.parse:
+                batch, stuck = readable(batch)
             last_record_s = time.monotonic()
             sent_ms = now_ms()
             outcome = consumer.commit(batch, deadline_s=3600.0, waiting=lambda: self._awaits_answer(pointer))
@@ -166,11 +196,23 @@ class ConsumerRun:
                     pace.count(len(batch.records))
                     at_ms = now_ms() if consumer.generation == batch.generation else sent_ms
                     self._processed(pointer.active, batch.records, batch.positions, CommitStatus.ACKED, at_ms)
+                    if stuck is not None:
+                        self._stop_at(consumer, pointer, stuck)
                 case CommitOutcome.UNKNOWN:
                     self._history.append_all(self._commits(pointer.active, batch.positions, CommitStatus.UNKNOWN))
                     self._doubt = Doubt(pointer.active, batch.records, sent_ms)
                 case CommitOutcome.REFUSED:
                     pass  # it will be delivered again, here or to another member
+
+    def _stop_at(self, consumer: OrderedMember, pointer: Pointer, record: Record) -> None:
+        """Stay in the group and process nothing while the record is next."""
+        place = f"{record.partition.topic}-{record.partition.partition} offset {record.offset}"
+        begins = (record.value or b"")[:8].hex(" ")
+        show(f"{self._spec.group}: cannot process {place}: its value is not JSON, it begins with {begins}", error=True)
+        while self._may_poll(pointer):
+            consumer.serve()
+            self._status.report("waiting", pointer.active, pointer.version, self._done)
+            self._stop.wait(_STUCK_S)
 
     def _may_poll(self, pointer: Pointer) -> bool:
         """Whether to poll on. The pointer is read once: with two reads the first could see the hold and the second the move."""

@@ -66,7 +66,8 @@ class ConsumerSpec:
     `records_per_second` 0 means unlimited; `after_move_records_per_second` applies after the first move of the pointer
     (None: unchanged). A batch has at most `max_batch` records. With a `pattern` it is an ordinary consumer: it reads every
     topic whose whole name matches, later ones too, concurrently and in no order between topics; `refresh_topics_s` is the
-    interval of metadata refreshes. `client` and `addresses` as for producers.
+    interval of metadata refreshes. `client` and `addresses` as for producers. With `parse` it stops at a value that is not
+    JSON, as an application does whose deserializer fails, until its group is moved past that record and it is started again.
     """
 
     pointer: str
@@ -84,6 +85,7 @@ class ConsumerSpec:
     client: str | None = None
     addresses: dict[str, str] = field(default_factory=dict)
     pointer_deadline_s: float = 30.0
+    parse: bool = False
 
 
 Spec = TypeVar("Spec", ProducerSpec, ConsumerSpec)
@@ -143,7 +145,7 @@ def _typed(name: str, key: str, value: object, hint: object) -> object:
             and value in list(choice)
         ):
             return choice(value)
-        if choice in (int, str) and type(value) is choice:
+        if choice in (bool, int, str) and type(value) is choice:
             return value
         if get_origin(choice) is dict and isinstance(value, dict) and all(isinstance(v, str) for v in value.values()):
             return value  # keys of JSON are strings

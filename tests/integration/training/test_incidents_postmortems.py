@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fix_engine import wait_for
 from testbed_incidents import Start, incidents_in, wait_for_symptoms
 
 from drlib.errors import UsageError
@@ -98,3 +99,23 @@ def test_group_moved_to_the_start_costs_points_and_a_running_consumer_refuses_it
     reveal = incident.finish(settle_s=60)
     assert (reveal.score.wrong, reveal.score.harmful) == (3, 0)
     assert reveal.score.points == 85, reveal
+
+
+def test_consumer_stops_at_a_poison_record_again_and_the_end_of_its_topic_loses_what_follows(start: Start) -> None:
+    incident = start("poison-record")
+    partition = incident.record.plan().causes[0].how
+    wait_for_symptoms(incident, Symptom.APPLICATION_STALLED)
+    incident.act("acknowledge")
+    incident.act("stop-application billing")
+    incident.act("start-application billing")
+    refusal = f"cannot process bookings-{partition} offset"
+    wait_for("billing stopped there again", lambda: incident.act("read-log billing").count(refusal) == 2)
+    offset = int(incident.act("read-log billing").rsplit(refusal, 1)[1].split(":")[0])
+    assert f"bookings-{partition}: committed offset {offset:,} of" in incident.act("describe-group LEFT billing")
+    incident.diagnose("poison-record")
+    incident.act("stop-application billing")
+    incident.act("group-to-end billing bookings")
+    incident.act("start-application billing")
+    reveal = incident.finish(settle_s=20)
+    assert (reveal.score.wrong, reveal.score.harmful, reveal.score.recover_s) == (0, 1, None)
+    assert reveal.score.points == 15 + 25 - 20, reveal

@@ -28,13 +28,14 @@ from drlib.errors import Unreachable, UsageError
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
-from drlib.lab.workload.topics import create_topics, log_ends
+from drlib.lab.workload.topics import acknowledged, create_topics, log_ends
 from drlib.training.incidents.lab.testbed import GATES, GUARDED, MENUS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.causes import InjectedCause
 
 _LAST: Final = ("slow-link-retention", "link-cut-one-way", "full-disk", "broker-killed")
 _OTHER_MENUS: Final = 40
 _UNREAD: Final = 200
+_AVRO: Final = b"\x00\x00\x00\x00\x07\x06AA1\x08"  # magic byte, schema ID, and a value of that schema
 _LATEST_S: Final = 30.0
 _RETENTION_MS: Final = {"retention.ms": "60000", "segment.ms": "5000"}
 _SHORT_SEGMENTS: Final = {"segment.ms": "2000"}  # only a closed segment is deleted
@@ -144,6 +145,11 @@ def _cut_retention(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     configure(testbed, injected.where, {"retention.ms": injected.how, **_SHORT_SEGMENTS})
 
 
+def _write_poison(testbed: IncidentTestbed, injected: InjectedCause) -> None:
+    with acknowledged(testbed.lab.clusters["LEFT"]) as producer:
+        producer.produce(injected.where, key=b"AA1", value=_AVRO, partition=int(injected.how))
+
+
 def _reset_to_latest(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     """While the application is stopped, delete its group and let a consumer of that name start at the end."""
     group, topic = injected.where, READERS[injected.where]
@@ -207,5 +213,6 @@ _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]
         "split-brain": _split,
         "retention-cut": _cut_retention,
         "reset-to-latest": _reset_to_latest,
+        "poison-record": _write_poison,
     }
 )

@@ -1,13 +1,19 @@
-"""Moves that only read: what Kafka's own tools show of a topic or a group.
+"""Moves that only read: what Kafka's own tools show of a topic or a group, and the end of a log.
 
 Rules: an answer is lines of text; it changes nothing and judges nothing. Raises `DrlibError` where a site does not answer.
 Not for: what `drlib incident status` shows (`observe`), nor moves that change something (`moves`).
 """
 
+from pathlib import Path
+from typing import Final
+
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.lab.brokers.jvm_log import tail
 from drlib.model import TopicPartition
-from drlib.training.incidents.lab.testbed import IncidentTestbed
+from drlib.training.incidents.lab.testbed import WATCH, IncidentTestbed
+
+_LINES: Final = 8
 
 
 def describe_topic(testbed: IncidentTestbed, site: str, topic: str) -> str:
@@ -35,6 +41,14 @@ def describe_group(testbed: IncidentTestbed, site: str, group: str) -> str:
         for p, at in sorted(committed.items())
     ]
     return "\n".join(lines if committed else [*lines, "no committed offsets"])
+
+
+def read_log(testbed: IncidentTestbed, name: str) -> str:
+    """The last lines of the log of a broker, an application or the mirror. Raises `UsageError` for another name."""
+    logs = {record.name: record.log for record in testbed.lab.registry.records() if record.name != WATCH}
+    if name not in logs:
+        raise UsageError(f"log of {name}", "there is no process of that name", f"Use one of {', '.join(logs)}.")
+    return tail(Path(logs[name]), _LINES) or "it is empty"
 
 
 def partitions_of(cluster: Cluster, topic: str, site: str = "LEFT") -> list[TopicPartition]:

@@ -29,8 +29,9 @@ from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.workload.mirrors import has_crossed, partition_statuses
 from drlib.lab.workload.topics import log_ends
+from drlib.model import TopicPartition
 from drlib.training.incidents.lab.inject import configure
-from drlib.training.incidents.lab.inspections import describe_group, describe_topic, partitions_of
+from drlib.training.incidents.lab.inspections import describe_group, describe_topic, partitions_of, read_log
 from drlib.training.incidents.lab.testbed import FLOW, GATES, PRODUCERS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.moves import Move
 
@@ -203,6 +204,18 @@ def _move_group(testbed: IncidentTestbed, group: str, topic: str, *, to_end: boo
     return f"{group} is at the {'end' if to_end else 'start'} of {topic}"
 
 
+def _skip_record(testbed: IncidentTestbed, group: str, topic: str, partition: str) -> str:
+    at = TopicPartition(topic, decoding.integer(partition.encode()))
+    with testbed.cluster("LEFT") as left:
+        committed = left.group_offsets(group)
+        if at not in committed:
+            raise UsageError(
+                f"group {group}", f"it has no committed offset in {topic}-{partition}", "See: describe-group LEFT GROUP"
+            )
+        left.alter_group_offsets(group, {at: CommittedOffset(committed[at].offset + 1)})
+    return f"{group} continues at offset {committed[at].offset + 1} of {topic}-{partition}"
+
+
 def _move_group_back(testbed: IncidentTestbed, group: str, seconds: str) -> str:
     at_ms = clock.now_ms() - decoding.integer(seconds.encode()) * 1000
     with testbed.cluster("LEFT") as left:
@@ -237,6 +250,7 @@ _MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
         "acknowledge": lambda _: "recorded",
         "describe-topic": describe_topic,
         "describe-group": describe_group,
+        "read-log": read_log,
         "restart-broker": _restart_broker,
         "free-disk": _free_disk,
         "heal-link": _heal_link,
@@ -255,6 +269,7 @@ _MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
         "move-applications": _move_all,
         "stop-mirror": _stop_mirror,
         "group-back": _move_group_back,
+        "skip-record": _skip_record,
         "delete-topic": _delete_topic,
     }
 )

@@ -185,6 +185,7 @@ class IncidentTestbed:
             group=name,
             topic=topic,
             refresh_topics_s=2.0,
+            parse=True,
             status=str(self.applications.status_path(name)),
         )
 

@@ -16,6 +16,7 @@ from drlib.errors import UsageError
 
 SITES: Final = ("LEFT", "RIGHT")
 ACKNOWLEDGE: Final = "acknowledge"
+_PARTITION: Final = re.compile(r"[0-9]{1,5}")
 _SECONDS: Final = re.compile(r"[1-9][0-9]{0,4}")
 
 
@@ -37,6 +38,9 @@ MOVES: Final[Mapping[str, MoveDefinition]] = {
     "describe-group": MoveDefinition(
         ("SITE", "GROUP"), "show a group's state, and its committed offsets with their lag", changes_state=False
     ),
+    "read-log": MoveDefinition(
+        ("NAME",), "show the end of the log of a broker (LEFT-1), the mirror or an application", changes_state=False
+    ),
     "restart-broker": MoveDefinition(("SITE",), "start the broker of a site on its existing data"),
     "free-disk": MoveDefinition(("SITE",), "free space on the disk of a site's broker"),
     "heal-link": MoveDefinition(("SITE",), "repair the mirror's network link to a site"),
@@ -53,6 +57,9 @@ MOVES: Final[Mapping[str, MoveDefinition]] = {
     "group-to-start": MoveDefinition(("GROUP", "TOPIC"), "move a consumer group to the start of a topic on LEFT"),
     "group-back": MoveDefinition(
         ("GROUP", "SECONDS"), "move a consumer group back to the offsets of so many seconds ago on LEFT"
+    ),
+    "skip-record": MoveDefinition(
+        ("GROUP", "TOPIC", "PARTITION"), "move a consumer group past the next record of a partition on LEFT"
     ),
     "move-applications": MoveDefinition(("SITE",), "fail over: move every application to a site"),
     "stop-mirror": MoveDefinition((), "stop the mirror's worker"),
@@ -105,6 +112,8 @@ def parse_move(words: Sequence[str]) -> Move:
     for parameter, argument in zip(parameters, arguments, strict=True):
         if parameter == "SITE" and argument not in SITES:
             raise UsageError(f"site {argument}", "there is no site of that name", f"Use {' or '.join(SITES)}.")
+        if parameter == "PARTITION" and not _PARTITION.fullmatch(argument):
+            raise UsageError(f"partition {argument}", "it is no number of a partition", "Use a number such as 0.")
         if parameter == "SECONDS" and not _SECONDS.fullmatch(argument):
             raise UsageError(f"{argument} seconds", "it is no number of seconds", "Use a number such as 60.")
     return Move(name, tuple(arguments))

@@ -57,4 +57,32 @@ _LATEST = Cause(
     spares_positions=False,
 )
 
-POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType({16: _RETENTION, 20: _LATEST})
+_POISON = Cause(
+    name="poison-record",
+    level=LEVEL,
+    title="A record that its consumer cannot parse",
+    story="A record with an Avro value was written to {where}-{how} on LEFT, a topic of JSON values.",
+    wheres=("bookings",),
+    hows=("0", "1"),
+    places=("LEFT", "{where}"),
+    symptoms=(Symptom.APPLICATION_STALLED,),
+    repair=("stop-application billing", "skip-record billing {where} {how}", "start-application billing"),
+    harmful=("move-applications",),
+    good="One application stands still while its topic is written to and mirrored, and nothing else is wrong: read its log. "
+    "It names partition and offset, and describe-group shows the group at that offset. Keep the record, move the group past "
+    "it and no further, and start the application. A restart alone stops at the same record, a failover finds its copy on "
+    "RIGHT, and a group at the end of the topic never processes what came after it.",
+    hints=(
+        "One application makes no progress. What does it say itself?",
+        "Read the log of billing, and describe its group: it stands before one record.",
+        "Stop billing, skip that one record of {where}-{how}, and start billing again.",
+    ),
+)
+
+POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType(
+    {
+        14: _POISON,
+        16: _RETENTION,
+        20: _LATEST,
+    }
+)

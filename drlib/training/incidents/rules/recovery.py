@@ -6,6 +6,7 @@ Not for: making observations, nor for waiting until the incident has recovered.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.symptoms import (
@@ -20,6 +21,9 @@ from drlib.training.incidents.rules.symptoms import (
     retains_less,
     timestamps_wrong,
 )
+
+_READER: Final = "billing"  # reads bookings
+_MAX_READER_LAG: Final = 100  # records: two and a half seconds of bookings
 
 
 def unresolved(
@@ -92,6 +96,8 @@ def _cause_problems(
                 return [f"what {injected.where} has processed is unknown"]
             skipped = records_skipped(baseline.group(injected.where), group)
             return [f"{injected.where} has not processed {skipped:,} records"] if skipped > 0 else []
+        case "poison-record":
+            return _reader_problems(before, now, baseline, injected.where)
         case "retention-cut":
             topic = now.topic(injected.where)
             if topic.retention_ms is None:
@@ -102,6 +108,19 @@ def _cause_problems(
                 else []
             )
     return []
+
+
+def _reader_problems(before: Observation, now: Observation, baseline: Observation, topic: str) -> list[str]:
+    """What the reader has still to do, but for one record. A restart alone is no progress, and it may stop again."""
+    earlier, reader = before.application(_READER), now.application(_READER)
+    end, position = now.topic(topic).end, now.group(_READER).left
+    skipped = records_skipped(baseline.group(_READER), now.group(_READER))
+    problems = [f"{_READER} has not processed {skipped - 1:,} records that it could"] if skipped > 1 else []
+    if reader is None or earlier is None or reader.done <= earlier.done:
+        problems.append(f"{_READER} has processed nothing since it was started")
+    if end is None or position is None or end - position > _MAX_READER_LAG:
+        problems.append(f"{_READER} is not at the end of {topic}")
+    return problems
 
 
 def _group_sync_problems(observations: Sequence[Observation], now: Observation) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from drlib.client.pointer import Pointer
 from drlib.client.read_plan import ReadPlan, held
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.apps import consumer
-from drlib.lab.apps.consumer import ConsumerRun, settle
+from drlib.lab.apps.consumer import ConsumerRun, readable, settle
 from drlib.lab.apps.process import Stop
 from drlib.lab.apps.specs import ConsumerSpec
 from drlib.lab.checker.history import Mirrored
@@ -55,6 +56,20 @@ def test_read_plan_holds_only_assigned_partitions_of_a_remote_topic() -> None:
 
 def record(name: str, partition: int, offset: int) -> Record:
     return Record(local(partition), offset, 0, b"k", b"v", (("id", name.encode()),))
+
+
+def test_readable_batch_ends_before_the_first_value_of_a_partition_that_is_not_json() -> None:
+    values = {(0, 5): b"{}", (0, 6): b"\x00\x00\x01", (0, 7): b"{}", (1, 3): b"[1]", (1, 4): None, (2, 0): b"\xff"}
+    records = tuple(Record(local(p), offset, 0, b"k", value) for (p, offset), value in values.items())
+    batch = Batch(records, {local(0): 5, local(1): 3, local(2): 0}, {local(0): 8, local(1): 5, local(2): 1}, 7)
+    before, stuck = readable(batch)
+    assert stuck is not None
+    assert (stuck.partition, stuck.offset) == (local(0), 6)
+    assert [(r.partition.partition, r.offset) for r in before.records] == [(0, 5), (1, 3), (1, 4)]
+    assert before.positions == {local(0): 6, local(1): 5, local(2): 0}
+    assert (before.starts, before.generation) == (batch.starts, 7)
+    whole = replace(batch, records=records[3:5])
+    assert readable(whole) == (whole, None)
 
 
 def there(name: str, partition: int, offset: int) -> Mirrored:

@@ -17,6 +17,7 @@ from drlib.training.incidents.rules.moves import parse_move
         ([], "nothing to do"),
         (["stop-mirror", "now"], "it takes no arguments"),
         (["group-back", "arrivals", "soon"], "no number of seconds"),
+        (["skip-record", "billing", "bookings", "-1"], "no number of a partition"),
         (["group-back", "arrivals", "0"], "no number of seconds"),
     ],
 )

@@ -97,6 +97,32 @@ def test_unresolved_group_sync_needs_positions_that_moved_since_the_first_observ
     assert unresolved(sync, [first, *still[1:]], BASELINE) == ()
 
 
+def reading(at_s: float, done: int, lag: int = 0, skipped: int = 0) -> Observation:
+    """All is well but for billing, which has processed `done` records and is `lag` behind the end of bookings."""
+    billing = ApplicationObservation("billing", "running", "LEFT", done)
+    group = GroupObservation("billing", int(at_s * 100) - lag, None, skipped)
+    healthy = observation(at_s)
+    return replace(healthy, applications=(*healthy.applications, billing), groups=(*healthy.groups, group))
+
+
+@pytest.mark.parametrize(
+    ("last", "problem"),
+    [
+        (reading(108, 900, lag=100, skipped=1), ()),  # the record itself is not processed
+        (reading(108, 900, skipped=2), ("billing has not processed 1 records that it could",)),
+        (reading(108, 500), ("billing has processed nothing since it was started",)),
+        (reading(108, 30), ("billing has processed nothing since it was started",)),  # it was started again
+        (reading(108, 900, lag=101), ("billing is not at the end of bookings",)),
+    ],
+)
+def test_unresolved_poison_record_until_its_reader_is_past_it_and_at_the_end(
+    last: Observation, problem: tuple[str, ...]
+) -> None:
+    poison = [InjectedCause("poison-record", "bookings", "0")]
+    found = unresolved(poison, [reading(100, 100), reading(104, 500), last], reading(100, 100))
+    assert tuple(text for text in found if text != "billing makes no progress") == problem
+
+
 def test_unresolved_retention_is_recovered_though_expired_records_do_not_return() -> None:
     cut = [InjectedCause("retention-cut", "flights", "10000")]
     raised = with_topic(observation(108), "flights", start=9_000, retention_ms=86_400_000)
