@@ -119,3 +119,21 @@ def test_consumer_stops_at_a_poison_record_again_and_the_end_of_its_topic_loses_
     reveal = incident.finish(settle_s=20)
     assert (reveal.score.wrong, reveal.score.harmful, reveal.score.recover_s) == (0, 1, None)
     assert reveal.score.points == 15 + 25 - 20, reveal
+
+
+def test_half_dead_source_taken_for_a_cut_link_or_a_dead_broker_costs_points(start: Start) -> None:
+    incident = start("half-dead-source")
+    wait_for_symptoms(incident, Symptom.SITE_SILENT, Symptom.APPLICATION_STALLED)
+    incident.act("acknowledge")
+    incident.diagnose("broker-killed")
+    incident.act("heal-link LEFT")
+    assert "it answers a Metadata request with" in incident.act("ask-broker RIGHT")
+    assert incident.act("ask-broker LEFT").splitlines() == [
+        "process state T",
+        "its port accepts connections",
+        "it does not answer a Metadata request within 3 s",
+    ]
+    incident.diagnose("half-dead-source")
+    incident.act("restart-broker LEFT")
+    reveal = incident.finish(settle_s=60)
+    assert (reveal.score.points, reveal.measurements.lost) == (90, 0), reveal

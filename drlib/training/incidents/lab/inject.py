@@ -145,6 +145,10 @@ def _cut_retention(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     configure(testbed, injected.where, {"retention.ms": injected.how, **_SHORT_SEGMENTS})
 
 
+def _suspend_broker(testbed: IncidentTestbed, injected: InjectedCause) -> None:
+    testbed.lab.clusters[injected.where].pause()
+
+
 def _write_poison(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     with acknowledged(testbed.lab.clusters["LEFT"]) as producer:
         producer.produce(injected.where, key=b"AA1", value=_AVRO, partition=int(injected.how))
@@ -214,5 +218,6 @@ _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]
         "retention-cut": _cut_retention,
         "reset-to-latest": _reset_to_latest,
         "poison-record": _write_poison,
+        "half-dead-source": _suspend_broker,
     }
 )

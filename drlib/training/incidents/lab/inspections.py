@@ -1,4 +1,4 @@
-"""Moves that only read: what Kafka's own tools show of a topic or a group, and the end of a log.
+"""Moves that only read: what tools show of a topic, a group and a broker, and the end of a log.
 
 Rules: an answer is lines of text; it changes nothing and judges nothing. Raises `DrlibError` where a site does not answer.
 Not for: what `drlib incident status` shows (`observe`), nor moves that change something (`moves`).
@@ -14,6 +14,7 @@ from drlib.model import TopicPartition
 from drlib.training.incidents.lab.testbed import WATCH, IncidentTestbed
 
 _LINES: Final = 8
+_ASK_S: Final = 3.0
 
 
 def describe_topic(testbed: IncidentTestbed, site: str, topic: str) -> str:
@@ -41,6 +42,19 @@ def describe_group(testbed: IncidentTestbed, site: str, group: str) -> str:
         for p, at in sorted(committed.items())
     ]
     return "\n".join(lines if committed else [*lines, "no committed offsets"])
+
+
+def ask_broker(testbed: IncidentTestbed, site: str) -> str:
+    """What ps, a TCP connection and a Metadata request say of the site's broker, each by itself."""
+    broker = testbed.lab.clusters[site].brokers[0]
+    state = next((process.state for process in testbed.lab.status() if process.name == broker.name), "")
+    try:
+        with testbed.cluster(site, _ASK_S) as cluster:
+            answer = f"it answers a Metadata request with {len(cluster.topics())} topics"
+    except DrlibError:
+        answer = f"it does not answer a Metadata request within {_ASK_S:g} s"
+    port = "its port accepts connections" if testbed.answers(site) else "its port accepts no connection"
+    return "\n".join((f"process state {state}" if state else "its process has ended", port, answer))
 
 
 def read_log(testbed: IncidentTestbed, name: str) -> str:

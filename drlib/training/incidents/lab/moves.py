@@ -31,7 +31,7 @@ from drlib.lab.workload.mirrors import has_crossed, partition_statuses
 from drlib.lab.workload.topics import log_ends
 from drlib.model import TopicPartition
 from drlib.training.incidents.lab.inject import configure
-from drlib.training.incidents.lab.inspections import describe_group, describe_topic, partitions_of, read_log
+from drlib.training.incidents.lab.inspections import ask_broker, describe_group, describe_topic, partitions_of, read_log
 from drlib.training.incidents.lab.testbed import FLOW, GATES, PRODUCERS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.moves import Move
 
@@ -48,6 +48,14 @@ def apply_move(testbed: IncidentTestbed, move: Move) -> str:
 
 
 def _restart_broker(testbed: IncidentTestbed, site: str) -> str:
+    """A process that is suspended does not react to SIGTERM and is killed, as a service manager does after a while.
+
+    If it continued instead, it would write the requests in its sockets before it stops, without an answer; after its restart
+    it knows only the last batch of each producer, refuses the retries of the others, and librdkafka's producers end for good.
+    """
+    broker = testbed.lab.clusters[site].brokers[0]
+    if any(process.name == broker.name and process.paused for process in testbed.lab.status()):
+        broker.kill()
     Disk(testbed.lab, site).start_broker()
     return f"the broker of {site} runs"
 
@@ -251,6 +259,7 @@ _MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
         "describe-topic": describe_topic,
         "describe-group": describe_group,
         "read-log": read_log,
+        "ask-broker": ask_broker,
         "restart-broker": _restart_broker,
         "free-disk": _free_disk,
         "heal-link": _heal_link,

@@ -41,6 +41,11 @@ MOVES: Final[Mapping[str, MoveDefinition]] = {
     "read-log": MoveDefinition(
         ("NAME",), "show the end of the log of a broker (LEFT-1), the mirror or an application", changes_state=False
     ),
+    "ask-broker": MoveDefinition(
+        ("SITE",),
+        "show the state of a site's broker: its process (as ps does), its port, and whether it answers a request",
+        changes_state=False,
+    ),
     "restart-broker": MoveDefinition(("SITE",), "start the broker of a site on its existing data"),
     "free-disk": MoveDefinition(("SITE",), "free space on the disk of a site's broker"),
     "heal-link": MoveDefinition(("SITE",), "repair the mirror's network link to a site"),

@@ -79,10 +79,31 @@ _POISON = Cause(
     ),
 )
 
+_HALF_DEAD = Cause(
+    name="half-dead-source",
+    level=LEVEL,
+    title="The source is half dead",
+    story="The process of {where}'s broker was suspended: its port accepts connections, and no request is answered.",
+    wheres=("LEFT",),
+    places=("{where}",),
+    symptoms=(Symptom.SITE_SILENT, Symptom.APPLICATION_STALLED),
+    repair=("restart-broker {where}",),
+    harmful=("move-applications",),
+    good="A check of the port says that the broker is there; only a request shows that it does not answer, and its log has no "
+    "error. Restart it: as long as its process exists it may continue at any moment and acknowledge records, so that a "
+    "failover away from it risks a split brain.",
+    hints=(
+        "A port that accepts connections is no answer. What does the broker answer?",
+        "Ask the broker of {where}: its process exists and its port is open, and a Metadata request is not answered.",
+        "Restart the broker of {where}.",
+    ),
+)
+
 POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType(
     {
         14: _POISON,
         16: _RETENTION,
+        18: _HALF_DEAD,
         20: _LATEST,
     }
 )
