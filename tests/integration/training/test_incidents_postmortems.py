@@ -137,3 +137,22 @@ def test_half_dead_source_taken_for_a_cut_link_or_a_dead_broker_costs_points(sta
     incident.act("restart-broker LEFT")
     reveal = incident.finish(settle_s=60)
     assert (reveal.score.points, reveal.measurements.lost) == (90, 0), reveal
+
+
+def test_dead_cluster_started_before_its_applications_are_moved_back_cannot_recover(start: Start) -> None:
+    incident = start("wrong-failover")
+    wait_for_symptoms(incident, Symptom.SITE_SILENT, Symptom.APPLICATION_STALLED)
+    incident.act("acknowledge")
+    incident.act("restart-broker RIGHT")
+    wait_for("RIGHT is written to", lambda: any(topic.local for topic in incident.status()[0].topics), 60)
+    incident.diagnose("wrong-failover")
+    incident.act("move-applications LEFT")
+    wait_for("only RIGHT's records are left", lambda: only_right_has_records(incident), 60)
+    reveal = incident.finish(settle_s=3)
+    assert (reveal.score.wrong, reveal.score.recover_s) == (0, None)
+    assert reveal.score.points == 15 + 25, reveal
+
+
+def only_right_has_records(incident: Incident) -> bool:
+    problems = incident.unresolved()
+    return bool(problems) and all(problem.startswith("RIGHT has acknowledged") for problem in problems)

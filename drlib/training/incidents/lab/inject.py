@@ -24,12 +24,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from drlib.client import pointer_file
 from drlib.errors import Unreachable, UsageError
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import acknowledged, create_topics, log_ends
-from drlib.training.incidents.lab.testbed import GATES, GUARDED, MENUS, READERS, IncidentTestbed
+from drlib.training.incidents.lab.testbed import GATES, GUARDED, MENUS, PRODUCERS, READERS, IncidentTestbed
 from drlib.training.incidents.rules.causes import InjectedCause
 
 _LAST: Final = ("slow-link-retention", "link-cut-one-way", "full-disk", "broker-killed")
@@ -145,6 +146,15 @@ def _cut_retention(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     configure(testbed, injected.where, {"retention.ms": injected.how, **_SHORT_SEGMENTS})
 
 
+def _fail_over_wrongly(testbed: IncidentTestbed, injected: InjectedCause) -> None:
+    """Kill RIGHT's broker, then move every application to it."""
+    pointers = {name: testbed.pointer_to(name, "RIGHT") for name in (*PRODUCERS, *READERS)}
+    testbed.lab.clusters["RIGHT"].kill()
+    for name, pointer in pointers.items():
+        if pointer is not None:
+            pointer_file.write_atomic(testbed.pointer_path(name), pointer)
+
+
 def _suspend_broker(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     testbed.lab.clusters[injected.where].pause()
 
@@ -219,5 +229,6 @@ _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]
         "reset-to-latest": _reset_to_latest,
         "poison-record": _write_poison,
         "half-dead-source": _suspend_broker,
+        "wrong-failover": _fail_over_wrongly,
     }
 )

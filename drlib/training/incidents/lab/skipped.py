@@ -1,7 +1,7 @@
 """Records that a group has passed without processing them, by its application's history on LEFT.
 
 Rules: a record counts as processed as soon as the history says so, in whichever order; what the group has not passed yet is
-not skipped. Offsets of control records and of aborted transactions cannot be told from skipped records and count as such.
+not skipped. Offsets of control records and of aborted transactions look like skipped records and count as such.
 The file is read on from where the last count ended. Not thread-safe.
 Not for: records read again, or what is missing on a cluster (`measure`).
 """

@@ -224,18 +224,22 @@ class IncidentTestbed:
         return tuple(record.name for record in self.lab.registry.records() if record.name not in others)
 
     def move_application(self, name: str, site: str) -> None:
-        """Move application `name` to `site`. A reader on RIGHT reads the mirror topic up to its current end, then the local
-        topic."""
-        path = self.pointer_path(name)
-        before = pointer_file.read(path)
+        """Move application `name` to `site`, unless it works there."""
+        if (pointer := self.pointer_to(name, site)) is not None:
+            pointer_file.write_atomic(self.pointer_path(name), pointer)
+
+    def pointer_to(self, name: str, site: str) -> Pointer | None:
+        """The pointer that moves application `name` to `site`; None if it works there. A reader on RIGHT reads the mirror
+        topic up to its current end, then the local topic."""
+        before = pointer_file.read(self.pointer_path(name))
         if before.active == site:
-            return
+            return None
         prefix, cutover = None, {}
         if site == "RIGHT":
             prefix = "LEFT."
             if name in READERS:
                 cutover = self._mirror_ends(READERS[name])
-        pointer_file.write_atomic(path, Pointer(before.version + 1, site, self.bootstrap(site), prefix, cutover))
+        return Pointer(before.version + 1, site, self.bootstrap(site), prefix, cutover)
 
     def _mirror_ends(self, topic: str) -> dict[str, tuple[int, ...]]:
         remote = f"LEFT.{topic}"

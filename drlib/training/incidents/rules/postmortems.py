@@ -99,10 +99,33 @@ _HALF_DEAD = Cause(
     ),
 )
 
+_WRONG_WAY = Cause(
+    name="wrong-failover",
+    level=LEVEL,
+    title="The wrong cluster was failed over",
+    story="The broker of {where} died, and in answer all applications were moved from LEFT, which worked, to {where}.",
+    wheres=("RIGHT",),
+    places=("LEFT", "RIGHT", "applications"),
+    symptoms=(Symptom.SITE_SILENT, Symptom.APPLICATION_STALLED),
+    repair=("move-applications LEFT", "restart-broker {where}"),
+    harmful=("stop-mirror",),
+    good="The site that does not answer is the one at which the applications are, and the other one works. {where} was dead "
+    "when they were moved, so it has acknowledged nothing and moving them back loses nothing: do that first. As soon as its "
+    "broker runs, producers that are still there write records which LEFT does not have and no mirror brings back. Start the "
+    "broker afterwards; the mirror catches up.",
+    hints=(
+        "At which site are the applications, and which site does not answer?",
+        "The broker of {where} was dead before they were moved there: what can it have acknowledged?",
+        "Move the applications back to LEFT, and only then start the broker of {where}.",
+    ),
+    spares_positions=False,
+)
+
 POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType(
     {
         14: _POISON,
         16: _RETENTION,
+        17: _WRONG_WAY,
         18: _HALF_DEAD,
         20: _LATEST,
     }

@@ -96,6 +96,13 @@ def _cause_problems(
                 return [f"what {injected.where} has processed is unknown"]
             skipped = records_skipped(baseline.group(injected.where), group)
             return [f"{injected.where} has not processed {skipped:,} records"] if skipped > 0 else []
+        case "wrong-failover":
+            problems = [] if is_written(before, now, "LEFT") else ["LEFT is not written to"]
+            return problems + [
+                f"RIGHT has acknowledged {topic.local:,} records of {topic.topic} that LEFT does not have"
+                for topic in now.topics
+                if topic.local
+            ]
         case "poison-record":
             return _reader_problems(before, now, baseline, injected.where)
         case "retention-cut":

@@ -56,6 +56,16 @@ def test_unresolved_healthy_observations_are_recovered() -> None:
         ),
         (InjectedCause("split-brain", "bookings"), ABNORMAL[Symptom.BOTH_WRITTEN]),
         (InjectedCause("split-brain", "bookings"), observation(108)),
+        (InjectedCause("wrong-failover", "RIGHT"), with_topic(observation(108), "flights", local=1)),
+        (
+            InjectedCause("wrong-failover", "RIGHT"),
+            with_topic(
+                with_topic(observation(108), "flights", end=10_400, mirrored=10_400),
+                "bookings",
+                end=10_400,
+                mirrored=10_400,
+            ),
+        ),
         (InjectedCause("reset-to-latest", "arrivals"), ABNORMAL[Symptom.RECORDS_SKIPPED]),
         (
             InjectedCause("reset-to-latest", "arrivals"),
@@ -135,6 +145,7 @@ def test_unresolved_cause_with_own_state_is_recovered_with_that_state() -> None:
     assert unresolved([InjectedCause("stopped-group-sync", "mirror")], series(observation(108)), BASELINE) == ()
     assert unresolved([InjectedCause("clock-skew", "gates", "20")], series(observation(108)), BASELINE) == ()
     assert unresolved([InjectedCause("reset-to-latest", "arrivals")], series(observation(108)), BASELINE) == ()
+    assert unresolved([InjectedCause("wrong-failover", "RIGHT")], series(observation(108)), BASELINE) == ()
     right_only = [
         with_topic(
             with_topic(observation(at), "flights", end=9, mirrored=9, local=int(at)), "bookings", end=9, mirrored=9
