@@ -1,4 +1,4 @@
-"""The clocks of the lab's simulated application machines: correct, or set back while the applications run.
+"""The clocks of the lab's simulated application machines: correct, or set back or ahead while the applications run.
 
 Rules: a machine belongs to an application (by its name) or to all applications that work with a cluster (by its alias). Its
 offset in ms is a small file of the lab; no file means a correct clock. The lab's applications read it several times a second
@@ -23,7 +23,7 @@ _MOST_BYTES: Final = 64
 
 
 def set_back(lab_dir: Path, machine: str, behind_ms: int) -> None:
-    """Set the clock of `machine` back by `behind_ms`; 0 corrects it. Raises `OSError`."""
+    """Set the clock of `machine` back by `behind_ms`, ahead where that is negative; 0 corrects it. Raises `OSError`."""
     if behind_ms:
         write_whole(_file(lab_dir, machine), f"{behind_ms}\n")
     else:
@@ -31,9 +31,13 @@ def set_back(lab_dir: Path, machine: str, behind_ms: int) -> None:
 
 
 def behind_ms(lab_dir: Path, machine: str) -> int:
-    """How far the clock of `machine` is behind, in ms; 0 where it is correct. Raises `UsageError` for an invalid file."""
+    """How far the clock of `machine` is behind, in ms; 0 where it is correct, negative where it is ahead.
+
+    Raises `UsageError` for an invalid file.
+    """
     try:
-        return decoding.integer(read_stored(_file(lab_dir, machine), _MOST_BYTES).strip())
+        content = read_stored(_file(lab_dir, machine), _MOST_BYTES).strip()
+        return -decoding.integer(content[1:]) if content.startswith(b"-") else decoding.integer(content)
     except FileNotFoundError:
         return 0
     except (OSError, Undecodable) as error:

@@ -156,3 +156,19 @@ def test_dead_cluster_started_before_its_applications_are_moved_back_cannot_reco
 def only_right_has_records(incident: Incident) -> bool:
     problems = incident.unresolved()
     return bool(problems) and all(problem.startswith("RIGHT has acknowledged") for problem in problems)
+
+
+def test_restart_of_an_application_with_a_wrong_clock_costs_points(start: Start) -> None:
+    incident = start("clock-ahead")
+    wait_for_symptoms(incident, Symptom.APPLICATION_STALLED)
+    incident.act("acknowledge")
+    incident.act("stop-application gates")
+    incident.act("start-application gates")
+    refused = "records of gates are refused: Broker: Invalid timestamp"
+    wait_for("they are refused again", lambda: incident.act("read-log gates").count(refused) == 2)
+    incident.diagnose("clock-skew")
+    incident.diagnose("clock-ahead")
+    incident.act("set-clock gates")
+    reveal = incident.finish(settle_s=60)
+    assert (reveal.score.wrong, reveal.score.harmful) == (3, 0)
+    assert reveal.score.points == 85, reveal

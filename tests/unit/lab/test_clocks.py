@@ -30,6 +30,9 @@ def test_clock_set_back_and_reset(tmp_path: Path) -> None:
     assert behind(clocks.MachineClock(tmp_path, "gates"), "LEFT") == 3600
     assert behind(clocks.MachineClock(tmp_path), "LEFT") == 3600
     assert behind(clocks.MachineClock(tmp_path), "RIGHT") == 0
+    clocks.set_back(tmp_path, "LEFT", -HOUR_MS)
+    assert clocks.behind_ms(tmp_path, "LEFT") == -HOUR_MS
+    assert behind(clocks.MachineClock(tmp_path, "gates"), "LEFT") == -3600
     clocks.set_back(tmp_path, "LEFT", 0)
     assert behind(clocks.MachineClock(tmp_path, "gates"), "LEFT") == 0
     assert list(tmp_path.iterdir()) == []
@@ -58,7 +61,7 @@ def test_machine_clock_without_lab_is_system_clock() -> None:
     assert behind(clocks.MachineClock(None, "gates"), "LEFT") == 0
 
 
-@pytest.mark.parametrize("content", [b"", b"9" * 65, b"\xff", b"-5"])
+@pytest.mark.parametrize("content", [b"", b"9" * 65, b"\xff", b"--5", b"-"])
 def test_clock_file_with_anything_but_a_number_is_refused(tmp_path: Path, content: bytes) -> None:
     clocks.set_back(tmp_path, "LEFT", HOUR_MS)
     next(tmp_path.iterdir()).write_bytes(content)

@@ -133,6 +133,10 @@ def _skew_clock(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     clocks.set_back(testbed.lab.root, GATES.name, int(injected.how) * 60_000)
 
 
+def _set_clock_ahead(testbed: IncidentTestbed, injected: InjectedCause) -> None:
+    clocks.set_back(testbed.lab.root, injected.where, -int(injected.how) * 60_000)
+
+
 def _split(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     """Move all applications but the producer of bookings and its reader, without waiting for unreplicated records."""
     testbed.move_application("flights", "RIGHT")
@@ -226,6 +230,7 @@ _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]
         "clock-skew": _skew_clock,
         "split-brain": _split,
         "retention-cut": _cut_retention,
+        "clock-ahead": _set_clock_ahead,
         "reset-to-latest": _reset_to_latest,
         "poison-record": _write_poison,
         "half-dead-source": _suspend_broker,

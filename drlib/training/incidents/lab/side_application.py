@@ -16,11 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Producer
 
 from drlib.errors import UsageError
+from drlib.formats import one_line
 from drlib.lab.apps.process import StatusFile, Stop
 from drlib.lab.clocks import MachineClock
+from drlib.outgoing.terminal import show
 
 ROLES: Final = ("gates", "writer", "import")
 TRANSACTIONAL_ID: Final = "fare-import"
@@ -38,6 +40,7 @@ class _PacedWriter:
         self._now_ms = now_ms
         self._number = 0
         self._acknowledged = 0
+        self._refusal = ""
 
     def write(self, status: StatusFile) -> None:
         """Write one record, unless 100 are waiting for a cluster that is down, and report the progress."""
@@ -52,8 +55,13 @@ class _PacedWriter:
     def close(self) -> None:
         self._producer.flush(1)
 
-    def _on_delivery(self, error: object, _: object) -> None:
-        self._acknowledged += error is None
+    def _on_delivery(self, error: KafkaError | None, _: object) -> None:
+        if error is None:
+            self._acknowledged += 1
+            self._refusal = ""
+        elif error.str() != self._refusal:  # once, not for every record
+            self._refusal = error.str()
+            show(one_line(f"records of {self._topic} are refused: {self._refusal}"), error=True)
 
 
 def write_gates(bootstrap: str, topic: str, status: StatusFile, stop: Stop, now_ms: Callable[[], int]) -> None:

@@ -121,12 +121,35 @@ _WRONG_WAY = Cause(
     spares_positions=False,
 )
 
+_AHEAD = Cause(
+    name="clock-ahead",
+    level=LEVEL,
+    title="A clock is hours ahead",
+    story="The clock of the machine that runs {where} was set {how} minutes ahead: the broker refuses its records.",
+    wheres=("gates",),
+    hows=("120", "300"),
+    places=("applications",),
+    symptoms=(Symptom.APPLICATION_STALLED,),
+    repair=("set-clock {where}",),
+    harmful=("move-applications",),
+    good="One application is not acknowledged anything while all others on the same broker are, so it is not the broker. Its "
+    "log has the reason: INVALID_TIMESTAMP, because a timestamp may be at most message.timestamp.after.max.ms (one hour) "
+    "ahead of the broker. Correct the clock of that machine. A restart sends the same timestamps again, and a higher limit "
+    "would keep records past their retention.",
+    hints=(
+        "All other applications write to the same broker. What does the one that stands still say itself?",
+        "Read the log of {where}: the broker refuses its timestamps.",
+        "Set the clock of the machine of {where}.",
+    ),
+)
+
 POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType(
     {
         14: _POISON,
         16: _RETENTION,
         17: _WRONG_WAY,
         18: _HALF_DEAD,
+        19: _AHEAD,
         20: _LATEST,
     }
 )

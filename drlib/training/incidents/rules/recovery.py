@@ -82,7 +82,7 @@ def _cause_problems(
             writer = now.application(injected.how)
             running = writer is not None and writer.phase != "gone"
             return [f"{injected.how} still writes"] if running else []
-        case "clock-skew":
+        case "clock-skew" | "clock-ahead":
             earlier, topic = before.topic(injected.where), now.topic(injected.where)
             correct = topic.newest_ms is not None and not timestamps_wrong(earlier, topic, now.at_ms)
             written = topic.end is not None and earlier.end is not None and topic.end > earlier.end

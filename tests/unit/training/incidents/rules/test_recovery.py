@@ -54,6 +54,10 @@ def test_unresolved_healthy_observations_are_recovered() -> None:
             InjectedCause("clock-skew", "gates", "20"),
             with_topic(observation(108), "gates", end=10_400, mirrored=10_400),
         ),
+        (
+            InjectedCause("clock-ahead", "gates", "120"),
+            with_topic(observation(108), "gates", end=10_400, mirrored=10_400),
+        ),
         (InjectedCause("split-brain", "bookings"), ABNORMAL[Symptom.BOTH_WRITTEN]),
         (InjectedCause("split-brain", "bookings"), observation(108)),
         (InjectedCause("wrong-failover", "RIGHT"), with_topic(observation(108), "flights", local=1)),
