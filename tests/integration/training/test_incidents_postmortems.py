@@ -5,6 +5,7 @@ Long: `make test-all` runs them, and CI's `make incidents` does not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from testbed_incidents import Start, incidents_in, wait_for_symptoms
 from drlib.errors import UsageError
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.training.incidents.incident import Incident
-from drlib.training.incidents.lab.testbed import READERS
+from drlib.training.incidents.lab.testbed import LOADERS, READERS
 from drlib.training.incidents.record import GAME
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.postmortems import POSTMORTEMS
@@ -172,3 +173,24 @@ def test_restart_of_an_application_with_a_wrong_clock_costs_points(start: Start)
     reveal = incident.finish(settle_s=60)
     assert (reveal.score.wrong, reveal.score.harmful) == (3, 0)
     assert reveal.score.points == 85, reveal
+
+
+def test_restart_of_the_producer_that_failed_alone_does_not_bring_back_what_the_other_lost(start: Start) -> None:
+    incident = start("producer-id-collision")
+    wait_for_symptoms(incident, Symptom.APPLICATION_STALLED)
+    incident.act("acknowledge")
+    logs = [incident.act("read-log", name) for name in LOADERS]
+    used = [set(re.findall(r"producer ID (\d+)", log)) for log in logs]
+    assert used[0] == used[1]
+    assert len(used[0]) == 1
+    assert "continues at RIGHT" in logs[0]
+    assert "OUT_OF_ORDER_SEQUENCE_NUMBER" in logs[1]
+    missing = incident.status()[0].missing
+    assert missing in (1, 2, 3, 4, 5)
+    incident.act("stop-application lounges")
+    incident.act("start-application lounges")
+    incident.diagnose("producer-id-collision")
+    gone = (f"{missing} acknowledged vouchers are not in the log",)
+    wait_for("both write, and records are missing", lambda: incident.unresolved() == gone, 40)
+    reveal = incident.finish(settle_s=3)
+    assert (reveal.score.points, reveal.score.recover_s) == (40, None), reveal

@@ -26,16 +26,30 @@ from confluent_kafka.admin import (
 
 from drlib.client import pointer_file
 from drlib.errors import Unreachable, UsageError
+from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.net import requests
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import acknowledged, create_topics, log_ends
-from drlib.training.incidents.lab.testbed import GATES, GUARDED, MENUS, PRODUCERS, READERS, IncidentTestbed
+from drlib.training.incidents.lab.testbed import (
+    GATES,
+    GUARDED,
+    LOADERS,
+    MENUS,
+    PRODUCERS,
+    READERS,
+    VOUCHERS,
+    IncidentTestbed,
+)
 from drlib.training.incidents.rules.causes import InjectedCause
+from drlib.training.incidents.rules.moves import SITES
 
 _LAST: Final = ("slow-link-retention", "link-cut-one-way", "full-disk", "broker-killed")
 _OTHER_MENUS: Final = 40
 _UNREAD: Final = 200
+_AHEAD: Final = 12
+_RETRIES: Final = 4
 _AVRO: Final = b"\x00\x00\x00\x00\x07\x06AA1\x08"  # magic byte, schema ID, and a value of that schema
 _LATEST_S: Final = 30.0
 _RETENTION_MS: Final = {"retention.ms": "60000", "segment.ms": "5000"}
@@ -150,6 +164,45 @@ def _cut_retention(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     configure(testbed, injected.where, {"retention.ms": injected.how, **_SHORT_SEGMENTS})
 
 
+def _collide(testbed: IncidentTestbed, injected: InjectedCause) -> None:
+    """Two producers with one producer ID: the first writes to LEFT, and its address then leads to RIGHT, where the second is.
+
+    The first comes with a sequence that is among the last five of the second (a broker takes those for retries), and the
+    second continues when the first is five and more ahead.
+    """
+    for site in SITES:
+        create_topics(testbed.bootstrap(site), [VOUCHERS])
+    _assign_same_next_producer_id(testbed)
+    first, second = LOADERS
+    done = testbed.applications.done
+    testbed.start_loader(second, "RIGHT")
+    testbed.wait(f"{second} has written", lambda: done(second) >= _AHEAD)
+    testbed.applications.pause(second)
+    testbed.start_loader(first, "LEFT")
+    testbed.wait(f"{first} has written nearly as much", lambda: done(first) >= done(second) - _RETRIES)
+    testbed.move_application(first, "RIGHT")
+    testbed.wait(f"{first} writes to RIGHT", lambda: done(first) >= done(second) + 2 * _RETRIES)
+    testbed.applications.resume(second)
+
+
+def _assign_same_next_producer_id(testbed: IncidentTestbed) -> None:
+    """Use producer IDs up on the site that has assigned fewer."""
+    used = {site: _use_producer_id(testbed, site) for site in SITES}
+    for site in SITES:
+        while used[site] < max(used.values()):
+            used[site] = _use_producer_id(testbed, site)
+
+
+def _use_producer_id(testbed: IncidentTestbed, site: str) -> int:
+    async def ask() -> int:
+        async with wire_client(testbed.lab.clusters[site].settings(), client_id="loader") as client:
+            metadata = await client.metadata([])
+            connection = await client.connection(min(metadata.brokers))
+            return (await requests.init_producer_id(connection, None, 60_000))[0]
+
+    return blocking(ask())
+
+
 def _fail_over_wrongly(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     """Kill RIGHT's broker, then move every application to it."""
     pointers = {name: testbed.pointer_to(name, "RIGHT") for name in (*PRODUCERS, *READERS)}
@@ -235,5 +288,6 @@ _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]
         "poison-record": _write_poison,
         "half-dead-source": _suspend_broker,
         "wrong-failover": _fail_over_wrongly,
+        "producer-id-collision": _collide,
     }
 )

@@ -17,6 +17,7 @@ from drlib import clock
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import ClusterRefused
+from drlib.lab.checker.scan import scan
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import TopicPartition
 from drlib.training.incidents.lab.skipped import SkippedRecords
@@ -24,10 +25,12 @@ from drlib.training.incidents.lab.testbed import (
     FLOW,
     GATES,
     KITCHEN,
+    LOADERS,
     MENUS,
     ON_LEFT,
     ON_RIGHT,
     READERS,
+    VOUCHERS,
     IncidentTestbed,
 )
 from drlib.training.incidents.rules.symptoms import (
@@ -96,6 +99,7 @@ class Observer:
             mirror_runs=self._testbed.mirror_runs(),
             events=tuple(dict.fromkeys(event.name for event in events if event.resolved_ms is None and event.settled)),
             groups_at_start=self._groups_at_start(unreachable),
+            missing=self._missing_vouchers(unreachable),
         )
 
     def _topic_sizes(self, site: str, names: Sequence[str]) -> _TopicSizes | None:
@@ -148,6 +152,17 @@ class Observer:
         if status is None:
             return ApplicationObservation(name, "starting" if running else "gone", "", 0)
         return ApplicationObservation(name, status.phase if running else "gone", status.cluster, status.done)
+
+    def _missing_vouchers(self, unreachable: Sequence[str]) -> int | None:
+        """Vouchers that RIGHT acknowledged and does not have; None without any, or if RIGHT does not answer."""
+        if "RIGHT" in unreachable or self._testbed.applications.status(LOADERS[0]) is None:
+            return None
+        history = self._testbed.applications.history(*LOADERS)
+        try:
+            present = {row.id for row in scan(self._testbed.bootstrap("RIGHT"), VOUCHERS.name, deadline_s=_CALL_S)}
+        except (DrlibError, KafkaException):
+            return None
+        return len({row.id for row in history.produced if row.cluster == "RIGHT"} - present)
 
     def _groups(self, unreachable: Sequence[str]) -> tuple[GroupObservation, ...]:
         sums: dict[str, dict[str, int | None]] = {group: {} for group in READERS}

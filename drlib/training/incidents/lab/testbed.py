@@ -42,6 +42,8 @@ ON_LEFT: Final = (FLIGHTS, BOOKINGS, MENUS, GATES)
 ON_RIGHT: Final = (FLIGHTS, BOOKINGS)  # standby topics, for the applications after a failover
 PRODUCERS: Final = ("flights", "bookings")  # each writes the topic of its name
 READERS: Final[Mapping[str, str]] = MappingProxyType({"arrivals": "flights", "billing": "bookings"})
+VOUCHERS: Final = TopicSpec("vouchers", 1)
+LOADERS: Final = ("loyalty", "lounges")  # write vouchers in the incidents that have them
 KITCHEN: Final = "kitchen"  # a group that reads menus once a night
 MIRROR: Final = "mirror-1"
 WATCH: Final = "watch"
@@ -199,7 +201,7 @@ class IncidentTestbed:
         return self.worker.runs and status is not None and status.state == "running"
 
     def start_application(self, name: str) -> bool:
-        """Start one of the applications that every incident has; False if it runs, or is none of them."""
+        """Start an application of this incident; False if it runs, or does not belong to it."""
         if self.applications.runs(name):
             return False
         if name in PRODUCERS:
@@ -209,7 +211,18 @@ class IncidentTestbed:
         if name == GATES.name:
             self.start_side_application(name, "gates", "LEFT", name)
             return True
+        if name in LOADERS and self.pointer_path(name).exists():
+            files = (self.applications.history_path(name), self.applications.status_path(name))
+            files[1].unlink(missing_ok=True)
+            arguments = (str(self.pointer_path(name)), VOUCHERS.name, *map(str, files))
+            self.lab.start_module(name, "drlib.training.incidents.lab.loader", *arguments)
+            return True
         return False
+
+    def start_loader(self, name: str, site: str) -> None:
+        """Start one of `LOADERS` with an address that leads to `site`."""
+        pointer_file.write_atomic(self.pointer_path(name), Pointer(1, site, self.bootstrap(site)))
+        self.start_application(name)
 
     def start_side_application(self, name: str, role: str, site: str, topic: str) -> None:
         """Start a side application unless one of that name runs."""

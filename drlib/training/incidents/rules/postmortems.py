@@ -143,8 +143,36 @@ _AHEAD = Cause(
     ),
 )
 
+_COLLISION = Cause(
+    name="producer-id-collision",
+    level=LEVEL,
+    title="Two producers with one producer ID",
+    story="The address of application loyalty was led from LEFT to {where}: it continued with its producer ID, which is "
+    "another producer's there.",
+    wheres=("RIGHT",),
+    places=("{where}",),
+    symptoms=(Symptom.APPLICATION_STALLED,),
+    repair=(
+        "stop-application loyalty",
+        "stop-application lounges",
+        "start-application loyalty",
+        "start-application lounges",
+    ),
+    harmful=("move-applications",),
+    good="One producer ends with OUT_OF_ORDER_SEQUENCE_NUMBER. Read both logs: they name one producer ID, and one of the two "
+    "came from the other cluster with it. The broker takes its records for retries of the other's, acknowledges them and does "
+    "not write them. So restart both, and first the one that shows no problem: a start obtains a new producer ID and writes "
+    "its list again.",
+    hints=(
+        "Two applications write vouchers on {where}. Which of them has a problem, and which has caused it?",
+        "Read the logs of loyalty and lounges: both name one producer ID. More is acknowledged than describe-topic shows.",
+        "Stop both loyalty and lounges, then start both.",
+    ),
+)
+
 POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType(
     {
+        13: _COLLISION,
         14: _POISON,
         16: _RETENTION,
         17: _WRONG_WAY,

@@ -24,6 +24,7 @@ from drlib.training.incidents.rules.symptoms import (
 
 _READER: Final = "billing"  # reads bookings
 _MAX_READER_LAG: Final = 100  # records: two and a half seconds of bookings
+_LOADERS: Final = ("loyalty", "lounges")
 
 
 def unresolved(
@@ -96,6 +97,11 @@ def _cause_problems(
                 return [f"what {injected.where} has processed is unknown"]
             skipped = records_skipped(baseline.group(injected.where), group)
             return [f"{injected.where} has not processed {skipped:,} records"] if skipped > 0 else []
+        case "producer-id-collision":
+            problems = [p for name in _LOADERS for p in _application_problems(before, now, name)]
+            if now.missing is None:
+                return [*problems, "how many acknowledged vouchers are missing is unknown"]
+            return problems + [f"{now.missing:,} acknowledged vouchers are not in the log"] * bool(now.missing)
         case "wrong-failover":
             problems = [] if is_written(before, now, "LEFT") else ["LEFT is not written to"]
             return problems + [

@@ -81,7 +81,8 @@ class GroupObservation:
 @dataclass(frozen=True, slots=True)
 class Observation:
     """The testbed at one moment. `unreachable`: sites that did not answer. `events`: names of the mirror's open events,
-    oldest first. `groups_at_start`: groups at the log start offset of every partition of their topic on LEFT."""
+    oldest first. `groups_at_start`: groups at the log start offset of every partition of their topic on LEFT. `missing`:
+    records of loaders that RIGHT acknowledged and does not have."""
 
     at_ms: int
     unreachable: tuple[str, ...]
@@ -91,6 +92,7 @@ class Observation:
     mirror_runs: bool
     events: tuple[str, ...]
     groups_at_start: tuple[str, ...] = ()
+    missing: int | None = None
 
     def topic(self, name: str) -> TopicObservation:
         return next(topic for topic in self.topics if topic.topic == name)

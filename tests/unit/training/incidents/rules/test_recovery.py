@@ -20,6 +20,12 @@ from drlib.training.incidents.rules.symptoms import (
 LEFT_KILLED = InjectedCause("broker-killed", "LEFT")
 
 
+def loaders(at_s: float, done: int, missing: int | None = 0) -> Observation:
+    """All is well, with two applications that write vouchers."""
+    two = tuple(ApplicationObservation(name, "running", "RIGHT", done) for name in ("loyalty", "lounges"))
+    return observation(at_s, applications=(*observation(at_s).applications, *two), missing=missing)
+
+
 def test_unresolved_healthy_observations_are_recovered() -> None:
     observations = series(observation(108))
     assert detect_symptoms(observations, BASELINE) == ()
@@ -60,6 +66,10 @@ def test_unresolved_healthy_observations_are_recovered() -> None:
         ),
         (InjectedCause("split-brain", "bookings"), ABNORMAL[Symptom.BOTH_WRITTEN]),
         (InjectedCause("split-brain", "bookings"), observation(108)),
+        (InjectedCause("producer-id-collision", "RIGHT"), loaders(108, 800, missing=1)),
+        (InjectedCause("producer-id-collision", "RIGHT"), loaders(108, 800, missing=None)),
+        (InjectedCause("producer-id-collision", "RIGHT"), loaders(108, 400)),
+        (InjectedCause("producer-id-collision", "RIGHT"), observation(108, missing=0)),
         (InjectedCause("wrong-failover", "RIGHT"), with_topic(observation(108), "flights", local=1)),
         (
             InjectedCause("wrong-failover", "RIGHT"),
@@ -87,7 +97,7 @@ def test_unresolved_healthy_observations_are_recovered() -> None:
     ],
 )
 def test_unresolved_lists_problem_while_observations_show_it(cause: InjectedCause, last: Observation) -> None:
-    assert unresolved([cause], series(last), BASELINE)
+    assert unresolved([cause], [observation(100), loaders(104, 400), last], BASELINE)
 
 
 @pytest.mark.parametrize("phase", ["gone", None])
@@ -109,6 +119,11 @@ def test_unresolved_group_sync_needs_positions_that_moved_since_the_first_observ
     assert unresolved(sync, still, BASELINE) == ("no group's committed offsets have moved on RIGHT",)
     first = observation(100, groups=(GroupObservation("arrivals", 5, 4),))
     assert unresolved(sync, [first, *still[1:]], BASELINE) == ()
+
+
+def test_unresolved_collision_is_recovered_when_both_producers_write_and_nothing_is_missing() -> None:
+    seen = [observation(100), loaders(104, 400, missing=3), loaders(108, 800)]
+    assert unresolved([InjectedCause("producer-id-collision", "RIGHT")], seen, BASELINE) == ()
 
 
 def reading(at_s: float, done: int, lag: int = 0, skipped: int = 0) -> Observation:
