@@ -202,6 +202,7 @@ def test_applications_cut_off_from_a_cluster_wait_while_mirrors_and_drills_reach
         assert not [link.name for link in lab.proxy.links() if link.cut]
         lab.proxy.set(f"{APPS_LINK}LEFT", cut=False)
         wait_until("they continue", lambda: log_ends(lab.clusters["LEFT"].bootstrap, topic, 1)[0] > seen[0] + 300)
+        wait_until("none is in doubt", lambda: (now := applications.status(name)) is not None and now.in_flight < 100)
     finally:
         lab.proxy.set(f"{APPS_LINK}LEFT", cut=False)
         applications.stop(name)
