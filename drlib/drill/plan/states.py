@@ -184,3 +184,8 @@ def active(state: DrillState) -> bool:
 def unfinished(state: DrillState) -> bool:
     """Is there a run that can be resumed: it runs, was left, or its process died?"""
     return DrillEvent.RESUME in TABLE[state]
+
+
+def target_serves(state: DrillState) -> bool:
+    """Are the applications on the target since a failover, and no activity is moving them back?"""
+    return state in (DrillState.FAILED_OVER, DrillState.REPROTECTING, DrillState.REPROTECTED)

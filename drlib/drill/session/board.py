@@ -33,7 +33,9 @@ class Stand(StrEnum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    UNDOING = "being undone"
     UNDONE = "undone"
+    STOPPED = "stopped"  # it began and has no end in the journal, and nothing runs it now
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,15 @@ class BoardState:
     banner: Banner | None = None
 
 
-def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepStand, ...]:
-    """Where every step of `drill` is, as its journal's `lines` say; `now` is UTC."""
+def steps_of(drill: Drill, lines: Sequence[Line], now: datetime, *, alive: bool = True) -> tuple[StepStand, ...]:
+    """Where every step of `drill` is, as its journal's `lines` say; `now` is UTC. `alive`: does a process run it?"""
     step_stands = {step.name: StepStand(step.name, step.title, Stand.WAITING) for step in drill.steps}
     began: dict[str, datetime] = {}
     for line in lines:
         name = str(line.data.get("step") or "")
+        if line.event == Noted.ABORT_REQUESTED:  # what ran has ended by then, without a line of its own
+            stopped_at = datetime.fromisoformat(line.at)
+            step_stands |= {n: _at(stopped_at, s, began[n], True) for n, s in step_stands.items() if n in began}
         if name not in step_stands:
             continue
         at = datetime.fromisoformat(line.at)
@@ -94,16 +99,26 @@ def steps_of(drill: Drill, lines: Sequence[Line], now: datetime) -> tuple[StepSt
                 stand = Stand.DONE
             case Noted.STEP_FAILED | Noted.UNDO_FAILED:
                 stand = Stand.FAILED
+            case Noted.UNDO_STARTED:
+                stand = Stand.UNDOING
             case Noted.UNDO_SUCCEEDED:
                 stand = Stand.UNDONE
             case _:
                 continue
-        seconds = step_stands[name].seconds if stand is Stand.UNDONE else (at - began[name]).total_seconds()
+        undo = stand in (Stand.UNDOING, Stand.UNDONE)
+        seconds = step_stands[name].seconds if undo else (at - began[name]).total_seconds()
         step_stands[name] = StepStand(name, step_stands[name].title, stand, seconds)
-    return tuple(
-        StepStand(s.name, s.title, s.stand, (now - began[s.name]).total_seconds()) if s.stand is Stand.RUNNING else s
-        for s in step_stands.values()
-    )
+    ended = not alive or bool(lines and lines[-1].event == Noted.RUN_ENDED)
+    until = datetime.fromisoformat(lines[-1].at) if ended and lines else now
+    return tuple(_at(until, s, began[s.name], ended) if s.name in began else s for s in step_stands.values())
+
+
+def _at(until: datetime, step: StepStand, began: datetime, ended: bool) -> StepStand:
+    """A step without an end lasts until now while its run does, else until the run's last line."""
+    if step.stand not in (Stand.RUNNING, Stand.UNDOING):
+        return step
+    seconds = (until - began).total_seconds() if step.stand is Stand.RUNNING else step.seconds
+    return StepStand(step.name, step.title, Stand.STOPPED if ended else step.stand, seconds)
 
 
 def waits_of(

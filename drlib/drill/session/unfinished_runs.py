@@ -15,7 +15,7 @@ from typing import Final
 from drlib.drill.flow_state.flow_record import read_record
 from drlib.drill.plan import supersede
 from drlib.drill.plan.lease_record import LeaseRecord
-from drlib.drill.plan.states import unfinished
+from drlib.drill.plan.states import target_serves, unfinished
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import find_running
 from drlib.drill.session.find_running import Run
@@ -47,10 +47,11 @@ class UnfinishedRun:
 
 @dataclass(frozen=True, slots=True)
 class UnfinishedRuns:
-    """The runs, and by flow why its target could not say."""
+    """The runs, by flow why its target could not say, and the flows whose applications are on the target."""
 
     runs: tuple[UnfinishedRun, ...] = ()
     unknown: tuple[tuple[str, str], ...] = ()
+    moved: frozenset[str] = frozenset()
 
     def of(self, flow: str) -> UnfinishedRun | None:
         """The flow's run; None where there is none, or it is unknown."""
@@ -81,7 +82,7 @@ def find(
     answers = {flow: threads.submit(read, target, flow) for flow, target in asked}
     wait(answers.values(), timeout=ANSWER_S)
     threads.shutdown(wait=False, cancel_futures=True)
-    runs, unknown = [], []
+    runs, unknown, moved = [], [], set()
     for flow, target in flows:
         answer = answers.get(flow)
         try:
@@ -94,8 +95,9 @@ def find(
             unknown.append((flow, str(error)))
         else:
             runs += [_recorded(flow, record)] if unfinished(record.state) else []
+            moved |= {str(flow)} if target_serves(record.state) else set()
     runs += [run for flow, _ in unknown if (run := _in_folder(flow, runs_dir, place)) is not None]
-    return UnfinishedRuns(tuple(runs), tuple((str(flow), why) for flow, why in unknown))
+    return UnfinishedRuns(tuple(runs), tuple((str(flow), why) for flow, why in unknown), frozenset(moved))
 
 
 def _recorded(flow: Flow, record: LeaseRecord) -> UnfinishedRun:

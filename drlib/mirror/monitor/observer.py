@@ -35,13 +35,15 @@ _MOST_REQUESTS = 16  # to workers, at the same time
 class FlowObserver:
     """Observes the flows given to `survey`. Not thread-safe, but `views` may run while `survey` does.
 
-    `addresses`: workers (HOST:PORT) to ask in any case; `groups`: survey consumer groups too. `surveys` are the newest ones.
+    `addresses`: workers (HOST:PORT) to ask in any case; `groups`: survey consumer groups too, `ages` with how old their first
+    unread records are. `surveys` are the newest ones.
     """
 
-    def __init__(self, *, addresses: Iterable[str] = (), groups: bool = False) -> None:
+    def __init__(self, *, addresses: Iterable[str] = (), groups: bool = False, ages: bool = False) -> None:
         self.surveys: tuple[Survey, ...] = ()
         self._addresses = frozenset(addresses)
         self._groups = groups
+        self._ages = ages
         self._flows: tuple[FlowSettings, ...] = ()
         self._surveyors: dict[str, tuple[FlowSettings, Surveyor]] = {}
 
@@ -58,7 +60,10 @@ class FlowObserver:
         """
         surveys = [
             self._surveyor(settings, flow).survey(
-                groups=self._groups, source_error=source_errors.get(flow.flow.source, ""), answer_s=answer_s
+                groups=self._groups,
+                ages=self._ages,
+                source_error=source_errors.get(flow.flow.source, ""),
+                answer_s=answer_s,
             )
             for settings, flow in flows
         ]

@@ -64,6 +64,24 @@ COORDINATOR_TIMEOUT_S = 12.0
 CLUSTER_ERRORS = (DrlibError, TimeoutError, OSError)
 
 
+@dataclass(frozen=True, slots=True)
+class GroupPosition:
+    """A committed offset on the source, and where it leads on the target. `end` and `lag` are of the source's log; `lag_s` is
+    the age of the first unread record where it was asked for, `records` what would be read again; None is unknown."""
+
+    at: TopicPartition
+    offset: int
+    end: int | None
+    lag_s: float | None
+    kind: TranslationKind
+    target_offset: int | None
+    records: int = 0
+
+    @property
+    def lag(self) -> int | None:
+        return None if self.end is None else max(0, self.end - self.offset)
+
+
 @dataclass(frozen=True)
 class GroupStatus:
     """A consumer group of the source: its lag there, and how many of its committed offsets translate how.
@@ -78,6 +96,7 @@ class GroupStatus:
     behind: int
     other: int
     read_again: int  # records that the group would read again, or would miss, if it failed over now
+    positions: tuple[GroupPosition, ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -108,9 +127,12 @@ class Surveyor:
         self._samples: dict[TopicPartition, deque[Sample]] = {}
         self._retention: dict[str, Retention] = {}
 
-    async def survey(self, *, groups: bool = False, source_error: str = "", answer_s: float = ANSWER_S) -> Survey:
+    async def survey(
+        self, *, groups: bool = False, ages: bool = False, source_error: str = "", answer_s: float = ANSWER_S
+    ) -> Survey:
         """Ask both clusters at the same time. A cluster's fault is part of the result and is not raised.
 
+        `ages`: read how old the first unread records of groups are, unless the source is partly dead, which takes long.
         `source_error`: why the source is known not to answer; it is then not asked. `answer_s`: how long the brokers of
         either cluster may take to give a sign of life.
         """
@@ -149,6 +171,8 @@ class Surveyor:
                 group_answer = await self._groups(maps, source)
                 if not isinstance(group_answer, str):
                     group_statuses = group_answer
+                    if ages and source is not None and not source.partly:
+                        group_statuses = await self._ages(group_answer, source, source_client, now_ms)
                 elif source is not None and not isinstance(target_answer, str):
                     # Otherwise the cluster's own event explains it.
                     events.append(_event("GroupsUnseen", str(flow), group_answer, now_ms, str(flow)))
@@ -283,23 +307,12 @@ class Surveyor:
         self, client: ClusterClient, source: SourceState | None, statuses: Sequence[PartitionStatus]
     ) -> dict[tuple[str, int], tuple[int, float]]:
         """Timestamp of the oldest unmirrored record and mean bytes of a record there, for the greatest lags."""
-        probes: dict[tuple[str, int], tuple[int, float]] = {}
         if source is None:
-            return probes
+            return {}
         lagging = sorted((p for p in statuses if p.known and p.lag), key=lambda p: -p.lag)
-        try:
-            async with asyncio.timeout(PARTLY_DEAD_S if source.partly else CLUSTER_TIMEOUT_S):
-                for status in lagging[:PROBES]:
-                    topic = source.metadata.topics[status.topic]
-                    connection = await client.connection(topic.partitions[status.partition].leader)
-                    partition = TopicPartition(status.topic, status.partition)
-                    offset = max(status.mirrored, status.log_start)
-                    batch = await first_batch(connection, topic.topic_id, partition, offset)
-                    if batch is not None:
-                        probes[status.topic, status.partition] = batch
-        except CLUSTER_ERRORS:
-            pass  # an age that could not be read is unknown, and shown as such
-        return probes
+        wanted = [(TopicPartition(p.topic, p.partition), max(p.mirrored, p.log_start)) for p in lagging]
+        found = await _first_batches(client, source, wanted)
+        return {(at.topic, at.partition): batch for (at, _), batch in found.items()}
 
     def _with_outlook(
         self, status: PartitionStatus, probe: tuple[int, float] | None, now: float, now_ms: int
@@ -327,21 +340,65 @@ class Surveyor:
             positions = await in_daemon(partial(self._positions, source is not None and not source.partly))
         except CLUSTER_ERRORS as error:
             return _explain(error)
-        rows: dict[str, list[tuple[int | None, TranslationKind, int]]] = {}
+        rows: dict[str, list[GroupPosition]] = {}
         shared = shared_between(self._settings, self._flow.flow) or (lambda _: False)
         for (group, partition), position in sorted(positions.items()):
             translation = maps.forward(group, partition, position.offset)
             if translation is None:
                 continue
             end = source.ends.get(partition) if source else None
-            lag = None if end is None else max(0, end - position.offset)
             kind = TranslationKind.UNKNOWN if shared(partition.topic) else translation.kind
-            rows.setdefault(group, []).append((lag, kind, translation.records))
+            rows.setdefault(group, []).append(
+                GroupPosition(partition, position.offset, end, None, kind, translation.offset, translation.records)
+            )
         return tuple(_group_status(group, of_group) for group, of_group in rows.items())
+
+    async def _ages(
+        self, groups: Sequence[GroupStatus], source: SourceState, client: ClusterClient, now_ms: int
+    ) -> tuple[GroupStatus, ...]:
+        """`groups` with the ages of their first unread records, for the greatest lags."""
+        behind = sorted((p for each in groups for p in each.positions if p.lag), key=lambda p: -(p.lag or 0))
+        found = await _first_batches(client, source, list(dict.fromkeys(_first_unread(p, source) for p in behind)))
+
+        def aged(position: GroupPosition) -> GroupPosition:
+            batch = found.get(_first_unread(position, source))
+            return replace(position, lag_s=_age_s(position.lag, None if batch is None else batch[0], now_ms))
+
+        return tuple(replace(each, positions=tuple(map(aged, each.positions))) for each in groups)
 
     def _positions(self, source_alive: bool) -> Positions:
         read = source_positions if source_alive else checkpointed_positions
         return read(self._settings, self._flow.flow)
+
+
+async def _first_batches(
+    client: ClusterClient, source: SourceState, wanted: Sequence[tuple[TopicPartition, int]]
+) -> dict[tuple[TopicPartition, int], tuple[int, float]]:
+    """`first_batch` of the first `PROBES` of `wanted`; what could not be read is unknown, and left out."""
+    found: dict[tuple[TopicPartition, int], tuple[int, float]] = {}
+    try:
+        async with asyncio.timeout(PARTLY_DEAD_S if source.partly else CLUSTER_TIMEOUT_S):
+            for at, offset in wanted[:PROBES]:
+                topic = source.metadata.topics[at.topic]
+                connection = await client.connection(topic.partitions[at.partition].leader)
+                batch = await first_batch(connection, topic.topic_id, at, offset)
+                if batch is not None:
+                    found[at, offset] = batch
+    except CLUSTER_ERRORS:
+        pass
+    return found
+
+
+def _first_unread(position: GroupPosition, source: SourceState) -> tuple[TopicPartition, int]:
+    """Where the first record is that the group has not read and that has not expired."""
+    return position.at, max(position.offset, source.starts.get(position.at, 0))
+
+
+def _age_s(lag: int | None, timestamp_ms: int | None, now_ms: int) -> float | None:
+    """0 where all is read, None where it could not be read."""
+    if not lag:
+        return None if lag is None else 0.0
+    return None if timestamp_ms is None else max(0.0, (now_ms - timestamp_ms) / 1000)
 
 
 async def _count_missing(
@@ -361,9 +418,9 @@ async def _count_missing(
     return [replace(status, missing=found.get(at)) for at, status in by_partition.items()], unread
 
 
-def _group_status(group: str, rows: Sequence[tuple[int | None, TranslationKind, int]]) -> GroupStatus:
-    lags = [lag for lag, _, _ in rows if lag is not None]
-    kinds = [kind for _, kind, _ in rows]
+def _group_status(group: str, rows: Sequence[GroupPosition]) -> GroupStatus:
+    lags = [row.lag for row in rows if row.lag is not None]
+    kinds = [row.kind for row in rows]
     exact, behind = kinds.count(TranslationKind.EXACT), kinds.count(TranslationKind.BEHIND)
     return GroupStatus(
         group,
@@ -372,7 +429,8 @@ def _group_status(group: str, rows: Sequence[tuple[int | None, TranslationKind, 
         exact,
         behind,
         len(rows) - exact - behind,
-        sum(records for _, _, records in rows),
+        sum(row.records for row in rows),
+        tuple(rows),
     )
 
 

@@ -20,6 +20,7 @@ from drlib.drill.session.board import BoardState, Stand, StepStand, Waits
 from drlib.drill.session.session import DrillSession
 from drlib.errors import DrlibError
 from drlib.mirror.monitor.survey import Survey
+from drlib.ui.console.show.front_end import display_controls
 from drlib.ui.console.subshells import answer_while_busy, clicks_are_answered
 
 LEAST_S: Final = 0.25
@@ -29,7 +30,9 @@ MARKS: Final = {
     Stand.RUNNING: "\u25b6",
     Stand.DONE: "\u2713",
     Stand.FAILED: "\u2717",
+    Stand.UNDOING: "\u21ba",
     Stand.UNDONE: "\u21ba",
+    Stand.STOPPED: "\u25a0",
 }
 _STYLE: Final = (
     "border:1px solid var(--jp-border-color2,#ccc);border-radius:4px;padding:8px 12px;margin:4px 0;"
@@ -135,7 +138,7 @@ class LiveBoard:
         self._drawn = self._opened = self._clock()
         self.buttons = ApprovalButtons(session) if self._attended() else None
         if self.buttons is not None:
-            display(self.buttons.box)  # type: ignore[no-untyped-call]
+            display_controls(self.buttons.box)
             self.buttons.show(state.waits)
 
     def update(self, state: Callable[[], BoardState]) -> None:

@@ -16,6 +16,9 @@ from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
 from drlib.lab.link.link import APPS_LINK
+from drlib.lab.workload import mirrors
+from drlib.lab.workload.mirrors import MirrorWorker
+from drlib.model import Flow
 
 DELAY_MS: Final = 200.0
 BANDWIDTH: Final = 1_000_000.0  # bytes per second
@@ -191,3 +194,17 @@ def carry_out(lab: Lab, name: str, alias: str, typed: str = "") -> str:
         )
     chosen.act(lab, alias)
     return f"{chosen.label} of {alias}: done."
+
+
+def start_mirror(lab: Lab, flow: str) -> str:
+    """Start the worker of `flow` again that the lab has the file of. Raises `UsageError` where it never had one."""
+    source, _, target = flow.partition("->")
+    file = mirrors.file_of(lab, Flow(source, target))
+    if file is None:
+        raise UsageError(
+            f"the mirror of {flow} was not started",
+            "the lab never had a worker of it",
+            "Run the notebook that starts one.",
+        )
+    MirrorWorker(lab, file.stem, file, file.with_name(f"{file.stem}.status.json")).launch()
+    return f"Start the mirror of {flow}: done. It resumes at the exact record."

@@ -55,6 +55,7 @@ class Console:
         if not self._attended():
             display(self.picture())  # type: ignore[no-untyped-call]
             return
+        from drlib.ui.console.show.front_end import display_controls
         from drlib.ui.console.widget import ConsoleWidget
 
         _alone(self)
@@ -63,7 +64,7 @@ class Console:
         widget = ConsoleWidget(self.watching)
         self.widget = widget
         widget.start()
-        display(widget.box)  # type: ignore[no-untyped-call]
+        display_controls(widget.box)
 
     def _ipython_display_(self) -> None:
         self.show()

@@ -12,61 +12,30 @@ from typing import Final
 import plotly.graph_objects as go
 
 from drlib import formats
+from drlib.drill.plan.rollback_preview import AS_FAR_AS, RollbackPreview
 from drlib.drill.session.board import StepStand
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRROR_MAKER, MIRRORING, NO_WORKER, STARTING, WAITING, FlowView
 from drlib.mirror.status.causes import subject
 from drlib.mirror.status.worker_status import Event
 from drlib.runs.table import bundle
 from drlib.ui.console.board import MARKS
-from drlib.ui.console.state import ClusterSeen, ConsoleState, DrillSeen, TopicLag, standing
+from drlib.ui.console.show.matrix import matrix_html, matrix_lines, matrix_of
+from drlib.ui.console.show.style import BAD, GOOD, ODD, ROWS, STYLE, WARN, chip, more, table
+from drlib.ui.console.state import MOVED, NOT_STARTED, ClusterSeen, ConsoleState, DrillSeen, TopicLag, as_of, standing
 from drlib.ui.figures.figures import BLUE, INK, blank, empty
 
-ROWS: Final = 10  # of topics and of groups
 RESOLVED: Final = 3
 STEPS: Final = 7  # of a drill, those before and behind the current one
-# Classes: 4.5:1 on their tints, in JupyterLab's light and dark themes.
-GOOD, WARN, BAD, ODD = "good", "warn", "bad", "odd"
 FLOW_LOOKS: Final = {
     MIRRORING: ("✓", GOOD),
     MIRROR_MAKER: ("✓", GOOD),
     STARTING: ("…", WARN),
     WAITING: ("…", WARN),
+    NOT_STARTED: ("·", ODD),
+    MOVED: ("·", ODD),
     INCOMPLETE: ("▲", WARN),
     NO_WORKER: ("✗", BAD),
 }
-STYLE: Final = """<style>
-.drlib-console,.drlib-console-widget{--ink:#1f2933;--dim:#52606d;--paper:#fff;--edge:#c3ccd5;--line:#52606d;--rule:#e3e8ee;
- --good:#00573f;--good-tint:#e3f4ee;--warn:#7a4b00;--warn-tint:#fdf1d8;--bad:#a02800;--bad-tint:#fde8e0;--odd:#5b3a8c;
- --odd-tint:#f0eaf8}
-[data-jp-theme-light="false"] .drlib-console,[data-jp-theme-light="false"] .drlib-console-widget{--ink:#e8edf2;--dim:#b3bdc7;
- --paper:#15191e;--edge:#4d5965;--line:#9aa5b1;--rule:#333d47;--good:#83dcb8;--good-tint:#10352a;--warn:#f2c879;
- --warn-tint:#3d2c0a;--bad:#ffab8c;--bad-tint:#4a1d0d;--odd:#d3bdf7;--odd-tint:#302349}
-.drlib-console{font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--ink);background:var(--paper);
- border:1px solid var(--edge);border-radius:6px;padding:10px 14px;max-width:1280px;box-sizing:border-box}
-.drlib-console .row{display:flex;flex-wrap:wrap;gap:8px 14px;align-items:center;margin:6px 0}
-.drlib-console .cols{display:flex;flex-wrap:wrap;gap:4px 28px;align-items:flex-start}
-.drlib-console .box{border:1px solid var(--line);border-radius:6px;padding:4px 12px;min-width:104px;text-align:center}
-.drlib-console .arrow{flex:1;min-width:200px;max-width:380px;text-align:center;position:relative;
- border-bottom:2px solid var(--line);padding:0 18px 2px}
-.drlib-console .arrow:after{content:"";position:absolute;right:-2px;bottom:-6px;border:5px solid transparent;
- border-left:9px solid var(--line);border-right:0}
-.drlib-console .chip{display:inline-block;border-radius:4px;padding:0 7px;font-weight:600;white-space:nowrap}
-.drlib-console .good{color:var(--good);background:var(--good-tint)}
-.drlib-console .warn{color:var(--warn);background:var(--warn-tint)}
-.drlib-console .bad{color:var(--bad);background:var(--bad-tint)}
-.drlib-console .odd{color:var(--odd);background:var(--odd-tint)}
-.drlib-console table{border-collapse:collapse;margin:6px 0;font-size:13px}
-.drlib-console caption{text-align:left;font-weight:600;padding:2px 0;caption-side:top}
-.drlib-console th,.drlib-console td{padding:2px 14px 2px 0;text-align:left;border-bottom:1px solid var(--rule);
- vertical-align:top;background:none;color:var(--ink)}
-.drlib-console .n{text-align:right;font-variant-numeric:tabular-nums}
-.drlib-console .dim{color:var(--dim)}
-.drlib-console p{margin:4px 0}
-.drlib-console-confirm [role=alert],.drlib-console-said [role]{max-width:900px;line-height:1.45;white-space:pre-line}
-.drlib-console-said .wrong{color:var(--bad)}
-.drlib-console-widget button:focus-visible,.drlib-console-widget input:focus-visible,.drlib-console-widget select:focus-visible{
- outline:3px solid #0072b2!important;outline-offset:2px;box-shadow:0 0 0 2px #fff!important}
-</style>"""
 
 
 class ConsolePicture:
@@ -93,12 +62,13 @@ def text_of(state: ConsoleState) -> str:
     lines += [f"Console, {formats.clock(state.at_ms)[:8]} UTC"]
     lines += state.first
     lines += [f"cluster {c.alias}: {_cluster_words(c)}" for c in state.clusters]
-    lines += [f"flow {view.flow}: {view.state}, {_behind(view)}" for view in state.flows]
+    lines += [f"flow {view.flow}: {view.state}, {_behind(view)}{_age(view, state.at_ms)}" for view in state.flows]
     lines += [f"topic {t.topic} ({t.flow}): {_lag(t)}" for t in state.topics[:ROWS]]
-    lines += _more(len(state.topics), "topic")
+    lines += more(len(state.topics), "topic")
     groups = _groups(state)
     lines += [f"group {name} ({flow}): {said}, lag {lag}" for flow, name, said, lag in groups[:ROWS]]
-    lines += _more(len(groups), "group")
+    lines += more(len(groups), "group")
+    lines += [line for view in state.flows for line in matrix_lines(matrix_of(view))]
     lines += [f"open {e.name} {subject(e)}: {e.detail}. {e.remedy}" for e in state.open_events]
     lines += [f"resolved {e.name} {subject(e)}" for e in state.resolved_events[:RESOLVED]]
     if state.drill is not None:
@@ -112,6 +82,9 @@ def _drill_lines(drill: DrillSeen) -> Iterator[str]:
     for step in drill.steps:
         seconds = "" if step.seconds is None else f", {step.seconds:.1f} s"
         yield f"  {MARKS[step.stand]} {step.title}: {step.stand.value}{seconds}"
+    if drill.rollback is not None:
+        yield from (f"  would undo {step.step}: {'; '.join(step.changes)}" for step in drill.rollback.undone)
+        yield from (f"  would leave {step}: {why}" for step, why in drill.rollback.stays)
 
 
 # -- HTML --------------------------------------------------------------------------------------------------------------
@@ -127,17 +100,18 @@ def html_of(state: ConsoleState) -> str:
         f'<span class="dim">{formats.clock(state.at_ms)[:8]} UTC</span></div>',
         *(f"<p>{escape(line)}</p>" for line in state.first),
         *_topology(state),
-        *(f"<p>{_chip('?', 'could not be read', ODD)} {escape(why)}</p>" for why in state.unseen),
+        *(f"<p>{chip('?', 'could not be read', ODD)} {escape(why)}</p>" for why in state.unseen),
         *_events(state),
         '<div class="cols">',
-        _table(
+        table(
             "Lag by topic",
             ("flow", "topic", "#partitions", "#records behind", "#oldest"),
             _lag_rows(state),
             "nothing mirrored yet",
         ),
-        _table("If you failed over now", ("flow", "group", "positions", "#lag"), _groups(state), _no_groups(state)),
+        table("If you failed over now", ("flow", "group", "positions", "#lag"), _groups(state), _no_groups(state)),
         "</div>",
+        *(part for view in state.flows for part in matrix_html(matrix_of(view))),
         *_drill(state.drill),
         "</div>",
     ]
@@ -163,8 +137,8 @@ def _topology(state: ConsoleState) -> Iterator[str]:
         yield (
             f'<div class="row" role="group" aria-label="{escape(f"flow {view.flow}: {view.state}, {_behind(view)}")}">'
             f"{_box(source, by_alias.get(source))}"
-            f'<div class="arrow">{_chip(mark, view.state, look)}<br>{escape(_behind(view))}'
-            f'<br><span class="dim">{escape(_workers(view))}</span></div>'
+            f'<div class="arrow">{chip(mark, view.state, look)}<br>{escape(_behind(view))}'
+            f'<br><span class="dim">{escape(_workers(view))}</span>{_age_chip(view, state.at_ms)}</div>'
             f"{_box(target, by_alias.get(target))}</div>"
         )
     others = [cluster for cluster in state.clusters if cluster.alias not in drawn]
@@ -174,51 +148,25 @@ def _topology(state: ConsoleState) -> Iterator[str]:
 
 def _box(alias: str, cluster: ClusterSeen | None) -> str:
     if cluster is None:
-        return f'<div class="box"><b>{escape(alias)}</b><br>{_chip("?", formats.UNKNOWN, ODD)}</div>'
+        return f'<div class="box"><b>{escape(alias)}</b><br>{chip("?", formats.UNKNOWN, ODD)}</div>'
     mark, look = {True: ("✓", GOOD), False: ("✗", BAD), None: ("?", ODD)}[cluster.well]
     link = f'<br><span class="dim">link {escape(cluster.link.removeprefix("link "))}</span>' if cluster.link else ""
-    link += f"<br>{_chip('▲', cluster.clock, WARN)}" if cluster.clock else ""
+    link += f"<br>{chip('▲', cluster.clock, WARN)}" if cluster.clock else ""
     detail = f' title="{escape(cluster.detail)}"' if cluster.detail else ""
-    return f'<div class="box"{detail}><b>{escape(alias)}</b><br>{_chip(mark, cluster.word, look)}{link}</div>'
-
-
-def _chip(mark: str, word: str, look: str) -> str:
-    return f'<span class="chip {look}"><span aria-hidden="true">{mark}</span> {escape(word)}</span>'
+    return f'<div class="box"{detail}><b>{escape(alias)}</b><br>{chip(mark, cluster.word, look)}{link}</div>'
 
 
 def _events(state: ConsoleState) -> Iterator[str]:
     for event in state.open_events:
         where = f"<b>{escape(event.name)}</b> {escape(subject(event))}{_since(event)}"
         remedy = f'<span class="dim">{escape(event.remedy)}</span>'
-        yield f"<p>{_chip('▲', 'open', BAD)} {where}: {escape(event.detail)}. {remedy}</p>"
+        yield f"<p>{chip('▲', 'open', BAD)} {where}: {escape(event.detail)}. {remedy}</p>"
     for event in state.resolved_events[:RESOLVED]:
-        yield f'<p class="dim">{_chip("✓", "resolved", GOOD)} {escape(event.name)} {escape(subject(event))}</p>'
+        yield f'<p class="dim">{chip("✓", "resolved", GOOD)} {escape(event.name)} {escape(subject(event))}</p>'
 
 
 def _since(event: Event) -> str:
     return f" since {formats.clock(event.opened_ms)[:8]}" if event.opened_ms else ""
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], none: str) -> str:
-    """A column that begins with # is of numbers."""
-    if not rows:
-        return f'<p><b>{escape(title)}</b>: <span class="dim">{escape(none)}</span></p>'
-    heads = "".join(
-        f'<th scope="col"{" class=n" if c.startswith("#") else ""}>{escape(c.lstrip("#"))}</th>' for c in columns
-    )
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=n' if c.startswith('#') else ''}>{escape(v)}</td>" for c, v in zip(columns, row, strict=True)
-        )
-        + "</tr>"
-        for row in rows[:ROWS]
-    )
-    rest = "".join(f'<p class="dim">{escape(line)}</p>' for line in _more(len(rows), "row"))
-    return (
-        f"<div><table><caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{rest}</div>"
-    )
 
 
 def _lag_rows(state: ConsoleState) -> list[tuple[str, ...]]:
@@ -247,7 +195,7 @@ def _drill(drill: DrillSeen | None) -> Iterator[str]:
     mark = {"running": "▶", "passed": "✓"}.get(drill.word, "▲")
     done = sum(step.stand.value in ("done", "undone") for step in drill.steps)
     yield (
-        f'<div class="row"><b>Drill {escape(drill.name)}</b> {_chip(mark, drill.word, look)} '
+        f'<div class="row"><b>Drill {escape(drill.name)}</b> {chip(mark, drill.word, look)} '
         f'<span class="dim">{escape(drill.mode)}, {escape(drill.flow)}, {done} of {len(drill.steps)} steps, '
         f"{escape(drill.folder.name)}</span></div>"
     )
@@ -257,7 +205,23 @@ def _drill(drill: DrillSeen | None) -> Iterator[str]:
         (f"{MARKS[s.stand]} {s.stand.value}", s.title, "" if s.seconds is None else f"{s.seconds:.1f} s")
         for s in _near(drill)
     ]
-    yield _table("Current steps", ("state", "step", "#took"), rows, "none")
+    yield table("Current steps" if drill.alive else "Last steps", ("state", "step", "#took"), rows, "none")
+    if drill.rollback is not None:
+        yield from _rollback(drill, drill.rollback)
+
+
+def _rollback(drill: DrillSeen, would: RollbackPreview) -> Iterator[str]:
+    """What an abort, or a rollback of a run that nothing executes, would really do."""
+    title = "If you abort it now, this is undone" if drill.alive else "If you roll it back, this is undone"
+    rows = [
+        (f"{number}", step.step, "; ".join(step.changes) + (f" ({AS_FAR_AS})" if step.partly else ""))
+        for number, step in enumerate(would.undone, 1)
+    ]
+    yield table(
+        title, ("#", "step", "what becomes of it"), rows, "nothing: no step has changed anything that is undone"
+    )
+    for step, why in would.stays:
+        yield f"<p>{chip('▲', 'stays', WARN)} {escape(step)}: {escape(why)}</p>"
 
 
 def _near(drill: DrillSeen) -> Sequence[StepStand]:
@@ -286,6 +250,17 @@ def _behind(view: FlowView) -> str:
     return f"{formats.records(view.lag)} behind{age}"
 
 
+def _age(view: FlowView, now_ms: int) -> str:
+    """ ", as of 10:15:03, 42 s ago" of old figures, else nothing."""
+    at_ms, old = as_of(view, now_ms)
+    return f", as of {formats.clock(at_ms)[:8]}, {formats.duration((now_ms - at_ms) / 1000)} ago" if old else ""
+
+
+def _age_chip(view: FlowView, now_ms: int) -> str:
+    age = _age(view, now_ms).removeprefix(", ")
+    return f"<br>{chip('▲', age, WARN)}" if age else ""
+
+
 def _workers(view: FlowView) -> str:
     members = "workers unknown" if view.members is None else f"{view.members} worker{'' if view.members == 1 else 's'}"
     return members if view.records_per_s is None else f"{members}, {view.records_per_s:,.0f} records/s"
@@ -302,10 +277,6 @@ def _groups(state: ConsoleState) -> list[tuple[str, str, str, str]]:
         for view in state.flows
         for group in view.groups or ()
     ]
-
-
-def _more(count: int, what: str) -> list[str]:
-    return [f"and {count - ROWS} {what}s more"] if count > ROWS else []
 
 
 # -- plotly ------------------------------------------------------------------------------------------------------------

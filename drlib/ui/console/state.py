@@ -5,21 +5,23 @@ is unknown; each state is a word, not only a colour.
 Not for: observing (`drlib.ui.console.watcher`), drawing (`drlib.ui.console.picture`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
 from drlib import formats
 from drlib.drill.plan import shown
+from drlib.drill.plan.rollback_preview import RollbackPreview, preview
+from drlib.drill.run.runner import notes_of
 from drlib.drill.session.board import Stand, StepStand, Waits, steps_of
 from drlib.drill.session.find_running import Run
 from drlib.lab.environment import NO_RUN, Banner, Environment
 from drlib.lab.link.link import LinkState
 from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import ProcessStatus
-from drlib.mirror.monitor.flow_view import FlowView
+from drlib.mirror.monitor.flow_view import NO_WORKER, FlowView
 from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.worker_status import Event
 
@@ -31,6 +33,10 @@ RUNS, PAUSED, KILLED, ANSWERS, SILENT, UNKNOWN = (
     "does not answer",
     "unknown",
 )
+NOT_STARTED, MOVED = "mirror not started", "applications have moved"
+"""States of a flow for which no worker is expected."""
+OLD_MS = 15_000  # older figures say so; a poll takes a second, and up to ten where it has to wait
+LOG_ENDS_OLD_MS = 45_000  # a worker with many partitions asks less often
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +79,12 @@ class DrillSeen:
     alive: bool
     note: str = ""
     waits: Waits | None = None
+    rollback: RollbackPreview | None = None  # None where nothing can be undone any more, or its journal says nothing
 
     @property
     def current(self) -> StepStand | None:
         """The step that runs, else the first that waits; None when all are done."""
-        running = [step for step in self.steps if step.stand is Stand.RUNNING]
+        running = [step for step in self.steps if step.stand in (Stand.RUNNING, Stand.UNDOING, Stand.STOPPED)]
         waiting = [step for step in self.steps if step.stand is Stand.WAITING]
         return next(iter(running or waiting), None)
 
@@ -109,6 +116,25 @@ class ConsoleState:
     @property
     def resolved_events(self) -> tuple[Event, ...]:
         return tuple(event for view in self.flows for event in view.events if event.resolved_ms is not None)
+
+
+def as_of(view: FlowView, now_ms: int) -> tuple[int, bool]:
+    """When the figures of a flow were taken (Unix ms), and whether they are old: not polled since, or the source is silent."""
+    ends_ms = view.as_of_ms if view.lag is not None and view.as_of_ms else view.at_ms
+    old = now_ms - view.at_ms > OLD_MS or now_ms - ends_ms > LOG_ENDS_OLD_MS
+    return (min(view.at_ms, ends_ms) if old else view.at_ms), old
+
+
+def with_expected_workers(view: FlowView, *, lab: bool, moved: Collection[str]) -> FlowView:
+    """The view without an alert for a worker that is not expected: on a lab whose flow was never mirrored, and where the
+    applications are on the target since a failover. Clusters of one's own that were never mirrored are unprotected."""
+    if view.state != NO_WORKER:
+        return view
+    never = lab and not any(lane.owner or lane.claimed_ms for lane in view.lanes)
+    if not never and view.flow not in moved:
+        return view
+    others = tuple(event for event in view.events if event.name != "NoWorker")
+    return replace(view, state=MOVED if view.flow in moved else NOT_STARTED, events=others)
 
 
 def topics_of(view: FlowView) -> tuple[TopicLag, ...]:
@@ -198,7 +224,7 @@ def drill_of(run: Run | None, now: datetime | None = None, environment: Environm
     """A run's state for display; None where there is none."""
     if run is None:
         return None
-    steps = steps_of(run.plan.drill, run.lines, now or datetime.now(UTC))
+    steps = steps_of(run.plan.drill, run.lines, now or datetime.now(UTC), alive=run.alive)
     if run.over is not None:
         word = run.over.ending.outcome.value
         standing_ = run.over.ending.standing
@@ -224,7 +250,15 @@ def drill_of(run: Run | None, now: datetime | None = None, environment: Environm
         run.alive,
         note,
         run.waits,
+        _rollback(run),
     )
+
+
+def _rollback(run: Run) -> RollbackPreview | None:
+    """What an abort would undo of a run that a process executes, else what `drlib run --rollback` would."""
+    if run.trouble or (run.over is not None and not run.over.resumable):
+        return None
+    return preview(run.plan, notes_of(run.lines), forced=not run.alive)
 
 
 def _word(process: ProcessStatus | None) -> str:

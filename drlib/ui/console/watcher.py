@@ -63,7 +63,7 @@ class Watching:
         self._attention = attention or Attention(connections_here)
         self._environment = environment_at(subject.properties, lab=subject.lab is not None) or Environment.PRODUCTION
         self.resting = False
-        self._observer = FlowObserver(groups=True)
+        self._observer = FlowObserver(groups=True, ages=True)
         self._views: tuple[FlowView, ...] = ()
         self._surveys: tuple[Survey, ...] = ()
         self._unseen: tuple[str, ...] = ()
@@ -148,13 +148,19 @@ class Watching:
         banner = console_state.banner_of(environment, run, [view.flow for view in self._views])
         now_ms = clock.now_ms()
         first = unfinished_runs.lines(self._unfinished, now_ms)
-        return ConsoleState(
-            now_ms, clusters, self._views, drill, tuple(dict.fromkeys(unseen)), banner=banner, first=first
-        )
+        lab, moved = self.subject.lab is not None, self._unfinished.moved
+        views = tuple(console_state.with_expected_workers(view, lab=lab, moved=moved) for view in self._views)
+        return ConsoleState(now_ms, clusters, views, drill, tuple(dict.fromkeys(unseen)), banner=banner, first=first)
 
     def lab(self) -> Lab | None:
         """The lab as its folder says now; None where the subject is a file. Raises `UsageError` when the lab was stopped."""
         return None if self.subject.lab is None else Lab.attach(self.subject.lab.root)
+
+    def settings(self) -> MirrorSettings:
+        """The clusters as the first file has them. Raises `UsageError` where there is no file, or it is wrong."""
+        for file in self._files():
+            return load_mirror_settings(file)
+        raise UsageError("nothing was read", "no properties file names the clusters", "Start a mirror, or name a file.")
 
     def run(self) -> Run | None:
         """The drill on these clusters, if one runs or was left unfinished."""

@@ -2,9 +2,10 @@
 
 Rules: a callback only queues the request; the console's own thread carries it out, so a click is answered while a cell runs
 or a broker starts. Drawn at most four times a second, and only when something changed. A dangerous button first shows what
-it will change and asks for the cluster's name. Errors are shown in the widget: what, why, remedy. Every control has a name
-for screen readers and is reached by Tab; the focus moves to a plan when it is shown, and back when it is dismissed. `close`
-ends the console's threads, and no drill, mirror or broker.
+it will change and asks for the cluster's name; Enter confirms it, Escape leaves it
+(`show.front_end`). Errors are shown in the widget: what, why, remedy. Every control has a name for screen readers and is
+reached by Tab; the focus moves to a plan when it is shown, and back when it is dismissed. `close` ends the console's threads,
+and no drill, mirror or broker.
 Not for: the state (`watcher`), what a fault does (`faults`).
 """
 
@@ -23,6 +24,9 @@ from drlib.errors import DrlibError, UsageError
 from drlib.lab.lab import Lab
 from drlib.ui.console import faults
 from drlib.ui.console.picture import html_of
+from drlib.ui.console.show import front_end
+from drlib.ui.console.show.browser import Browser
+from drlib.ui.console.show.remedies import MIRROR, Remedy, remedies
 from drlib.ui.console.state import ConsoleState
 from drlib.ui.console.subshells import answer_while_busy
 from drlib.ui.console.watcher import Watching
@@ -62,9 +66,27 @@ class ConsoleWidget:
             [self.plan, self.typed, self.confirm, self.leave], layout={"flex_flow": "row wrap"}
         )
         self.lab_row = ipywidgets.HBox([self.cluster, *self.buttons.values()], layout={"flex_flow": "row wrap"})
-        self.box = ipywidgets.VBox([self.drill_row, self.picture, self.lab_row, self.confirm_row, self.said])
-        for part, name in ((self.box, "widget"), (self.confirm_row, "confirm"), (self.said, "said")):
-            part.add_class(f"drlib-console-{name}")
+        self.remedy_row = ipywidgets.HBox([], layout={"flex_flow": "row wrap", "display": "none"})
+        self._offered: tuple[Remedy, ...] = ()
+        self.browser = Browser(watching.settings, watching.state, self._read)
+        parts = [
+            self.drill_row,
+            self.picture,
+            self.remedy_row,
+            self.lab_row,
+            self.confirm_row,
+            self.said,
+            self.browser.box,
+        ]
+        self.box = ipywidgets.VBox(parts)
+        for part, name in ((self.box, "drlib-console-widget"), (self.said, "drlib-console-said")):
+            part.add_class(name)
+        for part, name in (
+            (self.confirm_row, front_end.CONFIRM),
+            (self.confirm, front_end.DO),
+            (self.leave, front_end.LEAVE),
+        ):
+            part.add_class(name)
         self.confirm_row.layout.display = "none"
         self.drill_row.layout.display = "none"
         if self._lab is None:
@@ -75,7 +97,10 @@ class ConsoleWidget:
         for name, button in self.buttons.items():
             button.on_click(self._answered(partial(self._pressed, name)))
         self.cluster.observe(lambda _: self._left(), names="value")  # a plan is about the cluster it was shown for
-        for control in (self.abort, self.cluster, self.typed, self.confirm, self.leave, *self.buttons.values()):
+        for button, callback in self.browser.callbacks():
+            button.on_click(self._answered(callback))
+        named = (self.abort, self.cluster, self.typed, self.confirm, self.leave)
+        for control in (*named, *self.buttons.values(), *self.browser.controls):
             answer_while_busy(control)
 
     def start(self) -> None:
@@ -95,6 +120,8 @@ class ConsoleWidget:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(5)
         self._pool.shutdown(wait=True)
+        self.browser.close()
+        self._offer(())
         for control in (self.abort, self.cluster, self.confirm, *self.buttons.values()):
             control.disabled = True
         self.said.value = _note("This console is closed; run its cell again for a live one.")
@@ -116,6 +143,24 @@ class ConsoleWidget:
         disabled = drill is None or not drill.abortable
         if self.abort.disabled != disabled:
             self.abort.disabled = disabled
+        self.browser.draw(state)
+        self._offer(remedies(state, lab=self._lab is not None))
+
+    def _offer(self, offered: tuple[Remedy, ...]) -> None:
+        """Buttons for the remedies of open alerts; the same ones are not made again, so that the focus stays."""
+        if offered == self._offered:
+            return
+        for old in self.remedy_row.children:
+            old.close()
+        buttons = []
+        for remedy in offered:
+            button = _button(remedy.label, "Remedy of an open alert; takes nothing away")
+            button.on_click(self._answered(partial(self._remedy, remedy)))
+            answer_while_busy(button)
+            buttons.append(button)
+        self._offered = offered
+        self.remedy_row.children = buttons
+        self.remedy_row.layout.display = "flex" if buttons else "none"
 
     def _run(self) -> None:
         while not self._closed.wait(DRAW_S):
@@ -168,6 +213,14 @@ class ConsoleWidget:
         self.typed.focus()  # without a mouse every button would come before it
         return None
 
+    def _remedy(self, remedy: Remedy) -> None:
+        self._left()
+        if remedy.act != MIRROR:
+            return self._do(remedy.act, remedy.of, "")
+        self.said.value = _note(f"{remedy.label}: under way.")
+        self._pool.submit(faults.start_mirror, self._lab_now(), remedy.of).add_done_callback(self._told)
+        return None
+
     def _confirmed(self) -> None:
         name, alias, typed = self._pending, str(self.cluster.value), str(self.typed.value)
         if not name:
@@ -198,6 +251,10 @@ class ConsoleWidget:
     def _told(self, done: Future[str]) -> None:
         error = done.exception()
         self.said.value = _note(done.result()) if error is None else _wrong(error)
+
+    def _read(self, error: BaseException | None) -> None:
+        """How a read of the browser went; None: it begins."""
+        self.said.value = _note("") if error is None else _wrong(error)
 
     def _lab_now(self) -> Lab:
         """The lab, read from its folder. Raises `UsageError` where there is none."""

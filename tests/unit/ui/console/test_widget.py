@@ -62,6 +62,9 @@ class Watching:
     def run(self) -> None:
         return None
 
+    def settings(self) -> None:
+        raise UsageError("nothing was read", "no file", "Name one.")
+
     def start(self) -> None:
         pass
 
