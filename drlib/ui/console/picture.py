@@ -217,9 +217,8 @@ def _rollback(drill: DrillSeen, would: RollbackPreview) -> Iterator[str]:
         (f"{number}", step.step, "; ".join(step.changes) + (f" ({AS_FAR_AS})" if step.partly else ""))
         for number, step in enumerate(would.undone, 1)
     ]
-    yield table(
-        title, ("#", "step", "what becomes of it"), rows, "nothing: no step has changed anything that is undone"
-    )
+    none = "nothing" if would.stays else "nothing: no step has changed anything yet"
+    yield table(title, ("#order", "step", "what becomes of it"), rows, none, most=len(rows))
     for step, why in would.stays:
         yield f"<p>{chip('▲', 'stays', WARN)} {escape(step)}: {escape(why)}</p>"
 

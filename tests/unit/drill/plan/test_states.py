@@ -17,6 +17,7 @@ from drlib.drill.plan.states import (
     active,
     allowed,
     move,
+    target_serves,
     unfinished,
 )
 
@@ -153,3 +154,8 @@ def test_mermaid_diagram_has_every_transition_once() -> None:
         start, to = pair.split(" --> ")
         drawn += [(start.replace("_", "-"), event, to.replace("_", "-")) for event in events.split(", ")]
     assert sorted(drawn) == sorted((s, e, to) for s, moves in TABLE.items() for e, to in moves.items())
+
+
+def test_target_serves_from_the_failover_until_applications_are_moved_back() -> None:
+    serving = {state for state in DrillState if target_serves(state)}
+    assert serving == {DrillState.FAILED_OVER, DrillState.REPROTECTING, DrillState.REPROTECTED}

@@ -37,6 +37,7 @@ def test_unfinished_run_is_named_with_where_it_is_and_every_command(tmp_path: Pa
     (run,) = found.runs
     assert found.of("paris->lyon") == run
     assert found.of("lyon->paris") is None
+    assert found.moved == {"lyon->paris"}
     assert found.unknown == ()
     said = "\n".join(lines(found, 61_000))
     for words in ("r1 (practice), test-incomplete for 60 s", "/runs/my r1 on ops1", "not undone: translate"):

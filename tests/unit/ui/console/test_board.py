@@ -48,6 +48,29 @@ def test_board_steps_have_the_state_and_time_of_their_last_line() -> None:
     assert found[:2] == [("one", Stand.UNDONE, 2.5), ("two", Stand.FAILED, 7.0)]
 
 
+def test_board_step_that_ended_is_not_shown_as_running() -> None:
+    began = [line(0, Noted.RUN_STARTED), line(1, Noted.STEP_STARTED, step="one")]
+    hour = START + timedelta(hours=1)
+
+    def first(*more: Line, alive: bool = True) -> tuple[Stand, float | None]:
+        step = steps_of(DRILL, [*began, *more], hour, alive=alive)[0]
+        return step.stand, step.seconds
+
+    asked = line(6, Noted.ABORT_REQUESTED, detail="you")
+    undoing = (line(7, Noted.PROBED, step="one", detail="partly"), line(8, Noted.UNDO_STARTED, step="one"))
+    assert first() == (Stand.RUNNING, 3599.0)
+    assert first(asked) == (Stand.STOPPED, 5.0), "an abort ends it, without a line of its own"
+    assert first(asked, *undoing) == (Stand.UNDOING, 5.0)
+    assert first(asked, *undoing, alive=False) == (Stand.STOPPED, 5.0), "its process died while it was undone"
+    assert first(asked, *undoing, line(9, Noted.UNDO_SUCCEEDED, step="one")) == (Stand.UNDONE, 5.0)
+    assert first(line(4, Noted.RUN_ENDED)) == (Stand.STOPPED, 3.0)
+    assert first(alive=False) == (Stand.STOPPED, 0.0), (
+        "its process was killed: how long it ran is known up to its last line"
+    )
+    again = (line(20, Noted.RUN_RESUMED), line(21, Noted.STEP_STARTED, step="one"))
+    assert first(asked, line(8, Noted.RUN_ENDED), *again) == (Stand.RUNNING, 3579.0)
+
+
 def test_board_picture_uses_words_and_escapes_input() -> None:
     survey = Survey("A->B", 0, 1, source_error="<gone>", groups=(GroupStatus("g<1>", 2, 1234, 3, 1, 0, 5),))
     state = BoardState(DRILL, steps_of(DRILL, (), START), survey, "", "look & see")

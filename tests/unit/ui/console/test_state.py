@@ -9,18 +9,22 @@ from pathlib import Path
 import pytest
 from hostile_text import HOSTILE, elements
 
+from drlib.drill.plan.rollback_preview import RollbackPreview, UndoneStep
 from drlib.drill.session.board import Stand, StepStand
 from drlib.lab.environment import Environment
 from drlib.lab.link.link import LinkState
 from drlib.lab.link.toxics import Toxics
 from drlib.lab.processes import ProcessStatus
-from drlib.mirror.monitor.flow_view import MIRRORING, NO_WORKER, FlowView
+from drlib.mirror.monitor.flow_view import MIRRORING, NO_WORKER, FlowView, LaneView
 from drlib.mirror.monitor.survey import GroupStatus, Survey
 from drlib.mirror.status.forecast import Outlook
 from drlib.mirror.status.worker_status import Event, PartitionStatus
 from drlib.runs.table import PLOTLY
-from drlib.ui.console.picture import ROWS, ConsolePicture, html_of, text_of
+from drlib.ui.console.picture import ConsolePicture, html_of, text_of
+from drlib.ui.console.show.style import ROWS
 from drlib.ui.console.state import (
+    MOVED,
+    NOT_STARTED,
     ClusterSeen,
     ConsoleState,
     DrillSeen,
@@ -31,6 +35,7 @@ from drlib.ui.console.state import (
     link_words,
     standing,
     topics_of,
+    with_expected_workers,
 )
 
 NOW = 1_700_000_000_000
@@ -244,3 +249,76 @@ def test_console_banner_is_of_the_run_that_has_not_ended() -> None:
     now = ConsoleState(NOW, banner=idle)
     assert text_of(now).startswith(str(idle))
     assert idle.html() in html_of(now)
+
+
+def lane(claimed_ms: int = 0, owner: str = "") -> LaneView:
+    return LaneView(0, owner, "not owned", -1, -1, claimed_ms, 0, None)
+
+
+def test_figures_that_are_not_polled_any_more_say_their_age() -> None:
+    polled = view(partition("t", 0, 5, 9, 2.0))
+    for later_ms, age in ((1_000, ""), (15_000, ""), (16_000, "as of 22:13:20, 16 s ago")):
+        now = ConsoleState(NOW + later_ms, flows=(polled,))
+        assert ("as of" in text_of(now)) is bool(age)
+        assert age in text_of(now)
+        assert age in html_of(now)
+
+
+def test_figures_of_a_source_that_is_silent_say_how_old_they_are() -> None:
+    asked = replace(view(partition("t", 0, 5, 9, 2.0)), at_ms=NOW + 120_000)
+    now = ConsoleState(NOW + 121_000, flows=(asked,))
+    assert "flow A->B: mirroring, 4 records behind, the oldest 2.0 s old, as of 22:13:20, 2 min 01 s ago" in text_of(
+        now
+    )
+    unknown = replace(view(partition("t", 0, 5, -1)), at_ms=NOW + 120_000)
+    assert "as of" not in text_of(ConsoleState(NOW + 121_000, flows=(unknown,))), "what is unknown has no age"
+
+
+ABSENT = Event("NoWorker", "A->B", "its worker group has no member", 0, flow="A->B")
+
+
+@pytest.mark.parametrize(
+    ("lanes", "lab", "moved", "state"),
+    [
+        ((lane(),), True, (), NOT_STARTED),
+        ((lane(NOW, "was host-7"),), True, (), NO_WORKER),  # it ran, and died
+        ((lane(),), False, (), NO_WORKER),  # nothing protects a cluster of one's own
+        ((lane(NOW, "was host-7"),), True, ("A->B",), MOVED),
+        ((lane(NOW, "was host-7"),), False, ("A->B",), MOVED),
+        ((lane(NOW, "was host-7"),), False, ("B->A",), NO_WORKER),
+    ],
+)
+def test_missing_worker_is_an_alert_where_one_is_expected(
+    lanes: tuple[LaneView, ...], lab: bool, moved: tuple[str, ...], state: str
+) -> None:
+    found = with_expected_workers(view(state=NO_WORKER, lanes=lanes, events=(ABSENT,)), lab=lab, moved=moved)
+    now = ConsoleState(NOW, flows=(found,))
+    assert found.state == state
+    expected = state == NO_WORKER
+    assert [event.name for event in now.open_events] == (["NoWorker"] if expected else [])
+    assert ("chip bad" in html_of(now)) is expected
+
+
+def test_flow_that_mirrors_is_left_as_it_is() -> None:
+    mirrors = view(partition("t", 0, 5, 9, 2.0), events=(ABSENT,))
+    assert with_expected_workers(mirrors, lab=True, moved=("A->B",)) == mirrors
+
+
+def test_drill_says_what_an_abort_would_undo_in_every_form() -> None:
+    would = RollbackPreview(
+        (UndoneStep("two", "Second", ("pointer <x>: B -> A",), partly=True),), (("one", "its action cannot be undone"),)
+    )
+    running = ConsoleState(NOW, drill=drill(rollback=would))
+    assert "would undo two: pointer <x>: B -> A" in text_of(running)
+    assert "would leave one: its action cannot be undone" in text_of(running)
+    page = html_of(running)
+    assert "If you abort it now, this is undone" in page
+    assert "pointer &lt;x&gt;: B -&gt; A (as far as it came: its probe decides then)" in page
+    assert "one: its action cannot be undone" in page
+    left = html_of(ConsoleState(NOW, drill=drill("not running", alive=False, rollback=would)))
+    assert "If you roll it back, this is undone" in left
+    many = RollbackPreview(tuple(UndoneStep(f"s{n}", "", (f"e{n}: b -> a",)) for n in range(ROWS + 5)))
+    assert f"e{ROWS + 4}: b" in html_of(ConsoleState(NOW, drill=drill(rollback=many))), "none is left out"
+    assert "nothing: no step has changed anything yet" in html_of(
+        ConsoleState(NOW, drill=drill(rollback=RollbackPreview()))
+    )
