@@ -32,6 +32,9 @@ from drlib.runbook.execution.execute import execute
 from drlib.runs.table import PLOTLY
 from drlib.ui.console import faults
 from drlib.ui.console.open import Console
+from drlib.ui.console.show.browser import read_page
+from drlib.ui.console.show.records import Log
+from drlib.ui.console.state import NOT_STARTED
 from drlib.ui.console.widget import ConsoleWidget
 
 
@@ -58,6 +61,20 @@ def test_console_picture_shows_lag_groups_and_a_dead_worker(engine: Engine, left
     bundle = console.picture()._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html", PLOTLY}
     assert f"group {group} ({engine.source}->{engine.target}): exact, lag 300" in str(bundle["text/plain"])
+    (found,) = [one for one in state.flows[0].groups or () if one.group == group]
+    assert [(at.at.partition, at.offset, at.end, at.lag, at.target_offset) for at in found.positions] == [
+        (p, 50, 200, 150, 50) for p in (0, 1)
+    ]
+    assert all(at.lag_s is not None and 0 <= at.lag_s < 120 for at in found.positions), "how old the unread records are"
+    assert f"groups on {engine.topics} ({engine.source}->{engine.target}): {group} 300, " in str(bundle["text/plain"])
+    log, shown, records = read_page(
+        ClusterSettings("L", tuple(left.split(","))), TopicPartition(engine.topics, 0), "50"
+    )
+    assert (log, shown, [record.offset for record in records]) == (Log(0, 200), Range(50, 70), list(range(50, 70)))
+    with pytest.raises(UsageError, match="has 2 partitions"):
+        read_page(ClusterSettings("L", tuple(left.split(","))), TopicPartition(engine.topics, 7), "newest")
+    with pytest.raises(UsageError, match="none of this name"):
+        read_page(ClusterSettings("L", tuple(left.split(","))), TopicPartition("nowhere", 0), "newest")
 
     worker.kill()
     worker.wait(10)
@@ -129,8 +146,8 @@ def test_console_notices_a_lab_that_starts_and_one_that_stops(
     console = drlib.console(lab_dir=lab.root, runs_dir=tmp_path)
     for _ in ("just started", "started again"):
         state = console.state
-        assert [(one.state, one.members, one.groups) for one in state.flows] == [(NO_WORKER, 0, ())], state
-        assert [event.name for event in state.open_events] == ["NoWorker"]
+        assert [(one.state, one.members, one.groups) for one in state.flows] == [(NOT_STARTED, 0, ())], state
+        assert state.open_events == (), "no worker is expected of a lab that never had one"
         assert state.unseen == ()
         lab.clusters["RIGHT"].kill()
         lab.clusters["RIGHT"].start()
@@ -176,7 +193,9 @@ def test_console_under_papermill_leaves_a_picture_and_no_widget(lab: Lab, tmp_pa
     for bundle in bundles:
         assert "cluster LEFT: runs" in bundle["text/plain"]
         # a test before may have left what MirrorMaker 2 writes on the shared lab
-        flow = re.search("flow LEFT->RIGHT: (no worker|mirrored by MirrorMaker 2)", bundle["text/plain"])
+        flow = re.search(
+            "flow LEFT->RIGHT: (mirror not started|no worker|mirrored by MirrorMaker 2)", bundle["text/plain"]
+        )
         assert flow is not None
         assert "LEFT" in bundle["text/html"]
         assert f"LEFT-&gt;RIGHT {flow[1]}" in str(bundle[PLOTLY])

@@ -84,7 +84,7 @@ def matrix_html(matrix: Matrix) -> Iterator[str]:
         for topic in matrix.topics[:ROWS]
     )
     yield (
-        f'<table class="matrix"><caption>Lag of groups by topic, {escape(matrix.flow)}: records, and age of the oldest unread'
+        f'<table class="lists"><caption>Lag of groups by topic, {escape(matrix.flow)}: records, and age of the oldest unread'
         f'</caption><thead><tr><th scope="col">topic</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
     )
     for line in left_out(matrix):

@@ -7,7 +7,6 @@ Not for: reading them (`drlib.ui.console.show.browser`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
 from drlib import formats
@@ -55,7 +54,7 @@ def records_html(cluster: str, at: TopicPartition, log: Log, shown: Range, recor
     rows = [
         (
             f"{record.offset:,}",
-            formats.moment(record.timestamp_ms),
+            formats.moment(record.timestamp_ms).removesuffix(" UTC"),
             text_of(record.key),
             text_of(record.value),
             ", ".join(f"{name}={text_of(value)}" for name, value in record.headers),
@@ -69,7 +68,9 @@ def records_html(cluster: str, at: TopicPartition, log: Log, shown: Range, recor
     if log.end <= log.start:
         title = f"{at.topic}-{at.partition} on {cluster}"
     none = "no record: the log is empty" if log.end <= log.start else "no record is visible at these offsets"
-    return _page(table(title, ("#offset", "time (UTC)", "key", "value", "headers"), rows, none, most=PAGE))
+    return _page(
+        table(title, ("#offset", "time (UTC)", "key", "value", "headers"), rows, none, most=PAGE, wide=True), "Records"
+    )
 
 
 def positions_html(flow: str, group: GroupStatus, as_of_ms: int) -> str:
@@ -77,7 +78,7 @@ def positions_html(flow: str, group: GroupStatus, as_of_ms: int) -> str:
     rows = [_position(each) for each in group.positions]
     columns = ("topic", "#partition", "#position", "#log end", "#lag", "#oldest unread", "on the target")
     title = f"{group.group} ({flow}), as of {formats.clock(as_of_ms)[:8]}"
-    return _page(table(title, columns, rows, "no position on a mirrored topic", most=200))
+    return _page(table(title, columns, rows, "no position on a mirrored topic", most=200, wide=True), "Positions")
 
 
 def _position(each: GroupPosition) -> tuple[str, ...]:
@@ -106,5 +107,5 @@ def text_of(data: bytes | None) -> str:
     return text if len(text) <= SHORT else f"{text[:SHORT]}… ({len(data):,} bytes)"
 
 
-def _page(inner: str) -> str:
-    return f'<div class="drlib-console" role="region" aria-label="{escape("Records and positions")}">{inner}</div>'
+def _page(inner: str, name: str) -> str:
+    return f'<div class="drlib-console" role="region" aria-label="{name}">{inner}</div>'

@@ -37,9 +37,8 @@ STYLE: Final = """<style>
 .drlib-console caption{text-align:left;font-weight:600;padding:2px 0;caption-side:top}
 .drlib-console th,.drlib-console td{padding:2px 14px 2px 0;text-align:left;border-bottom:1px solid var(--rule);
  vertical-align:top;background:none;color:var(--ink)}
-.drlib-console td,.drlib-console th{overflow-wrap:anywhere;min-width:3em}
-.drlib-console .matrix td{white-space:normal}
-.drlib-console .n{text-align:right;font-variant-numeric:tabular-nums}
+.drlib-console td,.drlib-console tbody th{overflow-wrap:anywhere;min-width:3em}
+.drlib-console .n{white-space:nowrap;text-align:right;font-variant-numeric:tabular-nums}
 .drlib-console .dim{color:var(--dim)}
 .drlib-console p{margin:4px 0}
 .drlib-console-confirm [role=alert],.drlib-console-said [role]{max-width:900px;line-height:1.45;white-space:pre-line}
@@ -48,9 +47,11 @@ STYLE: Final = """<style>
 @container (max-width:620px){
 .drlib-console .box{flex:1}.drlib-console .arrow{order:3;flex-basis:100%;max-width:none;border-bottom:0}
 .drlib-console .arrow:after{display:none}
-.drlib-console .matrix,.drlib-console .matrix tbody,.drlib-console .matrix tr,.drlib-console .matrix th,
-.drlib-console .matrix td,.drlib-console .matrix caption{display:block}
-.drlib-console .matrix thead{display:none}.drlib-console .matrix td:before{content:attr(data-of) ": ";color:var(--dim)}}
+.drlib-console .lists,.drlib-console .lists tbody,.drlib-console .lists tr,.drlib-console .lists th,
+.drlib-console .lists td,.drlib-console .lists caption{display:block}
+.drlib-console .lists td{padding:0;border:0;text-align:left;white-space:normal}
+.drlib-console .lists tr{padding:3px 0;border-bottom:1px solid var(--rule)}.drlib-console .lists tbody th{border:0;padding:0}
+.drlib-console .lists thead{display:none}.drlib-console .lists td:before{content:attr(data-of) ": ";color:var(--dim)}}
 .drlib-console-widget button:focus-visible,.drlib-console-widget input:focus-visible,.drlib-console-widget select:focus-visible{
  outline:3px solid #0072b2!important;outline-offset:2px;box-shadow:0 0 0 2px #fff!important}
 </style>"""
@@ -60,8 +61,16 @@ def chip(mark: str, word: str, look: str) -> str:
     return f'<span class="chip {look}"><span aria-hidden="true">{mark}</span> {escape(word)}</span>'
 
 
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], none: str, *, most: int = ROWS) -> str:
-    """A column that begins with # is of numbers. `most`: how many rows are shown."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    none: str,
+    *,
+    most: int = ROWS,
+    wide: bool = False,
+) -> str:
+    """A column that begins with # is of numbers. `most` rows are shown; `wide`: in a narrow place each row is a list."""
     if not rows:
         return f'<p><b>{escape(title)}</b>: <span class="dim">{escape(none)}</span></p>'
     heads = "".join(
@@ -70,14 +79,15 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], non
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td{' class=n' if c.startswith('#') else ''}>{escape(v)}</td>" for c, v in zip(columns, row, strict=True)
+            f'<td data-of="{escape(c.lstrip("#"))}"{" class=n" if c.startswith("#") else ""}>{escape(v)}</td>'
+            for c, v in zip(columns, row, strict=True)
         )
         + "</tr>"
         for row in rows[:most]
     )
     rest = "".join(f'<p class="dim">{escape(line)}</p>' for line in more(len(rows), "row", most))
     return (
-        f"<div><table><caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead>"
+        f"<div><table{' class=lists' if wide else ''}><caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table>{rest}</div>"
     )
 
