@@ -44,7 +44,7 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
         Command("run", "drlib.cli.drill.drills:run", "run a drill or an analysis: verdict, scorecard, report"),
         Command("runs", "drlib.cli.runs.runs:runs_app", "past runs, trends of RTO and RPO, overdue runbooks"),
         Command("evidence", "drlib.cli.runs.evidence:evidence", "a year's drills as one package for an audit"),
-        Command("schedule", "drlib.cli.runs.schedule:schedule_app", "a file for cron, systemd or Airflow"),
+        Command("schedule", "drlib.cli.runs.schedule:schedule_app", "a file for cron, systemd, Airflow or Jupyter"),
     ),
     "Mirror": (
         Command("mirror", "drlib.cli.mirror.mirror:mirror", "mirror every enabled flow, in MirrorMaker 2's place"),

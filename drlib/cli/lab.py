@@ -44,11 +44,13 @@ def lab_up(
     """Start two clusters and the link between them."""
     from drlib.lab.brokers.security import MODES
     from drlib.lab.lab import Lab
+    from drlib.runs.folder import refuse_unusable
 
     if mode is not None and not secured:
         raise UsageError(f"unexpected argument {mode}", "a mode is for secured clusters", f"Give --secured {mode}.")
     if secured and (mode or SCRAM) not in MODES:
         raise UsageError(f"--secured {mode}", "there is no such mode", f"Use one of {', '.join(MODES)}.")
+    refuse_unusable(directory)
     console = plain_console(stderr=True)
     lab = Lab(
         directory,

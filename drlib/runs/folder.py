@@ -89,7 +89,7 @@ def refuse_unusable(runs_dir: Path) -> None:
     for path in (runs_dir.absolute(), *runs_dir.absolute().parents):
         try:
             mode = path.stat().st_mode
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise unwritable(runs_dir, error) from error

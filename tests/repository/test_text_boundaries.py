@@ -155,12 +155,16 @@ HTML = {
         "MARKS[s.stand]", "_STYLE", "note", "rows", "self.state.banner.html()", "steps", "waits",
     },
     "drlib/ui/console/picture.py": {
-        "_box(cluster.alias, cluster)", "_box(source, by_alias.get(source))", "_box(target, by_alias.get(target))",
-        "_chip('?', 'could not be read', ODD)", "_chip('?', formats.UNKNOWN, ODD)", "_chip('▲', 'open', BAD)",
-        "_chip('▲', cluster.clock, WARN)", "_chip('✓', 'resolved', GOOD)", "_chip(mark, cluster.word, look)",
-        "_chip(mark, drill.word, look)", "_chip(mark, view.state, look)", "_since(event)", "body", "detail", "done",
-        "formats.clock(state.at_ms)[:8]", "heads", "len(drill.steps)", "link", "look", "mark", "remedy", "rest", "where",
+        "_age_chip(view, state.at_ms)", "_box(cluster.alias, cluster)", "_box(source, by_alias.get(source))",
+        "_box(target, by_alias.get(target))", "_since(event)", "chip('?', 'could not be read', ODD)",
+        "chip('?', formats.UNKNOWN, ODD)", "chip('▲', 'open', BAD)", "chip('▲', 'stays', WARN)", "chip('▲', age, WARN)",
+        "chip('▲', cluster.clock, WARN)", "chip('✓', 'resolved', GOOD)", "chip(mark, cluster.word, look)",
+        "chip(mark, drill.word, look)", "chip(mark, view.state, look)", "detail", "done", "formats.clock(state.at_ms)[:8]",
+        "len(drill.steps)", "link", "remedy", "where",
     },
+    "drlib/ui/console/show/matrix.py": {"heads", "rows"},
+    "drlib/ui/console/show/records.py": {"inner", "name"},
+    "drlib/ui/console/show/style.py": {"body", "heads", "look", "mark", "rest"},
     "drlib/ui/console/widget.py": {"parts"},
 }  # fmt: skip
 # What looks like HTML in these is none: patterns, and labels of figures, which `formats.figure_texts` goes through.
@@ -223,7 +227,7 @@ def test_templates_escape_and_nothing_is_called_safe() -> None:
     texts = [path.read_text() for path in PACKAGE.rglob("*.j2")]
     assert len(texts) == 1
     assert not re.search(r"\|\s*safe|autoescape", texts[0])
-    assert calls_outside({"HTML"}, "drlib/ui/console/widget.py") == []
+    assert calls_outside({"HTML"}, "drlib/ui/console/widget.py", "drlib/ui/console/show/browser.py") == []
 
 
 def test_figures_are_shown_and_written_in_two_places() -> None:

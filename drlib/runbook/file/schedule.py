@@ -1,4 +1,4 @@
-"""A runbook's schedule as a file for a scheduler: cron, systemd, Airflow.
+"""A runbook's schedule as a file for a scheduler: cron, systemd, Airflow, jupyter-scheduler.
 
 Rules: a file is printed, never installed. Commands are argument lists joined by `shlex`, paths are whole, output goes where
 the scheduler keeps it, and the exit code is the run's own, so a missed objective is a failed job. No secret is in it: what
@@ -18,7 +18,7 @@ from typing import Final
 from drlib.errors import UsageError
 from drlib.outgoing import service_files
 from drlib.outgoing.service_files import Escaped, airflow_template, comment, fill, python_text
-from drlib.runbook.file import calendar
+from drlib.runbook.file import calendar, jupyter_job
 from drlib.runbook.file.calendar import Cron
 from drlib.runbook.file.drill_section import title
 from drlib.runbook.file.model import Runbook
@@ -99,6 +99,7 @@ class Scheduler(StrEnum):
     CRON = "cron"
     SYSTEMD = "systemd"
     AIRFLOW = "airflow"
+    JUPYTER = "jupyter-scheduler"
 
 
 def emit(
@@ -129,6 +130,11 @@ def emit(
             if user is not None:
                 raise UsageError("--user and --as airflow", "tasks run as Airflow's workers do", "Leave --user out.")
             return _airflow(book, argv)
+        case Scheduler.JUPYTER:
+            if user is not None:
+                why = "jobs run as JupyterLab does"
+                raise UsageError("--user and --as jupyter-scheduler", why, "Leave --user out.")
+            return _jupyter(book, argv)
 
 
 def _user(given: str | None) -> Escaped:
@@ -202,6 +208,10 @@ def _airflow(book: Runbook, argv: Sequence[str]) -> str:
         command=airflow_template(shlex.join(argv)),
         folder=airflow_template(str(_home(book))),
     )
+
+
+def _jupyter(book: Runbook, argv: Sequence[str]) -> str:
+    return jupyter_job.files(jupyter_job.job_definition(book.name, argv, _home(book), times(book)))
 
 
 def _home(book: Runbook) -> Path:

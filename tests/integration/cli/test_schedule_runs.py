@@ -7,8 +7,10 @@ import json
 import subprocess
 from pathlib import Path
 
+import nbformat
 import pytest
 import yaml
+from nbconvert.preprocessors import CellExecutionError, ExecutePreprocessor
 from sample_scorecard import scorecard
 from tiny_notebook import write_notebook
 
@@ -35,6 +37,32 @@ def scheduled(tmp_path: Path) -> tuple[Path, Path]:
     file = root / "mm2.properties"
     file.write_text("clusters = A, B\nA.bootstrap.servers = h:1\nB.bootstrap.servers = h:2\nA->B.enabled = true\n")
     return root / "tiny.yaml", file
+
+
+def test_scheduled_job_of_jupyter_runs_the_runbook_and_fails_with_its_exit_code(
+    scheduled: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """Its parameters are inserted as jupyter-scheduler's `add_parameters` does, and the cells run as its executor runs them."""
+    book, file = scheduled
+    runs = tmp_path / "my runs"
+    text = emit(model.load(book), Scheduler.JUPYTER, runs_dir=runs, more=[str(file)])
+    definition = json.loads(text.partition("# --- drlib-tiny.json ---\n")[2])
+
+    def run(**more: str) -> None:
+        notebook = nbformat.reads(
+            text.partition(f"# --- {definition['input_uri']} ---\n")[2].split("\n#")[0], as_version=4
+        )
+        cell = "\n".join(f"{key} = {value}" for key, value in {**definition["parameters"], **more}.items())
+        notebook.cells.insert(1, nbformat.v4.new_code_cell(cell))
+        executor = ExecutePreprocessor(kernel_name=notebook.metadata.kernelspec.name, timeout=120)  # type: ignore[no-untyped-call]
+        executor.preprocess(notebook, {"metadata": {"path": str(tmp_path)}})  # type: ignore[no-untyped-call]
+
+    run()
+    assert (book.parent / "mark").read_text() == file.read_text()
+    (folder,) = (path for path in runs.iterdir() if path.is_dir())
+    assert json.loads((folder / "scorecard.json").read_text())["verdict"] == scorecard().verdict
+    with pytest.raises(CellExecutionError, match="returned non-zero exit status 2"):
+        run(command=ascii([*ast.literal_eval(definition["parameters"]["command"]), "--no-such-option"]))
 
 
 def command_of(scheduler: Scheduler, text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from drlib.cli.lab import lab_up, parse_names
@@ -23,3 +25,11 @@ def test_mode_without_secured_and_unknown_mode_are_refused() -> None:
         lab_up("tls", secured=False)
     with pytest.raises(UsageError, match="--secured kerberos"):
         lab_up("kerberos", secured=True)
+
+
+def test_folder_below_a_file_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "x"):
+        with pytest.raises(UsageError, match="file is not a folder, and nothing was begun"):
+            lab_up(directory=place)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

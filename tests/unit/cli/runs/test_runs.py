@@ -14,6 +14,7 @@ from collections.abc import Callable
 from configparser import ConfigParser
 from pathlib import Path
 
+import nbformat
 import pytest
 import sample_scorecard as sample
 from command_line import drlib_here
@@ -22,6 +23,7 @@ from testbed_moves import drill, step
 
 from drlib.drill.plan.plan import Plan, StepPlan
 from drlib.drill.run import planning
+from drlib.runbook.file.jupyter_job import JobDefinition
 from drlib.runbook.file.model import Runbook, Schedule
 from drlib.runbook.file.schedule import Scheduler, emit
 from drlib.runs.check import Verdict
@@ -275,12 +277,46 @@ def test_schedule_runs_as_who_asks_and_as_root_only_where_that_is_said(
     assert drlib_here("schedule", "emit", path, "--as", "airflow", "--user", "drill") == 2
 
 
+FIELDS = {  # of jupyter-scheduler's CreateJobDefinition, and whether it requires them
+    "input_uri": True, "input_filename": False, "runtime_environment_name": True, "runtime_environment_parameters": False,
+    "output_formats": False, "parameters": False, "tags": False, "name": True, "output_filename_template": False,
+    "compute_type": False, "schedule": False, "timezone": False,
+}  # fmt: skip
+
+
+def test_schedule_jupyter_job_definition_has_the_fields_that_its_api_takes(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = book(place, more="schedule: {every: 7d, cron: '15 2 * * 0'}")
+    assert (
+        drlib_here("schedule", "emit", str(path), "--as", "jupyter-scheduler", "--runs-dir", "it's my runs", "--lab")
+        == 0
+    )
+    text = capsys.readouterr().out
+    definition = json.loads(text.partition("# --- drlib-monthly.json ---\n")[2])
+    assert set(JobDefinition.model_fields) == set(FIELDS)
+    assert {name for name, needed in FIELDS.items() if needed} <= set(definition) <= set(FIELDS)
+    assert (definition["schedule"], definition["timezone"]) == ("15 2 * * 0", "UTC")
+    assert all(isinstance(value, str) for value in definition["parameters"].values())
+    command = ast.literal_eval(definition["parameters"]["command"])
+    assert command[command.index("run") + 1 :] == [str(path), "--runs-dir", str(place / "it's my runs"), "--lab"]
+    assert ast.literal_eval(definition["parameters"]["folder"]) == str(path.parent.parent)
+    notebook = nbformat.reads(
+        text.partition(f"# --- {definition['input_uri']} ---\n")[2].partition("\n#")[0], as_version=4
+    )
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3", "jupyter-scheduler refuses a notebook without a kernel"
+    assert notebook.cells[0].metadata.tags == ["parameters"]
+    assert drlib_here("schedule", "emit", str(path), "--as", "jupyter-scheduler", "--user", "drill") == 2
+    assert "jobs run as JupyterLab does" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("scheduler", ["cron", "systemd", "airflow"])
+@pytest.mark.parametrize("scheduler", ["cron", "systemd", "airflow", "jupyter-scheduler"])
 def test_schedule_title_from_outside_adds_no_line(place: Path, scheduler: Scheduler, text: str) -> None:
     runbook = Runbook(name="n", title=text, notebook=place, schedule=Schedule(every="30d"), file=place / "r" / "n.yaml")
     plain = runbook.model_copy(update={"title": "plain"})
-    user = None if scheduler == "airflow" else "drill"
+    user = None if scheduler in ("airflow", "jupyter-scheduler") else "drill"
     made, expected = (
         emit(each, Scheduler(scheduler), runs_dir=place, user=user).splitlines() for each in (runbook, plain)
     )
