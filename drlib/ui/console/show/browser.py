@@ -26,15 +26,15 @@ OPEN, CLOSE = "Browse records and positions", "Close browsing"
 
 
 class Browser:
-    """`settings` raises `UsageError` where there are none; `told` gets the error of a read, or None as it begins."""
+    """`settings` raises `UsageError` where there are none; `report` gets the error of a read, or None as it begins."""
 
     def __init__(
         self,
         settings: Callable[[], MirrorSettings],
         state: Callable[[], ConsoleState],
-        told: Callable[[BaseException | None], None],
+        report: Callable[[BaseException | None], None],
     ) -> None:
-        self._settings, self._state, self._told = settings, state, told
+        self._settings, self._state, self._report = settings, state, report
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="drlib-console-read")
         self._page: tuple[str, TopicPartition, Log, Range] | None = None
         self.toggle = _button(OPEN, "Read-only: records of a topic, positions of a group")
@@ -119,7 +119,7 @@ class Browser:
         known = self._settings().clusters
         if alias not in known:
             raise UsageError(f"cluster {alias}", f"the file has {', '.join(known)}", "Choose one of them.")
-        self._told(None)
+        self._report(None)
         self._pool.submit(read_page, known[alias], at, asked).add_done_callback(
             lambda done: self._done(alias, at, done)
         )
@@ -129,7 +129,7 @@ class Browser:
             return
         error = done.exception()
         if error is not None:
-            self._told(error)
+            self._report(error)
             return
         log, shown, records = done.result()
         self._page = (alias, at, log, shown)

@@ -94,8 +94,8 @@ def matrix_html(matrix: Matrix) -> Iterator[str]:
 def matrix_lines(matrix: Matrix) -> Iterator[str]:
     """The same as text: a line for each topic."""
     for topic in matrix.topics[:ROWS]:
-        told = (f"{group} {matrix.words(topic, group)}" for group in matrix.groups[:GROUPS])
-        yield f"groups on {topic} ({matrix.flow}): {'; '.join(told)}"
+        cells = (f"{group} {matrix.words(topic, group)}" for group in matrix.groups[:GROUPS])
+        yield f"groups on {topic} ({matrix.flow}): {'; '.join(cells)}"
     yield from left_out(matrix)
 
 

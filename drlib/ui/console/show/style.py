@@ -1,7 +1,7 @@
 """The console's colours, chips and tables.
 
 Rules: everything is escaped; a mark and a word, which the colour only repeats; a shortened table says how much it leaves out.
-Nothing sticks out from 360 pixels on. The page is drawn anew each second, so nothing in it takes the focus.
+Nothing sticks out from 360 pixels on. The page is drawn again each second, so nothing in it takes the focus.
 """
 
 from collections.abc import Sequence
