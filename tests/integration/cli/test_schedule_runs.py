@@ -54,8 +54,8 @@ def test_scheduled_job_of_jupyter_runs_the_runbook_and_fails_with_its_exit_code(
         )
         cell = "\n".join(f"{key} = {value}" for key, value in {**definition["parameters"], **more}.items())
         notebook.cells.insert(1, nbformat.v4.new_code_cell(cell))
-        executor = ExecutePreprocessor(kernel_name=notebook.metadata.kernelspec.name, timeout=120)  # type: ignore[no-untyped-call]
-        executor.preprocess(notebook, {"metadata": {"path": str(tmp_path)}})  # type: ignore[no-untyped-call]
+        executor = ExecutePreprocessor(kernel_name=notebook.metadata.kernelspec.name, timeout=120)
+        executor.preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
 
     run()
     assert (book.parent / "mark").read_text() == file.read_text()

@@ -14,11 +14,8 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import nbformat
 import pytest
-from fix_browser import CHROMIUM, KERNEL, SPEC, NotebookPage, server
 from own_processes import processes_of
-from playwright.sync_api import Browser, sync_playwright
 from repository_root import ROOT
 
 from drlib.errors import UsageError
@@ -79,39 +76,3 @@ def test_jupyterlab_on_a_taken_port_fails_and_leaves_nothing(project: Path) -> N
         with pytest.raises(UsageError, match="is taken"):
             lab.start()
     assert processes_of(project / "own") == []
-
-
-def opened(browser: Browser, address: str) -> NotebookPage:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(60_000)
-    page.goto(address)
-    return NotebookPage(page)
-
-
-def test_notebook_that_is_opened_without_its_kernel_says_so_in_place_of_the_console(tmp_path: Path) -> None:
-    """No cluster answers: the console is there all the same."""
-    assert CHROMIUM.exists(), "this test needs Debian's chromium: apt-get install -y chromium"
-    (tmp_path / "notebooks").mkdir()
-    file = tmp_path / "mm2.properties"
-    file.write_text(
-        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\nA->B.enabled = true\n"
-    )
-    source = f"import drlib\nconsole = drlib.console({str(file)!r})\nconsole"
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)], metadata={"kernelspec": SPEC})
-    nbformat.write(book, tmp_path / "notebooks" / "00_start_here.ipynb")
-    with server(tmp_path) as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        notebook = opened(browser, address)
-        notebook.ready()
-        notebook.run_to_end(60)
-        notebook.page.locator(".drlib-console", has_text="PRODUCTION").wait_for()
-        notebook.save()
-        notebook.page.evaluate(f"() => {KERNEL}.shutdown()")
-        notebook.page.close()
-        again = opened(browser, address).page
-        again.get_by_text("The kernel that drew this has ended. Run the cell again.").wait_for()
-        again.screenshot(path=tmp_path / "again.png")
-        assert again.get_by_text("model not found").count() == 0
-        browser.close()
-    saved = nbformat.read(tmp_path / "notebooks" / "00_start_here.ipynb", as_version=4)
-    assert "widgets" not in saved.metadata, "no state of widgets, which could hold records"

@@ -1,0 +1,127 @@
+"""The console of a lab whose processes have ended, as after a restart of the machine: keys, remedies, and no kernel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import nbformat
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from fix_browser import CHROMIUM, KERNEL, SPEC, NotebookPage, server
+from fix_engine import wait_for
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from drlib.lab.brokers.cluster import new_specs
+from drlib.lab.lab import Lab
+from drlib.lab.ports import free_ports
+
+CELL = "import drlib\nconsole = drlib.console(lab_dir='../.lab')\nconsole"
+FOCUS = "document.activeElement?.labels?.[0]?.textContent || document.activeElement?.textContent.trim()"
+
+
+def ended_lab(root: Path) -> None:
+    """The folder of a lab of which nothing runs: the brokers' processes were registered and have ended."""
+    root.mkdir()
+    specs = {alias: new_specs(alias, str(root), free_ports(1)) for alias in ("LEFT", "RIGHT")}
+    state = {"clusters": {alias: [asdict(each) for each in of] for alias, of in specs.items()}, "extra": {}}
+    (root / "state.json").write_text(json.dumps(state))
+    lab = Lab.attach(root)
+    lab.write_properties()
+    for alias in specs:
+        lab.registry.start(f"{alias}-1", ["/bin/true"], log=root / "ended.log")
+    wait_for("they have ended", lambda: not any(process.alive for process in lab.status()), 10)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, str]]:
+    assert CHROMIUM.exists(), "this test needs Debian's chromium: apt-get install -y chromium"
+    project = tmp_path_factory.mktemp("project")
+    (project / "notebooks").mkdir()
+    ended_lab(project / ".lab")
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)], metadata={"kernelspec": SPEC})
+    nbformat.write(book, project / "notebooks" / "00_start_here.ipynb")
+    with server(project) as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser, address
+        browser.close()
+
+
+def opened(place: tuple[Browser, str], width: int = 1280) -> NotebookPage:
+    browser, address = place
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.set_default_timeout(60_000)
+    page.goto(address.replace("?", "?reset&", 1))
+    return NotebookPage(page)
+
+
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [(1280, "JupyterLab Light"), pytest.param(420, "JupyterLab Dark", marks=pytest.mark.long)],
+)
+def test_name_confirmation_takes_enter_and_escape(
+    place: tuple[Browser, str], tmp_path: Path, width: int, theme: str
+) -> None:
+    notebook = opened(place, width)
+    notebook.ready()
+    notebook.theme(theme)
+    page, confirm = notebook.page, notebook.page.locator(".drlib-console-confirm")
+    if width < 700:
+        notebook.command("application:toggle-left-area")
+    notebook.run_to_end(60)
+    page.locator(".drlib-console", has_text="not running").wait_for()
+    kill = page.get_by_role("button", name="Kill…", exact=True)
+    kill.focus()
+    page.keyboard.press("Enter")
+    expect(confirm).to_be_visible()
+    page.wait_for_function(f"() => {FOCUS} === 'Its name'")
+    page.keyboard.type("RIGHT")
+    page.keyboard.press("Escape")
+    expect(confirm).to_be_hidden()
+    page.wait_for_function(f"() => {FOCUS} === 'Kill…'")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"() => {FOCUS} === 'Its name'")
+    page.keyboard.type("RIGHT")
+    page.keyboard.press("Enter")
+    notebook.wait_said("the name typed is 'RIGHT'")
+    expect(confirm).to_be_visible()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("LEFT")
+    page.keyboard.press("Enter")
+    notebook.wait_said("LEFT was not killed: none of its brokers is running")
+    expect(confirm).to_be_hidden()
+    page.get_by_role("button", name="Start LEFT", exact=True).wait_for()
+    page.get_by_role("button", name="Start RIGHT", exact=True).wait_for()
+    page.get_by_role("button", name="Browse records and positions").click()
+    page.get_by_label("Topic").fill("orders")
+    page.get_by_role("button", name="Show records").click()
+    notebook.wait_said("LEFT")
+    widget = page.locator(".drlib-console-widget")
+    assert widget.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), "something sticks out"
+    found = Axe().run(page, context=".drlib-console-widget").response["violations"]
+    serious = [(r["id"], r["nodes"][0]["html"]) for r in found if r["impact"] in ("serious", "critical")]
+    widget.screenshot(path=tmp_path / f"console-{width}.png")
+    assert serious == []
+    assert notebook.errors() == []
+    assert notebook.complaints == []
+    page.evaluate(f"() => {KERNEL}.shutdown()")
+    page.close()
+
+
+def test_notebook_that_is_opened_without_its_kernel_says_what_to_do(place: tuple[Browser, str], tmp_path: Path) -> None:
+    notebook = opened(place)
+    notebook.ready()
+    notebook.run_to_end(60)
+    notebook.page.locator(".drlib-console").wait_for()
+    notebook.save()
+    assert "widgets" not in notebook.book().metadata, "no state of widgets, which could hold records"
+    notebook.page.evaluate(f"() => {KERNEL}.shutdown()")
+    notebook.page.close()
+    again = opened(place).page
+    again.get_by_text("The kernel that drew this has ended. Run the cell again.").wait_for()
+    again.screenshot(path=tmp_path / "again.png")
+    assert again.get_by_text("model not found").count() == 0
+    again.evaluate(f"() => {KERNEL}?.shutdown()")
+    again.close()
