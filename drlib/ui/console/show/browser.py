@@ -38,6 +38,7 @@ class Browser:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="drlib-console-read")
         self._page: tuple[str, TopicPartition, Log, Range] | None = None
         self.toggle = _button(OPEN, "Read-only: records of a topic, positions of a group")
+        self.toggle.layout.align_self = "flex-start"
         self.cluster = ipywidgets.Dropdown(description="Of cluster", layout={"width": "220px"})
         self.topic = ipywidgets.Combobox(description="Topic", placeholder="its name", layout={"width": "300px"})
         self.partition = ipywidgets.BoundedIntText(
@@ -166,8 +167,7 @@ def _offer(choice: Any, options: list[str]) -> None:
     if list(choice.options) != options:
         chosen = choice.value
         choice.options = options
-        if chosen in options:
-            choice.value = chosen
+        choice.value = chosen if chosen in options else next(iter(options), None)
 
 
 def _button(label: str, tooltip: str) -> Any:
