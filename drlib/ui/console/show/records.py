@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from drlib import formats
+from drlib import decoding, formats
+from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import Range, Record
 from drlib.mirror.monitor.survey import GroupPosition, GroupStatus
@@ -34,9 +35,10 @@ def offsets(log: Log, asked: str) -> Range:
     text = asked.strip().replace(",", "")
     if text in ("", NEWEST):
         return Range(max(log.start, log.end - PAGE), log.end)
-    if not text.isdecimal() or not text.isascii():
-        raise UsageError(f"offset {asked.strip()}", "it is no whole number", f"Give an offset, or {NEWEST}.")
-    first = int(text)
+    try:
+        first = decoding.integer(text)
+    except Undecodable:
+        raise UsageError(f"offset {text}", "it is no whole number", f"Give an offset, or {NEWEST}.") from None
     if not log.start <= first <= log.end:
         raise UsageError(
             f"offset {first:,}", f"the log has {log.start:,} to {log.end:,}", f"Give one of these, or {NEWEST}."
