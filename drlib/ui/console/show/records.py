@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from drlib import decoding, formats
-from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import Range, Record
 from drlib.mirror.monitor.survey import GroupPosition, GroupStatus
@@ -35,10 +34,9 @@ def offsets(log: Log, asked: str) -> Range:
     text = asked.strip().replace(",", "")
     if text in ("", NEWEST):
         return Range(max(log.start, log.end - PAGE), log.end)
-    try:
-        first = decoding.integer(text)
-    except Undecodable:
-        raise UsageError(f"offset {text}", "it is no whole number", f"Give an offset, or {NEWEST}.") from None
+    first = decoding.integer_or(-1, text)
+    if first < 0:
+        raise UsageError(f"offset {text}", "it is no whole number", f"Give an offset, or {NEWEST}.")
     if not log.start <= first <= log.end:
         raise UsageError(
             f"offset {first:,}", f"the log has {log.start:,} to {log.end:,}", f"Give one of these, or {NEWEST}."
