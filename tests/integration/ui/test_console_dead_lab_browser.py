@@ -97,7 +97,7 @@ def test_name_confirmation_takes_enter_and_escape(
     page.get_by_role("button", name="Browse records and positions").click()
     page.get_by_label("Topic").fill("orders")
     page.get_by_role("button", name="Show records").click()
-    notebook.wait_said("LEFT cannot be reached")
+    notebook.wait_said("describing topics on LEFT got no answer")
     widget = page.locator(".drlib-console-widget")
     assert widget.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), "something sticks out"
     found = Axe().run(page, context=".drlib-console-widget").response["violations"]
