@@ -37,7 +37,7 @@ class FakeSurveyor:
     def __init__(self, settings: object, flow: object) -> None:
         FakeSurveyor.made += 1
 
-    async def survey(self, *, groups: bool, source_error: str, answer_s: float) -> Survey:
+    async def survey(self, *, groups: bool, ages: bool, source_error: str, answer_s: float) -> Survey:
         claims = {
             0: Claim(ClaimId(1, 1), 0, 0, "host-7 10.0.0.1:9464"),
             1: Claim(ClaimId(2, 1), 0, 0, "old 10.0.0.2:1"),
