@@ -13,6 +13,7 @@ from drlib.drill.run import planning, request
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK
 from drlib.drill.session import find_running as running
+from drlib.drill.session.board import Stand
 from drlib.errors import UsageError
 from drlib.model import Flow
 from drlib.runs import lock as folder_lock
@@ -117,3 +118,26 @@ def test_find_running_skips_an_unreadable_request(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
     (folder / request.REQUEST_FILE).write_text("{")
     assert running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)) is None
+
+
+def test_run_in_a_folder_shows_its_ended_step_and_what_can_be_undone(tmp_path: Path) -> None:
+    folder = run_in(tmp_path / "runs", "20260101T000000Z-d-1", tmp_path, STARTED)
+    left = drill_of(running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)))
+    assert left is not None
+    assert left.rollback is not None
+    assert [(step.name, step.stand) for step in left.steps] == [("one", Stand.STOPPED), ("two", Stand.WAITING)]
+    assert [step.step for step in left.rollback.undone] == ["one"], (
+        "drlib run --rollback undoes it whatever the strategy"
+    )
+    with folder_lock.alone(folder, LOCK, "", ""):
+        alive = drill_of(running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)))
+    assert alive is not None
+    assert alive.rollback is not None
+    assert alive.steps[0].stand is Stand.RUNNING
+    assert alive.rollback.undone == ()
+    assert alive.rollback.stays == (("one", "an abort undoes nothing: rollback never, mode practice"),)
+    ended = ((str(Noted.STEP_SUCCEEDED), {"step": "one"}), (str(Noted.RUN_ENDED), {"detail": "passed"}))
+    run_in(tmp_path / "runs", "20260102T000000Z-d-1", tmp_path, STARTED, *ended)
+    over = drill_of(running.find(tmp_path / "runs", ClusterTarget(lab_dir=tmp_path)))
+    assert over is not None
+    assert (over.word, over.rollback) == ("passed", None)
