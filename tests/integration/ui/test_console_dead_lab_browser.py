@@ -95,7 +95,7 @@ def test_name_confirmation_takes_enter_and_escape(
     page.get_by_role("button", name="Start LEFT", exact=True).wait_for()
     page.get_by_role("button", name="Start RIGHT", exact=True).wait_for()
     page.get_by_role("button", name="Browse records and positions").click()
-    page.get_by_label("Topic").fill("orders")
+    page.get_by_label("Topic", exact=True).fill("orders")
     page.get_by_role("button", name="Show records").click()
     notebook.wait_said("describing topics on LEFT got no answer")
     widget = page.locator(".drlib-console-widget")
