@@ -23,9 +23,8 @@ from drlib.errors import UsageError
 from drlib.files import read_json, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers.broker import BrokerSpec, bootstrap_checkpoint
-from drlib.lab.brokers.cluster import Cluster, new_specs
+from drlib.lab.brokers.cluster import Cluster, link_names, new_specs
 from drlib.lab.brokers.security import DRILL, LabSecurity, Vault, as_state
-from drlib.lab.link.link import APPS_LINK
 from drlib.lab.link.remote import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus
 
@@ -279,7 +278,7 @@ class Lab:
 
     def _start_proxy(self, ports: Mapping[str, int]) -> None:
         (self.root / _PROXY_STATE).unlink(missing_ok=True)
-        names = [f"{of}{name}" for of in ("", APPS_LINK) for alias in self.aliases for name in self._names(alias)]
+        names = [name for alias in self.aliases for name in link_names(alias, self._brokers)]
         links = [f"{name}={port}" for name, port in ports.items()] or names
         argv = [sys.executable, "-P", "-m", "drlib.lab.link.proxy", "--state", str(self.root / _PROXY_STATE), *links]
         log = self.root / "proxy.log"

@@ -158,10 +158,16 @@ class Cluster:
         self.start(deadline_s=deadline_s)
 
 
+def link_names(alias: str, brokers: int) -> tuple[str, ...]:
+    """The proxy's links to a cluster of `brokers`: for each broker one of mirrors and one of applications."""
+    names = [f"{alias}-{node}" for node in range(1, brokers + 1)]
+    return (*names, *(f"{APPS_LINK}{name}" for name in names))
+
+
 def new_specs(
     alias: str, root: str, proxy_ports: Mapping[str, int], brokers: int, security: LabSecurity | None = None
 ) -> tuple[BrokerSpec, ...]:
-    """Specifications of a new cluster of `brokers`; `proxy_ports` says where the proxy listens for each of its links."""
+    """Specifications of a new cluster of `brokers`; `proxy_ports` says where the proxy listens for each of `link_names`."""
     cluster_id, made = new_id(), []
     for node in range(1, brokers + 1):
         name = f"{alias}-{node}"

@@ -19,8 +19,7 @@ from drlib.files import read_stored, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers import class_archive
 from drlib.lab.brokers.broker import Broker, BrokerFailed, bootstrap_checkpoint
-from drlib.lab.brokers.cluster import new_specs
-from drlib.lab.link.link import APPS_LINK
+from drlib.lab.brokers.cluster import link_names, new_specs
 from drlib.lab.ports import free_ports
 from drlib.lab.processes import ProcessRegistry
 from drlib.outgoing.environment import child_environment
@@ -40,7 +39,7 @@ def record() -> bool:
     bootstrap_checkpoint()
     with tempfile.TemporaryDirectory(prefix="drlib-classes-") as scratch:
         written = Path(scratch) / path.name
-        advertised = dict(zip(("CLASSES-1", f"{APPS_LINK}CLASSES-1"), free_ports(2), strict=True))
+        advertised = dict(zip(link_names("CLASSES", 1), free_ports(2), strict=True))
         (spec,) = new_specs("CLASSES", scratch, advertised, 1)
         broker = Broker(spec, ProcessRegistry(Path(scratch)), die_with_parent=True)
         broker.prepare({})

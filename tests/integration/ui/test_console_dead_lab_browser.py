@@ -14,7 +14,8 @@ from fix_browser import CHROMIUM, KERNEL, SPEC, NotebookPage, server
 from fix_engine import wait_for
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from drlib.lab.brokers.cluster import new_specs
+from drlib.lab.brokers.broker import BrokerSpec
+from drlib.lab.brokers.cluster import link_names, new_specs
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
 
@@ -22,10 +23,14 @@ CELL = "import drlib\nconsole = drlib.console(lab_dir='../.lab')\nconsole"
 FOCUS = "document.activeElement?.labels?.[0]?.textContent || document.activeElement?.textContent.trim()"
 
 
+def broker(alias: str, root: str) -> tuple[BrokerSpec, ...]:
+    return new_specs(alias, root, dict(zip(link_names(alias, 1), free_ports(2), strict=True)), 1)
+
+
 def ended_lab(root: Path) -> None:
     """The folder of a lab of which nothing runs: the brokers' processes were registered and have ended."""
     root.mkdir()
-    specs = {alias: new_specs(alias, str(root), free_ports(1)) for alias in ("LEFT", "RIGHT")}
+    specs = {alias: broker(alias, str(root)) for alias in ("LEFT", "RIGHT")}
     state = {"clusters": {alias: [asdict(each) for each in of] for alias, of in specs.items()}, "extra": {}}
     (root / "state.json").write_text(json.dumps(state))
     lab = Lab.attach(root)
