@@ -9,6 +9,7 @@ from dataclasses import replace
 from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.drill.readiness.checks.objectives import CheckContext
 from drlib.drill.readiness.checks.observations import (
+    AddressCertificates,
     ClusterAnswer,
     ClusterIdentity,
     Durability,
@@ -61,6 +62,7 @@ def observation(**changes: object) -> FlowObservation:
         durability=durability(),
         producer_topics=producer_topics(),
         producer_ids=ComparedIds(1, 1),
+        certificates=AddressCertificates((), {}),
         drills=PastDrills("runs", (PastDrill("r1", "failover-drill", "pass", NOW - 3 * DAY_S * 1000),)),
     )
     return replace(faultless, **changes)  # type: ignore[arg-type]

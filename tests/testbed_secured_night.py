@@ -22,7 +22,6 @@ from pathlib import Path
 
 import javaproperties
 from fix_engine import wait_for
-from repository_root import ROOT
 
 from drlib import publish_pointer
 from drlib.config.settings import load_mirror_settings
@@ -39,6 +38,7 @@ from drlib.lab.brokers.security import MODES
 from drlib.lab.checker.history import History, Mirrored
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.scan import scan
+from drlib.lab.clients.runtimes import JAVA_SOURCE
 from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.map.flow_maps import worker_group
@@ -296,9 +296,9 @@ class Night:
             classpath = os.pathsep.join([str(self.root / "classes"), *map(str, jars.classpath("kafka"))])
             argv = [str(jars.java().path), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classpath, "PlainClient"]
             argv += [app.role, app.name, alias, cluster.link_bootstrap, str(config), names, str(self.history_file(app))]
-            argv += [str(first), "15"]
+            argv += [str(first), "15", "max.block.ms=1000", "default.api.timeout.ms=3000"]
         else:
-            argv = [sys.executable, str(ROOT / "tests" / "plain_client.py"), app.library, app.role, "--name", app.name]
+            argv = [sys.executable, "-m", "drlib.lab.clients.python_client", app.library, app.role, "--name", app.name]
             argv += ["--alias", alias, "--bootstrap", cluster.link_bootstrap, "--config", str(config)]
             argv += ["--topics", names, "--history", str(self.history_file(app)), "--first", str(first)]
         self.lab.registry.start(app.name, argv, log=self.root / "histories" / f"{app.name}.log")
@@ -434,8 +434,7 @@ def a_secured_night(root: Path) -> Iterator[Night]:
     """Applications write to and read from paris, which is mirrored to lyon; the pointer names paris."""
     classes = root / "classes"
     classpath = os.pathsep.join(map(str, jars.classpath("kafka")))
-    source = ROOT / "tests" / "java" / "PlainClient.java"
-    subprocess.run(["javac", "-d", str(classes), "-cp", classpath, str(source)], check=True)
+    subprocess.run(["javac", "-d", str(classes), "-cp", classpath, str(JAVA_SOURCE)], check=True)
     (root / "histories").mkdir()
     with Lab(root / "lab", ("paris", "lyon"), brokers=3, security=MODES["scram"]) as lab:
         write_files(lab, root)

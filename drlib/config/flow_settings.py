@@ -131,6 +131,16 @@ def _metrics_address(values: Values, key: str, default: str) -> str | None:
     return address
 
 
+def _addresses(values: Values, key: str, default: str) -> tuple[str, ...]:
+    addresses = split_list(values.text(key, default))
+    for address in addresses:
+        try:
+            decoding.address(address)
+        except decoding.Undecodable:
+            values.refuse(key, "one of them is not host:port", "Write addresses such as kafka.example:9092.")
+    return addresses
+
+
 _SEPARATOR: Final = Key("replication.policy.separator", ".", Values.text, "the separator between alias and topic")
 _INTERNAL_SEPARATOR: Final = Key(
     "replication.policy.internal.topic.separator.enabled",
@@ -223,6 +233,9 @@ class FlowSettings:
         "whether the target gets the quotas of the source's producers that it lacks or has lower", Scope.ANY)
     producers_redirected: bool = _flag("drlib.producers.redirected", False,
         "whether producers keep one address, which leads to the target after a failover (drlib bootstrap, DNS)", Scope.ANY)
+    clients_address: tuple[str, ...] = _key("drlib.clients.address", "", _addresses,
+        "the address that clients keep (drlib bootstrap, DNS), HOST:PORT, comma-separated: certificates need its name",
+        Scope.ANY, parsed=lambda _: ())
     sync_group_offsets: bool = _flag("sync.group.offsets.enabled", False,
         "whether translated positions are committed on the target")
     sync_group_offsets_s: int = _every("sync.group.offsets.interval.seconds", 60, "seconds between two such commits")

@@ -43,7 +43,8 @@ PUBLIC_SETTINGS: Final = _names(
     """
     admin.timeout.ms auto.offset.reset bootstrap.servers checkpoints.topic.replication.factor client.id client.rack
     clusters config.properties.exclude config.property.filter.class config.providers config.storage.topic
-    drlib.cluster.id drlib.forecast.interval.ms drlib.group.positions.poll.ms drlib.journal.replication.factor
+    drlib.clients.address drlib.cluster.id drlib.forecast.interval.ms drlib.group.positions.poll.ms
+    drlib.journal.replication.factor
     drlib.lanes drlib.metrics.address drlib.open.transaction.warning.seconds drlib.own.records.journal
     drlib.producers.redirected drlib.remirror.topics
     drlib.retention.warning.seconds drlib.session.timeout.ms drlib.source.loss.policy drlib.start.timestamp
@@ -62,7 +63,7 @@ PUBLIC_SETTINGS: Final = _names(
 )
 PUBLIC: Final = PUBLIC_SECURITY | PUBLIC_SETTINGS
 _URLS: Final = frozenset({"sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.jwks.endpoint.url"})
-_HOSTS: Final = frozenset({"bootstrap.servers", "drlib.metrics.address"})
+_HOSTS: Final = frozenset({"bootstrap.servers", "drlib.clients.address", "drlib.metrics.address"})
 # Options of login modules that are no secret.
 _PUBLIC_OPTIONS: Final = frozenset({"username", "clientid", "scope", "tokenauth"})
 _UNSECURED: Final = "unsecuredlogin"  # options of unsigned tokens, which anyone can make

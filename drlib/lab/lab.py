@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -188,6 +188,11 @@ class Lab:
         """Register and start `python -m module`, with its log in the lab's folder. It lives as long as the brokers do."""
         argv = [sys.executable, "-P", "-m", module, *arguments]
         self.registry.start(name, argv, log=self.root / f"{name}.log", die_with_parent=self._die_with_parent)
+
+    def start_program(self, name: str, argv: Sequence[str]) -> None:
+        """The same for a program that is not drlib: it gets no variables but those that any program needs."""
+        log = self.root / f"{name}.log"
+        self.registry.start(name, argv, log=log, die_with_parent=self._die_with_parent, foreign=True)
 
     def write_properties(
         self, path: Path | None = None, *, topics: str = "flights.*", user: str = "", **overrides: str

@@ -72,6 +72,30 @@ class GroupScore(_Frozen):
     positions: dict[str, int] = {}
 
 
+class ClientScore(_Frozen):
+    """One family of unmodified clients at one address. The seconds are from the fault to the first record that was
+    acknowledged, and processed, on the other cluster. `settings` were set beside the library's defaults. A family that did not
+    run has a `why` alone."""
+
+    family: str
+    library: str
+    version: str
+    verdict: Verdict
+    why: str = ""
+    settings: tuple[str, ...] = ()
+    wrote_after_s: float | None = None
+    read_after_s: float | None = None
+    restarts: int = 0
+    acknowledged: int | None = None
+    processed: int | None = None
+    re_read: int | None = None
+    written_twice: int | None = None
+    not_crossed: int | None = None
+    lost: int | None = None
+    skipped: int | None = None
+    left_behind: bool = False
+
+
 class Objectives(_Frozen):
     rto_seconds: float | None = None
     rpo_records: int | None = None
@@ -156,6 +180,7 @@ class Scorecard(_Frozen):
     records: Records
     groups: tuple[GroupScore, ...]
     checks: tuple[Check, ...]
+    clients: tuple[ClientScore, ...] = ()
     objectives: Objectives = Objectives()
     started_ms: Milliseconds = 0
     finished_ms: Milliseconds = 0

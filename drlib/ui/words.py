@@ -5,7 +5,7 @@ from typing import Final
 
 from drlib import formats
 from drlib.runs.check import Verdict
-from drlib.runs.scorecard import Kind, Rpo, RtoSeconds, Scorecard
+from drlib.runs.scorecard import ClientScore, Kind, Rpo, RtoSeconds, Scorecard
 
 NOT_MEASURED: Final = "not measured by this drill"
 NO_DRILL: Final = "does not apply: an analysis moves nothing"
@@ -61,6 +61,23 @@ def re_read(counted: int | None, at_most: int | None) -> str:
         return f"at most {at_most:,}"
     predicted = "" if at_most is None else f" of at most {at_most:,}"
     return f"{formats.count(counted)}{predicted}"
+
+
+NOT_KNOWN: Final = "-"  # of a client that did not get so far, or reports no such thing
+
+
+def client(score: ClientScore) -> str:
+    """The family, and what distinguishes this client from its others."""
+    return " ".join([score.family, *score.settings, *(["(left behind)"] if score.left_behind else [])])
+
+
+def after(seconds: float | None) -> str:
+    """ "3.21 s", or that there is none."""
+    return NOT_KNOWN if seconds is None else formats.seconds(seconds)
+
+
+def counted(many: int | None) -> str:
+    return NOT_KNOWN if many is None else formats.count(many)
 
 
 def kinds(positions: Mapping[str, int]) -> str:

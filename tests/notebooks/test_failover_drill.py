@@ -17,10 +17,14 @@ from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output
 from drlib.lab.checker import history_files
 from drlib.lab.checker.history import ProducedStatus
+from drlib.lab.clients import runtimes
+from drlib.lab.clients.families import BY_NAME
 from drlib.runs import folder, journal
+from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Scorecard
 
 RUNBOOK = ROOT / "runbooks" / "failover-drill.yaml"
+ROLES = ("produce", "consume")
 SMALL = ["-p", "backlog=20000", "-p", "records_per_second=2000"]
 
 
@@ -33,7 +37,7 @@ def start(runs: Path, *more: str) -> subprocess.Popen[str]:
 def drill(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """Folder and terminal output of one drill that was run to its end."""
     place = tmp_path_factory.mktemp("drill")
-    process = start(place / "runs")
+    process = start(place / "runs", "-p", "clients=librdkafka")
     shown, _ = process.communicate(timeout=300)
     assert process.returncode == 0, shown[-6000:]
     (run,) = (place / "runs").iterdir()
@@ -117,6 +121,55 @@ def test_failover_drill_figures_agree_with_the_checker(drill: tuple[Path, str]) 
     assert {"LEFT killed", "groups translated", "applications moved", "groups read locally"} <= set(reported)
     ends = {text.split("</span> ")[1].split(" <b>")[0] for text in reported if "<b>" in text}
     assert ends == {"acknowledged", "mirrored", "read by arrivals", "read by delays"}
+
+
+def test_failover_drill_unmodified_clients_continue_through_the_address(drill: tuple[Path, str]) -> None:
+    """As their own histories say it, and the scorecard, the report and the terminal."""
+    run, shown = drill
+    (row,) = Scorecard.read(run / "scorecard.json").clients
+    assert (row.family, row.verdict, row.lost, row.skipped) == ("librdkafka", Verdict.PASS, 0, 0), row
+    fault = moments.at(run, "fault")
+    moved = moments.at(run, "decide")
+    assert fault is not None
+    assert moved is not None
+    written, read = (history_files.read_history(run / "history" / f"client-librdkafka-{r}.jsonl") for r in ROLES)
+    wrote_ms = min(r.acked_ms for r in written.produced if r.status is ProducedStatus.ACKED and r.acked_ms > moved)
+    read_ms = min(r.at_ms for r in read.consumed if r.at_ms > moved)
+    assert (row.wrote_after_s, row.read_after_s) == ((wrote_ms - fault) / 1000, (read_ms - fault) / 1000)
+    acked = {r.id for r in written.produced if r.status is ProducedStatus.ACKED and r.acked_ms > moved}
+    assert acked
+    assert acked <= {r.id for r in read.consumed}
+    assert "librdkafka" in shown
+    assert '<h2 id="clients">' in (run / "report.html").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_failover_drill_every_family_of_clients_is_judged_and_one_left_behind_is_reported(tmp_path: Path) -> None:
+    process = start(tmp_path / "runs", "-p", "clients=all", "-p", "left_behind=java")
+    shown, _ = process.communicate(timeout=500)
+    (run,) = (tmp_path / "runs").iterdir()
+    card = Scorecard.read(run / "scorecard.json")
+    print(shown[-9000:])
+    assert process.returncode == 0, shown[-6000:]
+    rows = {row.family: row for row in card.clients if not row.left_behind}
+    assert rows.keys() == BY_NAME.keys()
+    for runtime in runtimes.found():
+        row = rows[runtime.family]
+        if runtime.missing:
+            assert (row.verdict, row.why) == (Verdict.CONDITIONS, f"not run: {runtime.missing}")
+            continue
+        assert (row.verdict, row.skipped, row.version) == (Verdict.PASS, 0, runtime.version), row
+        family = BY_NAME[runtime.family]
+        assert row.lost == (0 if family.acknowledges else None)
+        assert row.read_after_s is not None
+        assert (row.restarts > 0) is family.restarts
+    (left,) = (row for row in card.clients if row.left_behind)
+    assert (left.verdict, left.wrote_after_s, left.read_after_s) == (Verdict.CONDITIONS, None, None)
+    assert left.skipped
+    assert "the java client left behind at LEFT is reported" in {check.name for check in card.checks}
+    assert card.verdict is Verdict.CONDITIONS
+    assert processes_of(tmp_path) == []
 
 
 @pytest.mark.timeout(200)

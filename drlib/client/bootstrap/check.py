@@ -19,7 +19,7 @@ from typing import Final
 from drlib import decoding
 from drlib.client.bootstrap import notes
 from drlib.client.bootstrap.notes import Note
-from drlib.client.bootstrap.rules import Address, leading_here
+from drlib.client.bootstrap.rules import Address, CertificateName, leading_here
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.connect import first_answer
 from drlib.kafka.security import tls
@@ -74,27 +74,37 @@ async def _check_certificates(cluster: ClusterSettings, own: Own) -> list[Note]:
     if not own.public:
         detail = f"certificates of {cluster.alias} were not checked: --address says what applications connect to"
         return [Note(notes.NOT_CHECKED, "open", detail, cluster.alias)]
-    context = tls.context(security.tls)
-    context.check_hostname = True
-    pairs = [(server, host) for server in cluster.bootstrap_servers for host, _ in own.public]
-    others = await asyncio.gather(*(_has_other_name(server, host, context) for server, host in pairs))
-    without = [f"{server} is not {host}" for (server, host), other in zip(pairs, others, strict=True) if other]
+    compared = await compare_certificates(cluster, [host for host, _ in own.public])
+    without = [f"{each.server} is not {each.host}" for each in compared if each.named is False]
     return [Note(notes.CERTIFICATE, "open", "; ".join(without), cluster.alias)] if without else []
 
 
-async def _has_other_name(server: str, name: str, context: ssl.SSLContext) -> bool:
+async def compare_certificates(cluster: ClusterSettings, hosts: Iterable[str]) -> tuple[CertificateName, ...]:
+    """Every bootstrap server's certificate with every name that clients connect to; nothing where there is no TLS."""
+    security = cluster.connection()
+    if security.tls is None:
+        return ()
+    context = tls.context(security.tls)
+    context.check_hostname = True
+    pairs = [(server, host) for server in cluster.bootstrap_servers for host in dict.fromkeys(hosts)]
+    return tuple(await asyncio.gather(*(_compare(server, host, context) for server, host in pairs)))
+
+
+async def _compare(server: str, name: str, context: ssl.SSLContext) -> CertificateName:
     host, port = decoding.address(server)
     try:
         async with asyncio.timeout(CHECK_S):
             _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
     except ssl.SSLCertVerificationError as error:
-        return error.verify_code in _WRONG_NAME
-    except (OSError, TimeoutError):  # another fault of that server, which is not this check's
-        return False
+        if error.verify_code in _WRONG_NAME:
+            return CertificateName(server, name, named=False)
+        return CertificateName(server, name, None, f"its certificate is refused: {error.verify_message}")
+    except (OSError, TimeoutError) as error:  # another fault of that server, which is not this check's
+        return CertificateName(server, name, None, f"no answer: {error or f'none within {CHECK_S:g} s'}")
     writer.transport.abort()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
-    return False
+    return CertificateName(server, name, named=True)
 
 
 async def _leading_here(addresses: Sequence[str], own: Own) -> tuple[str, ...]:

@@ -34,6 +34,16 @@ class Known:
     cluster: str
 
 
+@dataclass(frozen=True, slots=True)
+class CertificateName:
+    """Whether the certificate of a bootstrap server is also `host`'s; `named` is None where `why` it is not known."""
+
+    server: str
+    host: str
+    named: bool | None
+    why: str = ""
+
+
 class Change(StrEnum):
     """What a pointer means for the connections there are and for new ones."""
 

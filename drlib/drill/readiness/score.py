@@ -64,8 +64,9 @@ CHECKS: Final = (
     Check("positions-ahead", "no position on the target is ahead of the source's", 4, MINUTE_S),
     Check("partitions", "every mirror topic exists, with as many partitions", 5, HOUR_S),
     Check("topic-settings", "mirror topics have the settings of their sources", 2, HOUR_S),
-    Check("producer-topics", "producers can write to their topics on the target", 4, HOUR_S),
+    Check("producer-topics", "producers can write to their topics on the target", 3, HOUR_S),
     Check("producer-ids", "no producer ID is another producer's on the target", 2, 5 * MINUTE_S),
+    Check("address-certificates", "certificates have the name of the address that clients keep", 1, HOUR_S),
     Check("durability", "mirror topics are replicated and can be written", 5, 5 * MINUTE_S),
     Check("drill-age", "a failover drill passed recently", 3, HOUR_S),
 )

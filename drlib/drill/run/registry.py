@@ -52,6 +52,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "hook.http": "actions.hooks.actions:CallHttp",
     # a lab's applications, mirror and clusters
     "lab.applications": "scenarios.failover.applications:StartApplications",
+    "lab.clients": "scenarios.failover.clients:StartClients",
     "lab.mirror": "scenarios.failover.mirror:StartMirror",
     "lab.steady": "scenarios.failover.applications:WaitSteady",
     "lab.traffic": "scenarios.failover.round_trip:WaitTraffic",
@@ -64,6 +65,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "lab.read_locally": "scenarios.failover.proof_actions:ReadLocally",
     "lab.stop": "scenarios.failover.applications:StopApplications",
     "proof.check": "scenarios.failover.proof_actions:CheckHistories",
+    "proof.clients": "scenarios.failover.clients:JudgeClients",
     "proof.audit": "scenarios.failover.proof_actions:AuditClusters",
     "proof.round_trip": "scenarios.failover.round_trip:ProveRoundTrip",
     # active/active, on a lab

@@ -59,6 +59,7 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
         rpo=rpo,
         records=whole.records or Records(),
         groups=whole.groups or _groups(run_dir, drill.flow.target),
+        clients=whole.clients,
         checks=checks,
         objectives=drill.objectives,
         started_ms=times[0] if times else clock.now_ms(),

@@ -15,7 +15,17 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from drlib.files import read_json, write_whole
 from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import GroupScore, LostExample, Mark, PartitionOffsets, Records, Rpo, RtoSeconds, Sample
+from drlib.runs.scorecard import (
+    ClientScore,
+    GroupScore,
+    LostExample,
+    Mark,
+    PartitionOffsets,
+    Records,
+    Rpo,
+    RtoSeconds,
+    Sample,
+)
 
 DETAILS: Final = "details"
 Row = Mapping[str, Scalar]
@@ -31,6 +41,7 @@ class ScorecardPart(BaseModel):
     rpo: Rpo | None = None
     records: Records | None = None
     groups: tuple[GroupScore, ...] = ()
+    clients: tuple[ClientScore, ...] = ()
     checks: tuple[Check, ...] = ()
     marks: tuple[Mark, ...] = ()
     samples: tuple[Sample, ...] = ()

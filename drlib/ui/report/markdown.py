@@ -95,6 +95,21 @@ def _drill(card: Scorecard) -> list[str]:
             ),
         ),
         *_section(
+            "Clients",
+            _CLIENTS,
+            (
+                (
+                    *_cells(words.client(each), each.version),
+                    each.verdict.value,
+                    words.after(each.wrote_after_s),
+                    words.after(each.read_after_s),
+                    *map(words.counted, (each.restarts, each.re_read, each.lost, each.skipped)),
+                    code(each.why, cell=True),
+                )
+                for each in card.clients
+            ),
+        ),
+        *_section(
             "Partitions",
             ("partition", "source end", "mirrored to", "target end", "not mirrored"),
             (
@@ -118,6 +133,18 @@ def _analysis(card: Scorecard) -> list[str]:
     ]
 
 
+_CLIENTS = (
+    "family",
+    "version",
+    "state",
+    "written after",
+    "read after",
+    "restarts",
+    "read again",
+    "lost",
+    "skipped",
+    "why",
+)
 _LAG = ("state", "reader", "on", "partition", "records behind", "for certain", "oldest", "trend", "why")
 
 

@@ -119,6 +119,7 @@ SECTIONS: Final = {
     "rto": "Recovery time",
     "rpo": "Records",
     "groups": "Groups",
+    "clients": "Clients",
     "lost": "Lost records",
     "partitions": "Partitions",
     "lag": "Lag",
@@ -131,7 +132,8 @@ _OF_DRILLS: Final = ("rto", "groups", "lost", "partitions", "timeline")
 
 def _sections(card: Scorecard) -> list[tuple[str, str]]:
     """The page's sections, as (id, name); without those that a run of its kind does not have."""
-    absent = {*(() if card.kind is Kind.DRILL else _OF_DRILLS), *(() if card.lag else ("lag",))}
+    optional = {"lag": card.lag, "clients": card.clients}
+    absent = {*(() if card.kind is Kind.DRILL else _OF_DRILLS), *(name for name, rows in optional.items() if not rows)}
     return [(name, text) for name, text in SECTIONS.items() if name not in absent]
 
 

@@ -105,8 +105,8 @@ def print_scorecard(card: Scorecard, report: Path, console: Console | None = Non
     out.print()
     out.print(_head(card), width=width)
     out.print(_numbers(card), width=width)
-    for title, table in (("Groups", _groups(card)), ("Checks", _checks(card))):
-        if not table.row_count and card.kind is Kind.ANALYSIS:
+    for title, table in (("Groups", _groups(card)), ("Clients", _clients(card)), ("Checks", _checks(card))):
+        if not table.row_count and (card.kind is Kind.ANALYSIS or title == "Clients"):
             continue
         out.print(Text(f"\n{title}", style="bold"))
         out.print(table if table.row_count else Text("  none"), width=width)
@@ -162,6 +162,26 @@ def _groups(card: Scorecard) -> Table:
     for group in card.groups:
         again = words.re_read(group.re_read, group.re_read_at_most)
         cells = (group.group, again, formats.count(group.skipped), words.kinds(group.positions))
+        table.add_row(*(Text(formats.one_line(text)) for text in cells))
+    return table
+
+
+def _clients(card: Scorecard) -> Table:
+    """Unmodified clients; seconds are from the fault to the first record. Why one did not pass is among the checks."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("family", "version"):
+        table.add_column(name, overflow="fold")
+    for name in ("wrote", "read", "read again", "lost", "skipped", "verdict"):
+        table.add_column(name, justify="right", overflow="fold")
+    for each in card.clients:
+        cells = (
+            f"{each.family} (left behind)" if each.left_behind else each.family,
+            each.version,
+            words.after(each.wrote_after_s),
+            words.after(each.read_after_s),
+            *map(words.counted, (each.re_read, each.lost, each.skipped)),
+            each.verdict.value,
+        )
         table.add_row(*(Text(formats.one_line(text)) for text in cells))
     return table
 

@@ -10,7 +10,7 @@ Not for: weights, score and gate (`drlib.drill.readiness.score`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from drlib.drill.readiness.checks import groups, mirror, producer_ids, producer_topics, topics
+from drlib.drill.readiness.checks import certificates, groups, mirror, producer_ids, producer_topics, topics
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
@@ -59,6 +59,7 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "producer-ids": _judge(
             observed.producer_ids, lambda compared: producer_ids.producer_ids(compared, observed.at_ms, context)
         ),
+        "address-certificates": _judge(observed.certificates, certificates.certificates),
         "durability": _judge(observed.durability, lambda durability: topics.durability(durability, context)),
         "drill-age": _judge(observed.drills, lambda drills: _drills(drills, observed.at_ms, context)),
     }

@@ -8,6 +8,7 @@ Not for: judging (`drlib.drill.readiness.checks.checks`), asking (`drlib.drill.r
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drlib.client.bootstrap.rules import CertificateName
 from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.errors import DrlibError
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue, Quota
@@ -146,6 +147,17 @@ class ProducerTopics:
 
 
 @dataclass(frozen=True, slots=True)
+class AddressCertificates:
+    """The names that clients connect to, and what each bootstrap server's certificate says of them, by cluster. `without_tls`:
+    clusters that have no certificates; `unasked`: those that could not be asked, each with the reason."""
+
+    hosts: tuple[str, ...]
+    compared: Mapping[str, tuple[CertificateName, ...]]
+    without_tls: tuple[str, ...] = ()
+    unasked: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Durability:
     """Existing mirror topics with their settings. `factor` is the configured replication factor, -1 for the default."""
 
@@ -194,6 +206,7 @@ class FlowObservation:
     durability: Durability | Unanswered
     producer_topics: ProducerTopics | Unanswered
     producer_ids: ComparedIds | Unanswered
+    certificates: AddressCertificates | Unanswered
     drills: PastDrills | Unanswered
 
 

@@ -12,7 +12,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from drlib import clock
+from drlib import clock, decoding
+from drlib.client.bootstrap.check import compare_certificates
+from drlib.client.bootstrap.rules import CertificateName
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
@@ -20,6 +22,7 @@ from drlib.drill.producer_ids.observe import compare_ids
 from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
+    AddressCertificates,
     Durability,
     FlowObservation,
     MirrorStatus,
@@ -146,6 +149,7 @@ class _Observer:
             durability=self._durability(names, target_settings),
             producer_topics=await self._producer_topics(source_settings),
             producer_ids=ids,
+            certificates=await self._certificates(),
             drills=drills,
         )
 
@@ -283,6 +287,22 @@ class _Observer:
         both = (source.client, source.metadata), (target.client, target.metadata)
         asked = await ask(compare_ids(self.flow, self.settings.clusters, *both), self._left_s())
         return asked if isinstance(asked, ComparedIds) else Unanswered(f"not checked: {asked.why}", asked.fix)
+
+    async def _certificates(self) -> AddressCertificates | Unanswered:
+        hosts = tuple(dict.fromkeys(decoding.address(each)[0] for each in self.flow.clients_address))
+        sides = [side for side in (self.source, self.target) if hosts]
+        reached = [side for side in sides if side.metadata is not None]
+        unasked = tuple((side.settings.alias, side.answer().error) for side in sides if side.metadata is None)
+
+        async def compare() -> list[tuple[CertificateName, ...]]:
+            return await asyncio.gather(*(compare_certificates(side.settings, hosts) for side in reached))
+
+        answer = await ask(compare(), self._left_s())
+        if isinstance(answer, Unanswered):
+            return answer
+        compared = {side.settings.alias: those for side, those in zip(reached, answer, strict=True)}
+        plain = tuple(alias for alias, those in compared.items() if not those)
+        return AddressCertificates(hosts, {a: those for a, those in compared.items() if those}, plain, unasked)
 
     def _durability(self, names: dict[str, str], settings: TopicSettings | Unanswered) -> Durability | Unanswered:
         metadata = self.target.metadata

@@ -12,7 +12,8 @@ import pytest
 import trustme
 
 from drlib.client.bootstrap import check, notes
-from drlib.client.bootstrap.check import Own, check_cluster, refuse_loop
+from drlib.client.bootstrap.check import Own, check_cluster, compare_certificates, refuse_loop
+from drlib.client.bootstrap.rules import CertificateName
 from drlib.errors import UsageError
 from drlib.kafka.net.cluster_client import Broker, ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -109,3 +110,21 @@ async def test_refuse_loop_compares_what_names_resolve_to(
             await refuse_loop(clusters, Own((listening,)))
     else:
         await refuse_loop(clusters, Own((listening,)))
+
+
+async def test_certificates_compared_with_every_name_say_what_is_not_known(tmp_path: Path) -> None:
+    async with tls_cluster(tmp_path, "127.0.0.1", "kafka.example") as cluster:
+        compared = await compare_certificates(cluster, ["kafka.example", "other.example", "kafka.example"])
+        (server,) = cluster.bootstrap_servers
+        assert compared == (
+            CertificateName(server, "kafka.example", named=True),
+            CertificateName(server, "other.example", named=False),
+        )
+        trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
+        (unknown,) = await compare_certificates(cluster, ["kafka.example"])
+        assert unknown.named is None
+        assert "its certificate is refused: " in unknown.why
+    trustme.CA().cert_pem.write_to_path(tmp_path / "ca.pem")
+    (silent,) = await compare_certificates(cluster, ["kafka.example"])
+    assert (silent.named, silent.why.startswith("no answer: ")) == (None, True)
+    assert await compare_certificates(ClusterSettings("lyon", ("127.0.0.1:1",)), ["kafka.example"]) == ()

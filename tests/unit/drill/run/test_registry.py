@@ -47,7 +47,7 @@ HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
     "emergency-failover": "80839437b5d4baf8133d9a6bbf7af7990c4427df731348e27288cf358f3abb94",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
-    "failover-drill": "8dc6501043ba745e1e8de245c55af9d24a7c991be32ad90ad885ae511d8b3cad",
+    "failover-drill": "4394e1a5328bf5ff06c0c7668e5a0956c0ec2db0235585e5645972577306a2ee",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
     "planned-switchover": "e58269da323de92ff6d46d88cce221514a456bff49bce1e76d4b3507d897016d",
     "rehearse-failover": "89583582603fd7b0c066603f379c7b3aae901aee925a7ee46a0517ecc0331856",
@@ -111,9 +111,9 @@ def test_argument_of_a_wrong_type_or_range_is_refused_by_name(name: str, field: 
 
 # Arguments whose text a plan holds as it is: names, places and reasons, which nobody takes for a secret.
 AS_WRITTEN = {
-    "application", "applications", "argv", "at", "ca", "cluster", "clusters", "deny_principals", "deny_write",
-    "fault_at", "folder", "force_reason", "group", "groups", "leave", "not_read", "others", "source", "target", "topic",
-    "topics", "undo_argv", "witnesses", "written",
+    "application", "applications", "argv", "at", "ca", "clients", "cluster", "clusters", "deny_principals", "deny_write",
+    "fault_at", "folder", "force_reason", "group", "groups", "leave", "left_behind", "not_read", "others", "source", "target",
+    "topic", "topics", "undo_argv", "witnesses", "written",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import sample_scorecard as sample
 from hostile_text import HOSTILE
 
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import GroupScore, Kind, Mark
+from drlib.runs.scorecard import ClientScore, GroupScore, Kind, Mark
 from drlib.ui.report.markdown import render
 
 
@@ -50,6 +50,7 @@ def test_render_text_of_a_run_is_no_markup(text: str) -> None:
         runbook=text,
         checks=(Check(text, Verdict.FAIL, f"<script>x</script> | {text}"),),
         groups=(GroupScore(group=text, positions={text: 1}),),
+        clients=(ClientScore(family=text, library=text, version=text, verdict=Verdict.FAIL, why=text),),
         marks=(Mark(name=text, at_ms=1, detail=text),),
         environment={text: text},
     )
@@ -58,4 +59,4 @@ def test_render_text_of_a_run_is_no_markup(text: str) -> None:
     assert "<script" not in page
     assert "\x1b" not in made
     widths = {line.count("<td") for line in page.split("</tr>")}
-    assert widths <= {0, 2, 3, 4, 5}
+    assert widths <= {0, 2, 3, 4, 5, 10}

@@ -16,7 +16,7 @@ import sample_scorecard as sample
 
 from drlib.lab.environment import MOVES, Banner, Environment
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import GroupScore, Kind, LagPosition, LostExample, Mark
+from drlib.runs.scorecard import ClientScore, GroupScore, Kind, LagPosition, LostExample, Mark
 from drlib.runs.table import Table
 from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, read_cells, safe_html
 from drlib.ui.report.report import MOST_LOST, PRINTED_LAG, write_report
@@ -140,6 +140,11 @@ def test_report_escapes_hostile_text(tmp_path: Path) -> None:
     card = sample.scorecard(
         checks=(Check(name=HOSTILE, verdict=Verdict.FAIL, evidence=HOSTILE),),
         groups=(GroupScore(group=HOSTILE, re_read=1, skipped=2, positions={HOSTILE: 3}),),
+        clients=(
+            ClientScore(
+                family=HOSTILE, library=HOSTILE, version=HOSTILE, settings=(HOSTILE,), verdict=Verdict.FAIL, why=HOSTILE
+            ),
+        ),
         lost_examples=(LostExample(id=HOSTILE, key=HOSTILE, partition=0, offset=1, acked_ms=1),),
         marks=(Mark(name=HOSTILE, at_ms=sample.START, detail=HOSTILE),),
         environment={HOSTILE: HOSTILE},
@@ -151,6 +156,24 @@ def test_report_escapes_hostile_text(tmp_path: Path) -> None:
     assert "{{ 7*7 }}" in page.text
     assert page.text.count("alert(1)") >= 8
     assert "<" not in page.scripts[0]
+
+
+def test_report_has_clients_only_where_some_ran(tmp_path: Path) -> None:
+    html, _ = written(tmp_path)
+    assert 'id="clients"' not in html
+    row = ClientScore(
+        family="java",
+        library="Java",
+        version="4.3.1",
+        verdict=Verdict.PASS,
+        read_after_s=4.25,
+        lost=0,
+        left_behind=True,
+    )
+    html, page = written(tmp_path, sample.scorecard(clients=(row,)))
+    assert 'href="#clients"' in html
+    assert "java (left behind)" in page.text
+    assert "4.25 s" in page.text
 
 
 def test_report_unmeasured_numbers_are_unknown(tmp_path: Path) -> None:

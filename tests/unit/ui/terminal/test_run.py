@@ -11,6 +11,7 @@ import sample_scorecard as sample
 from rich.console import Console
 
 from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import ClientScore
 from drlib.ui.terminal.run import Progress, print_scorecard
 
 
@@ -29,6 +30,20 @@ def test_print_scorecard_fits_80_columns() -> None:
     for said in ("PASS WITH CONDITIONS", "118 records, 0.031 s", "detect 1.23 s", "5 exact, 1 behind", "margin 382"):
         assert said in text
     assert text.rstrip().endswith("runs/20261121/report.html")
+
+
+def test_print_scorecard_lists_unmodified_clients_in_80_columns() -> None:
+    some = {"library": "", "verdict": Verdict.PASS, "read_after_s": 12.345, "wrote_after_s": 3.2, "skipped": 0}
+    rows = tuple(
+        ClientScore.model_validate({**some, "family": name, "version": "2.16.1", "lost": lost})
+        for name, lost in (("librdkafka", 1234), ("console", None))
+    )
+    text = printed(sample.scorecard(clients=rows), width=200)
+    assert max(map(len, text.splitlines())) <= 80
+    table = text.partition("Clients\n")[2]
+    cells = next(line.split() for line in table.splitlines() if line.startswith("librdkafka"))
+    assert cells == ["librdkafka", "2.16.1", "3.20", "s", "12.3", "s", "-", "1,234", "0", "pass"]
+    assert "Clients" not in printed(sample.scorecard())
 
 
 def test_print_scorecard_colours_the_verdict_on_a_terminal() -> None:

@@ -23,10 +23,12 @@ from sample_observation import (
     translation,
 )
 
+from drlib.client.bootstrap.rules import CertificateName
 from drlib.drill.producer_ids.rules import Collision, ComparedIds
 from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
+    AddressCertificates,
     ClusterAnswer,
     ClusterIdentity,
     LastHeartbeat,
@@ -94,6 +96,11 @@ def within(committed: int, offset: int, records: int) -> TargetPosition:
 
 def collision(source: int = 0, target: int = 0) -> Collision:
     return Collision(7, source, target, (ORDERS,), NOW - 1000, -1, "drlib.LEFT.RIGHT.0")
+
+
+def certificates(named: bool | None) -> AddressCertificates:
+    compared = CertificateName("s:1", "kafka.example", named, "" if named is not None else "no answer")
+    return AddressCertificates(("kafka.example",), {"LEFT": (compared,)}, ("RIGHT",))
 
 
 LOST = ClusterAnswer("LEFT", "l", 0, "LEFT cannot be reached: refused", "Start it.")
@@ -242,6 +249,16 @@ CASES = [
      "doctor"),
     ("producer-ids", {"producer_ids": ComparedIds(2, 1)}, "ok", "1 producer of 2 partitions on the source", ""),
     ("producer-ids", {"producer_ids": ComparedIds(0, 0)}, "ok", "no topic that applications write to is mirrored", ""),
+    ("address-certificates", {"certificates": certificates(False)}, "warn",
+     "clients will refuse certificates: s:1 is not kafka.example", "subject alternative name"),
+    ("address-certificates", {"certificates": certificates(None)}, "unknown", "not checked: s:1: no answer", "doctor"),
+    ("address-certificates", {"certificates": AddressCertificates(("h",), {}, (), (("LEFT", "no answer"),))}, "unknown",
+     "not checked: no answer", "doctor"),
+    ("address-certificates", {"certificates": certificates(True)}, "ok",
+     "1 certificate compared, all have kafka.example; RIGHT has no TLS", ""),
+    ("address-certificates", {"certificates": AddressCertificates(("h",), {}, ("LEFT", "RIGHT"))}, "ok",
+     "LEFT and RIGHT have no TLS", ""),
+    ("address-certificates", {"certificates": AddressCertificates((), {})}, "ok", "no address that clients keep", ""),
     ("drill-age", {"drills": PastDrills("runs", ())}, "warn", "no drill is recorded", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (), ("a", "b"))}, "warn", "2 runs not verified", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 30),))}, "ok", "30 d ago, one is due every 30 d", ""),
@@ -440,7 +457,8 @@ def test_retention_unknown_record_age_matters_where_records_expire_by_age(
 def test_judge_flow_unanswered_questions_are_unknown_with_reason() -> None:
     lost = Unanswered("no answer within 15 s", "Look at the link.")
     names = ("identities", "obstacles", "mirror", "retention_ms", "heartbeat", "translations", "readers",
-             "target_positions", "topics", "settings", "durability", "producer_topics", "producer_ids", "drills")  # fmt: skip
+             "target_positions", "topics", "settings", "durability", "producer_topics", "producer_ids", "certificates",
+             "drills")  # fmt: skip
     nothing = judge_flow(observation(**dict.fromkeys(names, lost)), CONTEXT)
     assert nothing.score == 13  # that both clusters answer
     unknown = [f for f in nothing.findings if f.severity is Severity.UNKNOWN]

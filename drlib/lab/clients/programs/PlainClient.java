@@ -18,9 +18,9 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * A producer or consumer as people write them in Java: it knows one cluster and follows no pointer. It writes what it experienced
- * as a history. Arguments: produce|consume, name, alias, bootstrap.servers, a properties file, topics, history, first number,
- * records per second.
+ * A producer or consumer as people write them in Java: it knows one address and follows no pointer. It writes what it experienced
+ * as a history. Arguments: produce|consume, name, alias, bootstrap.servers, a properties file or "", topics, history, first number,
+ * records per second, then key=value of settings.
  */
 public class PlainClient {
     static final int KEYS = 7;
@@ -34,9 +34,12 @@ public class PlainClient {
         alias = args[2];
         history = new PrintStream(new FileOutputStream(args[6], true), true, StandardCharsets.UTF_8);
         Properties config = new Properties();
-        try (var file = new FileInputStream(args[4])) {
-            config.load(file);
-        }
+        if (!args[4].isEmpty())
+            try (var file = new FileInputStream(args[4])) {
+                config.load(file);
+            }
+        for (String setting : List.of(args).subList(9, args.length))
+            config.put(setting.substring(0, setting.indexOf('=')), setting.substring(setting.indexOf('=') + 1));
         config.put("bootstrap.servers", args[3]);
         config.put("client.id", name);
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
@@ -66,7 +69,6 @@ public class PlainClient {
     }
 
     static void produce(Properties config, String topic, long first, double perSecond) throws Exception {
-        config.put("max.block.ms", "1000");
         var waiting = new ConcurrentHashMap<Long, Long>();
         var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
         long began = System.nanoTime();
@@ -95,7 +97,6 @@ public class PlainClient {
         config.put("group.id", name);
         config.put("enable.auto.commit", "false");
         config.put("auto.offset.reset", "earliest");
-        config.put("default.api.timeout.ms", "3000");
         var consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
         consumer.subscribe(topics);
         while (!ended) {
@@ -117,7 +118,7 @@ public class PlainClient {
             }
         }
         try {
-            consumer.close(org.apache.kafka.clients.consumer.CloseOptions.timeout(Duration.ofSeconds(2)));
+            consumer.close(Duration.ofSeconds(2));
         } catch (KafkaException error) {
             System.out.println("not closed: " + error.getClass().getSimpleName());
         }

@@ -1,0 +1,207 @@
+"""Unmodified clients on a lab: one producer and one consumer of each family at one address, each a process of the lab.
+
+Rules:
+- Each family has a topic of its own, so that no two of them write to one partition: redirected producers keep their IDs. It is
+  there on both clusters under both names, as some clients look at their topics once only (kafkajs).
+- The address is `drlib bootstrap`, which follows the applications' pointer file. A client that is left behind has the source's
+  own address instead.
+- What runs, and what cannot, is a file in the run's folder, so that another process finds it. Starting again what runs
+  changes nothing.
+Not for: judging (`rules`).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from drlib import decoding
+from drlib.config.replication_policy import DefaultReplicationPolicy
+from drlib.files import read_json, read_stored, write_whole
+from drlib.lab.brokers.cluster import Cluster
+from drlib.lab.checker.history_files import read_history
+from drlib.lab.checker.scan import scan
+from drlib.lab.clients.families import Runtime
+from drlib.lab.clients.python_client import starts_path
+from drlib.lab.clients.rules import Seen
+from drlib.lab.clients.runtimes import Client, Role, command
+from drlib.lab.lab import Lab
+from drlib.lab.ports import free_ports
+from drlib.lab.workload.applications import LabApplications
+from drlib.lab.workload.topics import TopicSpec, create_topics
+from drlib.model import Flow
+
+GROUPS: Final = "client-.*"  # all groups of such clients
+LEFT_BEHIND: Final = "left-behind"
+ADDRESS: Final = "bootstrap-address"
+PER_SECOND: Final = 20.0
+_FILE: Final = "clients.json"
+_ROLES: Final[tuple[Role, Role]] = ("produce", "consume")
+_STOP_S: Final = 20.0
+_POLICY: Final = DefaultReplicationPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a run has started. `left_behind`: the family of the client that has the source's own address; empty for none."""
+
+    families: tuple[Runtime, ...]
+    left_behind: str = ""
+    address: str = ""
+
+
+_CHOSEN: Final = TypeAdapter(Chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """A producer and a consumer of a family. `name` is their group, and names their topic, processes and histories."""
+
+    runtime: Runtime
+    left_behind: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"client-{LEFT_BEHIND if self.left_behind else self.runtime.family}"
+
+    @property
+    def topic(self) -> str:
+        return f"flights-{self.name}"  # the mirror takes flights.*
+
+    def process(self, role: Role) -> str:
+        return f"{self.name}-{role}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabClients:
+    """The clients of the run in `run_dir`; `pointer` is the applications' pointer file."""
+
+    lab: Lab
+    run_dir: Path
+    flow: Flow
+    pointer: Path
+
+    @property
+    def chosen(self) -> Chosen:
+        """What was started; nothing where nothing was."""
+        try:
+            return read_json(self.run_dir / _FILE, _CHOSEN)
+        except FileNotFoundError:
+            return Chosen(())
+
+    def each(self, chosen: Chosen | None = None) -> Iterator[One]:
+        """All that run, the one that is left behind last."""
+        chosen = self.chosen if chosen is None else chosen
+        yield from (One(runtime) for runtime in chosen.families if not runtime.missing)
+        if chosen.left_behind:
+            found = {runtime.family: runtime for runtime in chosen.families}
+            yield One(found.get(chosen.left_behind) or Runtime(chosen.left_behind, ""), left_behind=True)
+
+    def start(self, chosen: Chosen) -> None:
+        """Create topics, and start the address and every client that does not run."""
+        kept = self.chosen
+        chosen = replace(chosen, address=kept.address or f"127.0.0.1:{free_ports(1)[0]}")
+        write_whole(self.run_dir / _FILE, _CHOSEN.dump_json(chosen))
+        topics = [name for one in self.each() for name in (one.topic, self.remote(one))]
+        source = self._cluster(self.flow.source)
+        create_topics(source.settings(), [TopicSpec(name, 1) for name in topics])
+        create_topics(self._cluster(self.flow.target).settings(), [TopicSpec(one.topic, 1) for one in self.each()])
+        self._start_address(chosen.address)
+        for one in self.each():
+            servers = source.bootstrap if one.left_behind else chosen.address
+            for role in _ROLES:
+                self._start(one, role, servers)
+
+    def remote(self, one: One) -> str:
+        return _POLICY.remote_topic(self.flow.source, one.topic)
+
+    def runs(self) -> bool:
+        """Whether the address and all clients do."""
+        names = [ADDRESS, *(one.process(role) for one in self.each() for role in _ROLES)]
+        return all(self.lab.registry.alive(name) for name in names)
+
+    def listening(self) -> bool:
+        """Whether the address accepts connections."""
+        host, port = decoding.address(self.chosen.address)
+        with socket.socket() as probe:
+            probe.settimeout(1.0)
+            return probe.connect_ex((host, port)) == 0
+
+    def processed(self, one: One) -> int:
+        """Records that its consumer has processed, cheap enough to poll."""
+        return self._histories.processed(one.process("consume"))
+
+    def seen(self, one: One) -> Seen:
+        """Its histories so far; the target's logs are not read."""
+        produced, consumed = (self._histories.history_path(one.process(role)) for role in _ROLES)
+        return Seen(
+            read_history(produced),
+            read_history(consumed),
+            (),
+            (),
+            tuple(sorted((*_starts(starts_path(produced)), *_starts(starts_path(consumed))))),
+            one.left_behind,
+        )
+
+    def read(self, one: One) -> frozenset[str]:
+        """Ids that its consumer has processed."""
+        rows = read_history(self._histories.history_path(one.process("consume"))).consumed
+        return frozenset(row.id for row in rows)
+
+    def logged(self, one: One) -> Seen:
+        """The same, with the ids in both topics on the target."""
+        where = self._cluster(self.flow.target).settings()
+        remote, local = ([row.id for row in scan(where, topic)] for topic in (self.remote(one), one.topic))
+        return replace(self.seen(one), remote=tuple(remote), local=tuple(local))
+
+    def stop(self, *roles: Role) -> None:
+        """SIGTERM to the clients of these roles at once, then wait: histories end whole."""
+        self._histories.stop(*(one.process(role) for one in self.each() for role in roles))
+
+    def stop_all(self) -> None:
+        self.stop(*_ROLES)
+        self.lab.registry.stop(ADDRESS)
+
+    def forget(self) -> None:
+        (self.run_dir / _FILE).unlink(missing_ok=True)
+
+    @property
+    def _histories(self) -> LabApplications:
+        return LabApplications(self.lab, self.run_dir / "history")
+
+    def _cluster(self, alias: str) -> Cluster:
+        return self.lab.clusters[alias]
+
+    def _start_address(self, address: str) -> None:
+        if self.lab.registry.alive(ADDRESS):
+            return
+        clusters = {alias: self._cluster(alias).bootstrap for alias in (self.flow.source, self.flow.target)}
+        servers = {f"{alias}.bootstrap.servers": where for alias, where in clusters.items()}  # not over the link
+        file = self.lab.write_properties(self.lab.root / f"{ADDRESS}.properties", **servers)
+        options = ["--listen", address, "--pointer", str(self.pointer)]
+        self.lab.start_module(ADDRESS, "drlib.cli", "bootstrap", str(file), *options)
+
+    def _start(self, one: One, role: Role, servers: str) -> None:
+        name = one.process(role)
+        if self.lab.registry.alive(name):
+            return
+        history = self._histories.history_path(name)
+        history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        topics = (one.topic,) if role == "produce" else (one.topic, self.remote(one))
+        client = Client(
+            one.runtime.family, role, one.name, "address", servers, topics, history, PER_SECOND, self.lab.client_file()
+        )
+        self.lab.start_program(name, command(client))
+
+
+def _starts(path: Path) -> Iterator[int]:
+    try:
+        lines = read_stored(path).splitlines()
+    except FileNotFoundError:
+        return
+    yield from (at for at in (decoding.integer_or(0, line) for line in lines) if at)

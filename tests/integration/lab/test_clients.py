@@ -1,0 +1,70 @@
+"""Unmodified clients at one address of a secured lab: they log in at either cluster, and the address knows no password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fix_engine import wait_for
+
+from drlib import clock
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.readiness.doctor import doctor
+from drlib.drill.readiness.score import Finding, Severity
+from drlib.lab.brokers.acls import grant_application
+from drlib.lab.brokers.security import MODES
+from drlib.lab.clients import runtimes
+from drlib.lab.clients.families import BY_NAME, chosen, on_secured_lab
+from drlib.lab.clients.on_lab import Chosen, LabClients
+from drlib.lab.clients.rules import Move, continued, judge
+from drlib.lab.lab import Lab
+from drlib.model import Flow
+from drlib.runs.check import Verdict
+
+FLOW = Flow("LEFT", "RIGHT")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["mtls", "scram"])
+def test_secured_clients_continue_through_the_address_and_doctor_compares_its_name(mode: str, tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab", security=MODES[mode]) as lab:
+        for cluster in lab.clusters.values():
+            grant_application(cluster)
+        pointer = tmp_path / "pointer.json"
+        pointer_file.write_atomic(pointer, Pointer(1, "LEFT", lab.clusters["LEFT"].bootstrap))
+        clients = LabClients(lab, tmp_path, FLOW, pointer)
+        clients.start(Chosen(chosen(["java", "librdkafka"], on_secured_lab(runtimes.found()))))
+        every = list(clients.each())
+        assert len(every) == 2
+        wait_for("they work", lambda: all(clients.processed(one) > 20 for one in every), 90)
+        assert certificates(lab, "localhost").severity is Severity.OK
+        other = certificates(lab, "kafka.example")
+        assert (other.severity, other.entity) == (Severity.WARN, "LEFT")
+        assert f"{lab.clusters['LEFT'].bootstrap} is not kafka.example" in other.evidence
+
+        fault_ms = clock.now_ms()
+        lab.clusters["LEFT"].kill()
+        move = Move("LEFT", "RIGHT", fault_ms, clock.now_ms())
+        pointer_file.write_atomic(pointer, Pointer(2, "RIGHT", lab.clusters["RIGHT"].bootstrap))
+        wait_for(
+            "they continue",
+            lambda: all(continued(BY_NAME[one.runtime.family], clients.seen(one), move) for one in every),
+            60,
+        )
+        clients.stop("produce")
+        due = {one: {*clients.logged(one).local} for one in every}
+        wait_for("they have read everything", lambda: all(due[one] <= clients.read(one) for one in every), 60)
+        clients.stop_all()
+        for one in every:
+            score = judge(BY_NAME[one.runtime.family], one.runtime.version, clients.logged(one), move)
+            assert (score.verdict, score.lost, score.skipped) == (Verdict.PASS, 0, 0), score
+
+
+def certificates(lab: Lab, host: str) -> Finding:
+    """What the doctor finds of the address that clients keep, first."""
+    address = {"drlib.clients.address": f"{host}:9092"}
+    file = lab.write_properties(lab.root / "doctor.properties", user=lab.operator, **address)
+    (ready,) = doctor(load_mirror_settings(file), runs=lab.root / "runs")
+    return next(each for each in ready.findings if each.check == "address-certificates")
