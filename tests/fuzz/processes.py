@@ -11,6 +11,7 @@ from drlib.decoding import json_as
 from drlib.lab import clocks, jars, lab, processes
 from drlib.lab.apps import process, specs
 from drlib.lab.checker import history
+from drlib.lab.clients import on_lab
 from drlib.lab.link import proxy, remote
 from drlib.mirror.spark import child_worker, control_channel, handshake
 from drlib.mirror.status import worker_status
@@ -89,6 +90,16 @@ def lab_state(data: bytes) -> object:
 
 PROCESSES: Final = samples.as_json({"w": {"name": "w", "pid": 5, "started_ticks": 7, "boot_id": "b", "log": "/x"}})
 process_records: Final = json_file(processes._RECORDS)
+
+
+CLIENTS: Final = samples.as_json(
+    {"families": [{"family": "java", "version": "4.3.1", "missing": ""}], "left_behind": "", "address": "127.0.0.1:1"}
+)
+lab_clients: Final = json_file(on_lab._CHOSEN)
+
+
+def client_starts(path: Path) -> object:
+    return tuple(on_lab._starts(path))
 
 
 def lab_clock(where: Path) -> object:

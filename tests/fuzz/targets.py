@@ -202,6 +202,8 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.lab.apps.consumer:is_json", is_json, samples.as_json({"carrier": "AA", "flight": 1}), ()),
     Target("drlib.lab.checker.history:decode", processes.history_lines, samples.HISTORIES, ()),
     Target("drlib.lab.lab:_read_state", processes.lab_state, processes.LABS, _USAGE),
+    Target("drlib.lab.clients.on_lab:_CHOSEN", processes.lab_clients, processes.CLIENTS, _USAGE),
+    Target("drlib.lab.clients.on_lab:_starts", file(processes.client_starts), ((b"1795675594\n1795675654\n",),), ()),
     Target("drlib.lab.processes:_RECORDS", processes.process_records, processes.PROCESSES, _USAGE),
     Target("drlib.lab.clocks:behind_ms", files(processes.lab_clock, ".LEFT.clock"), ((b"5000\n",),), _USAGE),
     Target("drlib.lab.link.remote:LinkProxy", processes.link_state, processes.LINKS, (DrlibError,)),

@@ -41,6 +41,7 @@ EXEMPT = {
     "drlib.drill.testbed.traffic_counts": f"{_REACHED}drlib.lab.checker.history",
     "drlib.lab.brokers.broker": "the file of its own broker",
     "drlib.lab.brokers.record_classes": "an archive that Java has just written and checked, which it hands on",
+    "drlib.lab.clients.runtimes": "files of its own package",
     "drlib.lab.checker.history_files": f"{_REACHED}drlib.lab.checker.history",
     "drlib.ui.report.digests": "digests of files",
     "drlib.ui.report.report": "figures that it made itself",

@@ -23,6 +23,7 @@ from typing import Final
 from drlib.clock import now_ms
 from drlib.lab.checker.history import NO_OFFSET, Consumed, Produced, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter
+from drlib.outgoing.environment import child_environment
 
 KEYS: Final = 7
 _TOOLS: Final = "org.apache.kafka.tools"
@@ -87,7 +88,11 @@ def main() -> None:
     with (
         HistoryWriter(Path(path)) as history,
         subprocess.Popen(
-            command(java, role, name, servers, names), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command(java, role, name, servers, names),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=child_environment(),
         ) as tool,
     ):
 

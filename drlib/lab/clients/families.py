@@ -39,7 +39,7 @@ FAMILIES: Final = (
     Family("kafka-python", "kafka-python", restarts=True),
     Family("aiokafka", "aiokafka", restarts=True),
     Family("kafkajs", "kafkajs"),
-    Family("franz-go", "franz-go"),
+    Family("franz-go", "franz-go", restarts=True),
 )
 BY_NAME: Final[Mapping[str, Family]] = {family.name: family for family in FAMILIES}
 

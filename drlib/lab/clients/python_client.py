@@ -5,6 +5,7 @@ does not send it again; a consumer has committed what it processed, or does not 
 on. With `--restart-after S` it does what a service manager would: once nothing was acknowledged, or processed, for S seconds,
 or it has failed, it ends, and begins again in the same process; each start is a line in a file beside the history.
 Not for: the clients that follow the pointer (`drlib.lab.apps`).
+Longer than most modules: two roles of three libraries.
 
 Run as `python -m drlib.lab.clients.python_client LIBRARY ROLE ...`.
 """
@@ -25,19 +26,21 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 
-from drlib import decoding
 from drlib.clock import now_ms
+from drlib.files import stored_descriptor
 from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.java_formats.properties import read
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.checker.history import NO_OFFSET, CommitStatus, Committed, Consumed, Produced, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter
 from drlib.lab.checker.scan import to_mirrored
+from drlib.outgoing.environment import child_environment
 from drlib.outgoing.terminal import show
 
 KEYS: Final = 7
 MOST_WAITING: Final = 500  # records without an answer
 LIBRARIES: Final = ("confluent-kafka", "kafka-python", "aiokafka")
+_FIRST: Final = 2  # times that long until the first record: a client starts slowly beside others
 _EXIT_S: Final = 8.0  # that a client may take to end before it is ended
 Where = tuple[str, int, int, str, str, int]  # topic, partition, offset, id, key, number
 
@@ -46,7 +49,8 @@ Where = tuple[str, int, int, str, str, int]  # topic, partition, offset, id, key
 class Progress:
     """What a watchdog reads: when something was acknowledged or processed last, and the number that is sent next."""
 
-    at: float = field(default_factory=time.monotonic)
+    began: float = field(default_factory=time.monotonic)
+    at: float | None = None
     number: int = 0
     ended: threading.Event = field(default_factory=threading.Event)
     again: bool = False
@@ -67,7 +71,6 @@ class Client:
     bootstrap: str
     keys: dict[str, str]
     topics: list[str]
-    more: dict[str, object]  # settings in the library's own spelling
     progress: Progress
 
     @property
@@ -97,7 +100,7 @@ class Client:
     @property
     def of_python(self) -> dict[str, object]:
         """The settings of kafka-python and aiokafka."""
-        servers: dict[str, object] = {"bootstrap_servers": self.bootstrap.split(","), **self.more}
+        servers: dict[str, object] = {"bootstrap_servers": self.bootstrap.split(",")}
         if not self.keys:
             return servers
         made = librdkafka(self.settings)
@@ -124,7 +127,7 @@ def numbered(client: Client, first: int, per_s: float) -> Iterator[int]:
 def produce_confluent(client: Client, first: int, per_s: float, history: HistoryWriter) -> None:
     waiting: dict[int, int] = {}
     own = {"enable.idempotence": True, "linger.ms": 5, "log_level": 0}
-    producer = Producer({**librdkafka(client.settings), **own, **client.more})
+    producer = Producer({**librdkafka(client.settings), **own})
 
     def delivered(number: int, error: KafkaError | None, message: Message) -> None:
         sent_ms = waiting.pop(number)
@@ -213,7 +216,7 @@ async def produce_aiokafka(client: Client, first: int, per_s: float, history: Hi
                 async with asyncio.timeout(1.0):
                     what = {"value": VALUE, "key": client.key(number), "headers": client.headers(number)}
                     waiting[number] = (sent_ms, await producer.send(client.topics[0], **what))
-            except (Exception, TimeoutError) as error:
+            except Exception as error:
                 show(f"not sent: {type(error).__name__}")
         number = client.progress.number = number + 1
         settle(at_end=False)
@@ -227,7 +230,7 @@ async def produce_aiokafka(client: Client, first: int, per_s: float, history: Hi
 
 def consume_confluent(client: Client, history: HistoryWriter) -> None:
     own = {"group.id": client.name, "enable.auto.commit": False, "auto.offset.reset": "earliest", "log_level": 0}
-    consumer = Consumer({**librdkafka(client.settings), **own, **client.more})
+    consumer = Consumer({**librdkafka(client.settings), **own})
     consumer.subscribe(client.topics)
     while not client.ended:
         messages = [message for message in consumer.consume(100, 0.2) if message.error() is None]
@@ -294,7 +297,7 @@ async def _closed(closing: object) -> None:
     try:
         async with asyncio.timeout(2.0):
             await closing  # type: ignore[misc]
-    except (Exception, TimeoutError) as error:
+    except (Exception, asyncio.CancelledError) as error:  # aiokafka cancels its own tasks
         show(f"not closed: {type(error).__name__}")
 
 
@@ -328,7 +331,8 @@ def committed(client: Client, history: HistoryWriter, rows: list[Where]) -> None
 def _restart_when_silent(progress: Progress, silent_s: float, history: HistoryWriter) -> None:
     """Begin this program again `silent_s` seconds after the last progress, with the next number. Runs on a thread."""
     while not progress.ended.wait(0.2):
-        if time.monotonic() - progress.at > silent_s:
+        now = time.monotonic()
+        if now - progress.began > _FIRST * silent_s if progress.at is None else now - progress.at > silent_s:
             progress.again = True
             progress.ended.set()
             time.sleep(_EXIT_S)  # `main` begins again as soon as the client has ended; some never do
@@ -339,8 +343,8 @@ def _restart_when_silent(progress: Progress, silent_s: float, history: HistoryWr
 
 def _again(progress: Progress) -> None:
     arguments = [text for text in sys.argv[1:] if not text.startswith("--first=")]
-    argv = [sys.executable, "-m", "drlib.lab.clients.python_client", *arguments, f"--first={progress.number + 1}"]
-    os.execv(sys.executable, argv)
+    argv = [sys.executable, "-P", "-m", "drlib.lab.clients.python_client", *arguments]
+    os.execve(sys.executable, [*argv, f"--first={progress.number + 1}"], env=child_environment())
 
 
 def main() -> None:
@@ -356,32 +360,37 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--per-s", type=float, default=15.0)
     parser.add_argument("--restart-after", type=float, default=0.0, metavar="S")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=JSON")
     o = parser.parse_args()
     progress = Progress(number=o.first)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: progress.end())
     found = {} if o.config is None else read(o.config).effective()
     keys = {key: entry.value for key, entry in found.items() if "config.providers" not in key}
-    more = {key: decoding.json_value(value) for key, _, value in (each.partition("=") for each in o.set)}
-    client = Client(o.name, o.alias, o.bootstrap, keys, o.topics.split(","), more, progress)
+    client = Client(o.name, o.alias, o.bootstrap, keys, o.topics.split(","), progress)
     try:
         with HistoryWriter(o.history) as history:
             if o.restart_after:
-                with starts_path(o.history).open("a", encoding="ascii") as starts:
-                    starts.write(f"{now_ms()}\n")
+                _note_start(o.history)
                 watchdog = threading.Thread(
                     target=_restart_when_silent, args=(progress, o.restart_after, history), daemon=True
                 )
                 watchdog.start()
             _run(client, o.library, o.role, o.first, o.per_s, history)
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:  # aiokafka's own tasks are cancelled when it ends
         if not o.restart_after or (progress.ended.is_set() and not progress.again):
             raise
         show(f"failed: {type(error).__name__}")
         progress.again = not progress.ended.wait(1.0) or progress.again
     if progress.again:
         _again(progress)
+
+
+def _note_start(history: Path) -> None:
+    descriptor = stored_descriptor(starts_path(history), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        os.write(descriptor, b"%d\n" % now_ms())
+    finally:
+        os.close(descriptor)
 
 
 def starts_path(history: Path) -> Path:

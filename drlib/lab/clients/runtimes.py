@@ -40,6 +40,16 @@ _OLDER: Final = "kafka-clients-3.9"
 _BESIDE: Final = ("slf4j-api", "lz4-java", "snappy-java", "zstd-jni")  # what kafka-clients needs
 _LIBRARIES: Final = {"kafka-python": "kafka-python", "aiokafka": "aiokafka", "librdkafka": "confluent-kafka"}
 _PATIENCE_S: Final = 300
+_OF_MANAGERS: Final = (
+    "GOPROXY",
+    "GOFLAGS",
+    "GOPATH",
+    "GOMODCACHE",
+    "GOCACHE",
+    "GOSUMDB",
+    "GOPRIVATE",
+    "NODE_EXTRA_CA_CERTS",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +151,8 @@ def command(client: Client) -> list[str]:
                 pace,
             ]
         case "franz-go":
-            return [str(_made("franz-go") / "client"), *place, topics, str(client.history), pace]
+            again = f"{RESTART_AFTER_S:g}"
+            return [str(_made("franz-go") / "client"), *place, topics, str(client.history), pace, "0", again]
     named = ["--name", client.name, "--alias", client.alias, "--bootstrap", client.servers, "--topics", topics]
     more = ["--restart-after", str(RESTART_AFTER_S)] if family.restarts else []
     more += [] if client.config is None else ["--config", str(client.config)]
@@ -176,8 +187,8 @@ def fetch() -> tuple[str, ...]:
 
 
 def _run(argv: Sequence[str], place: Path) -> None:
-    go = {name: value for name, value in os.environ.items() if name.startswith(("GO", "npm_config_", "NPM_CONFIG_"))}
-    environment = child_environment(go)  # where the package managers find packages is theirs to know
+    ours = {name: os.environ[name] for name in _OF_MANAGERS if name in os.environ}
+    environment = child_environment(ours)  # where packages are found is the package managers' to know
     try:
         done = subprocess.run(
             argv, cwd=place, capture_output=True, text=True, timeout=_PATIENCE_S, check=False, env=environment

@@ -1,5 +1,6 @@
 // A producer or consumer as people write them in Go with franz-go: it knows one address and follows no pointer. It writes what it
-// experienced as a history. Arguments: produce|consume, name, alias, bootstrap servers, topics, history, records per second.
+// experienced as a history. Arguments: produce|consume, name, alias, bootstrap servers, topics, history, records per second, first
+// number, and seconds without an acknowledged or processed record after which the program begins again, as under a service manager.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,8 +22,10 @@ import (
 const keys = 7
 
 type History struct {
-	lock sync.Mutex
-	file *os.File
+	lock   sync.Mutex
+	file   *os.File
+	made   atomic.Int64 // when something was acknowledged or processed last
+	number atomic.Int64 // that is sent next
 }
 
 func (h *History) line(fields ...any) {
@@ -48,30 +52,61 @@ func main() {
 	history := &History{file: file}
 	ended, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	first, err := strconv.Atoi(os.Args[8])
+	if err != nil {
+		panic(err)
+	}
+	silent, err := strconv.ParseFloat(os.Args[9], 64)
+	if err != nil {
+		panic(err)
+	}
+	starts, err := os.OpenFile(strings.TrimSuffix(os.Args[6], ".jsonl")+".starts", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Fprintln(starts, nowMs())
+	starts.Close()
+	history.made.Store(nowMs() + int64(1000*silent)) // the first record may take twice as long
+	history.number.Store(int64(first))
+	go restartWhenSilent(ended, history, int64(1000*silent))
 	if os.Args[1] == "produce" {
 		perSecond, err := strconv.ParseFloat(os.Args[7], 64)
 		if err != nil {
 			panic(err)
 		}
-		produce(ended, history, servers, name, alias, topics[0], perSecond)
+		produce(ended, history, servers, name, alias, topics[0], first, perSecond)
 	} else {
 		consume(ended, history, servers, name, alias, topics)
 	}
 	history.line("E")
 }
 
-func produce(ended context.Context, history *History, servers kgo.Opt, name, alias, topic string, perSecond float64) {
+func restartWhenSilent(ended context.Context, history *History, silentMs int64) {
+	for nowMs()-history.made.Load() <= silentMs {
+		time.Sleep(200 * time.Millisecond)
+	}
+	if ended.Err() != nil {
+		return
+	}
+	history.lock.Lock() // for good: the history's last line is whole
+	os.Args[8] = strconv.FormatInt(history.number.Load()+1, 10)
+	panic(syscall.Exec(os.Args[0], os.Args, os.Environ()))
+}
+
+func produce(ended context.Context, history *History, servers kgo.Opt, name, alias, topic string, first int, perSecond float64) {
 	client, err := kgo.NewClient(servers)
 	if err != nil {
 		panic(err)
 	}
 	tick := time.NewTicker(time.Duration(float64(time.Second) / perSecond))
-	for number := 0; ended.Err() == nil; number++ {
+	for number := first; ended.Err() == nil; number++ {
+		history.number.Store(int64(number))
 		id, key, count, sent := fmt.Sprintf("%s-%d", name, number), fmt.Sprintf("%s-k%d", name, number%keys), number/keys, nowMs()
 		record := &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte(id), Headers: []kgo.RecordHeader{
 			{Key: "id", Value: []byte(id)}, {Key: "n", Value: []byte(strconv.Itoa(count))}}}
 		client.Produce(context.Background(), record, func(at *kgo.Record, err error) {
 			if err == nil {
+				history.made.Store(nowMs())
 				history.line("P", id, key, count, alias, topic, at.Partition, at.Offset, sent, nowMs(), "acked", nil)
 			} else {
 				history.line("P", id, key, count, alias, topic, -1, -1, sent, nowMs(), "in-doubt", nil)
@@ -107,6 +142,7 @@ func consume(ended context.Context, history *History, servers kgo.Opt, name, ali
 				headers[header.Key] = string(header.Value)
 			}
 			n, _ := strconv.Atoi(headers["n"])
+			history.made.Store(nowMs())
 			history.line("C", name, alias, record.Topic, record.Partition, record.Offset, headers["id"], string(record.Key), n, nowMs())
 		})
 		if fetches.NumRecords() > 0 {
