@@ -28,7 +28,7 @@ from drlib.runs.scorecard import ClientScore
 from drlib.runs.waiting import look_at, wait_for
 
 ENOUGH: Final = 20  # records that each client has processed before the fault
-_START_S: Final = 120.0
+_START_S: Final = 180.0
 _LOOK_S: Final = 0.5
 
 
