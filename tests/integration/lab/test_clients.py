@@ -1,7 +1,9 @@
-"""Unmodified clients at one address of a secured lab: they log in at either cluster, and the address knows no password."""
+"""Unmodified clients at one address of a secured lab log in at either cluster; one that cannot rebootstrap begins again."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from drlib.lab.brokers.security import MODES
 from drlib.lab.clients import runtimes
 from drlib.lab.clients.families import BY_NAME, chosen, on_secured_lab
 from drlib.lab.clients.on_lab import Chosen, LabClients
+from drlib.lab.clients.python_client import starts_path
 from drlib.lab.clients.rules import Move, continued, judge
 from drlib.lab.lab import Lab
 from drlib.model import Flow
@@ -60,6 +63,19 @@ def test_secured_clients_continue_through_the_address_and_doctor_compares_its_na
         for one in every:
             score = judge(BY_NAME[one.runtime.family], one.runtime.version, clients.logged(one), move)
             assert (score.verdict, score.lost, score.skipped) == (Verdict.PASS, 0, 0), score
+
+
+def test_client_without_a_cluster_begins_again_until_it_is_ended(tmp_path: Path) -> None:
+    """As its service manager would, and in one process, which the lab knows."""
+    history = tmp_path / "h.jsonl"
+    argv = [sys.executable, "-P", "-m", "drlib.lab.clients.python_client", "aiokafka", "produce", "--name", "client-x"]
+    argv += ["--alias", "address", "--bootstrap", "127.0.0.1:1", "--topics", "t", "--history", str(history)]
+    with subprocess.Popen([*argv, "--restart-after", "1"], stdout=subprocess.DEVNULL) as client:
+        starts = starts_path(history)
+        wait_for("it has begun three times", lambda: starts.exists() and len(starts.read_bytes().splitlines()) > 2, 60)
+        assert client.poll() is None
+        client.terminate()
+        assert client.wait(20) in (0, -15)
 
 
 def certificates(lab: Lab, host: str) -> Finding:

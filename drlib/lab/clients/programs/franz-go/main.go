@@ -119,8 +119,12 @@ func produce(ended context.Context, history *History, servers kgo.Opt, name, ali
 	}
 	limited, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = client.Flush(limited)
-	client.Close() // what has no answer fails, and is in doubt
+	if client.Flush(limited) != nil {
+		limited, cancel = context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = client.AbortBufferedRecords(limited) // what has no answer fails, and is in doubt
+	}
+	client.Close()
 }
 
 func consume(ended context.Context, history *History, servers kgo.Opt, name, alias string, topics []string) {
