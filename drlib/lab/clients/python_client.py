@@ -377,10 +377,11 @@ def main() -> None:
                 watchdog.start()
             _run(client, o.library, o.role, o.first, o.per_s, history)
     except (Exception, asyncio.CancelledError) as error:  # aiokafka's own tasks are cancelled when it ends
-        if not o.restart_after or (progress.ended.is_set() and not progress.again):
+        if not o.restart_after:
             raise
         show(f"failed: {type(error).__name__}")
-        progress.again = not progress.ended.wait(1.0) or progress.again
+        if not progress.ended.wait(1.0):
+            progress.again = True
     if progress.again:
         _again(progress)
 
