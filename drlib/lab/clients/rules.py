@@ -8,6 +8,7 @@ Rules:
 - A record that is in the logs once and was processed twice was read again. One that a producer wrote to both clusters, since
   it got no answer from the first one, is counted as written twice.
 - A producer that reports no acknowledgement (the console producer) can be seen to continue, and what it lost is unknown.
+- A producer's history has to end whole: what it leaves out may be lost. A consumer's need not: what it leaves out is skipped.
 - A client that did nothing before the fault proves nothing. One that was left behind on purpose is reported, whatever it did.
 Not for: the drill's own applications, which follow the pointer (`drlib.lab.checker`).
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drlib.lab.checker.history import History, Produced, ProducedStatus
 from drlib.lab.clients.families import Family
@@ -38,8 +39,7 @@ class Move:
 class Seen:
     """A client's own histories, and the ids in the target's two logs of its topic, each as often as it is there.
 
-    `stopped`: its history ends with a whole line, as that of a client that was stopped in order. `starts_ms`: of a client that
-    is restarted, every start.
+    `starts_ms`: of a client that is restarted, every start.
     """
 
     produced: History
@@ -145,7 +145,7 @@ def _verdict(family: Family, seen: Seen, score: ClientScore, move: Move) -> tupl
     ]
     if wrong:
         return Verdict.FAIL, "; ".join(wrong)
-    if gaps := seen.produced.gaps + seen.consumed.gaps:
+    if gaps := seen.produced.gaps + replace(seen.consumed, open=()).gaps:
         return Verdict.UNKNOWN, f"its history is incomplete: {', '.join(gaps)}"
     counted = "" if score.acknowledged is None else f"{score.acknowledged:,} acknowledged, "
     how = f"; restarted {score.restarts} times" if score.restarts else ""

@@ -19,7 +19,7 @@ from drlib.lab.brokers.acls import grant_application
 from drlib.lab.brokers.security import MODES
 from drlib.lab.clients import runtimes
 from drlib.lab.clients.families import BY_NAME, chosen, on_secured_lab
-from drlib.lab.clients.on_lab import Chosen, LabClients
+from drlib.lab.clients.on_lab import Chosen, LabClients, One
 from drlib.lab.clients.python_client import starts_path
 from drlib.lab.clients.rules import Move, continued, judge
 from drlib.lab.lab import Lab
@@ -49,6 +49,7 @@ def test_secured_clients_continue_through_the_address_and_doctor_compares_its_na
 
         fault_ms = clock.now_ms()
         lab.clusters["LEFT"].kill()
+        wait_for("what LEFT acknowledged is written down", lambda: all(silent(clients, one) for one in every))
         move = Move("LEFT", "RIGHT", fault_ms, clock.now_ms())
         pointer_file.write_atomic(pointer, Pointer(2, "RIGHT", lab.clusters["RIGHT"].bootstrap))
         wait_for(
@@ -63,6 +64,11 @@ def test_secured_clients_continue_through_the_address_and_doctor_compares_its_na
         for one in every:
             score = judge(BY_NAME[one.runtime.family], one.runtime.version, clients.logged(one), move)
             assert (score.verdict, score.lost, score.skipped) == (Verdict.PASS, 0, 0), score
+
+
+def silent(clients: LabClients, one: One) -> bool:
+    """Has its producer had no answer for a second?"""
+    return clock.now_ms() - max(row.acked_ms for row in clients.seen(one).produced.produced) > 1000
 
 
 def test_client_without_a_cluster_begins_again_until_it_is_ended(tmp_path: Path) -> None:

@@ -90,9 +90,16 @@ def test_client_that_did_nothing_before_the_fault_proves_nothing() -> None:
 
 
 def test_history_that_does_not_end_is_unknown_and_hides_no_failure() -> None:
-    opened = replace(GOOD, consumed=replace(GOOD.consumed, open=("client-java-consume.jsonl",)))
+    opened = replace(GOOD, produced=replace(GOOD.produced, open=("client-java-produce.jsonl",)))
     assert judge(JAVA, "", opened, MOVE).verdict is Verdict.UNKNOWN
     assert judge(JAVA, "", replace(opened, local=("e",)), MOVE).verdict is Verdict.FAIL
+    torn = replace(GOOD, consumed=replace(GOOD.consumed, torn=1))
+    assert judge(JAVA, "", torn, MOVE).verdict is Verdict.UNKNOWN
+
+
+def test_consumer_that_was_ended_while_it_began_again_hides_nothing() -> None:
+    ended = replace(GOOD, consumed=replace(GOOD.consumed, open=("client-franz-go-consume.jsonl",)))
+    assert judge(JAVA, "", ended, MOVE).verdict is Verdict.PASS
 
 
 def test_console_producer_reports_no_acknowledgement_so_losses_are_unknown() -> None:
