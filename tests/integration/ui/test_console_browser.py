@@ -26,6 +26,7 @@ from drlib.lab import clocks
 from drlib.lab.brokers.cluster import Cluster
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
+from drlib.lab.link.link import APPS_LINK
 from drlib.lab.link.link import LinkState
 from drlib.model import TopicPartition
 from drlib.runs import journal
@@ -142,7 +143,13 @@ IN_PLACE: Final[Mapping[str, Callable[[Lab, str], bool]]] = {
     "heal": lambda lab, alias: link_words(_link(lab, alias)) == "healthy",
     "skew": lambda lab, alias: clocks.behind_ms(lab.root, alias) == 1_200_000,
     "set": lambda lab, alias: clocks.behind_ms(lab.root, alias) == 0,
+    "cut-applications": lambda lab, alias: _apps_cut(lab, alias),
+    "reconnect-applications": lambda lab, alias: not _apps_cut(lab, alias),
 }
+
+
+def _apps_cut(lab: Lab, alias: str) -> bool:
+    return all(link.cut for link in lab.proxy.apps_links() if link.name == f"{APPS_LINK}{alias}-1")
 
 
 class Hand:
@@ -158,7 +165,7 @@ class Hand:
         self.took.append((label, ms))
 
     def on(self, alias: str) -> None:
-        self.page.get_by_label("Cluster").select_option(alias)
+        self.page.get_by_label("Cluster", exact=True).select_option(alias)
 
     def dangerous(self, one: faults.Fault, alias: str) -> None:
         """Its plan is shown; a wrong name does nothing, leaving it does nothing, and with its name it is done."""
@@ -234,7 +241,7 @@ def test_console_during_a_drill_answers_every_button_a_reload_and_an_abort_by_ke
     page.reload()
     page.locator(REGION, has_text="Drill failover-drill").wait_for(timeout=60_000)
     page.screenshot(path=tmp_path / "reloaded.png")
-    page.get_by_label("Cluster").focus()
+    page.get_by_label("Cluster", exact=True).focus()
     _tab_to(page, "Abort the drill", back=True)
     page.keyboard.press("Enter")
     notebook.wait_said("was asked to stop")
@@ -289,7 +296,7 @@ def test_console_by_keyboard_kills_and_restarts_a_cluster(
 ) -> None:
     notebook = _console(notebooks, open_page)
     page, left = notebook.page, notebooks.lab.clusters["LEFT"]
-    page.get_by_label("Cluster").focus()
+    page.get_by_label("Cluster", exact=True).focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Shift+Tab")  # as a keyboard user reaches it
     passed: list[str] = []
@@ -299,7 +306,7 @@ def test_console_by_keyboard_kills_and_restarts_a_cluster(
         page.keyboard.press("Tab")
     labels = [f"{one.label}…" if one.dangerous else one.label for one in faults.FAULTS]
     assert passed == ["Cluster", *labels, OPEN], "in the order in which they stand"
-    page.get_by_label("Cluster").focus()
+    page.get_by_label("Cluster", exact=True).focus()
     _tab_to(page, "Kill…")
     page.keyboard.press("Enter")
     page.locator(".drlib-console-confirm", has_text="SIGKILL").wait_for()
@@ -364,7 +371,7 @@ def test_console_browses_records_and_positions_and_starts_a_dead_mirror(
     records = page.get_by_role("region", name="Records")
     records.get_by_text("browsed-1 on LEFT: 20 records").wait_for()
     newest = records.locator("td[data-of=offset]").first.inner_text()
-    page.get_by_role("button", name="Older").click()
+    page.get_by_role("button", name="Older", exact=True).click()
     expect(records.locator("td[data-of=offset]").first).to_have_text(str(int(newest) - 20))
     page.get_by_label("From offset", exact=True).fill("no number")
     page.get_by_role("button", name="Show records").click()
