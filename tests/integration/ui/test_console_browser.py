@@ -26,8 +26,7 @@ from drlib.lab import clocks
 from drlib.lab.brokers.cluster import Cluster
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
-from drlib.lab.link.link import APPS_LINK
-from drlib.lab.link.link import LinkState
+from drlib.lab.link.link import APPS_LINK, LinkState
 from drlib.model import TopicPartition
 from drlib.runs import journal
 from drlib.ui.console import faults
