@@ -129,6 +129,10 @@ def _link(lab: Lab, alias: str) -> LinkState:
 
 
 # What is true of the lab once a button's work is done. A fault that is not here fails the test below.
+def _apps_cut(lab: Lab, alias: str) -> bool:
+    return all(link.cut for link in lab.proxy.apps_links() if link.name == f"{APPS_LINK}{alias}-1")
+
+
 IN_PLACE: Final[Mapping[str, Callable[[Lab, str], bool]]] = {
     "kill": lambda lab, alias: not lab.clusters[alias].alive,
     "start": lambda lab, alias: lab.clusters[alias].alive and not _paused(lab, alias),
@@ -142,13 +146,9 @@ IN_PLACE: Final[Mapping[str, Callable[[Lab, str], bool]]] = {
     "heal": lambda lab, alias: link_words(_link(lab, alias)) == "healthy",
     "skew": lambda lab, alias: clocks.behind_ms(lab.root, alias) == 1_200_000,
     "set": lambda lab, alias: clocks.behind_ms(lab.root, alias) == 0,
-    "cut-applications": lambda lab, alias: _apps_cut(lab, alias),
+    "cut-applications": _apps_cut,
     "reconnect-applications": lambda lab, alias: not _apps_cut(lab, alias),
 }
-
-
-def _apps_cut(lab: Lab, alias: str) -> bool:
-    return all(link.cut for link in lab.proxy.apps_links() if link.name == f"{APPS_LINK}{alias}-1")
 
 
 class Hand:
