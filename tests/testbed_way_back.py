@@ -1,7 +1,8 @@
 """Clusters paris and lyon that fail over and come back, as a person has them: a properties file beside the lab, and commands.
 
 `a_night` gives both clusters, topic `orders` mirrored from paris to lyon, a group that has read some of it, and the pointer at
-paris. Records are numbered by their header `n`, so that what an application read can be compared with what was written.
+paris. `a_shared_night` is the same where both directions copy the topic under one name. Records are numbered by their header
+`n`, so that what an application read can be compared with what was written.
 """
 
 from __future__ import annotations
@@ -31,16 +32,19 @@ from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.session.unfinished_runs import read_state
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.journal import DrillJournal
 
 FLOW = Flow("paris", "lyon")
 GROUP, TOPIC, MIRROR, BACK = "billing", "orders", "paris.orders", "lyon.orders"
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 RECORDS, READ = 400, 150
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["testbed_way_back"])
@@ -104,6 +108,12 @@ class Night:
                 return 0
             return cluster.log_ends([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
 
+    def records(self, alias: str) -> int:
+        """How many records `orders` has there."""
+        partition = TopicPartition(TOPIC, 0)
+        with Cluster(self.settings(alias)) as cluster:
+            return sum(1 for _ in cluster.read({partition: Range(0, cluster.log_ends([partition])[partition])}))
+
     def members(self, flow: Flow) -> int:
         """How many workers of the flow are members of its group."""
         with Cluster(self.settings(flow.target)) as cluster:
@@ -129,7 +139,8 @@ class Night:
 
 
 @contextmanager
-def a_night(root: Path, **more: str) -> Iterator[Night]:
+def _clusters(root: Path, **more: str) -> Iterator[Night]:
+    """Both clusters and the file, with the topic on paris."""
     with Lab(root / "lab", ("paris", "lyon")) as lab:
         paris, lyon = lab.clusters["paris"], lab.clusters["lyon"]
         keys = {
@@ -152,19 +163,46 @@ def a_night(root: Path, **more: str) -> Iterator[Night]:
         file = root / "mirror.properties"
         file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
         create_topic(paris.bootstrap, TOPIC, 1)
-        night = Night(lab, file)
+        yield Night(lab, file)
+
+
+@contextmanager
+def a_night(root: Path, **more: str) -> Iterator[Night]:
+    with _clusters(root, **more) as night:
         night.write("paris", RECORDS)
-        commit(paris.bootstrap, GROUP, TOPIC, READ)
+        commit(night.lab.clusters["paris"].bootstrap, GROUP, TOPIC, READ)
+        night.start_worker()
+        _serve(night, MIRROR)
+        yield night
+
+
+@contextmanager
+def a_shared_night(root: Path, **more: str) -> Iterator[Night]:
+    with _clusters(root, **{"replication.policy.class": IDENTITY} | more) as night:
+        create_topic(night.lab.clusters["lyon"].bootstrap, TOPIC, 1)
         night.start_worker()
 
-        def mirrored() -> bool:
-            if night.end("lyon", MIRROR) < RECORDS or not night.end("lyon", "paris.checkpoints.internal"):
-                return False
-            return bool(checkpointed_positions(load_mirror_settings(file), FLOW))
+        def begun() -> bool:
+            flows = status.read(night.status_path).flows if night.status_path.exists() else ()
+            return len(flows) == 2 and all(any(p.topic == TOPIC for p in flow.partitions) for flow in flows)
 
-        wait_for("the mirror and its checkpoints are there", mirrored, 60)
-        publish_pointer(file, "paris")
+        wait_for("both flows copy the topic", begun, 60)  # what is written before is unexplained
+        night.write("paris", RECORDS)
+        commit(night.lab.clusters["paris"].bootstrap, GROUP, TOPIC, READ)
+        _serve(night, TOPIC)
         yield night
+
+
+def _serve(night: Night, mirror: str) -> None:
+    """Wait until all is mirrored; the pointer names paris then."""
+
+    def mirrored() -> bool:
+        if night.end("lyon", mirror) < RECORDS or not night.end("lyon", "paris.checkpoints.internal"):
+            return False
+        return bool(checkpointed_positions(load_mirror_settings(night.file), FLOW))
+
+    wait_for("the mirror and its checkpoints are there", mirrored, 60)
+    publish_pointer(night.file, "paris")
 
 
 @dataclass

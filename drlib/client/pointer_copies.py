@@ -16,6 +16,7 @@ from typing import Final
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer, PointerConflict, newest
 from drlib.client.pointer_topic import EVERYONE, TOPIC, apply_record, ask_each, publish, read_records
+from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -183,26 +184,28 @@ def moved_pointer(
 ) -> Pointer:
     """The pointer that names the flow's target: the remote topics up to where they end now, then the local ones.
 
-    Without `cutover` the target is not asked, and no remote topic has an end. Raises `Unreachable`, `UsageError` for a flow
-    that the file does not have.
+    Where both directions copy every topic, it has where these end now, and readers have nothing to wait for. Without `cutover`
+    the target is not asked, and no remote topic has an end. Raises `Unreachable`, `UsageError` for a flow that the file does
+    not have.
     """
-    policy = settings.flow(flow.source, flow.target).policy
+    chosen = settings.flow(flow.source, flow.target)
+    policy, shared = chosen.policy, all_shared(settings, flow)
     bootstrap = ",".join(target.bootstrap_servers)
     prefix = policy.remote_topic(flow.source, "x")[:-1]
-    if not prefix or not cutover:
+    if not (prefix or shared) or not cutover:
         return Pointer(version, flow.target, bootstrap, prefix or None)
     with Cluster(target) as cluster:
         remote = {
             name: topic.partitions
             for name, topic in cluster.topics().items()
-            if policy.source_of(name) == flow.source
+            if (chosen.mirrors_topic(name) if shared else policy.source_of(name) == flow.source)
             and name.startswith(prefix)
             and not policy.is_internal(name)
             and not policy.is_heartbeats(name)
         }
         ends = cluster.log_ends(TopicPartition(name, n) for name, count in remote.items() for n in range(count))
     by_topic = {name: tuple(ends[TopicPartition(name, n)] for n in range(remote[name])) for name in sorted(remote)}
-    return Pointer(version, flow.target, bootstrap, prefix, by_topic)
+    return Pointer(version, flow.target, bootstrap, prefix or None, by_topic)
 
 
 def pointer_by_hand(

@@ -111,7 +111,12 @@ def _choose(settings: MirrorSettings, file: Path, flow: str) -> Flow:
         away = failed_over_flows(settings, enabled)
         if len(away) == 1:
             return away[0]
-    return choose_flow.of_file(settings, flow, f"drlib failback {shlex.quote(str(file))}", name_it="'{}'")
+    from drlib.config.both_ways.shared_topics import refuse_partly_shared
+
+    command = f"drlib failback {shlex.quote(str(file))}"
+    chosen = choose_flow.of_file(settings, flow, command, name_it="'{}'", shared=True)
+    refuse_partly_shared(settings, chosen, f"{chosen} cannot be failed back")
+    return chosen
 
 
 def _book(given: Path | None, file: Path, flow: Flow, stage: Stage) -> Runbook:

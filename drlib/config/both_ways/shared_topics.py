@@ -61,7 +61,30 @@ def shares_every_topic(flow: FlowSettings, reverse: FlowSettings | None, cluster
     )
 
 
-def refuse_shared_topics(settings: MirrorSettings, flow: Flow, what: str) -> None:
+def all_shared(settings: MirrorSettings, flow: Flow) -> bool:
+    """The same for `flow` of a file and the flow back."""
+    by_flow = {each.flow: each for each in settings.flows}
+    there, back = by_flow.get(flow), by_flow.get(flow.reverse)
+    return there is not None and shares_every_topic(there, back, settings.clusters)
+
+
+def refuse_partly_shared(settings: MirrorSettings, flow: Flow, what: str) -> None:
+    """Raises `TopicsShared` where some topics of `flow` may be copied in both directions, and not surely all of them."""
+    if not all_shared(settings, flow):
+        refuse_shared_topics(
+            settings,
+            flow,
+            what,
+            f"Give {flow} and {flow.reverse} the same topics and topics.exclude, or topics that do not overlap.",
+        )
+
+
+def refuse_shared_topics(
+    settings: MirrorSettings,
+    flow: Flow,
+    what: str,
+    remedy: str = "Give the two flows topics that do not overlap, disable one of them, or use DefaultReplicationPolicy.",
+) -> None:
     """Raises `TopicsShared` where `flow` and its reverse may copy a topic in both directions.
 
     `what` is not possible then, as in "positions cannot be translated".
@@ -79,7 +102,7 @@ def refuse_shared_topics(settings: MirrorSettings, flow: Flow, what: str) -> Non
         f"{what} between {flow.source} and {flow.target}",
         "both directions are enabled and keep topic names, so each topic holds records of both clusters, in an order of its "
         "own, and a position on one says nothing exact about the other",
-        "Give the two flows topics that do not overlap, disable one of them, or use DefaultReplicationPolicy.",
+        remedy,
     )
 
 

@@ -10,15 +10,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from drlib import clock
+from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import read_pointer
+from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.returned import observe_source
 from drlib.drill.actions.failback.returned_rules import SeenSource, judge
 from drlib.drill.actions.failover.triage import BROKERS_S
 from drlib.drill.actions.failover.triage_rules import Side, side_of
+from drlib.drill.actions.moving.late_records import find_crossed
+from drlib.drill.actions.moving.positions import SharedPositions
 from drlib.drill.assessment.observe import is_run, next_step
 from drlib.drill.assessment.returning import STAGES, ObservedReturn, Stage, TailRecord, TopicTail
 from drlib.drill.flow_state.flow_record import read_opposite
@@ -34,11 +39,14 @@ from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
 from drlib.mirror.offsets.mirror_maker.read_flow import mirror_maker_of
 from drlib.mirror.offsets.translation.two_way import group_positions, groups_of, read_flow_pair, translate
+from drlib.mirror.offsets.unreplicated.crossed import Crossed
 from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, find_unreplicated
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, replication_lag
 from drlib.mirror.offsets.unreplicated.rules import Example
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs.waiting import LOOK_S
+
+_AGAIN: Final = (TranslationKind.BOUNDED, TranslationKind.BEHIND)
 
 
 def failed_over_flows(settings: MirrorSettings, flows: Sequence[Flow]) -> tuple[Flow, ...]:
@@ -75,8 +83,13 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
     stages = () if record is None else STAGES.get(record.state, ())
     workers = _workers(target, flow) if side.answers else None
     tail: UnreplicatedRecords | None = None
-    tail_why = source_why or "it was not asked"
-    if Stage.REPROTECT in stages and judge(seen, settings.path.name).go and not workers:
+    tail_why = crossed_why = source_why or "it was not asked"
+    pointer = _pointer(target) if side.answers else None
+    shared, crossed = all_shared(settings, flow), None
+    settling = Stage.REPROTECT in stages and judge(seen, settings.path.name).go
+    if settling and shared:
+        crossed, crossed_why = find_crossed(settings, flow, pointer)
+    elif settling and not workers:
         try:
             tail, tail_why = find_unreplicated(settings, flow), ""
         except DrlibError as error:
@@ -84,7 +97,7 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
     enabled = back in {each.flow for each in settings.enabled_flows}
     back_workers = _workers(settings.clusters[flow.source], back) if seen.side.answers else None
     missing, back_why = _missing(settings, back) if enabled and seen.side.serves else (None, "it was not asked")
-    one_way = isinstance(settings.flow(flow.source, flow.target).policy, IdentityReplicationPolicy)
+    one_way = isinstance(settings.flow(flow.source, flow.target).policy, IdentityReplicationPolicy) and not shared
     ask_back = seen.side.serves and not one_way
     again, again_why = _read_again(settings, back) if ask_back and stages else ({}, "")
     return ObservedReturn(
@@ -93,12 +106,12 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
         file=settings.path.name,
         record=record,
         record_why=record_why,
-        pointer=_pointer(target) if side.answers else None,
+        pointer=None if pointer is None else pointer.active,
         seen=seen,
         target=side,
         tail=None if tail is None else _by_topic(tail),
         tail_why=tail_why,
-        read_there={} if tail is None else {group: n for group, n in tail.read_there.items() if n},
+        read_there=_read_there(tail, crossed),
         examples=() if tail is None else tuple(_example(each) for each in tail.examples),
         workers=workers,
         back_enabled=enabled,
@@ -114,7 +127,16 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
         back_mirror_maker=mirror_maker_words(settings, back) if ask_back and not back_workers else "",
         read_again=again,
         read_again_why=again_why,
+        both_ways=shared,
+        crossed=None if crossed is None else crossed.topics,
+        crossed_why=crossed_why,
     )
+
+
+def _read_there(tail: UnreplicatedRecords | None, crossed: Crossed | None) -> Mapping[str, int]:
+    if crossed is not None:
+        return crossed.read_there
+    return {} if tail is None else {group: n for group, n in tail.read_there.items() if n}
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,19 +207,24 @@ def _missing(settings: MirrorSettings, back: Flow) -> tuple[int | None, str]:
 
 
 def _read_again(settings: MirrorSettings, back: Flow) -> tuple[Mapping[str, int] | None, str]:
-    """By group, how many records it reads again at most, were it moved now by MirrorMaker 2's copies; or why it is unknown."""
+    """By group, how many records it reads again at most, were it moved now: by MirrorMaker 2's copies, or in topics that both
+    directions copy; or why it is unknown."""
     try:
-        known = read_flow_pair(settings, back)
-        if not known.bounded:
-            return {}, ""
         groups = groups_of(settings, back)
         before = group_positions(settings, back.target, groups)
-        translations = translate(settings, known, group_positions(settings, back.source, groups), before)
+        now = group_positions(settings, back.source, groups)
+        if all_shared(settings, back):
+            translations = SharedPositions(settings, back, before).translated(now)
+        else:
+            known = read_flow_pair(settings, back)
+            if not known.bounded:
+                return {}, ""
+            translations = translate(settings, known, now, before)
     except DrlibError as error:
         return None, str(error)
     again: dict[str, int] = dict.fromkeys(sorted({item.group for item in translations}), 0)
     for item in translations:
-        again[item.group] += item.translation.records if item.translation.kind is TranslationKind.BOUNDED else 0
+        again[item.group] += item.translation.records if item.translation.kind in _AGAIN else 0
     return again, ""
 
 
@@ -220,9 +247,8 @@ def _example(record: Example) -> TailRecord:
     return TailRecord(where.topic, where.partition, record.offset, record.timestamp_ms, record.key, record.bytes)
 
 
-def _pointer(target: ClusterSettings) -> str | None:
+def _pointer(target: ClusterSettings) -> Pointer | None:
     try:
-        found = read_pointer([target]).pointer
+        return read_pointer([target]).pointer
     except (DrlibError, OSError):
         return None
-    return None if found is None else found.active

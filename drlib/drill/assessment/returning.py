@@ -3,6 +3,7 @@
 Rules: what is not known is None, with the reason, never 0. Which procedure fits what came back is decided by
 `returned_rules`, what may begin by the flow's state. A way back that is done is not done again, one that was left on this
 machine is continued, any other unfinished run has to be superseded by name. Nothing is settled while a worker of the flow runs.
+Where both directions copy every topic nothing is settled at all, and workers run on.
 Not for: asking (`observe_return`), showing (`drlib.ui.terminal.failover`).
 """
 
@@ -19,6 +20,7 @@ from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillEvent, DrillState, move
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.mirror.offsets.unreplicated.crossed import TopicCrossed
 from drlib.model import Flow
 
 
@@ -73,7 +75,9 @@ class ObservedReturn:
     `back_missing`: of the flow back, its workers and the offsets that the source lacks; None: unknown, `back_why`.
     `one_way`: names are kept, so that the flow cannot be reversed. Of flows of MirrorMaker 2: `in_doubt`, how many of the
     records in `tail` the target may have; `back_mirror_maker`, whether it runs for the flow back, in words; `read_again`, by
-    group, how many records it would read again at most, were it moved now, None: unknown, `read_again_why`.
+    group, how many records it would read again at most, were it moved now, None: unknown, `read_again_why`. `both_ways`: both
+    directions copy every topic under one name, so nothing is settled; then `read_again` is of these, `crossed` are the records
+    that came late (None: unknown, `crossed_why`), and `read_there` how many of these each group had read on the source.
     """
 
     flow: Flow
@@ -102,6 +106,9 @@ class ObservedReturn:
     back_mirror_maker: str = ""
     read_again: Mapping[str, int] | None = field(default_factory=dict)
     read_again_why: str = ""
+    both_ways: bool = False
+    crossed: tuple[TopicCrossed, ...] | None = None
+    crossed_why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +149,9 @@ class Return:
     back_mirror_maker: str = ""
     read_again: Mapping[str, int] | None = field(default_factory=dict)
     read_again_why: str = ""
+    both_ways: bool = False
+    crossed: tuple[TopicCrossed, ...] | None = None
+    crossed_why: str = ""
 
     @property
     def tail_records(self) -> int | None:
@@ -150,7 +160,7 @@ class Return:
     @property
     def settles(self) -> bool:
         """Does what is left to run settle unreplicated records, so that a choice is needed?"""
-        return self.next is Next.BEGIN and Stage.REPROTECT in self.stages
+        return not self.both_ways and self.next is Next.BEGIN and Stage.REPROTECT in self.stages
 
 
 def assess_return(seen: ObservedReturn) -> Return:
@@ -192,6 +202,9 @@ def assess_return(seen: ObservedReturn) -> Return:
         back_mirror_maker=seen.back_mirror_maker,
         read_again=seen.read_again,
         read_again_why=seen.read_again_why,
+        both_ways=seen.both_ways,
+        crossed=seen.crossed,
+        crossed_why=seen.crossed_why,
     )
     return _with_next(made, seen, verdict)
 
@@ -276,6 +289,8 @@ def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str,
             f"{made.flow} was moved as planned, which left nothing to settle, and it is mirrored",
             f"Move back as planned: drlib run runbooks/planned-switchover.yaml {file} -p 'flow={back}'.",
         )
+    if seen.both_ways:
+        return None
     if settling and seen.workers:
         return (
             f"{seen.workers} workers mirror {made.flow} and would append what only {made.source} has to mirror topics that "

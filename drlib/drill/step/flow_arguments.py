@@ -1,14 +1,15 @@
 """The arguments `source` and `target`, which actions have that are about one flow.
 
 Rules: both default to the drill's own flow. An action refuses topics that both directions copy under one name, unless it says
-that it knows them (`shared_topics`). Whether the source answers is observed by every step that relies on it one way
-or the other, and is part of its evidence.
+that it knows them (`shared_topics`), or flows that have no others. Whether the source answers is observed by every step that
+relies on it one way or the other, and is part of its evidence.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import ClassVar
 
-from drlib.config.both_ways.shared_topics import refuse_shared_topics
+from drlib.config.both_ways.shared_topics import all_shared, refuse_partly_shared, refuse_shared_topics
 from drlib.drill.plan.plan import Fact
 from drlib.drill.step.action import DrillCall, ReadOnlyAction
 from drlib.drill.step.argument_types import Seconds, Text
@@ -20,6 +21,14 @@ from drlib.model import Flow
 from drlib.runs.journal import Scalar
 
 
+class Shared(Enum):
+    """Which topics that both directions copy under one name an action knows."""
+
+    NONE = "none"
+    ALL = "all"  # those of flows that have no others
+    SOME = "some"  # those of any flow
+
+
 class FlowArguments(DrillCall):
     """The flow that an action is about."""
 
@@ -27,8 +36,7 @@ class FlowArguments(DrillCall):
     """Alias of the cluster the flow reads from; by default the drill's source."""
     target: Text = ""
     """Alias of the cluster the flow writes to; by default the drill's target."""
-    shared_topics: ClassVar[bool] = False
-    """Does it do what it says for topics that both directions copy under one name, too?"""
+    shared_topics: ClassVar[Shared] = Shared.NONE
 
     @property
     def usual_flow(self) -> Flow:
@@ -44,8 +52,17 @@ class FlowArguments(DrillCall):
         for alias in (self.source, self.target):
             if alias:
                 self.context.cluster(alias)
-        if not self.shared_topics and self.context.lab is None and self.context.properties is not None:
-            refuse_shared_topics(self.context.mirror_settings(), self.flow, f"{self.name} is not possible")
+        if self.context.lab is None and self.context.properties is not None:
+            what = f"{self.name} is not possible"
+            if self.shared_topics is Shared.NONE:
+                refuse_shared_topics(self.context.mirror_settings(), self.flow, what)
+            elif self.shared_topics is Shared.ALL:
+                refuse_partly_shared(self.context.mirror_settings(), self.flow, what)
+
+    @property
+    def both_ways(self) -> bool:
+        """Do both directions copy every topic of the flow, under one name?"""
+        return all_shared(self.context.mirror_settings(), self.flow)
 
     @property
     def source_cluster(self) -> ClusterSettings:

@@ -225,7 +225,7 @@ def _return_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str
     yield "", f"{made.found}: {made.found_why}", "" if good else "red"
     yield made.target, f"the target: {made.target_state}", ""
     if Stage.REPROTECT in made.stages:
-        yield from _tail_rows(made, chosen)
+        yield from _late_rows(made) if made.both_ways else _tail_rows(made, chosen)
     back = "->".join(reversed(made.flow.split("->")))
     yield back, _way_back(made), "" if made.back_enabled else "red"
     yield from _again_rows(made)
@@ -260,6 +260,28 @@ def _tail_rows(made: Return, chosen: Settle | None) -> Iterator[tuple[str, str, 
         yield "", f"group {group} had read {formats.records(records)} of them on {made.source}", ""
     if chosen is not None:
         yield "", f"{chosen}: {_BECOMES[chosen]}", ""
+
+
+def _late_rows(made: Return) -> Iterator[tuple[str, str, str]]:
+    """Records that only the source had, where both directions copy."""
+    name = "late"
+    if made.crossed is None:
+        yield name, f"how many records of {made.source} crossed after the move is unknown: {made.crossed_why}", "yellow"
+        return
+    if not made.crossed:
+        yield name, f"no record of {made.source} crossed after the move, and none is left to cross", ""
+    for topic in made.crossed[:SHOWN]:
+        left = f", {formats.records(topic.left)} still to cross" if topic.left else ""
+        yield name, f"{topic.topic}: {formats.records(topic.crossed)} crossed to {made.target} after the move{left}", ""
+        name = ""
+    if len(made.crossed) > SHOWN:
+        yield "", f"and {len(made.crossed) - SHOWN:,} more topics, all in --json", "dim"
+    for group, records in sorted(made.read_there.items(), key=lambda each: (-each[1], each[0]))[:SHOWN]:
+        yield (
+            "",
+            f"group {group} had read {formats.records(records)} of them on {made.source}, and reads them again",
+            "",
+        )
 
 
 def tail_words(topic: TopicTail) -> str:

@@ -26,7 +26,7 @@ from drlib.drill.step import step_output
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns
 from drlib.drill.step.cluster_identity import identity
-from drlib.drill.step.flow_arguments import FlowArguments
+from drlib.drill.step.flow_arguments import FlowArguments, Shared
 from drlib.drill.step.known_silence import KnownSilence, patience_s
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable, UsageError
@@ -57,7 +57,7 @@ class CreateTopics(FlowArguments, DrillAction):
     and ACLs."""
 
     name = "topics.create"
-    shared_topics = True
+    shared_topics = Shared.SOME
 
     topics: Patterns = (".*",)
     """Which topics, by the name that producers use; only those that the flow mirrors are created."""

@@ -30,7 +30,7 @@ from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns, Seconds, Text, Texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline, question_row
+from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline, Shared, question_row
 from drlib.drill.step.known_silence import ask_in_run
 from drlib.errors import Deviated, DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -54,7 +54,7 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
     """Hold the applications that follow the pointer, deny writing to others if asked, and wait until no log grows any more."""
 
     name = "source.fence"
-    shared_topics = True
+    shared_topics = Shared.SOME
 
     still_s: Seconds = 1
     """How long no log may grow before the source counts as fenced."""
@@ -322,7 +322,7 @@ class UnfenceSource(FlowArguments, DrillAction):
     """Remove the rules by which this run and those beside it denied writing to a cluster. An undo makes them again."""
 
     name = "source.unfence"
-    shared_topics = True
+    shared_topics = Shared.SOME
 
     cluster: Text = ""
     """Alias of the cluster; by default the source."""

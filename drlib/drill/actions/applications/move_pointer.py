@@ -18,7 +18,7 @@ from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag
 from drlib.drill.step.cluster_identity import identity
-from drlib.drill.step.flow_arguments import FlowArguments
+from drlib.drill.step.flow_arguments import FlowArguments, Shared
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
@@ -28,7 +28,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
     """Point the applications to the target: to the remote topics up to where they end now, then to the local ones."""
 
     name = "pointer.move"
-    shared_topics = True
+    shared_topics = Shared.SOME
 
     cutover: Flag = True
     """Whether the pointer says where each remote topic ends, so that readers finish it before the local one."""

@@ -9,9 +9,11 @@ Not for: moving the applications (`switchover`), and records that only one side 
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from drlib import clock
+from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.catching_up import CatchingUp
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
@@ -22,7 +24,7 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Count, Flag, Seconds, Text, Texts
-from drlib.drill.step.flow_arguments import FlowArguments
+from drlib.drill.step.flow_arguments import FlowArguments, Shared
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import GroupMember
@@ -41,6 +43,7 @@ from drlib.runs.waiting import LOOK_S
 class MoveArguments(FlowArguments):
     """The clusters that applications move between; by default from the drill's target back to its source."""
 
+    shared_topics = Shared.ALL
     source: Text = ""
     """Alias of the cluster the applications leave; by default the drill's target."""
     target: Text = ""
@@ -64,23 +67,28 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
     """How long to wait for a first worker, such as one that is started now; what to run is said at once."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        settings, moving = self.settings, self.flow
+        if self.both_ways:
+            self._verified(self.flow.reverse, abort)
+        return self._verified(self.flow, abort)
+
+    def _verified(self, moving: Flow, abort: Abort) -> Evidence:
+        settings = self.settings
         with Cluster(settings.clusters[moving.source]) as source:
             topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
             if moving == self.context.flow.reverse:
                 self._refuse_left_out(settings, source, topics)
         with Cluster(settings.clusters[moving.target]) as target:
-            members = self._members(target, abort)
+            members = self._members(moving, target, abort)
         if not members:
-            mirror_maker = self._mirror_maker(settings)
+            mirror_maker = self._mirror_maker(settings, moving)
             refuse_unexplained(settings, moving, topics)
             return {"mirror_maker_2": mirror_maker, "topics": len(topics), "flow": str(moving)}
         refuse_unexplained(settings, moving, topics)
         return {"workers": len(members), "topics": len(topics), "flow": str(moving)}
 
-    def _mirror_maker(self, settings: MirrorSettings) -> str:
+    def _mirror_maker(self, settings: MirrorSettings, moving: Flow) -> str:
         """How MirrorMaker 2 mirrors the flow, in words. Raises `UsageError` where it does not, or does not run."""
-        moving, file, now_ms = self.flow, settings.path.name, clock.now_ms()
+        file, now_ms = settings.path.name, clock.now_ms()
         found = mirror_maker_of(settings, moving)
         if found is None:
             raise UsageError(
@@ -97,9 +105,9 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
             )
         return found.words(now_ms)
 
-    def _members(self, target: Cluster, abort: Abort) -> Sequence[GroupMember]:
+    def _members(self, moving: Flow, target: Cluster, abort: Abort) -> Sequence[GroupMember]:
         """The workers, as soon as there is one, at most `start_s` later."""
-        moving, until, said = self.flow, time.monotonic() + self.start_s, False
+        until, said = time.monotonic() + self.start_s, False
         while not (members := target.group_members(worker_group(moving))) and time.monotonic() < until:
             found = mirror_maker_of(self.settings, moving)
             if found is not None and found.runs(clock.now_ms()) is not False:
@@ -139,10 +147,29 @@ class WaitCaughtUp(MoveArguments, ReadOnlyAction):
     """How long to wait without any progress; while the mirror copies, there is no limit."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        def shown(progress: CatchingUp) -> None:
-            self.show([{"flow": str(self.flow), "missing": progress.missing, "caught up in": progress.eta}])
+        def shown(flow: Flow, progress: CatchingUp) -> None:
+            self.show([{"flow": str(flow), "missing": progress.missing, "caught up in": progress.eta}])
 
-        return wait_caught_up(self.settings, self.flow, abort, self.offsets, self.within_s, shown)
+        return wait_both_caught_up(self.settings, self.flow, abort, self.offsets, self.within_s, shown)
+
+
+def wait_both_caught_up(
+    settings: MirrorSettings,
+    moving: Flow,
+    abort: Abort,
+    offsets: int,
+    within_s: float,
+    shown: Callable[[Flow, CatchingUp], None] = lambda flow, progress: None,
+) -> Evidence:
+    """As `wait_caught_up`. Where both directions copy the topics, the flow back first copies what it has left at this moment:
+    groups continue behind records that are on both clusters."""
+    back: Evidence = {}
+    if all_shared(settings, moving):
+        waited = wait_caught_up(
+            settings, moving.reverse, abort, 0, within_s, partial(shown, moving.reverse), until_now=True
+        )
+        back = {f"{moving.reverse}_waited_seconds": waited["waited_seconds"]}
+    return {**wait_caught_up(settings, moving, abort, offsets, within_s, partial(shown, moving)), **back}
 
 
 def wait_caught_up(
@@ -152,12 +179,16 @@ def wait_caught_up(
     offsets: int,
     within_s: float,
     shown: Callable[[CatchingUp], None] = lambda progress: None,
+    *,
+    until_now: bool = False,
 ) -> Evidence:
-    """Wait until at most `offsets` of the flow are missing; `shown` gets each look.
+    """Wait until at most `offsets` of the flow are missing; `shown` gets each look. `until_now`: of those that the source has
+    when this begins.
 
     Raises `Unreachable` after `within_s` seconds in which nothing was copied.
     """
     began = time.monotonic()
+    until: Mapping[TopicPartition, int] = {}
     progress = CatchingUp()
     with Cluster(settings.clusters[moving.source]) as source:
         topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
@@ -165,18 +196,20 @@ def wait_caught_up(
         while True:
             lag = replication_lag(settings, moving, source, partitions)
             now = time.monotonic()
-            progress.seen(now, lag.offsets, sum(lag.ends.values()) - lag.offsets)
+            until = until or (lag.ends if until_now else {})
+            missing = lag.offsets_below(until) if until_now else lag.offsets
+            progress.seen(now, missing, sum(lag.ends.values()) - lag.offsets)
             shown(progress)
-            if lag.offsets <= offsets:
+            if missing <= offsets:
                 return {
-                    "behind_offsets": lag.offsets,
+                    "behind_offsets": missing,
                     "partitions": len(partitions),
                     "waited_seconds": round(now - began, 3),
                 }
             if progress.stalled_s(now) > within_s:
                 raise Unreachable(
                     f"{moving} has not caught up",
-                    f"for {within_s:g} s none of {lag.offsets} missing offsets was copied, in {min(lag.missing)} and others",
+                    f"for {within_s:g} s none of {missing} missing offsets was copied, in {min(lag.missing)} and others",
                     f"See what holds it up: drlib status {settings.path.name}.",
                 )
             abort.wait(LOOK_S)
@@ -186,6 +219,7 @@ class TranslateBack(MoveArguments, DrillAction):
     """Translate groups' positions, and commit them on the cluster the applications move to. The groups must have no members."""
 
     name = "groups.translate_back"
+    shared_topics = Shared.NONE
 
     groups: Texts = ()
     """Which groups; by default every one that the flow mirrors."""

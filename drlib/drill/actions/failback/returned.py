@@ -13,7 +13,7 @@ from drlib.drill.actions.failback.returned_rules import SeenSource, SeenTopic, j
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
 from drlib.drill.actions.failover.triage_rules import side_of
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
+from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.errors import Deviated, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, wire_client
@@ -32,6 +32,7 @@ class SourceReturned(ReadOnlyTargetAction):
     """Verify that the cluster that answers in the source's place is the one that failed, in full and with its data."""
 
     name = "source.returned"
+    shared_topics = Shared.ALL
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` for what cannot be settled and moved back to."""

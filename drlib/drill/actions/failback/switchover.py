@@ -10,6 +10,8 @@ Rules:
   slow producer had records left), the wait for still logs starts over.
 - Where that takes longer than `held_s` seconds, or a position would not be exact, the pointer lets the applications continue
   where they were, and the step fails with the reason.
+- Where both directions copy the topics, the logs grow by copies too, and only what the source's own clients write counts
+  (`Growth`); both flows run on, before and after.
 - A hold ends by itself `hold_limit_s` seconds (60) after an application saw it, so that a drill that died holds no
   application. The pointer is moved in the first half of that time or not at all. Records that producers without support for
   the hold write to the source afterwards are counted once the applications have moved: that is the RPO.
@@ -36,20 +38,21 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
-from drlib.drill.actions.failback import still_ends
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
     evidence,
     position_rows,
     refuse_blocked,
     refuse_inexact,
-    wait_caught_up,
+    wait_both_caught_up,
 )
-from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import decide_all
 from drlib.drill.actions.groups.unread_records import UnreadRecords
+from drlib.drill.actions.moving import still_ends
+from drlib.drill.actions.moving.growth import Growth
+from drlib.drill.actions.moving.positions import positions_of
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
@@ -60,7 +63,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.admin.group_offsets import Positions
 from drlib.lab.workload.applications import LabApplications
-from drlib.mirror.offsets.translation.two_way import FlowPairState, group_positions, groups_of, read_flow_pair
+from drlib.mirror.offsets.translation.two_way import group_positions, groups_of
 from drlib.mirror.offsets.unreplicated.lag import ReplicationLag, mirrored_topics, replication_lag
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
@@ -152,11 +155,10 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
             first_ends = source_admin.log_ends(every)
             groups = groups_of(settings, moving, self.groups or None)
             members_s = group_writing.wait_free(target, groups, abort, _SESSIONS_S)
-            waited = wait_caught_up(settings, moving, abort, _NEAR, self.within_s)
-            known = read_flow_pair(settings, moving)
+            waited = wait_both_caught_up(settings, moving, abort, _NEAR, self.within_s)
             previous = group_writing.committed_positions(target, groups)
-            source_positions = group_positions(settings, moving.source, groups)
-            ahead = PrecomputedMoves.compute(settings, known, source_positions, previous)
+            positions = positions_of(settings, moving, group_positions(settings, moving.source, groups), previous)
+            growth = Growth(settings, moving)
             local = _local(target_admin, topics)
             written_to = source_admin.log_ends(every) != first_ends
             ids = self.refuse_collisions(moving, planned=True)
@@ -166,15 +168,13 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
             try:
                 held = self._write(before, hold=True, limit_s=limit_s, on=moving.target)
                 while True:
-                    still = self._stand_still(settings, source_admin, every, known, groups, held, began, abort)
-                    # others still write on the cluster gone to
-                    if source_admin.log_ends(known.mirror_ends) != known.mirror_ends:
-                        known = read_flow_pair(settings, moving)
+                    still = self._stand_still(
+                        settings, source_admin, every, growth, positions.mirrors, groups, held, began, abort
+                    )
                     source_positions, target_positions = self._positions(settings, groups)
-                    ahead = ahead.refresh(settings, replace(known, forward=still.found.maps), source_positions)
-                    translations = ahead.translations
+                    translations = positions.translate(source_admin, still.found.maps, source_positions)
                     if not self.inexact:
-                        refuse_inexact(translations, moving, bounded=known.bounded)
+                        refuse_inexact(translations, moving, bounded=positions.bounded)
                     bounds = group_writing.log_bounds(target, (item.target for item in translations))
                     moves = decide_all(translations, bounds, target_positions, rewind=self.rewind, ours=written)
                     refuse_blocked(moves, moving, inexact=self.inexact)
@@ -187,7 +187,7 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
                     ends = target_admin.log_ends(local)
                     self._refuse_late(began, limit_s)
                     lifted = WriteRules(self.context.run_dir, settings.clusters[moving.target]).lift()
-                    if source_admin.log_ends(every) == still.found.ends:
+                    if not growth.written(still.found.ends, source_admin.log_ends(every)):
                         break
             except BaseException:
                 self._write(before, hold=False)
@@ -197,7 +197,7 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
             self._move(settings, moving, cutover)
             moved_s = time.monotonic() - began
             first_s = _first(target_admin, ends, began, abort)
-            behind_us = still_ends.written_since(source_admin, still.found.ends)
+            behind_us = growth.written_since(source_admin, still.found.ends)
         self.show(position_rows(moves, moving))
         self._keep(began_ms, moved_s, first_s, written_to=written_to)
         return {
@@ -239,7 +239,7 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
         if not (ends := still_ends.read(self.context.run_dir, self.step)):
             return {}
         with Cluster(self.settings.clusters[self.flow.source]) as source:
-            behind = still_ends.written_since(source, ends)
+            behind = Growth(self.settings, self.flow).written_since(source, ends)
         return {"rpo_records": behind, "rpo_seconds": 0.0 if behind == 0 else None}
 
     def _pointer(self) -> Pointer:
@@ -281,8 +281,8 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
     def _move(self, settings: MirrorSettings, moving: Flow, cutover: Mapping[str, tuple[int, ...]]) -> None:
         servers = ",".join(settings.clusters[moving.target].bootstrap_servers)
         prefix = settings.flow(moving.source, moving.target).policy.remote_topic(moving.source, "")
-        now = self._pointer()
-        self.pointer.write(now, Pointer(now.version + 1, moving.target, servers, prefix, dict(cutover)), moving.target)
+        now, ends = self._pointer(), dict(cutover)
+        self.pointer.write(now, Pointer(now.version + 1, moving.target, servers, prefix or None, ends), moving.target)
 
     # -- standing still ----------------------------------------------------------------------------------------------
 
@@ -291,7 +291,8 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
         settings: MirrorSettings,
         source: Cluster,
         every: Sequence[TopicPartition],
-        known: FlowPairState,
+        growth: Growth,
+        mirrors: Sequence[TopicPartition],
         groups: Sequence[str],
         held: int,
         began: float,
@@ -307,12 +308,12 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
         while True:
             quiet = time.monotonic() - since >= self.quiet_s
             why = self._still_sending(held) if quiet else "records still arrive"
-            why = why or self._reads_still(source, left, tuple(known.mirror_ends), groups, ends)
+            why = why or self._reads_still(source, left, mirrors, groups, ends)
             if not why:
                 lag = replication_lag(settings, moving, source, every)
                 if lag.missing:
                     why = f"the mirror has not copied {lag.offsets} offsets yet"
-                elif lag.ends == ends:
+                elif not growth.written(ends, lag.ends):
                     return _Still(lag, time.monotonic() - began)
             if time.monotonic() - began > self.held_s:
                 raise Deviated(
@@ -322,8 +323,9 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
                 )
             abort.wait(_LOOK_S)
             now = source.log_ends(every)
-            if now != ends:
-                ends, since = now, time.monotonic()
+            if growth.written(ends, now):
+                since = time.monotonic()
+            ends = now
 
     def _still_sending(self, version: int) -> str:
         """Which producer of a lab does, in words; the broker holds back other producers (`fence_source`)."""

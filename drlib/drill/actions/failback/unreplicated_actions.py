@@ -5,6 +5,7 @@ Rules: the drill's flow is the one that failed over: its source came back, its t
 is settled is in the target's ledger in the same transactions as the records, so a step that was killed continues at the
 exact record. A recovered record is not taken back: applications may have read it. Nothing is done while workers of the flow
 run, or the source is still written. A record that is older than others of its key is reported, or set aside with `keep_order`.
+Where both directions copy the flow's topics there is nothing to settle: `tail.list` counts what crossed late.
 Not for: groups' positions after it (`actions`).
 """
 
@@ -13,7 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
+from drlib.drill.actions.applications.pointer import PointerPlace
+from drlib.drill.actions.moving.late_records import find_crossed
+from drlib.drill.actions.moving.late_records import rows as late_rows
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -51,6 +56,8 @@ class ListTail(ReadOnlyAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         settings, flow = settings_of(self.context), self.context.flow
+        if all_shared(settings, flow):
+            return self._crossed(settings, flow)
         tail = find_unreplicated(settings, flow, self.topics or None, wait=abort.wait)
         abort.check()
         other, why = _other(self.context, settings, self.topics or None, abort)
@@ -70,6 +77,17 @@ class ListTail(ReadOnlyAction):
             "read_already_by": _said(tail.read_there),
             "examples": len(tail.examples),
             "more_than_examples": tail.rest,
+        }
+
+    def _crossed(self, settings: MirrorSettings, flow: Flow) -> Evidence:
+        found, why = find_crossed(settings, flow, PointerPlace(self.context, self.step).read().pointer)
+        if found is None:
+            return {"crossed_late_records": None, "crossed_late_unknown": why}
+        self.show(late_rows(found, flow))
+        return {
+            "crossed_late_records": found.records,
+            "still_to_cross_records": found.left,
+            "read_already_by": _said(found.read_there),
         }
 
     def cluster_id(self) -> str:
@@ -98,12 +116,18 @@ class TailAction(DrillAction):
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         before = {fact.entity: fact.value for fact in observed}[self.entity]
-        if self.settle is Settle.LEAVE or before == self._mark:
+        if (
+            self.settle is Settle.LEAVE
+            or before == self._mark
+            or all_shared(settings_of(self.context), self.context.flow)
+        ):
             return ()
         return (Change(self.entity, before, self._mark),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         settings, flow = settings_of(self.context), self.context.flow
+        if all_shared(settings, flow):
+            return {"settled": "nothing: both directions copy these topics, so each record is on both clusters"}
         tail = find_unreplicated(settings, flow, self.topics or None, wait=abort.wait)
         abort.check()
         if self.settle is Settle.LEAVE:

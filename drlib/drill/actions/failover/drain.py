@@ -13,7 +13,7 @@ from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, par
 from drlib.drill.actions.failover.triage_rules import Expected
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds
-from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction
+from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction, Shared
 from drlib.drill.step.known_silence import AGAIN_S, ask_in_run
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Unreachable
@@ -34,7 +34,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
     """Wait until the target has every record of the source; with the source lost, every record that can still arrive."""
 
     name = "mirror.drain"
-    shared_topics = True
+    shared_topics = Shared.SOME
 
     expect: Expected = Expected.GONE
     """The state in which the operator expects the source. With `serving` a source that does not answer is an error."""

@@ -21,7 +21,7 @@ from drlib.drill.actions.failover.triage_rules import Expected, advise, side_of
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds, Text, Texts
-from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction, question_row
+from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction, Shared, question_row
 from drlib.drill.step.known_silence import FORGOTTEN_S, ask_in_run
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.witness.evidence import Finding, View
@@ -45,7 +45,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
     """Decide whether to fail over: which clusters answer, what is missing, what it costs. Fails where it is not right."""
 
     name = "failover.triage"
-    shared_topics = True
+    shared_topics = Shared.SOME
 
     expect: Expected = Expected.GONE
     """The state in which the operator expects the source."""

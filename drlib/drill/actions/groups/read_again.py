@@ -23,6 +23,7 @@ from drlib.runs.scorecard import GroupScore
 
 ROOM: Final = 64  # offsets looked through for each record wanted: markers and aborted records have offsets too
 NOTHING_AFTER: Final = "nothing to read there yet"
+AROUND: Final = 500  # records on each side of a position that are compared where both directions copy a topic
 _NEXT: Final = 5  # records that are looked for
 _MOST_AGAIN: Final = 20_000  # offsets read to find where a bounded position should be
 
@@ -157,6 +158,42 @@ def compare_bounded(records: Sequence[Record], expected: Sequence[Record], befor
         again = len(contents) - contents[::-1].index(content(before[-1]))
         return Compared(f"the same: {again:,} are read again, nothing after them", again)
     return Compared(f"{NOTHING_AFTER}, and the last one before it is another one")
+
+
+@dataclass(frozen=True, slots=True)
+class TwoLogs:
+    """Records around a group's position on the target and on the source. `whole`: the source has none before `before`."""
+
+    there_before: Sequence[Record]
+    there: Sequence[Record]
+    before: Sequence[Record]
+    following: Sequence[Record]
+    whole: bool
+
+
+def compare_shared(logs: TwoLogs, count: int, predicted: int) -> Compared:
+    """In a topic that both directions copy: whether the next `count` records of the group are those that it would read from its
+    position on the target on, and how many it would read again, which are `predicted`. Contents that follow again later on the
+    source say nothing."""
+    there, later = {content(record) for record in logs.there}, {content(record) for record in logs.following}
+    skipped = {content(record) for record in logs.there_before}
+    read = {content(record) for record in logs.before} - later
+    expected = logs.following[:count]
+    missing = [record for record in expected if content(record) not in there]
+    if lost := [record for record in missing if content(record) in skipped]:
+        return Compared(f"wrong: {len(lost)} records that the source has next, from {lost[0].offset} on, are skipped")
+    again = sum(content(record) in read for record in logs.there)
+    if again > predicted:
+        return Compared(f"wrong: {again} records are read again, and {predicted} were predicted", again)
+    if missing:
+        return Compared(
+            f"not compared: {len(missing)} of {len(expected)} next records are not among {len(logs.there):,}"
+        )
+    if not expected and not again and not {content(record) for record in logs.before[-1:]} & skipped:
+        return Compared(f"{NOTHING_AFTER}, and the last one before it is another one")
+    said = f", {again:,} are read again" if again else ""
+    behind = "" if expected else ", nothing after them"
+    return Compared(f"the same{said}{behind}", again if again == predicted or logs.whole else None)
 
 
 def content(record: Record) -> tuple[object, ...]:

@@ -4,8 +4,10 @@ Rules: a shadow group is `drill.<run>.<group>`, so it belongs to one run; undoin
 also those of a process that was killed. The canary reads without joining any group. What it reads is compared with what the
 source has right after the group's position, by key, value, timestamp and headers; where there is nothing after it on either
 side, the records right before it are. From a bounded position it reads on until the record that the group's own position has
-next, which measures what the group would read again; to find a later one first would mean that records are skipped. Where the
-source does not answer, or not one position could be compared, the check is unknown, which is not a pass.
+next, which measures what the group would read again; to find a later one first would mean that records are skipped. Where both
+directions copy the topics, the logs have orders of their own: the group's next records have to be at or behind the position,
+and no more that it has read before than was predicted. Where the source does not answer, or not one position could be compared,
+the check is unknown, which is not a pass.
 Not for: moving anything (`translate`).
 """
 
@@ -17,8 +19,13 @@ from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.read_again import (
+    AROUND,
     NOTHING_AFTER,
+    Compared,
+    Start,
+    TwoLogs,
     compare_bounded,
+    compare_shared,
     content,
     is_bounded,
     on_source,
@@ -32,7 +39,7 @@ from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Positive
-from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
+from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -86,6 +93,7 @@ class ReadCanary(ReadOnlyTargetAction):
     """Read from the position of each shadow group, and compare with what the source has after the group's own position."""
 
     name = "canary.read"
+    shared_topics = Shared.ALL
 
     records: Positive = 5
     """Records to read for each group and partition, at most."""
@@ -103,43 +111,14 @@ class ReadCanary(ReadOnlyTargetAction):
         prefix = f"{PREFIX}{run_dir.name}."
         chosen = [m for m in moves if matches(self.groups, m.group.removeprefix(prefix))]
         mine = [m for m in chosen if m.offset is not None]
-        wanted: dict[tuple[TopicPartition, int], int] = {}
-        for m in mine:
-            wanted[on_target(m)] = max(wanted.get(on_target(m), 0), to_find(m))
-        read = read_from(self.target_cluster, wanted, self.records, abort)
-        try:
-            source_records = read_from(self.source_cluster, dict.fromkeys(map(on_source, mine), 0), self.records, abort)
-            silence = ""
-        except (Unreachable, UsageError) as error:
-            source_records, silence = {}, str(error)
-        ended = [
-            m for m in mine if not read[on_target(m)] and not source_records.get(on_source(m), [None]) and _exact(m)
-        ]
-        at_end = [
-            m for m in mine if is_bounded(m) and read[on_target(m)] and not source_records.get(on_source(m), [None])
-        ]
-        before = read_from(self.target_cluster, dict.fromkeys(map(on_target, ended), 0), self.records, abort, back=True)
-        source_before = read_from(
-            self.source_cluster, dict.fromkeys(map(on_source, [*ended, *at_end]), 0), self.records, abort, back=True
-        )
+        found, silence = self._compare_shared(mine, abort) if self.both_ways else self._compare(mine, abort)
         rows: list[dict[str, Scalar]] = []
         wrong: list[str] = []
         measured: dict[str, list[tuple[PositionMove, int | None]]] = {}
-        for move in mine:
-            records = read[on_target(move)]
-            verdict, again = _compared(move, records, source_records.get(on_source(move))), None
-            if verdict == NOTHING_AFTER and on_target(move) in before:
-                verdict = _compared_before(before[on_target(move)], source_before[on_source(move)])
-            if is_bounded(move) and source_records:
-                found = compare_bounded(
-                    records, source_records[on_source(move)], source_before.get(on_source(move), ())
-                )
-                verdict, again = found.verdict, found.again
-            elif verdict.startswith("the same"):
-                again = 0
-            measured.setdefault(move.group.removeprefix(prefix), []).append((move, again))
-            if verdict.startswith("wrong"):
-                wrong.append(f"{move.group.removeprefix(prefix)} in {move.target} at {move.offset}: {verdict}")
+        for move, (count, each) in zip(mine, found, strict=True):
+            measured.setdefault(move.group.removeprefix(prefix), []).append((move, each.again))
+            if each.wrong:
+                wrong.append(f"{move.group.removeprefix(prefix)} in {move.target} at {move.offset}: {each.verdict}")
             rows.append(
                 {
                     "group": move.group.removeprefix(prefix),
@@ -147,15 +126,15 @@ class ReadCanary(ReadOnlyTargetAction):
                     "partition": move.target.partition,
                     "from": move.offset,
                     "meaning": move.kind.value,
-                    "records read": len(records),
+                    "records read": count,
                     "reads again at most": read_again(move),
-                    "reads again": again,
-                    "compared": verdict,
+                    "reads again": each.again,
+                    "compared": each.verdict,
                 }
             )
         self.show(rows)
         compared = sum(str(row["compared"]).startswith("the same") for row in rows)
-        total = sum(len(records) for records in read.values())
+        total = sum({on_target(move): count for move, (count, _) in zip(mine, found, strict=True)}.values())
         verdict = Verdict.FAIL if wrong else Verdict.UNKNOWN if silence or not compared else Verdict.PASS
         counted = (
             f"{total:,} records read; {compared:,} of {len(rows):,} positions lead to the same records as on the source"
@@ -182,6 +161,66 @@ class ReadCanary(ReadOnlyTargetAction):
             "reads_again": sum_known(again for each in measured.values() for _, again in each),
             "source": silence or "it answers",
         }
+
+    def _compare(self, mine: Sequence[PositionMove], abort: Abort) -> tuple[list[tuple[int, Compared]], str]:
+        """How many records were read of each position and what they are; and why the source was not read, if it was not."""
+        wanted: dict[tuple[TopicPartition, int], int] = {}
+        for m in mine:
+            wanted[on_target(m)] = max(wanted.get(on_target(m), 0), to_find(m))
+        read = read_from(self.target_cluster, wanted, self.records, abort)
+        try:
+            source_records = read_from(self.source_cluster, dict.fromkeys(map(on_source, mine), 0), self.records, abort)
+            silence = ""
+        except (Unreachable, UsageError) as error:
+            source_records, silence = {}, str(error)
+        ended = [
+            m for m in mine if not read[on_target(m)] and not source_records.get(on_source(m), [None]) and _exact(m)
+        ]
+        at_end = [
+            m for m in mine if is_bounded(m) and read[on_target(m)] and not source_records.get(on_source(m), [None])
+        ]
+        before = read_from(self.target_cluster, dict.fromkeys(map(on_target, ended), 0), self.records, abort, back=True)
+        source_before = read_from(
+            self.source_cluster, dict.fromkeys(map(on_source, [*ended, *at_end]), 0), self.records, abort, back=True
+        )
+        found = []
+        for move in mine:
+            records = read[on_target(move)]
+            one = Compared(_compared(move, records, source_records.get(on_source(move))))
+            if one.verdict == NOTHING_AFTER and on_target(move) in before:
+                one = Compared(_compared_before(before[on_target(move)], source_before[on_source(move)]))
+            if is_bounded(move) and source_records:
+                nearby = source_before.get(on_source(move), ())
+                one = compare_bounded(records, source_records[on_source(move)], nearby)
+            elif one.verdict.startswith("the same"):
+                one = Compared(one.verdict, 0)
+            found.append((len(records), one))
+        return found, silence
+
+    def _compare_shared(self, mine: Sequence[PositionMove], abort: Abort) -> tuple[list[tuple[int, Compared]], str]:
+        """The same where both directions copy the topics, so that the two logs may have other orders."""
+        most: dict[Start, int] = {}
+        for move in mine:
+            for start in (on_target(move), on_source(move)):
+                most[start] = max(most.get(start, 0), AROUND + to_find(move))
+        there = {start: most[start] for start in map(on_target, mine)}
+        here = {start: most[start] for start in map(on_source, mine)}
+        read = read_from(self.target_cluster, there, self.records, abort)
+        read_before = read_from(self.target_cluster, there, self.records, abort, back=True)
+        try:
+            following = read_from(self.source_cluster, here, self.records, abort)
+            before = read_from(self.source_cluster, here, self.records, abort, back=True)
+        except (Unreachable, UsageError) as error:
+            unknown = Compared("unknown: the source does not answer")
+            return [(len(read[on_target(m)]), unknown) for m in mine], str(error)
+        found = []
+        for move in mine:
+            at, away = on_source(move), on_target(move)
+            whole = len(before[at]) < here[at] + self.records
+            logs = TwoLogs(read_before[away], read[away], before[at], following[at], whole)
+            one = compare_shared(logs, self.records, read_again(move))
+            found.append((len(read[away]), one))
+        return found, ""
 
 
 def _exact(move: PositionMove) -> bool:

@@ -28,7 +28,7 @@ from drlib.drill.step import step_output
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns
 from drlib.drill.step.cluster_identity import identity
-from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline
+from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline, Shared
 from drlib.drill.step.known_silence import ask_in_run
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -58,7 +58,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     """Translate every group's position on the source, and commit it on the target."""
 
     name = "groups.translate"
-    shared_topics = True
+    shared_topics = Shared.SOME
     use: ClassVar[str] = "groups"
 
     groups: Patterns = (".*",)

@@ -22,7 +22,7 @@ from drlib.drill.actions.groups.verify_rules import GroupLook, GroupVerdict, Obs
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Seconds, Texts
-from drlib.drill.step.flow_arguments import ReadOnlyTargetAction
+from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -49,7 +49,7 @@ class VerifyGroups(ReadOnlyTargetAction):
     """Observe that the moved groups read on from their new positions, and that topics are written to."""
 
     name = "groups.verify"
-    shared_topics = True
+    shared_topics = Shared.SOME
 
     groups: Patterns = (".*",)
     """Which of the moved groups have to be served."""

@@ -22,10 +22,14 @@ _RETRY_S: Final = 5.0  # for a topic that was just created to get its leaders
 _POLL_S: Final = 0.1
 
 
-def read_flow_maps(settings: MirrorSettings, flow: Flow) -> Maps:
-    """The maps now. Raises `UsageError` for clusters that the file does not have, and for topics that are copied in both
-    directions, `Unreachable`, `BrokerError`."""
-    refuse_shared_topics(settings, flow, "positions cannot be translated")
+def read_flow_maps(settings: MirrorSettings, flow: Flow, *, shared: bool = False) -> Maps:
+    """The maps now. Raises `UsageError` for clusters that the file does not have, `Unreachable`, `BrokerError`.
+
+    Topics that are copied in both directions are refused, unless the caller knows them (`shared`): of these one map alone
+    says nothing of the other cluster's records.
+    """
+    if not shared:
+        refuse_shared_topics(settings, flow, "positions cannot be translated")
     return blocking(_read(settings, flow))
 
 

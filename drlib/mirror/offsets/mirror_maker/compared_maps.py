@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import UsageError
@@ -86,10 +87,12 @@ class ComparedMaps(Maps):
 def read_known_maps(settings: MirrorSettings, flow: Flow) -> Maps:
     """The maps of the flow's journal, or `ComparedMaps` where MirrorMaker 2 mirrors it. Blocks.
 
-    Raises `UsageError` for clusters that the file does not have, `Unreachable`, `BrokerError`.
+    Where both directions copy every topic, they say what was copied, and no position (`shared_logs`). Raises `UsageError` for
+    clusters that the file does not have, and for other flows with topics that both copy, `Unreachable`, `BrokerError`.
     """
-    maps = read_flow_maps(settings, flow)
-    if maps.claims:
+    shared = all_shared(settings, flow)
+    maps = read_flow_maps(settings, flow, shared=shared)
+    if maps.claims or shared:
         return maps
     end = time.monotonic() + _MOVES_S
     while True:

@@ -9,6 +9,7 @@ positions, then the log ends of the target, then the flow's map, then the map ba
 - A journal of the flow back that is not the one by which copies were recognised, a map that is refused, was begun by
   MirrorMaker 2, leaves a record in doubt, or is about another incarnation of a topic counts as one that cannot be read. Of
   the flow's own map that makes a position unknown.
+- What a group has read on the target before, in that log's order, it continues behind.
 Not for: the decision (`shared_position`), topics that one direction copies (`translate_groups`), writing positions.
 """
 
@@ -35,8 +36,8 @@ from drlib.model import Flow, TopicPartition, Translation, TranslationKind
 _READ_S = 15.0  # for the journal on a source of which brokers may be lost
 _UNKNOWN, _NEVER = (Translation(None, kind) for kind in (TranslationKind.UNKNOWN, TranslationKind.NEVER_MIRRORED))
 _NOTHING = "nothing of it was copied", "the partition does not exist on the target"
-Asked = tuple[TopicPartition, int]
-"""A partition of the source, and a position in it."""
+Asked = tuple[TopicPartition, int, int]
+"""A partition of the source, a position in it, and how far the group has read on the target before; 0: not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class SharedLogs:
 
     async def answer(self, target: ClusterClient, asked: Iterable[Asked]) -> dict[Asked, SharedAnswer]:
         """Translate positions. Raises `BrokerError` or `Unreachable` for a log of the target that cannot be read."""
-        each = {one: self._ranges(*one) for one in asked}
+        each = {one: self._ranges(one[0], one[1]) for one in asked}
         wanted = {(one[0], ranges) for one, (_, _, ranges) in each.items() if ranges is not None}
 
         async def first(item: tuple[TopicPartition, tuple[tuple[int, int], ...]]) -> int | None:
@@ -187,13 +188,20 @@ class SharedLogs:
         return None
 
     def _answer(
-        self, partition: TopicPartition, position: int, back: PartitionMap | None, why: str, unread: int | None
+        self,
+        partition: TopicPartition,
+        position: int,
+        read_there: int,
+        back: PartitionMap | None,
+        why: str,
+        unread: int | None,
     ) -> SharedAnswer:
         names = self._names(partition.topic)
         assert names is not None
         there = self.maps.by_partition.get(SourcePartition(names.topic_id, partition.partition), PartitionMap())
         start, end = self.bounds.starts[partition], self.bounds.ends[partition]
-        return translate_shared(there, back, position, unread=unread, start=start, end=end, why=why)
+        at = min(read_there, end)
+        return translate_shared(there, back, position, unread=unread, start=start, end=end, why=why, read_there=at)
 
 
 def in_doubt(offsets: PartitionMap, position: int | None) -> str:
@@ -208,7 +216,15 @@ def in_doubt(offsets: PartitionMap, position: int | None) -> str:
 
 
 def translate_shared(
-    there: PartitionMap, back: PartitionMap | None, position: int, *, unread: int | None, start: int, end: int, why: str
+    there: PartitionMap,
+    back: PartitionMap | None,
+    position: int,
+    *,
+    unread: int | None,
+    start: int,
+    end: int,
+    why: str,
+    read_there: int = 0,
 ) -> SharedAnswer:
     """One position, from both maps of the same partition, of which none is in doubt. Pure."""
     segments = there.segments()
@@ -219,7 +235,7 @@ def translate_shared(
         read_here=there.position or 0,
         unread=unread,
         end=end,
-        start=start,
+        start=max(start, read_there),
     )
     following, copied = segments.next_source(position), segments.target_at(position)
     reached = max(position, there.position or 0) if following is None else following

@@ -23,7 +23,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, refuse_silence, who_answers, wire_client
-from drlib.kafka.admin.descriptions import Range, Record
+from drlib.kafka.admin.descriptions import CommittedOffset, Range, Record
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.admin.reachability import Askable, examine
 from drlib.kafka.net.cluster_client import ClusterClient
@@ -199,12 +199,14 @@ def translate_known(
     *,
     source_alive: bool | None = None,
     positions: Positions | None = None,
+    read_there: Mapping[str, Mapping[TopicPartition, CommittedOffset]] | None = None,
 ) -> GroupsTranslated:
     """Translate every committed offset of `groups` (all when None) on a mirrored topic.
 
     `source_alive`: False reads the target only; True requires the source; None tries the source first. `positions`: those
-    that were read already. Raises `UsageError` for a group without any known position, `Unreachable` naming every cluster that
-    is needed and does not answer.
+    that were read already. `read_there`: by group, what it has read on the target before, of topics that both directions copy:
+    it continues behind that. Raises `UsageError` for a group without any known position, `Unreachable` naming every cluster
+    that is needed and does not answer.
     """
     settings.flow(flow.source, flow.target)
     if positions is None:
@@ -218,8 +220,13 @@ def translate_known(
         )
     chosen = settings.flow(flow.source, flow.target)
     both_ways = shared_between(settings, flow) or (lambda _: False)
+
+    def query(group: str, source: TopicPartition, position: int) -> Asked:
+        before = (read_there or {}).get(group, {}).get(source)
+        return source, position, 0 if before is None else before.offset
+
     asked = {
-        (source, position.offset)
+        query(group, source, position.offset)
         for (group, source), position in positions.items()
         if both_ways(source.topic) and (groups is None or group in groups)
     }
@@ -231,7 +238,7 @@ def translate_known(
             continue
         target = TopicPartition(chosen.policy.remote_topic(flow.source, source.topic), source.partition)
         if both_ways(source.topic):
-            one = found.shared[source, position.offset]
+            one = found.shared[query(group, source, position.offset)]
             known = position.as_of_ms, position.metadata
             translations.append(
                 GroupTranslation(
@@ -283,7 +290,7 @@ async def _read_maps(
     async with wire_client(target, client_id="drlib-translate") as client:
         await client.connect()
         missing, maps = None, Maps()
-        bounds = await shared_bounds(client, {partition for partition, _ in asked})
+        bounds = await shared_bounds(client, {one[0] for one in asked})
         try:
             maps = await read_maps(client, chosen.policy.journal_topic(flow.source))
         except BrokerError as error:

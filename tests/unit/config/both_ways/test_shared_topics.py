@@ -6,7 +6,9 @@ import pytest
 
 from drlib.config.both_ways.shared_topics import (
     TopicsShared,
+    all_shared,
     keeps_names_both_ways,
+    refuse_partly_shared,
     refuse_shared_topics,
     shared_topics,
     shares_every_topic,
@@ -14,6 +16,10 @@ from drlib.config.both_ways.shared_topics import (
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.actions.applications.create_topics import CreateTopics
 from drlib.drill.actions.applications.move_pointer import MovePointer
+from drlib.drill.actions.failback.actions import TranslateBack, VerifyWorkers, WaitCaughtUp
+from drlib.drill.actions.failback.groups_left import GroupsLeft
+from drlib.drill.actions.failback.returned import SourceReturned
+from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.actions.failover.drain import DrainMirror
 from drlib.drill.actions.failover.triage import Triage
 from drlib.drill.actions.groups.rehearsal import ReadCanary
@@ -67,15 +73,44 @@ def test_commands_about_positions_are_refused_where_topics_may_be_shared(tmp_pat
     assert choose_flow.of_file(settings, "RIGHT->LEFT", shared=True) == BACK
 
 
-def test_actions_refuse_shared_topics_but_those_of_an_unplanned_failover(tmp_path: Path) -> None:
+def test_actions_refuse_shared_topics_but_those_that_know_them(tmp_path: Path) -> None:
     settings = load(tmp_path, IDENTITY + BOTH)
     place = DrillContext(
         clusters=settings.clusters, flow=THERE, run_dir=tmp_path, properties=tmp_path / "mm2.properties"
     )
     for known in (DrainMirror, Triage, TranslateGroups, VerifyGroups, MovePointer, CreateTopics):
         known().bind(place)
-    with pytest.raises(TopicsShared, match=r"canary\.read is not possible between LEFT and RIGHT"):
-        ReadCanary(records=1).bind(place)
+    with pytest.raises(TopicsShared, match=r"groups\.translate_back is not possible between RIGHT and LEFT"):
+        TranslateBack().bind(place)
+
+
+def test_actions_of_planned_moves_know_flows_whose_topics_are_all_shared(tmp_path: Path) -> None:
+    def bind(text: str) -> None:
+        settings = load(tmp_path, IDENTITY + BOTH + text)
+        place = DrillContext(
+            clusters=settings.clusters, flow=THERE, run_dir=tmp_path, properties=tmp_path / "mm2.properties"
+        )
+        for action in (
+            SourceReturned(),
+            VerifyWorkers(),
+            WaitCaughtUp(),
+            MoveApplications(),
+            GroupsLeft(),
+            ReadCanary(),
+        ):
+            action.bind(place)
+
+    bind("topics = orders, events\n")
+    with pytest.raises(TopicsShared, match=r"Give .* the same topics and topics\.exclude"):
+        bind("LEFT->RIGHT.topics = orders, events\nRIGHT->LEFT.topics = orders\n")
+
+
+def test_flow_with_both_kinds_of_topics_is_named(tmp_path: Path) -> None:
+    shared, mixed = (load(tmp_path, IDENTITY + BOTH + more) for more in ("", "LEFT->RIGHT.topics = orders, events\n"))
+    assert (all_shared(shared, THERE), all_shared(shared, BACK), all_shared(mixed, THERE)) == (True, True, False)
+    refuse_partly_shared(shared, BACK, "it cannot be moved")
+    with pytest.raises(TopicsShared, match="it cannot be moved"):
+        refuse_partly_shared(mixed, BACK, "it cannot be moved")
 
 
 def test_every_topic_is_shared_where_both_directions_select_by_the_same_patterns(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import TABLE, DrillEvent, DrillState
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
+from drlib.mirror.offsets.unreplicated.crossed import TopicCrossed
 from drlib.model import Flow
 
 FLOW = Flow("paris", "lyon")
@@ -131,6 +132,16 @@ def test_return_after_a_planned_move_that_is_mirrored_names_the_planned_move_bac
     made = assess_return(observed(record=record, workers=1))
     assert made.next is Next.REFUSE
     assert "drlib run runbooks/planned-switchover.yaml mm2.properties -p 'flow=lyon->paris'" in made.remedy
+
+
+def test_return_of_topics_that_both_directions_copy_settles_nothing_while_workers_run() -> None:
+    crossed = (TopicCrossed("orders", 40, 2),)
+    made = assess_return(observed(workers=1, both_ways=True, tail=None, tail_why="it was not asked", crossed=crossed))
+    assert (made.next, made.stages, made.settles, made.crossed) == (Next.BEGIN, BOTH, False, crossed)
+    planned = LeaseRecord(state=DrillState.FAILED_OVER, mode=Mode.PLANNED, run="r1")
+    assert assess_return(observed(record=planned, workers=1, both_ways=True)).next is Next.REFUSE
+    other = replace(SAME, cluster_id="id-2")
+    assert assess_return(observed(seen=other, workers=1, both_ways=True)).next is Next.REFUSE
 
 
 def test_return_of_another_cluster_after_a_reprotect_is_judged_by_the_steps() -> None:

@@ -12,6 +12,7 @@ from sample_return import MADE
 from drlib.drill.assessment.assessment import Next
 from drlib.drill.assessment.observe_return import Mirrored
 from drlib.drill.assessment.returning import Return, TopicTail
+from drlib.mirror.offsets.unreplicated.crossed import TopicCrossed
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.runs.journal import Scalar
 from drlib.ui.terminal import failover
@@ -51,6 +52,19 @@ def test_return_that_does_not_know_says_unknown_and_why() -> None:
     assert "lag unknown: lyon is slow" in said
     assert "DO NOT FAIL BACK" in said
     assert said.rstrip().endswith("Do this.")
+
+
+def test_return_of_topics_that_both_directions_copy_says_what_crossed_late() -> None:
+    crossed = (TopicCrossed("orders", 40, 2), TopicCrossed("carts", 1, 0))
+    made = replace(MADE, both_ways=True, tail=None, tail_why="it was not asked", crossed=crossed)
+    said = text(made)
+    assert "orders: 40 records crossed to lyon after the move, 2 records still to cross" in said
+    assert "carts: 1 record crossed to lyon after the move" in said
+    assert "group audit had read 12 records of them on paris, and reads them again" in said
+    assert "unreplicated" not in said
+    assert "no record of paris crossed after the move" in text(replace(made, crossed=()))
+    unknown = text(replace(made, crossed=None, crossed_why="no pointer names lyon"))
+    assert "how many records of paris crossed after the move is unknown: no pointer names lyon" in unknown
 
 
 def test_return_json_has_every_topic_though_the_screen_is_cut() -> None:

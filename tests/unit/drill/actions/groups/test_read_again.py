@@ -2,7 +2,7 @@
 
 import pytest
 
-from drlib.drill.actions.groups.read_again import NOTHING_AFTER, compare_bounded, score
+from drlib.drill.actions.groups.read_again import NOTHING_AFTER, TwoLogs, compare_bounded, compare_shared, score
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.kafka.admin.descriptions import Record
 from drlib.model import TopicPartition, TranslationKind
@@ -44,3 +44,39 @@ def test_score_of_a_group_with_a_position_that_was_not_measured_is_unknown() -> 
     assert score("g", [(exact, 0), (bounded, 7)]).re_read == 7
     found = score("g", [(exact, 0), (bounded, None)])
     assert (found.re_read, found.re_read_at_most, found.positions) == (None, 40, {"exact": 1, "bounded": 1})
+
+
+@pytest.mark.parametrize(
+    ("there_before", "there", "before", "following", "predicted", "said", "again"),
+    [
+        ("ab", "cd", "ab", "cd", 0, "the same", 0),
+        ("ab", "dxc", "ab", "cd", 0, "the same", 0),  # another order; x is the other cluster's
+        ("a", "xbc", "ab", "xc", 1, "the same, 1 are read again", 1),
+        ("a", "xbc", "ab", "xc", 0, "wrong: 1 records are read again, and 0 were predicted", 1),
+        ("abc", "d", "ab", "cd", 0, "wrong: 1 records that the source has next, from 2 on, are skipped", None),
+        ("ab", "c", "ab", "cd", 0, "not compared: 1 of 2 next records are not among 1", None),
+        ("ab", "", "ab", "", 0, "the same, nothing after them", 0),
+        ("ax", "", "ab", "", 0, NOTHING_AFTER, None),
+        ("", "", "", "", 0, NOTHING_AFTER, None),
+        ("ab", "ac", "ba", "ac", 0, "the same", 0),  # a is written again and again
+    ],
+)
+def test_position_in_logs_of_different_orders_is_compared_by_what_it_would_read(
+    there_before: str, there: str, before: str, following: str, predicted: int, said: str, again: int | None
+) -> None:
+    away, here = len(there_before), len(before)
+    logs = TwoLogs(
+        [record(n, value) for n, value in enumerate(there_before)],
+        [record(away + n, value) for n, value in enumerate(there)],
+        [record(n, value) for n, value in enumerate(before)],
+        [record(here + n, value) for n, value in enumerate(following)],
+        whole=True,
+    )
+    found = compare_shared(logs, 2, predicted)
+    assert (found.verdict.startswith(said), found.again) == (True, again), found
+
+
+def test_records_that_may_be_read_again_beyond_what_was_compared_are_not_counted_as_none() -> None:
+    logs = TwoLogs([], [record(0, "c")], [record(0, "b")], [record(1, "c")], whole=False)
+    assert compare_shared(logs, 2, 3).again is None
+    assert compare_shared(logs, 2, 0).again == 0

@@ -44,7 +44,7 @@ def back() -> Maps:
 async def answer(logs: SharedLogs, position: int = 4) -> SharedAnswer:
     """Nothing is read of the target's log: the flow wrote all of it."""
     unused: Any = None
-    return (await logs.answer(unused, [(ASKED, position)]))[ASKED, position]
+    return (await logs.answer(unused, [(ASKED, position, 0)]))[ASKED, position, 0]
 
 
 async def test_both_maps_and_the_flows_own_alone_are_exact_where_all_of_the_target_is_copies() -> None:
@@ -127,3 +127,19 @@ def test_position_in_what_the_targets_log_has_no_more_begins_at_its_start() -> N
     offsets = built([(n, n) for n in range(10)], 10)
     found = translate_shared(offsets, PartitionMap(), 4, unread=None, start=6, end=10, why="")
     assert found.translation == Translation(6, TranslationKind.LOST, 2)
+
+
+def test_what_a_group_has_read_on_the_target_before_is_not_read_again() -> None:
+    offsets = built([(n, n) for n in range(10)], 10)
+
+    def found(read_there: int) -> Translation:
+        given = {"unread": None, "start": 0, "end": 10, "why": "", "read_there": read_there}
+        return translate_shared(offsets, PartitionMap(), 4, **given).translation  # type: ignore[arg-type]
+
+    assert [found(read) for read in (0, 3, 4, 7)] == [Translation(n, EXACT) for n in (4, 4, 4, 7)]
+
+
+async def test_position_beyond_the_targets_log_counts_up_to_its_end() -> None:
+    unused: Any = None
+    found = await SharedLogs(there(), back(), BOUNDS).answer(unused, [(ASKED, 4, 99)])
+    assert found[ASKED, 4, 99].translation == Translation(10, EXACT)

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.actions import refuse_blocked
-from drlib.drill.actions.failback.precompute import PrecomputedMoves
 from drlib.drill.actions.groups.rules import Left, LogBounds, decide_all
+from drlib.drill.actions.moving.precompute import PrecomputedMoves
 from drlib.errors import Deviated
 from drlib.kafka.admin.descriptions import CommittedOffset, TopicDescription
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Placement, Run, SourcePartition, TopicNames

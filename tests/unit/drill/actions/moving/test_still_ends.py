@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drlib.drill.actions.failback import still_ends
+from drlib.drill.actions.moving import still_ends
 from drlib.model import TopicPartition
 
 

@@ -1,0 +1,104 @@
+"""`drlib failback` where both directions copy the topic under one name: paris fails with records that were not copied, of which
+the group had read some, comes back, and serves again. The next failover works."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from fix_engine import wait_for
+from testbed_way_back import FLOW, GROUP, READ, TOPIC, Application, Night, a_shared_night
+
+from drlib.drill.plan.states import DrillState
+
+LATE, READ_OF_IT = 40, 10
+
+
+def rows(document: Mapping[str, object], name: str) -> list[dict[str, object]]:
+    found = document[name]
+    assert isinstance(found, list)
+    return found
+
+
+def back_home(
+    night: Night, on_lyon: Application, on_paris: Application
+) -> tuple[Counter[int], range, dict[str, object]]:
+    """`drlib failback`, with the application moved by hand when it says so; what was read on lyon, what was written then, and
+    the change that it said."""
+    process = night.started("failback", str(night.file), str(FLOW), "--yes", "paris")
+    documents: list[dict[str, object]] = []
+    read, new = Counter[int](), range(0)
+    try:
+        for text in process.stdout or ():
+            documents.append(json.loads(text))
+            if documents[-1]["event"] == "applications":
+                read = on_lyon.close()
+                on_paris.start()
+                new = night.write("paris", 30)
+        assert process.wait(60) == 0, documents
+    finally:
+        process.kill()
+        process.communicate()
+    print(*documents, sep="\n")
+    first, second = [each for each in documents if each["event"] == "result"]
+    assert (first["exit_code"], second["exit_code"]) == (0, 0)
+    (changes,) = [each for each in documents if each["event"] == "applications"]
+    (change,) = rows(changes, "groups")
+    assert (change["group"], change["subscribe"], change["bootstrap"]) == (GROUP, [TOPIC], on_paris.bootstrap)
+    assert (documents[-1]["event"], documents[-1]["workers"]) == ("mirrored", 1)
+    return read, new, change
+
+
+@pytest.mark.long
+@pytest.mark.timeout(420)
+def test_what_crossed_late_is_said_and_the_group_goes_home_and_away_again(tmp_path: Path) -> None:
+    with a_shared_night(tmp_path) as night:
+        paris, lyon = (night.lab.clusters[alias] for alias in ("paris", "lyon"))
+        late = night.leave_a_tail(LATE, read_of_it=READ_OF_IT)
+        night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=7)  # no application has come yet
+        assert (night.active, night.state().state) == ("lyon", DrillState.FAILED_OVER)
+        on_lyon = Application(lyon.bootstrap, [TOPIC])
+        on_lyon.start()
+        meanwhile = [*night.write("lyon", 60)]
+        night.start_worker()  # of both flows, before paris is back
+        paris.start()
+        wait_for("each side has all records", lambda: all(night.records(a) == 500 for a in ("paris", "lyon")), 90)
+
+        (assessed,), err = night.cli("failback", str(night.file), str(FLOW), code=9)
+        assert "Give --yes paris" in err
+        assert (assessed["next"], assessed["state"], assessed["both_ways"]) == ("begin", "failed-over", True)
+        assert assessed["stages"] == ["reprotect", "fail-back"]
+        assert assessed["crossed"] == [{"topic": TOPIC, "crossed": LATE, "left": 0}]
+        assert assessed["read_there"] == {GROUP: READ_OF_IT}
+        night.cli("failback", str(night.file), str(FLOW), "--yes", "lyon", code=2)
+
+        meanwhile += night.write("lyon", 5)
+        wait_for("the application has read all", lambda: len(set(on_lyon.read)) >= 400 - READ + 105)
+        on_paris = Application(paris.bootstrap, [TOPIC])
+        read_on_lyon, new, change = back_home(night, on_lyon, on_paris)
+        assert change["re_reads"] == 0
+        assert (night.active, night.state().state) == ("paris", DrillState.READY)
+        wait_for("it reads on", lambda: set(new) <= set(on_paris.read))
+        assert read_on_lyon.keys() == {*range(READ, 400), *late, *meanwhile}
+        assert max(read_on_lyon.values()) == 1
+        wait_for("lyon has it, too", lambda: night.records("lyon") == 535)
+
+        again, _ = night.cli("failback", str(night.file), str(FLOW), "--yes", "paris")
+        assert (again[0]["next"], again[-1]["exit_code"]) == ("nothing", 0)
+        read_on_paris = on_paris.close()
+        assert read_on_paris == Counter(new)  # nothing is skipped, and nothing is read twice because of the way back
+
+        new = night.write("paris", 20)
+        wait_for("lyon has it, too", lambda: night.records("lyon") == 555)
+        paris.kill()
+        documents, _ = night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=7)
+        assert (night.active, night.state().state) == ("lyon", DrillState.FAILED_OVER)
+        (group,) = rows(documents[0], "groups")
+        on_lyon = Application(lyon.bootstrap, [TOPIC])
+        on_lyon.start()
+        wait_for("it reads on", lambda: set(new) <= set(on_lyon.read))
+        read = on_lyon.close()
+        assert sum(read.values()) - len(new) <= int(str(group["re_reads"])), group
