@@ -18,6 +18,7 @@ from drlib import decoding
 from drlib.errors import UsageError
 from drlib.formats import one_line
 from drlib.outgoing.terminal import can_ask, show
+from drlib.runbook.first_runbooks.naming import Names
 
 if TYPE_CHECKING:
     from drlib.config.settings import MirrorSettings
@@ -44,6 +45,13 @@ def init(
     rpo_records: Annotated[
         str | None, typer.Option(help="Records that may be lost; none: without.", metavar="N")
     ] = None,
+    names: Annotated[
+        Names | None,
+        typer.Option(
+            help="How topics have to be named on both clusters; the file is refused where it names them otherwise.",
+            metavar="identical|prefixed",
+        ),
+    ] = None,
     force: Annotated[
         list[str] | None,
         typer.Option(help="Replace this file of DIR, although it was edited; repeat for more.", metavar="NAME"),
@@ -56,9 +64,11 @@ def init(
     """
     from drlib.config.settings import load_mirror_settings
     from drlib.runbook.first_runbooks import folder as first
-    from drlib.runbook.first_runbooks import observation, observe, readme, runbooks
+    from drlib.runbook.first_runbooks import naming, observation, observe, readme, runbooks
 
-    settings = _chosen(load_mirror_settings(file), flow)
+    whole = load_mirror_settings(file)
+    settings = _chosen(whole, flow)
+    naming.refuse_other_names(whole, names)
     given = _parse(rto, rpo, rpo_records)  # a slip is named before anything is asked
     to = file.parent / "runbooks" if directory is None else directory
     notebooks = first.shipped_notebooks()
@@ -66,8 +76,10 @@ def init(
     aliases = dict.fromkeys(a for each in settings.enabled_flows for a in (each.flow.source, each.flow.target))
     show(one_line(f"Asking {', '.join(aliases)}, for at most {observe.ALL_S:g} s ..."), error=True)
     seen = observe.observe(settings)
-    facts = observation.facts(settings, seen)
+    facts = observation.facts(settings, seen, whole)
     for line in readme.lines_of(facts):
+        show(one_line(line))
+    for line in naming.advice(whole, facts) if names is None else ():
         show(one_line(line))
     for cluster in seen.values():
         if cluster.silence or cluster.in_part:
@@ -81,9 +93,9 @@ def init(
     _say(to, outcomes)
     show("\nNext:")
     typed = shlex.quote(str(file))
-    for names in runbooks.names(facts)[:1]:
+    for files in runbooks.names(facts)[:1]:
         show(one_line(f"  drlib doctor {typed}"))
-        show(one_line(f"  drlib run {shlex.quote(str(to / names[runbooks.REHEARSE]))} {typed}"))
+        show(one_line(f"  drlib run {shlex.quote(str(to / files[runbooks.REHEARSE]))} {typed}"))
     _doctor(settings, runs)
 
 
@@ -91,11 +103,11 @@ def _chosen(settings: MirrorSettings, flow: str | None) -> MirrorSettings:
     """`settings` with the enabled flows that are asked for. Raises `UsageError` where there is none."""
     from dataclasses import replace
 
-    from drlib.config.both_ways.shared_topics import refuse_shared_topics
+    from drlib.config.both_ways.shared_topics import refuse_partly_shared
     from drlib.model import Flow
 
     for each in settings.enabled_flows:
-        refuse_shared_topics(settings, each.flow, "no drill can be planned")
+        refuse_partly_shared(settings, each.flow, "no drill can be planned")
     if flow is not None:
         wanted = Flow.parse(flow)
         settings.flow(wanted.source, wanted.target)

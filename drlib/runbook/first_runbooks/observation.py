@@ -10,8 +10,9 @@ Not for: asking clusters (`drlib.runbook.first_runbooks.observe`), texts (`runbo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.mirror.sync.rules import local_topics
@@ -58,7 +59,8 @@ class FlowFacts:
 
     `mirrored`: source topic -> mirror topic. `applications` is None where the source's groups are not known. `written`: topics
     that producers write to on the source, None where that is not known; `missing`: topics that producers need and the target
-    lacks, None where that is not known. `keeps_names`: mirror topics have the names of their sources.
+    lacks, None where that is not known. `keeps_names`: mirror topics have the names of their sources. `both_ways`: the flow
+    back copies every topic, too.
     """
 
     flow: Flow
@@ -70,6 +72,7 @@ class FlowFacts:
     transactional: tuple[str, ...] = ()
     missing: tuple[str, ...] | None = None
     keeps_names: bool = False
+    both_ways: bool = False
 
     @property
     def complete(self) -> bool:
@@ -82,9 +85,14 @@ class FlowFacts:
         return self.mirrored.get(topic, "")
 
 
-def facts(settings: MirrorSettings, seen: Mapping[str, SeenCluster]) -> tuple[FlowFacts, ...]:
-    """Each enabled flow, in the order of the file."""
-    return tuple(_facts(flow, settings.clusters, seen) for flow in settings.enabled_flows)
+def facts(
+    settings: MirrorSettings, seen: Mapping[str, SeenCluster], whole: MirrorSettings | None = None
+) -> tuple[FlowFacts, ...]:
+    """Each enabled flow, in the order of the file. `whole`: the file's settings, where these are of some of its flows."""
+    return tuple(
+        replace(_facts(flow, settings.clusters, seen), both_ways=all_shared(whole or settings, flow.flow))
+        for flow in settings.enabled_flows
+    )
 
 
 def _facts(flow: FlowSettings, aliases: Collection[str], seen: Mapping[str, SeenCluster]) -> FlowFacts:

@@ -63,7 +63,7 @@ def page(flows: Sequence[FlowFacts], files: Sequence[Mapping[str, str]], place: 
     ]
     for facts, named in zip(flows, files, strict=True):
         lines += ["", *_flow(facts, named, place)]
-    scheduled = [named[kind] for named in files for kind in (REHEARSE, AUDIT)]
+    scheduled = [named[kind] for named in files for kind in (REHEARSE, AUDIT) if kind in named]
     lines += [
         "",
         "## Schedules",
@@ -137,7 +137,7 @@ def _flow(facts: FlowFacts, files: Mapping[str, str], place: Place) -> list[str]
     source, target = facts.flow.source, facts.flow.target
     words = {"source": code(source), "target": code(target)}
     lines = [f"## {code(str(facts.flow))}", ""]
-    for kind, why in _FOR.items():
+    for kind, why in ((kind, why) for kind, why in _FOR.items() if kind in files):
         lines += [f"- {why.format(**words)}:", "", f"      {one_line(place.command(files[kind], kind))}", ""]
     written = "not known" if facts.written is None else names_of(facts.written) or "none"
     missing = "not known" if facts.missing is None else names_of(facts.missing) or "none"

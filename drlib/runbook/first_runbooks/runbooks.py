@@ -1,9 +1,10 @@
 """The runbooks of a flow as YAML, made of what was observed: rehearsal, failover, planned switchover, audit, lag report. Pure.
 
-Rules: nothing is invented: without answers there is no `objectives` section, and what could not be learned is a comment to
-fill in. Patterns of groups end with `.*`, because a group that is created later has to move, too. A rehearsal has no
-objectives, as nothing moves in it. Names are text from outside: values are quoted, patterns escaped, comments on one line.
-Nothing has a date, so the same observation makes the same files.
+Rules: no runbook is written that would be refused: logs of topics that both directions copy have different orders, so there is
+no audit and no lag report of these. Nothing is invented: without answers there is no `objectives` section, and what could not
+be learned is a comment to fill in. Patterns of groups end with `.*`, because a group that is created later has to move, too. A
+rehearsal has no objectives, as nothing moves in it. Names are text from outside: values are quoted, patterns escaped, comments
+on one line. Nothing has a date, so the same observation makes the same files.
 Not for: asking clusters (`drlib.runbook.first_runbooks.observe`), the page for people (`readme`), writing (`folder`), and
 the runbooks after a failover (`way_back`).
 """
@@ -41,6 +42,7 @@ SWITCHOVER: Final = "planned-switchover"
 AUDIT: Final = "nightly-audit"
 LAG: Final = "lag-report"
 KINDS: Final = (REHEARSE, FAILOVER, REPROTECT, FAIL_BACK, SWAP, SWITCHOVER, AUDIT, LAG)
+_ONE_WAY: Final = frozenset({AUDIT, LAG})  # not for topics that both directions copy
 DRILL_NOTEBOOK: Final = "10_run_a_drill.ipynb"
 NOTEBOOKS: Final[Mapping[str, str]] = {
     REHEARSE: DRILL_NOTEBOOK,
@@ -90,7 +92,7 @@ def names(flows: Sequence[FlowFacts]) -> list[dict[str, str]]:
             while suffix in used:
                 suffix, number = f"{plain}-{number}", number + 1
             used.add(suffix)
-        found.append({kind: f"{kind}{suffix}.yaml" for kind in KINDS})
+        found.append({kind: f"{kind}{suffix}.yaml" for kind in KINDS if not (facts.both_ways and kind in _ONE_WAY)})
     return found
 
 
@@ -106,9 +108,7 @@ def texts(facts: FlowFacts, files: Mapping[str, str], place: Place, objectives: 
         AUDIT: _audit(facts),
         LAG: _lag(facts, objectives),
     }
-    return {
-        files[kind]: _head(kind, files[kind], facts, place) + "\n".join(body) + "\n" for kind, body in bodies.items()
-    }
+    return {name: _head(kind, name, facts, place) + "\n".join(bodies[kind]) + "\n" for kind, name in files.items()}
 
 
 def pattern(group: str) -> str | None:
@@ -141,6 +141,8 @@ def _head(kind: str, name: str, facts: FlowFacts, place: Place) -> str:
         f"#   {one_line(place.command(name, kind))}",
         "# Written by drlib init. Edit it: drlib init does not replace a file that was edited since.",
     ]
+    if facts.both_ways and kind in (REPROTECT, SWAP):
+        lines.append("# Both directions copy the topics, so nothing is settled: what crossed late is counted.")
     silent = [each for each in (facts.source, facts.target) if each.silence or each.in_part]
     lines += [f"# {each.alias} did not answer: {one_line(each.silence or each.in_part)}" for each in silent]
     lines += [

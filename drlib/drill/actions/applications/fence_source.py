@@ -69,6 +69,16 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
     grace_s: Seconds = 2
     """How long producers that follow the pointer may finish what is in flight before writing is denied."""
 
+    def check(self) -> None:
+        """Raises `UsageError` for a rule that keeps out the mirror, too: it writes to topics that both directions copy."""
+        super().check()
+        if self.deny_write and ANY_PRINCIPAL in self.deny_principals and self.context.properties and self.both_ways:
+            raise UsageError(
+                f"{self.name}: writing cannot be denied to {ANY_PRINCIPAL}",
+                f"{self.flow.reverse} copies to the same topics on {self.flow.source}, and would be denied it, too",
+                "Name the principals of producers in deny_principals, and not the mirror's.",
+            )
+
     @property
     def rules(self) -> WriteRules:
         return WriteRules(self.context.run_dir, self.source_cluster)

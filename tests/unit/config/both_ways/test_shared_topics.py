@@ -15,6 +15,7 @@ from drlib.config.both_ways.shared_topics import (
 )
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.actions.applications.create_topics import CreateTopics
+from drlib.drill.actions.applications.fence_source import FenceSource
 from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.actions.failback.actions import TranslateBack, VerifyWorkers, WaitCaughtUp
 from drlib.drill.actions.failback.groups_left import GroupsLeft
@@ -103,6 +104,20 @@ def test_actions_of_planned_moves_know_flows_whose_topics_are_all_shared(tmp_pat
     bind("topics = orders, events\n")
     with pytest.raises(TopicsShared, match=r"Give .* the same topics and topics\.exclude"):
         bind("LEFT->RIGHT.topics = orders, events\nRIGHT->LEFT.topics = orders\n")
+
+
+def test_writing_is_not_denied_to_the_mirror_where_it_writes_to_the_same_topics(tmp_path: Path) -> None:
+    def bind(text: str, *principals: str) -> None:
+        settings = load(tmp_path, BOTH + text)
+        place = DrillContext(
+            clusters=settings.clusters, flow=THERE, run_dir=tmp_path, properties=tmp_path / "mm2.properties"
+        )
+        FenceSource(deny_write=(".*",), **({"deny_principals": principals} if principals else {})).bind(place)
+
+    bind("")
+    bind(IDENTITY, "User:shop")
+    with pytest.raises(UsageError, match="RIGHT->LEFT copies to the same topics on LEFT"):
+        bind(IDENTITY)
 
 
 def test_flow_with_both_kinds_of_topics_is_named(tmp_path: Path) -> None:

@@ -222,3 +222,19 @@ def test_fence_says_whether_the_source_has_an_authorizer(authorizer: bool | None
     (facts,) = facts_of({**clusters, "paris": replace(clusters["paris"], authorizer=authorizer)})
     text = runbooks.texts(facts, runbooks.names([facts])[0], PLACE, NONE)["failover.yaml"]
     assert said in text.partition("name: fence")[2].partition("name: drain")[0]
+
+
+IDENTICAL = (
+    "paris->lyon.enabled = true\nlyon->paris.enabled = true\n"
+    "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+)
+
+
+def test_runbooks_of_topics_that_both_directions_copy_are_those_that_work_for_them(tmp_path: Path) -> None:
+    clusters = paris_and_lyon(mirrors=False)
+    clusters["paris"] = replace(clusters["paris"], authorizer=True)
+    made = books(facts_of(clusters, IDENTICAL), tmp_path)
+    assert set(made) == {f"{kind}-{flow}.yaml" for kind in runbooks.KINDS[:6] for flow in ("paris-lyon", "lyon-paris")}
+    assert "nothing is settled" in (tmp_path / "reprotect-paris-lyon.yaml").read_text()
+    assert 'deny_principals: ["User:NAME"]' in (tmp_path / "failover-paris-lyon.yaml").read_text()
+    assert "nightly-audit" not in (tmp_path / "README.md").read_text()
