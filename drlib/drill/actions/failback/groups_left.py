@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from drlib.drill.actions.failback.actions import MoveArguments
 from drlib.drill.actions.groups import decided, read_again
-from drlib.drill.actions.groups.read_again import score
+from drlib.drill.actions.groups.read_again import Compared, score
 from drlib.drill.actions.groups.rules import PositionMove, sum_known
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Seconds
@@ -75,7 +75,10 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
         if not any(read_again.is_bounded(move) for move in moves):
             return (), ()
         moving, clusters = self.flow, self.settings.clusters
-        found = read_again.measure(clusters[moving.source], clusters[moving.target], moves, abort)
+        source, target = clusters[moving.source], clusters[moving.target]
+        found = (
+            self._in_shared_topics(moves, abort) if self.both_ways else read_again.measure(source, target, moves, abort)
+        )
         measured: dict[str, list[tuple[PositionMove, int | None]]] = {}
         wrong = []
         for move, each in zip(moves, found, strict=True):
@@ -88,6 +91,15 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
         said = "; ".join(wrong[:3]) or f"{compared} of {sum(each is not None for each in found)} positions compared"
         check = Check(f"no group skips records on {moving.target}", verdict, said)
         return tuple(score(group, those) for group, those in sorted(measured.items())), (check,)
+
+    def _in_shared_topics(self, moves: Sequence[PositionMove], abort: Abort) -> list[Compared | None]:
+        """As `read_again.measure`, where both directions copy the topics."""
+        moving, clusters = self.flow, self.settings.clusters
+        mine = [move for move in moves if move.offset is not None and read_again.is_bounded(move)]
+        source, target = clusters[moving.source], clusters[moving.target]
+        found, _ = read_again.measure_shared(source, target, mine, read_again.NEXT, abort)
+        by_move = dict(zip(mine, (each for _, each in found), strict=True))
+        return [by_move.get(move) for move in moves]
 
     def _say(self, busy: Collection[str]) -> None:
         moving = self.flow

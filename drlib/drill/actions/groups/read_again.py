@@ -13,7 +13,7 @@ from typing import Final
 
 from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.rules import PositionMove, read_again, sum_known
-from drlib.errors import UsageError
+from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range, Record
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -24,7 +24,7 @@ from drlib.runs.scorecard import GroupScore
 ROOM: Final = 64  # offsets looked through for each record wanted: markers and aborted records have offsets too
 NOTHING_AFTER: Final = "nothing to read there yet"
 AROUND: Final = 500  # records on each side of a position that are compared where both directions copy a topic
-_NEXT: Final = 5  # records that are looked for
+NEXT: Final = 5  # records that are looked for
 _MOST_AGAIN: Final = 20_000  # offsets read to find where a bounded position should be
 
 Start = tuple[TopicPartition, int]
@@ -53,13 +53,41 @@ def measure(
     wanted: dict[Start, int] = {}
     for move in mine:
         wanted[on_target(move)] = max(wanted.get(on_target(move), 0), to_find(move))
-    read = read_from(target, wanted, _NEXT, abort)
-    following = read_from(source, dict.fromkeys(map(on_source, mine), 0), _NEXT, abort)
-    before = read_from(source, dict.fromkeys(map(on_source, mine), 0), _NEXT, abort, back=True)
+    read = read_from(target, wanted, NEXT, abort)
+    following = read_from(source, dict.fromkeys(map(on_source, mine), 0), NEXT, abort)
+    before = read_from(source, dict.fromkeys(map(on_source, mine), 0), NEXT, abort, back=True)
     return [
         compare_bounded(read[on_target(m)], following[on_source(m)], before[on_source(m)]) if m in mine else None
         for m in moves
     ]
+
+
+def measure_shared(
+    source: ClusterSettings, target: ClusterSettings, moves: Sequence[PositionMove], count: int, abort: Abort
+) -> tuple[list[tuple[int, Compared]], str]:
+    """Of all `moves`, whose topics both directions copy: how many records were read of each, and what they are; and why the
+    source was not read, if it was not. `count`: the records that the group would read next."""
+    most: dict[Start, int] = {}
+    for move in moves:
+        for start in (on_target(move), on_source(move)):
+            most[start] = max(most.get(start, 0), AROUND + to_find(move))
+    there = {start: most[start] for start in map(on_target, moves)}
+    here = {start: most[start] for start in map(on_source, moves)}
+    read = read_from(target, there, count, abort)
+    read_before = read_from(target, there, count, abort, back=True)
+    try:
+        following = read_from(source, here, count, abort)
+        before = read_from(source, here, count, abort, back=True)
+    except (Unreachable, UsageError) as error:
+        unknown = Compared("unknown: the source does not answer")
+        return [(len(read[on_target(m)]), unknown) for m in moves], str(error)
+    found = []
+    for move in moves:
+        at, away = on_source(move), on_target(move)
+        whole = len(before[at]) < here[at] + count
+        logs = TwoLogs(read_before[away], read[away], before[at], following[at], whole)
+        found.append((len(read[away]), compare_shared(logs, count, read_again(move))))
+    return found, ""
 
 
 def score(group: str, measured: Sequence[tuple[PositionMove, int | None]]) -> GroupScore:

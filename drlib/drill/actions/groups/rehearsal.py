@@ -19,15 +19,12 @@ from drlib.config.patterns.selection import matches
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.read_again import (
-    AROUND,
     NOTHING_AFTER,
     Compared,
-    Start,
-    TwoLogs,
     compare_bounded,
-    compare_shared,
     content,
     is_bounded,
+    measure_shared,
     on_source,
     on_target,
     read_from,
@@ -111,7 +108,10 @@ class ReadCanary(ReadOnlyTargetAction):
         prefix = f"{PREFIX}{run_dir.name}."
         chosen = [m for m in moves if matches(self.groups, m.group.removeprefix(prefix))]
         mine = [m for m in chosen if m.offset is not None]
-        found, silence = self._compare_shared(mine, abort) if self.both_ways else self._compare(mine, abort)
+        if self.both_ways:
+            found, silence = measure_shared(self.source_cluster, self.target_cluster, mine, self.records, abort)
+        else:
+            found, silence = self._compare(mine, abort)
         rows: list[dict[str, Scalar]] = []
         wrong: list[str] = []
         measured: dict[str, list[tuple[PositionMove, int | None]]] = {}
@@ -196,31 +196,6 @@ class ReadCanary(ReadOnlyTargetAction):
                 one = Compared(one.verdict, 0)
             found.append((len(records), one))
         return found, silence
-
-    def _compare_shared(self, mine: Sequence[PositionMove], abort: Abort) -> tuple[list[tuple[int, Compared]], str]:
-        """The same where both directions copy the topics, so that the two logs may have other orders."""
-        most: dict[Start, int] = {}
-        for move in mine:
-            for start in (on_target(move), on_source(move)):
-                most[start] = max(most.get(start, 0), AROUND + to_find(move))
-        there = {start: most[start] for start in map(on_target, mine)}
-        here = {start: most[start] for start in map(on_source, mine)}
-        read = read_from(self.target_cluster, there, self.records, abort)
-        read_before = read_from(self.target_cluster, there, self.records, abort, back=True)
-        try:
-            following = read_from(self.source_cluster, here, self.records, abort)
-            before = read_from(self.source_cluster, here, self.records, abort, back=True)
-        except (Unreachable, UsageError) as error:
-            unknown = Compared("unknown: the source does not answer")
-            return [(len(read[on_target(m)]), unknown) for m in mine], str(error)
-        found = []
-        for move in mine:
-            at, away = on_source(move), on_target(move)
-            whole = len(before[at]) < here[at] + self.records
-            logs = TwoLogs(read_before[away], read[away], before[at], following[at], whole)
-            one = compare_shared(logs, self.records, read_again(move))
-            found.append((len(read[away]), one))
-        return found, ""
 
 
 def _exact(move: PositionMove) -> bool:
