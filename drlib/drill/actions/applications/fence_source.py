@@ -3,6 +3,7 @@
 Rules: a source that does not answer cannot be fenced: the evidence says so, with what to do when it comes back. Of one that
 answers in part, what answers is fenced and the rest is named; neither ends a run. Partitions of a whole source that still grow
 are named; groups that do not follow the pointer are named and not waited for. An undo ends the hold.
+Where both directions copy the topics, the logs grow by copies, which count as no writes.
 Where the pointer names the flow's target already, applications that follow it write there, and there is nothing to hold: a
 source that comes back after a failover is fenced so.
 With `deny_write` the brokers refuse producers that do not follow the pointer: an ACL denies writing to the topics of
@@ -24,6 +25,7 @@ from drlib.config.patterns.selection import matches
 from drlib.drill.actions.applications.deny_rules import ANY_PRINCIPAL, WriteFence, write_fence
 from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
+from drlib.drill.actions.moving.growth import Growth
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -290,15 +292,17 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
     def _until_still(self, metadata: ClusterMetadata, abort: Abort) -> Mapping[TopicPartition, int]:
         """Raises `Deviated` naming who still writes."""
         flow, partitions = self.flow, self._partitions(metadata)
+        settings = self.context.mirror_settings()
+        growth = Growth(replace(settings, clusters=dict(self.context.clusters)), flow)
         give_up = time.monotonic() + self.deadline_s
         with Cluster(self.source_cluster) as cluster:
             ends, since = cluster.log_ends(partitions), time.monotonic()
             while time.monotonic() - since < self.still_s:
                 abort.wait(LOOK_S)
                 now = cluster.log_ends(partitions)
-                grown = sorted(str(p) for p in now if now[p] != ends[p])
+                grown, ends = [str(p) for p in growth.grown(ends, now)], now
                 if grown:
-                    ends, since = now, time.monotonic()
+                    since = time.monotonic()
                 if grown and time.monotonic() > give_up:
                     raise Deviated(
                         f"producers still write to {flow.source}",

@@ -26,9 +26,15 @@ class Growth:
 
     def written(self, before: Ends, now: Ends) -> bool:
         """Did a client write between these two looks? Raises what the cluster answers."""
-        if before == now or not self._shared:
-            return before != now
-        return any(self._own(before, now).values())
+        return bool(self.grown(before, now))
+
+    def grown(self, before: Ends, now: Ends) -> list[TopicPartition]:
+        """The partitions that a client wrote to, ascending."""
+        grown = sorted(p for p in {*before, *now} if before.get(p) != now.get(p))
+        if not grown or not self._shared:
+            return grown
+        own = self._own(before, now)
+        return [p for p in grown if own.get(p)]
 
     def written_since(self, source: Cluster, ends: Ends) -> int | None:
         """Records of clients that a committed reader finds behind `ends` now; None when the cluster does not say."""
