@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,17 +27,42 @@ def rows(document: Mapping[str, object], name: str) -> list[dict[str, object]]:
     return found
 
 
+@contextmanager
+def traffic(night: Night, alias: str, written: list[int]) -> Iterator[threading.Event]:
+    """Records are written there until the event is set, and their numbers are added to `written`."""
+    end = threading.Event()
+
+    def write() -> None:
+        while not end.wait(0.1):
+            written.extend(night.write(alias, 5))
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        yield end
+    finally:
+        end.set()
+        writing.join()
+
+
 def moved(
-    night: Night, command: str, to: str, on: Application | None, then: Application
+    night: Night,
+    command: str,
+    to: str,
+    then: Application,
+    on: Application | None = None,
+    producers: threading.Event | None = None,
 ) -> tuple[list[dict[str, object]], Counter[int], range]:
-    """A command that moves to `to`, with the application moved by hand when it says so: its documents, what was read before,
-    and what was written then."""
+    """A command that moves to `to`, with the application moved by hand when it says so, and producers stopped after its first
+    run: its documents, what was read before, and what was written then."""
     process = night.started(command, str(night.file), str(FLOW), "--yes", to)
     documents: list[dict[str, object]] = []
     read, new = Counter[int](), range(0)
     try:
         for text in process.stdout or ():
             documents.append(json.loads(text))
+            if documents[-1]["event"] == "result" and producers is not None:
+                producers.set()
             if documents[-1]["event"] == "applications":
                 read = Counter() if on is None else on.close()
                 then.start()
@@ -82,10 +109,9 @@ def test_what_crossed_late_is_said_and_the_group_goes_home_and_away_again(tmp_pa
         assert assessed["read_there"] == {GROUP: READ_OF_IT}
         night.cli("failback", str(night.file), str(FLOW), "--yes", "lyon", code=2)
 
-        meanwhile += night.write("lyon", 5)
-        wait_for("the application has read all", lambda: len(set(on_lyon.read)) >= 400 - READ + 105)
         on_paris = Application(paris.bootstrap, [TOPIC])
-        documents, read_on_lyon, new = moved(night, "failback", "paris", on_lyon, on_paris)
+        with traffic(night, "lyon", meanwhile) as end:
+            documents, read_on_lyon, new = moved(night, "failback", "paris", on_paris, on_lyon, end)
         assert [each["exit_code"] for each in documents if each["event"] == "result"] == [0, 0]
         assert (documents[-1]["event"], documents[-1]["workers"]) == ("mirrored", 1)
         assert (night.active, night.state().state) == ("paris", DrillState.READY)
@@ -107,7 +133,7 @@ def test_what_crossed_late_is_said_and_the_group_goes_home_and_away_again(tmp_pa
         wait_for("lyon has it, too", lambda: night.records("lyon") == night.written)
         paris.kill()
         on_lyon = Application(lyon.bootstrap, [TOPIC])
-        documents, _, more = moved(night, "failover", "lyon", None, on_lyon)  # by the runbook that init wrote
+        documents, _, more = moved(night, "failover", "lyon", on_lyon)  # by the runbook that init wrote
         assert (night.active, night.state().state) == ("lyon", DrillState.FAILED_OVER)
         (group,) = rows(documents[0], "groups")
         wait_for("it reads on", lambda: {*new, *more} <= set(on_lyon.read))
