@@ -25,6 +25,8 @@ from drlib.model import Flow
 from drlib.runs.abort import Abort
 
 PARTITIONS = 3
+Content = tuple[int | None, str, str, int, int]
+"""What tells a record from any other."""
 
 
 @dataclass
@@ -71,12 +73,13 @@ def count(application: Application, cluster: str, kind: str) -> int:
     return sum(row.cluster == cluster for row in (history.produced if kind == "produced" else history.consumed))
 
 
-def log(bootstrap: str, topic: str) -> dict[tuple[int, int], int | None]:
-    """The digest of each record, by partition and offset."""
-    return {(r.partition, r.offset): r.digest for r in scan.scan(bootstrap, topic)}
+def log(bootstrap: str, topic: str) -> dict[tuple[int, int], Content]:
+    """What each record is, by partition and offset."""
+    found = scan.scan(bootstrap, topic)
+    return {(r.partition, r.offset): (r.digest, r.id, r.key, r.n, r.timestamp_ms) for r in found}
 
 
-def read(moving: Moving, application: Application) -> Counter[int | None]:
+def read(moving: Moving, application: Application) -> Counter[Content]:
     """How often the application read each record, on either cluster."""
     engine = moving.engine
     logs = {engine.source: log(engine.left, engine.topics), engine.target: log(engine.right, engine.topics)}

@@ -76,7 +76,7 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
         with Cluster(settings.clusters[moving.source]) as source:
             topics = mirrored_topics(source, settings.flow(moving.source, moving.target))
             if moving == self.context.flow.reverse:
-                self._refuse_left_out(settings, source, topics)
+                self._refuse_left_out(settings, moving, source, topics)
         with Cluster(settings.clusters[moving.target]) as target:
             members = self._members(moving, target, abort)
         if not members:
@@ -119,9 +119,10 @@ class VerifyWorkers(MoveArguments, ReadOnlyAction):
             abort.wait(LOOK_S)
         return members
 
-    def _refuse_left_out(self, settings: MirrorSettings, source: Cluster, topics: Collection[str]) -> None:
+    def _refuse_left_out(
+        self, settings: MirrorSettings, moving: Flow, source: Cluster, topics: Collection[str]
+    ) -> None:
         """Raises `UsageError` for topics that applications write to since the failover, and that the way back leaves out."""
-        moving = self.flow
         forward = settings.flow(moving.target, moving.source)
         local = [
             name for name in source.topics() if forward.mirrors_topic(name) and not forward.policy.is_heartbeats(name)
