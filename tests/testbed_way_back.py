@@ -114,6 +114,13 @@ class Night:
         with Cluster(self.settings(alias)) as cluster:
             return sum(1 for _ in cluster.read({partition: Range(0, cluster.log_ends([partition])[partition])}))
 
+    def number_at(self, alias: str, offset: int) -> int:
+        """The number of the first record of `orders` at or behind an offset there."""
+        partition = TopicPartition(TOPIC, 0)
+        with Cluster(self.settings(alias)) as cluster:
+            end = cluster.log_ends([partition])[partition]
+            return int(dict(next(iter(cluster.read({partition: Range(offset, end)}))).headers)["n"] or 0)
+
     def members(self, flow: Flow) -> int:
         """How many workers of the flow are members of its group."""
         with Cluster(self.settings(flow.target)) as cluster:
