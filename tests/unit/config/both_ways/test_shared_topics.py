@@ -15,6 +15,7 @@ from drlib.config.both_ways.shared_topics import (
 )
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.actions.applications.create_topics import CreateTopics
+from drlib.drill.actions.applications.deny_rules import ANY_PRINCIPAL
 from drlib.drill.actions.applications.fence_source import FenceSource
 from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.actions.failback.actions import TranslateBack, VerifyWorkers, WaitCaughtUp
@@ -112,7 +113,7 @@ def test_writing_is_not_denied_to_the_mirror_where_it_writes_to_the_same_topics(
         place = DrillContext(
             clusters=settings.clusters, flow=THERE, run_dir=tmp_path, properties=tmp_path / "mm2.properties"
         )
-        FenceSource(deny_write=(".*",), **({"deny_principals": principals} if principals else {})).bind(place)
+        FenceSource(deny_write=(".*",), deny_principals=principals or (ANY_PRINCIPAL,)).bind(place)
 
     bind("")
     bind(IDENTITY, "User:shop")
