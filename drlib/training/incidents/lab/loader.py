@@ -23,9 +23,9 @@ from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net import requests
 from drlib.kafka.net.connection import Connection
-from drlib.kafka.protocol.batch import OutgoingBatch, compose
+from drlib.kafka.protocol.batch import OutgoingBatch
 from drlib.kafka.protocol.error_codes import name_of
-from drlib.kafka.protocol.flexible import uvarint
+from drlib.kafka.protocol.recode import Record, rebuild
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.apps.process import StatusFile, Stop
 from drlib.lab.checker.history import Produced, ProducedStatus
@@ -119,26 +119,8 @@ class Loader:
 
 def voucher(record_id: str, at_ms: int, producer_id: int, epoch: int, sequence: int) -> OutgoingBatch:
     """One record without a key, its ID in a header, as a batch."""
-    name = record_id.encode()
-    fields = b"\0" + _zigzag(0) + _zigzag(0) + _zigzag(-1) + _sized(b"{}") + _zigzag(1) + _sized(b"id") + _sized(name)
-    return compose(
-        _sized(fields),
-        codec=0,
-        count=1,
-        base_timestamp=at_ms,
-        max_timestamp=at_ms,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=sequence,
-    )
-
-
-def _sized(content: bytes) -> bytes:
-    return _zigzag(len(content)) + content
-
-
-def _zigzag(number: int) -> bytes:
-    return uvarint(2 * number if number >= 0 else -2 * number - 1)
+    record = Record(0, at_ms, None, b"{}", (("id", record_id.encode()),))
+    return rebuild([record], codec=0, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
 def main(argv: Sequence[str]) -> int:
