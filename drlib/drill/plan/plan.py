@@ -182,7 +182,7 @@ class ChangedFact:
     now: Value
 
     def __str__(self) -> str:
-        return f"{self.entity} was {_said(self.planned)} and is {_said(self.now)}"
+        return f"{self.entity} was {value_words(self.planned)} and is {value_words(self.now)}"
 
 
 def canonical(plan: Plan) -> str:
@@ -226,7 +226,8 @@ def same_value(one: Value, other: Value) -> bool:
     return type(one) is type(other) and one == other  # True is not 1
 
 
-def _said(value: Value) -> str:
+def value_words(value: Value) -> str:
+    """What an entity is, for people."""
     return "not there" if value is None else str(value)
 
 

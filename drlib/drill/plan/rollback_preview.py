@@ -8,7 +8,7 @@ not listed. Where nothing is undone the reason is said.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from drlib.drill.plan.plan import Change, Danger, Drill, Plan, Value
+from drlib.drill.plan.plan import Change, Danger, Drill, Plan, value_words
 from drlib.drill.plan.progress import Note, Outcome, Reach, fold, rollback_due
 
 AS_FAR_AS = "as far as it came: its probe decides then"
@@ -59,8 +59,4 @@ def _strategy(drill: Drill) -> str:
 
 
 def _back(change: Change) -> str:
-    return f"{change.entity}: {_word(change.after)} -> {_word(change.before)}"
-
-
-def _word(value: Value) -> str:
-    return "not there" if value is None else str(value)
+    return f"{change.entity}: {value_words(change.after)} -> {value_words(change.before)}"

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.drill.plan.plan import Drill, Plan
+from drlib.drill.plan.plan import Drill, Plan, value_words
 from drlib.drill.plan.progress import Noted, missing_approvals
 from drlib.drill.run.approvals import Approvals
 from drlib.drill.step.context import DrillContext
@@ -21,7 +21,7 @@ from drlib.lab.workload import mirrors
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.polling_thread import PollingThread
 from drlib.mirror.monitor.survey import Survey
-from drlib.runs.journal import Line, Scalar
+from drlib.runs.journal import Line
 
 LOOK_S: Final = 1.0
 
@@ -139,13 +139,11 @@ def waits_of(
         return None
     first = next(step for step in plan.drill.steps if step.name == missing[0])
     later = tuple(name for name in missing[1:] if name not in granted and name not in in_file.by)
-    changes = tuple(f"{c.entity}: {_word(c.before)} -> {_word(c.after)}" for c in plan.of(first.name).changes)
+    changes = tuple(
+        f"{c.entity}: {value_words(c.before)} -> {value_words(c.after)}" for c in plan.of(first.name).changes
+    )
     by = in_file.by.get(first.name, "")
     return Waits(first.name, first.title, changes, later, by, attended, plan.hash, in_file.refused)
-
-
-def _word(value: Scalar) -> str:
-    return "not there" if value is None else str(value)
 
 
 class FlowWatch:
