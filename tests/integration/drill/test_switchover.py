@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from fix_engine import Engine, produce, wait_for, wait_for_markers
 from repository_root import ROOT
-from testbed_applications import Application, Stage, stage
+from testbed_applications import Application, stage
 from testbed_producer_ids import same_next_id
+from testbed_switchover import Moving
 
 import drlib
 from drlib.client import pointer as pointers
@@ -25,11 +26,8 @@ from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.producer_ids import refuse_collisions
 from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.actions.groups import commit as group_writing
-from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.plan.progress import Reach
-from drlib.drill.run.registry import make_action
 from drlib.drill.step import step_output as details
-from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -52,31 +50,10 @@ PARTITIONS = 6
 
 
 @dataclass
-class Both:
-    """Two clusters with mirrors both ways, and applications that follow a pointer; all at the engine's source at first."""
+class Both(Moving):
+    """With the one topic that the applications use."""
 
-    engine: Engine
-    on: Stage
-    place: DrillContext
     topic: str
-
-    def step(self, name: str, **arguments: str | float | bool | tuple[str, ...]) -> Action:
-        given = tuple(Argument(key, value) for key, value in arguments.items())
-        return make_action(Call(name, given), self.place, name.replace(".", "-"))
-
-    def act(self, name: str, **arguments: str | float | bool) -> dict[str, object]:
-        step = self.step(name, **arguments)
-        return dict(step.act(step.changes(step.observe()), Abort(self.place.run_dir)))
-
-    def there(self) -> dict[str, object]:
-        return self.act("switchover.move", source=self.engine.source, target=self.engine.target)
-
-    def back(self) -> dict[str, object]:
-        return self.act("switchover.move")
-
-    @property
-    def active(self) -> str:
-        return pointer_file.read(self.on.pointer).active
 
     def ends(self, alias: str, topic: str) -> dict[TopicPartition, int]:
         with Cluster(self.place.cluster(alias)) as cluster:

@@ -6,49 +6,24 @@ import itertools
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from fix_engine import Engine, create_topic, produce, wait_for
 from fix_two_way import RIGHTS_FIRST, worker
-from testbed_applications import Application, Stage, stage
+from testbed_applications import Application, stage
+from testbed_switchover import Moving
 
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.plan.plan import Argument, Call
-from drlib.drill.run.registry import make_action
 from drlib.drill.step.context import DrillContext
 from drlib.lab.checker import scan
 from drlib.lab.checker.history import ProducedStatus
 from drlib.model import Flow
-from drlib.runs.abort import Abort
 
 PARTITIONS = 3
 Content = tuple[int | None, str, str, int, int]
 """What tells a record from any other."""
-
-
-@dataclass
-class Moving:
-    engine: Engine
-    on: Stage
-    place: DrillContext
-
-    def act(self, name: str, **arguments: str | float | bool) -> dict[str, object]:
-        given = tuple(Argument(key, value) for key, value in arguments.items())
-        step = make_action(Call(name, given), self.place, name.replace(".", "-"))
-        return dict(step.act(step.changes(step.observe()), Abort(self.place.run_dir)))
-
-    def there(self) -> dict[str, object]:
-        return self.act("switchover.move", source=self.engine.source, target=self.engine.target)
-
-    def back(self) -> dict[str, object]:
-        return self.act("switchover.move")
-
-    @property
-    def active(self) -> str:
-        return pointer_file.read(self.on.pointer).active
 
 
 @pytest.fixture
