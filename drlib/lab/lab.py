@@ -23,7 +23,7 @@ from drlib.errors import UsageError
 from drlib.files import read_json, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers.broker import BrokerSpec, bootstrap_checkpoint
-from drlib.lab.brokers.cluster import Cluster, link_names, new_specs
+from drlib.lab.brokers.cluster import Cluster, broker_names, link_names, new_specs
 from drlib.lab.brokers.security import DRILL, LabSecurity, Vault, as_state
 from drlib.lab.link.remote import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus
@@ -144,7 +144,7 @@ class Lab:
         try:
             self._start_proxy({} if kept is None else _links(kept[0]))
             if kept is None:
-                for name in (name for alias in self.aliases for name in self._names(alias)):
+                for name in (name for alias in self.aliases for name in broker_names(alias, self._brokers)):
                     shutil.rmtree(self.root / name, ignore_errors=True)  # of an `up` that failed
                 root, ports = str(self.root), self.proxy.ports
                 self._adopt({a: new_specs(a, root, ports, self._brokers, self._security) for a in self.aliases})
@@ -258,9 +258,6 @@ class Lab:
 
     def __exit__(self, *_: object) -> None:
         self.down()
-
-    def _names(self, alias: str) -> list[str]:
-        return [f"{alias}-{node}" for node in range(1, self._brokers + 1)]
 
     def _claim_folder(self) -> None:
         if (self.root / _MARK).exists():

@@ -158,9 +158,14 @@ class Cluster:
         self.start(deadline_s=deadline_s)
 
 
+def broker_names(alias: str, brokers: int) -> tuple[str, ...]:
+    """The names of a cluster's brokers, which are those of their folders and of the mirrors' links."""
+    return tuple(f"{alias}-{node}" for node in range(1, brokers + 1))
+
+
 def link_names(alias: str, brokers: int) -> tuple[str, ...]:
     """The proxy's links to a cluster of `brokers`: for each broker one of mirrors and one of applications."""
-    names = [f"{alias}-{node}" for node in range(1, brokers + 1)]
+    names = broker_names(alias, brokers)
     return (*names, *(f"{APPS_LINK}{name}" for name in names))
 
 
@@ -168,12 +173,15 @@ def new_specs(
     alias: str, root: str, proxy_ports: Mapping[str, int], brokers: int, security: LabSecurity | None = None
 ) -> tuple[BrokerSpec, ...]:
     """Specifications of a new cluster of `brokers`; `proxy_ports` says where the proxy listens for each of `link_names`."""
-    cluster_id, made = new_id(), []
-    for node in range(1, brokers + 1):
-        name = f"{alias}-{node}"
-        spec = BrokerSpec(alias, node, cluster_id, f"{root}/{name}", 0, 0, proxy_ports[name], 0, "", brokers)
-        made.append(replace(spec, apps_port=1, apps_advertised_port=proxy_ports[f"{APPS_LINK}{name}"]))
-    specs = made
+    cluster_id = new_id()
+    specs = [
+        BrokerSpec(
+            *(alias, node, cluster_id, f"{root}/{name}", 0, 0, proxy_ports[name], 0, "", brokers),
+            apps_port=1,
+            apps_advertised_port=proxy_ports[f"{APPS_LINK}{name}"],
+        )
+        for node, name in enumerate(broker_names(alias, brokers), start=1)
+    ]
     if security is not None:
         more = dict.fromkeys(security.more, 0)
         specs = [replace(spec, internal_port=1, more=more) for spec in specs]

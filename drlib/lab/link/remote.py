@@ -75,9 +75,13 @@ class LinkProxy:
         """The state of every link of mirrors. Raises `Unreachable`."""
         return tuple(link for link in self._all() if not link.name.startswith(APPS_LINK))
 
-    def apps_links(self) -> tuple[LinkState, ...]:
-        """The state of every link of applications. Raises `Unreachable`."""
-        return tuple(link for link in self._all() if link.name.startswith(APPS_LINK))
+    def apps_links(self, alias: str) -> tuple[LinkState, ...]:
+        """The state of the applications' links to a cluster, one for each broker. Raises `Unreachable`."""
+        return tuple(link for link in self._all() if link.name.rpartition("-")[0] == f"{APPS_LINK}{alias}")
+
+    def cut_applications(self, alias: str, cut: bool = True) -> None:
+        """Reset the applications' connections to a cluster and refuse new ones, or end that. Raises as `set` does."""
+        self.set(f"{APPS_LINK}{alias}", cut=cut)
 
     def target(self, link: str, port: int) -> None:
         """Send new connections of `link` to `port`."""

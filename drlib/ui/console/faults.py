@@ -15,7 +15,6 @@ from drlib.errors import UsageError
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
-from drlib.lab.link.link import APPS_LINK
 from drlib.lab.workload import mirrors
 from drlib.lab.workload.mirrors import MirrorWorker
 from drlib.model import Flow
@@ -158,7 +157,7 @@ FAULTS: Final = (
         "cut-applications",
         "Cut applications",
         "The applications' connections to {alias} are reset, and new ones refused. The mirror and this console still reach it.",
-        lambda lab, alias: lab.proxy.set(f"{APPS_LINK}{alias}", cut=True),
+        lambda lab, alias: lab.proxy.cut_applications(alias),
         dangerous=True,
         undo="Reconnect applications",
     ),
@@ -166,7 +165,7 @@ FAULTS: Final = (
         "reconnect-applications",
         "Reconnect applications",
         "The applications reach {alias} again.",
-        lambda lab, alias: lab.proxy.set(f"{APPS_LINK}{alias}", cut=False),
+        lambda lab, alias: lab.proxy.cut_applications(alias, False),
     ),
 )
 

@@ -20,7 +20,6 @@ from drlib.lab.checker import scan
 from drlib.lab.checker.history import CommitStatus, ProducedStatus
 from drlib.lab.checker.history_files import HistoryWriter, read_history
 from drlib.lab.lab import Lab
-from drlib.lab.link.link import APPS_LINK
 from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import FLIGHTS_2013, TopicSpec, create_topics
 
@@ -190,20 +189,20 @@ def test_applications_cut_off_from_a_cluster_wait_while_mirrors_and_drills_reach
     applications.start(name, spec)
     try:
         wait_until("records are acknowledged", lambda: applications.done(name) > 100)
-        lab.proxy.set(f"{APPS_LINK}LEFT", cut=True)
+        lab.proxy.cut_applications("LEFT")
         wait_until(
             "their connections have ended",
-            lambda: not any(one.connections for one in lab.proxy.apps_links() if one.cut),
+            lambda: not any(one.connections for one in lab.proxy.apps_links("LEFT")),
         )
         in_doubt(300)  # by then the broker has appended what had reached it
         seen = log_ends(lab.clusters["LEFT"].bootstrap, topic, 1)  # over a network of its own
         in_doubt(600)
         assert log_ends(lab.clusters["LEFT"].bootstrap, topic, 1) == seen
         assert not [link.name for link in lab.proxy.links() if link.cut]
-        lab.proxy.set(f"{APPS_LINK}LEFT", cut=False)
+        lab.proxy.cut_applications("LEFT", False)
         wait_until("they continue", lambda: log_ends(lab.clusters["LEFT"].bootstrap, topic, 1)[0] > seen[0] + 300)
         wait_until("none is in doubt", lambda: (now := applications.status(name)) is not None and now.in_flight < 100)
     finally:
-        lab.proxy.set(f"{APPS_LINK}LEFT", cut=False)
+        lab.proxy.cut_applications("LEFT", False)
         applications.stop(name)
     assert {row.status for row in applications.history(name).produced} == {ProducedStatus.ACKED}

@@ -26,7 +26,7 @@ from drlib.lab import clocks
 from drlib.lab.brokers.cluster import Cluster
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
-from drlib.lab.link.link import APPS_LINK, LinkState
+from drlib.lab.link.link import LinkState
 from drlib.model import TopicPartition
 from drlib.runs import journal
 from drlib.ui.console import faults
@@ -130,7 +130,7 @@ def _link(lab: Lab, alias: str) -> LinkState:
 
 # What is true of the lab once a button's work is done. A fault that is not here fails the test below.
 def _apps_cut(lab: Lab, alias: str) -> bool:
-    return all(link.cut for link in lab.proxy.apps_links() if link.name == f"{APPS_LINK}{alias}-1")
+    return all(link.cut for link in lab.proxy.apps_links(alias))
 
 
 IN_PLACE: Final[Mapping[str, Callable[[Lab, str], bool]]] = {

@@ -12,7 +12,6 @@ from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Flag
 from drlib.drill.testbed.failover_step import ClusterArgument, StateChangeAction
 from drlib.errors import UsageError
-from drlib.lab.link.link import APPS_LINK
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
@@ -99,7 +98,7 @@ class CutApplications(ClusterArgument, StateChangeAction):
 
     def check(self) -> None:
         super().check()
-        if not any(link.name.startswith(self._links) for link in self.lab.proxy.apps_links()):
+        if not self.lab.proxy.apps_links(self.alias):
             raise UsageError(
                 f"the applications' network to {self.alias} cannot be cut",
                 "the data of this lab are older than that network",
@@ -110,24 +109,20 @@ class CutApplications(ClusterArgument, StateChangeAction):
     def entity(self) -> str:
         return f"network between the applications and {self.alias}"
 
-    @property
-    def _links(self) -> str:
-        return f"{APPS_LINK}{self.alias}"
-
     def reached(self) -> bool:
-        return all(link.cut for link in self.lab.proxy.apps_links() if link.name.rpartition("-")[0] == self._links)
+        return all(link.cut for link in self.lab.proxy.apps_links(self.alias))
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         fault_ms = moments.mark(self.context.run_dir, "fault")
-        self.lab.proxy.set(self._links, cut=True)
+        self.lab.proxy.cut_applications(self.alias)
         self.mark(Mark(name=f"applications cut off from {self.alias}", at_ms=fault_ms, detail="connections reset"))
         return {"cut_off_from": self.alias, "fault_ms": fault_ms}
 
     def undo(self, changes: Changes) -> None:
         """Connect them again."""
         if changes:
-            self.lab.proxy.set(self._links, cut=False)
+            self.lab.proxy.cut_applications(self.alias, False)
 
 
 class ReconnectApplications(CutApplications):
@@ -146,7 +141,7 @@ class ReconnectApplications(CutApplications):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
-        self.lab.proxy.set(self._links, cut=False)
+        self.lab.proxy.cut_applications(self.alias, False)
         at_ms = moments.once(self.context.run_dir, self._moment)
         self.mark(Mark(name=f"applications reach {self.alias} again", at_ms=at_ms))
         return {"connected_to": self.alias, "at_ms": at_ms}
@@ -154,4 +149,4 @@ class ReconnectApplications(CutApplications):
     def undo(self, changes: Changes) -> None:
         """Cut it again."""
         if changes:
-            self.lab.proxy.set(self._links, cut=True)
+            self.lab.proxy.cut_applications(self.alias)

@@ -36,7 +36,7 @@ def test_draw_plan_seed_always_gives_the_same_plan() -> None:
 
 
 def test_draw_plan_incidents_of_levels_1_to_5_are_those_from_before_level_6() -> None:
-    """Digests computed before there was a level 6: whoever agreed on a seed plays what was agreed."""
+    """Digests computed before there was a level 6: people who agreed on a seed play what they agreed on."""
     assert (
         digest((seed, level) for level in (1, 2, 3, 4, 5) for seed in range(300))
         == "4ac14b4447cdf1a25dc9ec02491aff18b8a71bf07bbb0822effc7f22be362cae"
