@@ -36,6 +36,13 @@ Kind = TypeVar("Kind")
 Model = TypeVar("Model", bound=BaseModel)
 
 
+def cache_folder() -> Path:
+    """Where drlib keeps what can be made again, which need not exist. By the XDG Base Directory Specification: a relative
+    `$XDG_CACHE_HOME` is ignored."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "drlib"
+
+
 def read_given(path: Path, kind: str) -> str:
     """The text of the file that a user gave as `kind`, such as "a runbook". Raises `UsageError`."""
     try:
@@ -124,6 +131,8 @@ def read_json(path: Path, kind: TypeAdapter[Any] | type[BaseModel] | None = None
         return decoding.json_value(data) if kind is None else decoding.json_as(kind, data)
     except FileNotFoundError:
         raise
+    except NotADirectoryError as error:  # a file where a folder would be: what is asked for is not there either
+        raise FileNotFoundError(*error.args, error.filename) from None
     except OSError as error:
         raise UsageError(f"{path} cannot be read", error.strerror or type(error).__name__, remedy) from error
     except Undecodable as error:

@@ -6,7 +6,8 @@ file of this user, for as long as the jar is the same file, of the same size and
 `python -m drlib.lab.jars` fetches; `python -m drlib.lab.jars --lock` resolves the coordinates again and rewrites the
 lock.
 
-The store is `$DRLIB_JARS`, or `~/.cache/drlib/jars`. Not for: running Java (`drlib.lab.brokers.broker`) or Spark sessions.
+The store is `$DRLIB_JARS`, or `jars` in the user's cache (`drlib.files.cache_folder`). Not for: running Java
+(`drlib.lab.brokers.broker`) or Spark sessions.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.errors import MissingDependency
 from drlib.extras import require
-from drlib.files import file_lock, open_stored, read_stored, write_whole
+from drlib.files import cache_folder, file_lock, open_stored, read_stored, write_whole
 from drlib.outgoing.environment import child_environment
 from drlib.outgoing.terminal import show
 
@@ -105,7 +106,7 @@ def store() -> Path:
     configured = os.environ.get("DRLIB_JARS")
     if configured:
         return Path(configured).expanduser().absolute()  # brokers run in folders of their own
-    return Path.home() / ".cache" / "drlib" / "jars"
+    return cache_folder() / "jars"
 
 
 @functools.cache
@@ -305,8 +306,7 @@ def _sha256(path: Path) -> str:
 
 
 def _digests_file() -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "drlib" / "jar-digests.json"
+    return cache_folder() / "jar-digests.json"
 
 
 def _known_digests() -> dict[str, "_Known"]:

@@ -13,7 +13,7 @@ from typing import Final
 # What programs need to run at all: search paths, the user's folders, language and time zone, and where temporary files go.
 NEEDED: Final = frozenset(
     {
-        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "PWD", "TMPDIR",
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "PWD", "TMPDIR", "XDG_CACHE_HOME",
         "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LC_COLLATE", "TZ",
     }
 )  # fmt: skip

@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from drlib.errors import UsageError
 from drlib.files import (
     MOST_BYTES,
+    cache_folder,
     file_lock,
     open_stored,
     read_given,
@@ -276,3 +277,20 @@ def test_write_whole_mode_is_less_the_umask(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert (tmp_path / "one").stat().st_mode & 0o777 == 0o640
+
+
+def test_read_json_below_a_file_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("")
+    with pytest.raises(FileNotFoundError, match="Not a directory"):
+        read_json(tmp_path / "notes" / "state.json")
+
+
+@pytest.mark.parametrize(
+    ("given", "base"), [("", ".cache"), ("relative", ".cache"), ("{home}/elsewhere", "elsewhere")], ids=str
+)
+def test_cache_folder_follows_the_absolute_one_that_is_given(
+    given: str, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", given.format(home=tmp_path))
+    assert cache_folder() == tmp_path / base / "drlib"

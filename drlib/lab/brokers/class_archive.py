@@ -10,7 +10,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from drlib.files import stored_descriptor
+from drlib.files import cache_folder, stored_descriptor
 from drlib.lab import jars
 
 
@@ -18,8 +18,7 @@ def archive() -> Path:
     """Where the archive for this Java and these jars is, or would be. Raises `MissingDependency`."""
     java, classpath = jars.java(), jars.classpath("kafka")
     known = [str(java.path), str(java.version), *map(str, classpath)]
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "drlib" / f"broker-{hashlib.sha256(os.pathsep.join(known).encode()).hexdigest()[:16]}.jsa"
+    return cache_folder() / f"broker-{hashlib.sha256(os.pathsep.join(known).encode()).hexdigest()[:16]}.jsa"
 
 
 def flags() -> tuple[str, ...]:

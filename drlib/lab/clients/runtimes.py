@@ -26,7 +26,7 @@ from pydantic import BaseModel
 
 from drlib import decoding
 from drlib.errors import DrlibError, MissingDependency
-from drlib.files import file_lock, read_stored
+from drlib.files import cache_folder, file_lock, read_stored
 from drlib.lab import jars
 from drlib.lab.clients.families import BY_NAME, FAMILIES, RESTART_AFTER_S, Machine, Runtime, missing
 from drlib.outgoing.environment import child_environment
@@ -76,7 +76,7 @@ class _Package(BaseModel):
 def store() -> Path:
     """The folder of what `fetch` made, which need not exist."""
     configured = os.environ.get("DRLIB_CLIENTS")
-    return Path(configured).expanduser().absolute() if configured else Path.home() / ".cache" / "drlib" / "clients"
+    return Path(configured).expanduser().absolute() if configured else cache_folder() / "clients"
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from drlib.lab.brokers import class_archive
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DRLIB_JARS", str(jars.store()))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "drlib").mkdir()
     return tmp_path
