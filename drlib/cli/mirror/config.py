@@ -1,11 +1,15 @@
-"""`drlib config`: explain every effective value of a file, or make a file of Connect's or Strimzi's form."""
+"""`drlib config`: explain every effective value of a file, or make a file of Connect's or Strimzi's form.
+
+Rules: what all enabled flows have in common is shown once, so that a flow's own table has what is different there.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.table import Table
@@ -17,6 +21,8 @@ from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
     from drlib.config.explain import Effective, Explanation
+
+EVERY_FLOW: Final = "every enabled flow"
 
 config_app = typer.Typer(help="Explain and convert configuration files.", no_args_is_help=True, add_completion=False)
 
@@ -46,10 +52,19 @@ def explain_command(
     scopes: dict[str, list[Effective]] = {}
     for value in explanation.values:
         scopes.setdefault(value.scope, []).append(value)
+    if common := common_values([scopes.get(name, []) for name in sorted(enabled)]):
+        console.print(_table(common, EVERY_FLOW, ""))
+        known = set(common)
+        scopes = {
+            name: [value for value in values if name not in enabled or of_any_flow(value) not in known]
+            for name, values in scopes.items()
+        }
     hidden = []
     for scope, values in scopes.items():
         if key is None and "->" in scope and scope not in enabled:
             hidden.append(scope)
+            continue
+        if not values:
             continue
         console.print(_table(values, scope, "" if scope in enabled or "->" not in scope else " (not enabled)"))
     if hidden:
@@ -78,6 +93,19 @@ def import_command(
     write_document(file.text())
     for line in file.left_out:
         print_error(f"not converted: {line}")
+
+
+def of_any_flow(value: Effective) -> Effective:
+    """The value without its flow."""
+    return replace(value, scope=EVERY_FLOW, places=())
+
+
+def common_values(flows: Sequence[Sequence[Effective]]) -> list[Effective]:
+    """What several flows have in common: the same value from the same line. Pure; empty for one flow."""
+    if len(flows) < 2:
+        return []
+    others = [{of_any_flow(value) for value in flow} for flow in flows[1:]]
+    return [each for each in map(of_any_flow, flows[0]) if all(each in other for other in others)]
 
 
 def _table(values: Sequence[Effective], scope: str, note: str) -> Table:
