@@ -342,5 +342,5 @@ class OrderedConsumer(Closing):
 
 def _check_login(cluster: ClusterSettings) -> None:
     """Check the login, as librdkafka would retry a refused one for ever. Raises `SecurityFault`."""
-    if cluster.secured and (refusal := connect.explain_refusal(cluster, _LOGIN_S)) is not None:
+    if cluster.secured and (refusal := connect.refused_login(cluster, _LOGIN_S)) is not None:
         raise refusal

@@ -104,7 +104,7 @@ class PointerTopicWatcher:
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
-                if settings.secured and (refusal := connect.explain_refusal(settings, _CHECK_S)) is not None:
+                if settings.secured and (refusal := connect.refused_login(settings, _CHECK_S)) is not None:
                     raise refusal
                 self._consume(settings)
             except DrlibError as error:  # such as a missing secret or a refused login: reported by doubt(), and retried

@@ -24,7 +24,7 @@ from drlib.files import read_json, write_whole
 from drlib.lab import jars
 from drlib.lab.brokers.broker import BrokerSpec, bootstrap_checkpoint
 from drlib.lab.brokers.cluster import Cluster, broker_names, link_names, new_specs
-from drlib.lab.brokers.security import DRILL, LabSecurity, Vault, as_state
+from drlib.lab.brokers.security import ADMIN, DRILL, LabSecurity, Vault, as_state
 from drlib.lab.link.remote import LinkProxy
 from drlib.lab.processes import ProcessRegistry, ProcessStatus
 
@@ -240,6 +240,11 @@ class Lab:
     def operator(self) -> str:
         """The user of drills; "" where all users are one."""
         return "" if self._security is None or not self._security.acls else DRILL
+
+    @property
+    def admin(self) -> str:
+        """The user who may do everything; "" where all users are one."""
+        return "" if self._security is None or not self._security.acls else ADMIN
 
     def client_file(self, user: str = "") -> Path | None:
         """The properties file of clients that log in as `user`, by default as an application; None where nothing is secured.

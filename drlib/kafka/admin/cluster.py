@@ -100,7 +100,7 @@ class Cluster:
         self._admin: Any = None
 
     def __enter__(self) -> Self:
-        if self.settings.secured and (refusal := connect.explain_refusal(self.settings, self._timeout_s)) is not None:
+        if self.settings.secured and (refusal := connect.refused_login(self.settings, self._timeout_s)) is not None:
             raise refusal
         self._configuration = {**connect.librdkafka(self.settings), "log_level": 0, "error_cb": _ignore}
         self._admin = AdminClient(dict(self._configuration), logger=_QUIET)

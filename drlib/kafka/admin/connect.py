@@ -3,9 +3,10 @@
 Rules: references are resolved and key stores opened when a client is made, so a new client sees renewed secrets. Which clusters
 answer is asked of all their addresses at the same time, with a short deadline that also holds while names are resolved. Nothing
 is changed on a cluster.
-librdkafka logs in with SCRAM at a server that asks for one iteration, which lets that server's owner try passwords quickly. So
-before each of its clients drlib's own connection logs in, at most once in `CHECKED_S`, and refuses such a server. A server that
-treats the two differently, or that answers only later, is not found this way: TLS keeps those away.
+librdkafka retries a refused login for ever and does not say why, and it logs in with SCRAM at a server that asks for one
+iteration, which lets that server's owner try passwords quickly. So before its clients drlib's own connection logs in, at most
+once in `CHECKED_S` where nothing was refused. A server that treats the two differently, or that answers only later, is not
+found this way: TLS keeps those away.
 Not for: rights on topics and groups, which each call reports.
 """
 
@@ -14,7 +15,7 @@ import threading
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from drlib.errors import DrlibError, Unreachable
@@ -25,13 +26,23 @@ from drlib.kafka.security.credentials import Password, Security
 from drlib.kafka.security.errors import Fault, SecurityFault
 
 CHECKED_S: Final = 60.0  # a login that went well, or was not answered, is not tried again for so long
-_CHECK_S: Final = 2.0  # for that login
-_checked: Final[dict[tuple[tuple[str, ...], Security], float]] = {}  # until when
-_checking: Final = threading.Lock()
+_CHECK_S: Final = 2.0  # for that login, before a client of librdkafka whose login was not checked yet
 _END_S: Final = 1.0  # for the end of what was asked in time
 ANSWER_S: Final = 5.0  # until a cluster counts as one that does not answer; the work itself has longer deadlines
 
 Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class _Login:
+    """The last login of one user at one cluster: one thread tries it at a time."""
+
+    trying: threading.Lock = field(default_factory=threading.Lock)
+    until: float = 0.0  # for how long it counts
+
+
+_logins: Final[dict[tuple[tuple[str, ...], Security], _Login]] = {}
+_known: Final = threading.Lock()
 
 
 def wire_client(
@@ -55,24 +66,31 @@ def librdkafka(cluster: ClusterSettings) -> dict[str, object]:
     `SecurityFault` where the server did not follow SCRAM.
     """
     connection = cluster.connection()
-    if isinstance(connection.sasl, Password) and connection.sasl.mechanism != "PLAIN":
-        _check_scram(cluster, connection)
+    scram = isinstance(connection.sasl, Password) and connection.sasl.mechanism != "PLAIN"
+    refusal = refused_login(cluster, _CHECK_S) if scram else None
+    if refusal is not None and refusal.fault is Fault.WRONG_SERVER_SIGNATURE:
+        raise refusal
     return {"bootstrap.servers": ",".join(cluster.bootstrap_servers), **java_keys.librdkafka(connection)}
 
 
-def _check_scram(cluster: ClusterSettings, security: Security) -> None:
-    with _checking:
+def refused_login(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
+    """`explain_refusal`, which is not asked again for `CHECKED_S` where nothing was refused. Blocks, once for all threads.
+
+    A login that is revoked meanwhile is found `CHECKED_S` later.
+    """
+    key = cluster.bootstrap_servers, cluster.connection()
+    with _known:
         now = time.monotonic()
-        for key, until in tuple(_checked.items()):
-            if until < now:
-                del _checked[key]
-        key = cluster.bootstrap_servers, security
-        if key in _checked:
-            return
-        refusal = explain_refusal(cluster, _CHECK_S)
-        if refusal is not None and refusal.fault is Fault.WRONG_SERVER_SIGNATURE:
-            raise refusal
-        _checked[key] = now + CHECKED_S
+        for old in [old for old, login in _logins.items() if login.until < now and not login.trying.locked()]:
+            del _logins[old]
+        login = _logins.setdefault(key, _Login())
+    with login.trying:
+        if time.monotonic() < login.until:
+            return None
+        refusal = explain_refusal(cluster, timeout_s)
+        if refusal is None:
+            login.until = time.monotonic() + CHECKED_S
+        return refusal
 
 
 def blocking(work: Coroutine[object, object, Answer]) -> Answer:

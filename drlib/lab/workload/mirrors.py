@@ -3,7 +3,7 @@
 Rules: a worker outlives its starter where the lab does; starting one that runs changes nothing. `LabMirrors` mirrors only
 topics that match `topic`, so a copy is not copied on: among several clusters each record takes one hop, and a third
 cluster's records come from it alone. The topics that a worker creates on its targets are listed by `topics`, so that they
-can be deleted.
+can be deleted. On a secured lab it is the lab's admin: the mirror's user has rights on the topics of the lab's own file alone.
 Not for: moving groups; checkpoints are emitted only where `positions` asks for them.
 """
 
@@ -163,7 +163,7 @@ class LabMirrors(MirrorWorker):
             **{f"{alias}.bootstrap.servers": self.lab.clusters[alias].link_bootstrap for alias in aliases},
             **{f"{flow}.enabled": "true" for flow in self.flows},
             "topics": self.topic,
-            **self.lab.mirror_keys(aliases),
+            **self.lab.mirror_keys(aliases, user=self.lab.admin),
             "refresh.topics.interval.seconds": "1",
             "emit.checkpoints.enabled": str(self.positions).lower(),
             "emit.checkpoints.interval.seconds": "1",

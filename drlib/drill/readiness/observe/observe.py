@@ -126,10 +126,12 @@ class _Observer:
             obstacles = ()  # MirrorMaker 2 has rights and settings of its own, and neither lanes nor a journal
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
-        target_settings, (translations, target_positions), ids = await asyncio.gather(
+        target_settings, (translations, target_positions), ids, written, certificates = await asyncio.gather(
             self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
             self._positions(survey, source_groups),
             self._producer_ids(),
+            self._producer_topics(source_settings),
+            self._certificates(),
         )
         return FlowObservation(
             flow=str(flow.flow),
@@ -147,9 +149,9 @@ class _Observer:
             topics=self._topics(names, survey),
             settings=self._compared(names, source_settings, target_settings),
             durability=self._durability(names, target_settings),
-            producer_topics=await self._producer_topics(source_settings),
+            producer_topics=written,
             producer_ids=ids,
-            certificates=await self._certificates(),
+            certificates=certificates,
             drills=drills,
         )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Producer
@@ -31,9 +33,9 @@ def cluster(server: ScramServer | str, mechanism: str = "SCRAM-SHA-256", passwor
 
 @pytest.fixture(autouse=True)
 def _nothing_checked() -> Iterator[None]:
-    connect._checked.clear()
+    connect._logins.clear()
     yield
-    connect._checked.clear()
+    connect._logins.clear()
 
 
 def test_librdkafka_itself_proves_its_password_to_a_server_with_one_iteration() -> None:
@@ -71,7 +73,40 @@ def test_librdkafka_login_that_went_well_is_not_tried_again_at_once(monkeypatch:
     monkeypatch.setattr(time, "monotonic", lambda: later)
     librdkafka(first)
     assert len(asked) == 4
-    assert len(connect._checked) == 1
+    assert len(connect._logins) == 1
+
+
+def test_handles_of_a_secured_cluster_log_in_once_and_threads_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, begun, go = [], threading.Event(), threading.Event()
+
+    def explain(settings: ClusterSettings, _: float) -> None:
+        asked.append(settings.alias)
+        begun.set()
+        assert go.wait(10)
+
+    monkeypatch.setattr(connect, "explain_refusal", explain)
+    settings = cluster("127.0.0.1:1", "PLAIN")
+
+    def enter() -> str:
+        with Cluster(settings) as handle:
+            return handle.settings.alias
+
+    with ThreadPoolExecutor(3) as pool:
+        entered = [pool.submit(enter) for _ in range(3)]
+        assert begun.wait(10)
+        assert not any(each.done() for each in entered)
+        go.set()
+        assert [each.result(10) for each in entered] == ["LEFT"] * 3
+    assert enter() == "LEFT"
+    assert asked == ["LEFT"]
+
+
+def test_refused_login_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    fault = SecurityFault(Fault.WRONG_CREDENTIALS, "LEFT", "wrong password", "Correct it.")
+    answers: list[SecurityFault | None] = [fault, fault, None]
+    monkeypatch.setattr(connect, "explain_refusal", lambda *_: answers.pop(0))
+    settings = cluster("127.0.0.1:1", "PLAIN")
+    assert [connect.refused_login(settings, 1.0) for _ in range(4)] == [fault, fault, None, None]
 
 
 def test_librdkafka_of_a_cluster_that_does_not_answer_waits_for_it_itself() -> None:
