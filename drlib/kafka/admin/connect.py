@@ -22,7 +22,7 @@ from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.security import java_keys
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.kafka.security.credentials import Password, Security
+from drlib.kafka.security.credentials import Password
 from drlib.kafka.security.errors import Fault, SecurityFault
 
 CHECKED_S: Final = 60.0  # a login that went well, or was not answered, is not tried again for so long
@@ -41,7 +41,9 @@ class _Login:
     until: float = 0.0  # for how long it counts
 
 
-_logins: Final[dict[tuple[tuple[str, ...], Security], _Login]] = {}
+_logins: Final[
+    dict[tuple[tuple[str, ...], frozenset[tuple[str, str]]], _Login]
+] = {}  # by keys with references as written
 _known: Final = threading.Lock()
 
 
@@ -78,7 +80,7 @@ def refused_login(cluster: ClusterSettings, timeout_s: float) -> SecurityFault |
 
     A login that is revoked meanwhile is found `CHECKED_S` later.
     """
-    key = cluster.bootstrap_servers, cluster.connection()
+    key = cluster.bootstrap_servers, frozenset(cluster.security.items())
     with _known:
         now = time.monotonic()
         for old in [old for old, login in _logins.items() if login.until < now and not login.trying.locked()]:

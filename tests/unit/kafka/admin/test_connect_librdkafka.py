@@ -101,6 +101,26 @@ def test_handles_of_a_secured_cluster_log_in_once_and_threads_wait_for_it(monkey
     assert asked == ["LEFT"]
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"security.protocol": "SSL"},
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.jaas.config": f'{MODULE}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="u";',
+        },
+    ],
+    ids=lambda keys: keys["security.protocol"],
+)
+def test_login_of_every_kind_is_remembered(keys: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(connect, "explain_refusal", lambda settings, _: asked.append(settings.alias))
+    for _ in range(2):
+        assert connect.refused_login(ClusterSettings("LEFT", ("127.0.0.1:1",), keys), 1.0) is None
+    assert asked == ["LEFT"]
+
+
 def test_refused_login_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     fault = SecurityFault(Fault.WRONG_CREDENTIALS, "LEFT", "wrong password", "Correct it.")
     answers: list[SecurityFault | None] = [fault, fault, None]
