@@ -7,9 +7,10 @@ secret, and no more (`registry.kept`). The file holds the plan's canonical text 
 
 import getpass
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -22,24 +23,28 @@ from drlib.drill.step.action import Action
 from drlib.errors import StalePlan, UsageError
 from drlib.files import read_stored, write_whole
 
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
 PLAN_FILE: Final = "plan.json"
 _STORED: Final = TypeAdapter(dict[str, object])
 
 
 def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
     """What `drill` would change now: the dry run. Raises `StalePlan` when an entity changes meanwhile."""
-    steps = []
-    for step in drill.steps:
-        action = actions[step.name]
-        observed = tuple(action.observe())
-        planned = StepPlan(step.name, observed, tuple(action.changes(observed)))
-        facts = {fact.entity: fact.value for fact in observed}
-        for change in planned.changes:
+
+    def planned(name: str) -> StepPlan:
+        observed = tuple(actions[name].observe())
+        return StepPlan(name, observed, tuple(actions[name].changes(observed)))
+
+    names = [step.name for step in drill.steps]
+    steps = at_once(planned, names)
+    for step in steps:
+        facts = {fact.entity: fact.value for fact in step.observed}
+        for change in step.changes:
             if change.entity not in facts or facts[change.entity] != change.before:
                 raise ValueError(f"step {step.name} changes {change.entity}, which it did not observe as it says")
-        steps.append(planned)
     plan = Plan(registry.kept(drill, actions), tuple(steps))
-    again = [StepPlan(step.name, tuple(actions[step.name].observe())) for step in drill.steps]
+    again = at_once(lambda name: StepPlan(name, tuple(actions[name].observe())), names)
     moved = drill_plan.contradictions((*steps, *again))
     if moved:
         raise stale_plan(drill.name, moved)
@@ -48,10 +53,16 @@ def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
 
 def compare(plan: Plan, actions: Mapping[str, Action]) -> None:
     """Raises `StalePlan` when an entity that `plan` relies on has changed. Changes nothing."""
-    facts = [fact for step in plan.drill.steps for fact in actions[step.name].observe()]
-    moved = stale(plan, facts)
+    observed = at_once(lambda step: actions[step.name].observe(), plan.drill.steps)
+    moved = stale(plan, [fact for facts in observed for fact in facts])
     if moved:
         raise stale_plan(plan.drill.name, moved)
+
+
+def at_once(ask: Callable[[Asked], Answer], of: Sequence[Asked]) -> list[Answer]:
+    """`ask` of each, at the same time, as each waits for clusters: the answers in order. Raises the first one's exception."""
+    with ThreadPoolExecutor(max(1, len(of)), "planning") as pool:
+        return list(pool.map(ask, of))
 
 
 def stale_plan(name: str, moved: tuple[ChangedFact, ...]) -> StalePlan:

@@ -192,7 +192,8 @@ class Runner:
             )
 
     def _compare(self, steps: Collection[str], now: drill_progress.Progress) -> None:
-        facts = {fact.entity: fact for name in steps for fact in self._actions[name].observe()}
+        observed = planning.at_once(lambda name: self._actions[name].observe(), list(steps))
+        facts = {fact.entity: fact for those in observed for fact in those}
         moved = stale(self.plan, facts.values(), of=steps, done=now.done - now.undone, begun=now.begun - now.done)
         if moved:
             raise planning.stale_plan(self._drill.name, moved)

@@ -6,6 +6,7 @@ forgotten at once. The target of a run is always asked in full, since no step is
 Not for: how long a first question may take (`drlib.kafka.admin.connect.ANSWER_S`, `PROBE_S`).
 """
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ AGAIN_S: Final = 1.0
 FORGOTTEN_S: Final = 120.0
 CHEAP_S: Final = 0.3
 _FILE: Final = "silent.json"
+_writing: Final = threading.Lock()  # steps of a plan are observed at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,12 @@ class KnownSilence:
 
     def note(self, found: Mapping[str, Silence | None]) -> None:
         """Keep what was found of each subject now; None: it answers."""
-        before = self.all()
-        after = {name: each for name, each in {**before, **found}.items() if each is not None}
-        if after != before:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._path, _SILENCES.dump_json(after))
+        with _writing:
+            before = self.all()
+            after = {name: each for name, each in {**before, **found}.items() if each is not None}
+            if after != before:
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_whole(self._path, _SILENCES.dump_json(after))
 
 
 def ask_in_run(

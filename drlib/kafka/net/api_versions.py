@@ -89,7 +89,11 @@ def check(peer: str, offered: Offered, *, as_target: bool = False) -> None:
 
 def unsupported(peer: str, name: str) -> UnsupportedRequest:
     """The error that the broker supports no version of one request that can be sent."""
-    return _unsupported(peer, [name], OLDEST_TARGET, as_target=name not in OF_SOURCE)
+    return UnsupportedRequest(
+        f"broker {peer} does not support {name} v{KNOWN[name][1]}",
+        "it is too old for that request, or is not a Kafka broker",
+        f"Upgrade the cluster of {peer}; what asks for {name} cannot be done there until then.",
+    )
 
 
 def _unsupported(peer: str, names: list[str], least: str, *, as_target: bool) -> UnsupportedRequest:

@@ -127,7 +127,7 @@ def newest_positions(
     known: Positions = checkpointed_positions(settings, flow)
     refused: Mapping[str, DrlibError] = {}
     if asked is not Askable.NO_GROUP:
-        groups = sorted({group for group, _ in known})
+        groups = sorted({group for group, _ in known if service.may_answer_for(group)})
         left_s = max(1.0, min(PARTLY_DEAD_S, end - time.monotonic()))
         try:
             answered, refused = _answered(source, groups, left_s)

@@ -62,3 +62,10 @@ def test_check_source_that_is_too_old_is_named_with_what_it_lacks() -> None:
 def test_versions_of_the_fence_never_bump_the_epoch() -> None:
     assert versions.NEWEST["EndTxn"] < 5
     assert versions.NEWEST["AddPartitionsToTxn"] == 3
+
+
+def test_request_that_a_broker_lacks_says_what_cannot_be_done_whatever_the_clusters_role() -> None:
+    assert str(versions.unsupported(PEER, "DescribeProducers")) == (
+        f"broker {PEER} does not support DescribeProducers v0: it is too old for that request, or is not a Kafka broker. "
+        f"Upgrade the cluster of {PEER}; what asks for DescribeProducers cannot be done there until then."
+    )
