@@ -42,7 +42,7 @@ def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
         facts = {fact.entity: fact.value for fact in step.observed}
         for change in step.changes:
             if change.entity not in facts or facts[change.entity] != change.before:
-                raise ValueError(f"step {step.name} changes {change.entity}, which it did not observe as it says")
+                raise ValueError(f"step {step.step} changes {change.entity}, which it did not observe as it says")
     plan = Plan(registry.kept(drill, actions), tuple(steps))
     again = at_once(lambda name: StepPlan(name, tuple(actions[name].observe())), names)
     moved = drill_plan.contradictions((*steps, *again))
