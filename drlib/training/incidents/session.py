@@ -5,8 +5,10 @@ work from any process that opened the same folder.
 Not for: what the calls do (`incident`), their tables and figures (`pictures`).
 """
 
+from __future__ import annotations
+
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from drlib.closing import Closing
 from drlib.errors import UsageError
@@ -18,11 +20,16 @@ from drlib.runs.scorecard import Kind, Records, Rpo, RtoSeconds, Scorecard
 from drlib.runs.table import Table, verdict_table
 from drlib.training.incidents import pictures
 from drlib.training.incidents.incident import Incident
+from drlib.training.incidents.live.form import DIAGNOSE, HINT
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal, replay_schedule
 from drlib.training.incidents.rules.score import Measurements
 
+if TYPE_CHECKING:
+    from drlib.training.incidents.live.view import LiveView
+
 PLAYERS: Final = ("you", "reference")
+RECORDED: Final = "Recorded. The reveal says whether it is right."
 
 
 class IncidentSession(Closing):
@@ -33,6 +40,7 @@ class IncidentSession(Closing):
             raise UsageError(f"player {player}", "there is no player of that name", f"Use {' or '.join(PLAYERS)}.")
         self.incident = incident
         self._player = player
+        self._view: LiveView | None = None
 
     @property
     def run_dir(self) -> str:
@@ -61,7 +69,7 @@ class IncidentSession(Closing):
     def diagnose(self, cause: str) -> Table:
         """Record a diagnosis."""
         self.incident.diagnose(cause)
-        return Table(f"Diagnosis: {cause}", [], note="Recorded. The reveal says whether it is right.")
+        return Table(f"Diagnosis: {cause}", [], note=RECORDED)
 
     def hint(self) -> Table:
         """Show the next hint; it costs 5 points."""
@@ -73,6 +81,25 @@ class IncidentSession(Closing):
             solve(self.incident, report=show)
             return self.score()
         return self.status()
+
+    def live(self, variable: str = "incident") -> LiveView:
+        """Show symptoms, moves and the clock while cells run, with a form for the next move.
+
+        `variable`: what this notebook calls the incident, for the cells that the form adds.
+        """
+        from drlib.training.incidents.live.view import LiveView
+
+        self._view = LiveView(self.incident.record, self._make, variable)
+        return self._view
+
+    def _make(self, name: str, arguments: tuple[str, ...]) -> str:
+        """Carry out what the form of the live view offers, and return the outcome."""
+        if name == HINT:
+            return self.incident.hint()
+        if name == DIAGNOSE:
+            self.incident.diagnose(*arguments)
+            return RECORDED
+        return self.incident.act(name, *arguments)
 
     def finish(self, *, keep_lab: bool = False) -> Table:
         """Measure, score and reveal; the lab goes down. Raises `UsageError` before a fault was injected."""
@@ -125,7 +152,9 @@ class IncidentSession(Closing):
         return Table(f"Injected: {added.cause}", [], note=added.render(added.definition.story))
 
     def close(self) -> None:
-        """End the incident's processes, finished or not. Safe to repeat."""
+        """End the incident's processes, finished or not, and the live view. Safe to repeat."""
+        if self._view is not None:
+            self._view.close()
         self.incident.close()
 
 

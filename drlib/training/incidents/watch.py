@@ -13,7 +13,7 @@ Run as `python -m drlib.training.incidents.watch FOLDER LAB [DELAY_S]`; without 
 import sys
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Final
 
@@ -67,8 +67,8 @@ class IncidentWatch:
         observations = tuple(self._observations)
         self._record.save_observations(observations)
         symptoms = {symptom.value for symptom in detect_symptoms(observations, self._baseline)}
-        for symptom in sorted(symptoms - self._symptoms):
-            self._record.write(EventKind.SYMPTOM, word=symptom)
+        for kind, symptom in symptom_changes(self._symptoms, symptoms):
+            self._record.write(kind, word=symptom)
         self._symptoms = symptoms
         self._judge_recovery(observations)
 
@@ -89,6 +89,12 @@ class IncidentWatch:
         if not unresolved([cause], observations, self._baseline):
             return False
         return any(symptom in cause.definition.symptoms for symptom in detect_symptoms(observations, self._baseline))
+
+
+def symptom_changes(before: Set[str], now: Set[str]) -> tuple[tuple[EventKind, str], ...]:
+    """What to record when the symptoms `before` have become those `now`: what is new, then what is gone."""
+    new = [(EventKind.SYMPTOM, symptom) for symptom in sorted(now - before)]
+    return (*new, *((EventKind.SYMPTOM_GONE, symptom) for symptom in sorted(before - now)))
 
 
 def inject_and_record(

@@ -94,6 +94,8 @@ def _entry(event: IncidentEvent, injected: Sequence[InjectedCause]) -> TimelineE
             return TimelineEntry(at, Track.CAUSE, event.cause.render(event.cause.definition.story))
         case EventKind.SYMPTOM:
             return TimelineEntry(at, Track.SYMPTOM, event.detail)
+        case EventKind.SYMPTOM_GONE:
+            return TimelineEntry(at, Track.SYMPTOM, f"gone: {event.detail}")
         case EventKind.ACTED:
             rating = rate_move(event, injected)
             text = str(event.move) + (" failed" if event.failed else "")

@@ -38,6 +38,7 @@ class EventKind(StrEnum):
     DIAGNOSED = "diagnosed"
     HINTED = "hinted"
     SYMPTOM = "symptom"
+    SYMPTOM_GONE = "symptom-gone"
     RECOVERED = "recovered"
     RELAPSED = "relapsed"
     FINISHED = "finished"
