@@ -1,7 +1,8 @@
 """What the public journal of an incident says at one moment: periods of symptoms, moves with their outcome, times.
 
 Rules: pure, and made of lines of the public journal alone, which say nothing of causes. The level that was asked for
-and the text of a hint are left out. A symptom is present until the journal says that it is gone, and known up to the newest observation.
+and the text of a hint are left out. A symptom is present until the journal says that it is gone, and known up to the newest
+observation.
 Not for: judging moves (`drlib.training.incidents.rules.score`), which players see after the end.
 """
 

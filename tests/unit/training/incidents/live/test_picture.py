@@ -107,7 +107,7 @@ def test_texts_from_outside_are_escaped(text: str) -> None:
 
 
 def test_picture_before_the_reveal_names_neither_cause_nor_level_nor_seed(tmp_path: Path) -> None:
-    """The public journal has the seed, the level that was asked for and the texts of hints, the last of which names the repair."""
+    """The public journal has the seed, the level that was asked for, and the texts of hints, which come to the repair."""
     record, plan = IncidentRecord(tmp_path), draw_plan(1, 3)
     record.write(EventKind.STARTED, seed=1, level=3, sealed=record.seal_plan(plan), lab="lab", own_lab=True)
     (cause,) = plan.causes
