@@ -107,6 +107,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "incident solve": "let the reference player solve one",
     "incident inject": "game master: one more fault, now",
     "incident master": "game master: faults, recovery, the player's moves",
+    "incident debriefing": "a team's estimates, and the time its actions took",
     "incident end": "end without a score, and take the lab down",
 }
 
@@ -263,6 +264,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "incident solve": (Example("drlib incident solve --seed 7", "by the reference player"),),
     "incident inject": (Example("drlib incident inject broker-killed", "one more fault"),),
     "incident master": (Example("drlib incident master", "what only the game master sees"),),
+    "incident debriefing": (Example("drlib incident debriefing", "of the newest incident"),),
     "incident end": (Example("drlib incident end", "without a score"),),
 }
 

@@ -90,7 +90,10 @@ def finish(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the lab up.")] = False,
 ) -> None:
     """Measure the clusters and the losses, show the score and the cause, and take the lab down."""
+    from drlib.training.incidents.team.seats import Right
+
     session = _session(runs_dir, run)
+    session.require(Right.FINISH)
     session.incident.finish(keep_lab=keep)
     _print_reveal(session)
 
@@ -158,6 +161,12 @@ def inject(
 def master(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """For the game master: injected faults, what still has to recover, and the player's last moves."""
     show(str(_session(runs_dir, run).master()))
+
+
+@incident_app.command()
+def debriefing(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
+    """Of a finished incident that a team played: what each action was estimated to take, and took."""
+    show(str(_session(runs_dir, run).debriefing()))
 
 
 @incident_app.command("end")

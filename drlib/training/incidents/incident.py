@@ -75,46 +75,46 @@ class Incident:
 
     def status(self) -> tuple[Observation, tuple[Symptom, ...]]:
         """Return the newest observation and its symptoms. Raises `UsageError` when the incident is not watched any more."""
-        self._refuse_finished()
+        self.refuse_finished()
         observations = self._observations()
         return observations[-1], detect_symptoms(observations, self.record.baseline())
 
-    def act(self, *words: str) -> str:
+    def act(self, *words: str, seat: str = "") -> str:
         """Make one move, such as `act("restart-broker", "LEFT")` or the same in one string, and return its outcome.
 
-        Raises `UsageError`, and what the move raises.
+        `seat`: who makes it, in a team. Raises `UsageError`, and what the move raises.
         """
         move = parse_move(words)
-        self._refuse_finished()
+        self.refuse_finished()
         try:
             outcome = apply_move(self.testbed(), move)
         except DrlibError as error:
-            self.record.write(EventKind.ACTED, move=str(move), failed=True, said=error.what)
+            self.record.write(EventKind.ACTED, move=str(move), failed=True, said=error.what, **_made_by(seat))
             raise
-        self.record.write(EventKind.ACTED, move=str(move), said=outcome)
+        self.record.write(EventKind.ACTED, move=str(move), said=outcome, **_made_by(seat))
         return outcome
 
-    def diagnose(self, cause: str) -> None:
+    def diagnose(self, cause: str, *, seat: str = "") -> None:
         """Record a diagnosis, a name from `drlib incident list`. The reveal says whether it is right. Raises `UsageError`."""
-        self._refuse_finished()
+        self.refuse_finished()
         require_cause(cause)
-        self.record.write(EventKind.DIAGNOSED, word=cause)
+        self.record.write(EventKind.DIAGNOSED, word=cause, **_made_by(seat))
 
-    def hint(self) -> str:
+    def hint(self, *, seat: str = "") -> str:
         """Return the next hint on an injected cause; each costs points. Raises `UsageError` when there is none."""
-        self._refuse_finished()
+        self.refuse_finished()
         taken = sum(line.event == EventKind.HINTED for line in self.record.lines())
         injected = self.record.injected_causes()
         hints = [cause.render(cause.definition.hints[number]) for number in range(3) for cause in injected]
         if taken >= len(hints):
             why = "all hints were given" if injected else "no fault was injected yet"
             raise UsageError("no hint", why, "Look at the symptoms: drlib incident status")
-        self.record.write(EventKind.HINTED, word=hints[taken])
+        self.record.write(EventKind.HINTED, word=hints[taken], **_made_by(seat))
         return hints[taken]
 
     def inject(self, cause: str, where: str = "", how: str = "", *, by: str = "a game master") -> InjectedCause:
         """Inject one more cause, now. Raises `UsageError` if it affects the same parts as one that is injected already."""
-        self._refuse_finished()
+        self.refuse_finished()
         added = choose_cause(cause, where, how)
         for other in self.record.injected_causes():
             if not added.places.isdisjoint(other.places):
@@ -140,7 +140,7 @@ class Incident:
 
         Raises `UsageError` if it is finished already, or if no fault was injected yet.
         """
-        self._refuse_finished()
+        self.refuse_finished()
         testbed = self.testbed()
         if not self.record.injected_causes():
             raise UsageError(
@@ -247,11 +247,17 @@ class Incident:
         changes = [e.kind for e in self.record.events() if e.kind in (EventKind.RECOVERED, EventKind.RELAPSED)]
         return bool(changes) and changes[-1] is EventKind.RECOVERED
 
-    def _refuse_finished(self) -> None:
+    def refuse_finished(self) -> None:
+        """Raises `UsageError` once the incident is over."""
         if self.record.finished():
             raise UsageError(
                 "this incident is over", "it was finished", "See `drlib incident reveal`, or start another."
             )
+
+
+def _made_by(seat: str) -> dict[str, str]:
+    """What a line of the journal says of who did it: nothing outside of a team."""
+    return {"seat": seat} if seat else {}
 
 
 def require_cause(cause: str) -> None:

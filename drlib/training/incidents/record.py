@@ -48,6 +48,7 @@ class _Sealed:
     incident: IncidentPlan
 
 
+_DETAILS: Final = {EventKind.SEATED: "access", EventKind.BEGUN: "move"}  # of the others "word"
 _AGAIN: Final = "Start another incident: drlib incident start --seed N"
 _SEALED_ADAPTER: Final = TypeAdapter(_Sealed)
 
@@ -188,7 +189,8 @@ def _event(line: Line, at_s: float) -> IncidentEvent:
         cause = InjectedCause(*(_named(line, name) for name in ("cause", "where", "how")))
     if kind is EventKind.ACTED:
         move = parse_move([_named(line, "move")])
-    return IncidentEvent(at_s, kind, cause, move, str(data.get("word", "")), bool(data.get("failed", False)))
+    detail = str(data.get(_DETAILS.get(kind, "word"), ""))
+    return IncidentEvent(at_s, kind, cause, move, detail, bool(data.get("failed", False)), str(data.get("seat", "")))
 
 
 def _named(line: Line, name: str) -> str:

@@ -8,6 +8,7 @@ Not for: what the calls do (`incident`), their tables and figures (`pictures`).
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 from drlib.closing import Closing
@@ -24,6 +25,10 @@ from drlib.training.incidents.live.form import DIAGNOSE, HINT
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal, replay_schedule
 from drlib.training.incidents.rules.score import Measurements
+from drlib.training.incidents.team.debriefing import actions_of, estimates_of, ratings_of
+from drlib.training.incidents.team.pictures import debriefing_shown, seats_shown
+from drlib.training.incidents.team.seat import TeamSeat
+from drlib.training.incidents.team.seats import Access, Right, require_right, seats_of
 
 if TYPE_CHECKING:
     from drlib.training.incidents.live.view import LiveView
@@ -35,11 +40,12 @@ RECORDED: Final = "Recorded. The reveal says whether it is right."
 class IncidentSession(Closing):
     """A started `incident`, opened for `player`. A context manager; `close` ends the incident's processes."""
 
-    def __init__(self, incident: Incident, player: str = "you") -> None:
+    def __init__(self, incident: Incident, player: str = "you", seat: TeamSeat | None = None) -> None:
         if player not in PLAYERS:
             raise UsageError(f"player {player}", "there is no player of that name", f"Use {' or '.join(PLAYERS)}.")
         self.incident = incident
         self._player = player
+        self.seat = seat
         self._view: LiveView | None = None
 
     @property
@@ -62,22 +68,28 @@ class IncidentSession(Closing):
         observation, symptoms = self.incident.status()
         return pictures.status_shown(observation, symptoms, str(self.incident.properties))
 
-    def act(self, *words: str) -> Table:
-        """Make one move: `act("restart-broker LEFT")`. Raises what the move raises."""
-        return Table(" ".join(words), [], note=self.incident.act(*words))
+    def act(self, *words: str, estimate_s: float | None = None) -> Table:
+        """Make one move: `act("restart-broker LEFT")`. Raises what the move raises.
+
+        `estimate_s`: in a team, how many seconds it is going to take; needed for moves that change something.
+        """
+        return Table(" ".join(words), [], note=self._act(*words, estimate_s=estimate_s))
 
     def diagnose(self, cause: str) -> Table:
         """Record a diagnosis."""
-        self.incident.diagnose(cause)
+        self.require(Right.ACT)
+        self.incident.diagnose(cause, seat=self._name)
         return Table(f"Diagnosis: {cause}", [], note=RECORDED)
 
     def hint(self) -> Table:
         """Show the next hint; it costs 5 points."""
-        return Table("Hint", [], note=self.incident.hint())
+        self.require(Right.ACT)
+        return Table("Hint", [], note=self.incident.hint(seat=self._name))
 
     def play(self) -> Table:
         """Show the status; with player "reference", solve the incident to its end first."""
         if self._player == "reference" and not self.incident.record.finished():
+            self.require(Right.ACT)
             solve(self.incident, report=show)
             return self.score()
         return self.status()
@@ -89,23 +101,61 @@ class IncidentSession(Closing):
         """
         from drlib.training.incidents.live.view import LiveView
 
-        self._view = LiveView(self.incident.record, self._make, variable)
+        self._view = LiveView(self.incident.record, self._make, variable, estimates=self.seat is not None)
         return self._view
 
-    def _make(self, name: str, arguments: tuple[str, ...]) -> str:
+    def _make(self, name: str, arguments: tuple[str, ...], estimate_s: int | None) -> str:
         """Carry out what the form of the live view offers, and return the outcome."""
         if name == HINT:
-            return self.incident.hint()
+            return self.hint().note
         if name == DIAGNOSE:
-            self.incident.diagnose(*arguments)
-            return RECORDED
-        return self.incident.act(name, *arguments)
+            return self.diagnose(*arguments).note
+        return self._act(name, *arguments, estimate_s=estimate_s)
+
+    def _act(self, *words: str, estimate_s: float | None = None) -> str:
+        if self.seat is not None:
+            return self.seat.act(*words, estimate_s=estimate_s)
+        self.require(Right.ACT)
+        return self.incident.act(*words)
 
     def finish(self, *, keep_lab: bool = False) -> Table:
         """Measure, score and reveal; the lab goes down. Raises `UsageError` before a fault was injected."""
         if not self.incident.record.finished():
-            self.incident.finish(keep_lab=keep_lab)
+            self.require(Right.FINISH)
+            with nullcontext() if self.seat is None else self.seat.turn("the incident was not finished"):
+                self.incident.finish(keep_lab=keep_lab)
         return self.score()
+
+    # -- in a team -----------------------------------------------------------------------------------------------------
+
+    def require(self, right: Right) -> None:
+        """Raises `UsageError` when this session may not do that: in a team, what counts is done from a seat."""
+        require_right(seats_of(self.incident.record.lines()), self._name, right)
+
+    @property
+    def _name(self) -> str:
+        return "" if self.seat is None else self.seat.name
+
+    def seats(self) -> Table:
+        """Show who has joined, and what each seat may do."""
+        return seats_shown(
+            seats_of(self.incident.record.lines()),
+            f'Join: drlib.open_incident("{self.run_dir}", seat="NAME", role="acting"), or role="read-only"',
+        )
+
+    def admit(self, name: str, role: str) -> Table:
+        """For the trainer: give a seat another role, "acting" or "read-only". Raises `UsageError`."""
+        if self.seat is None:
+            raise UsageError("no seat was admitted", "only the trainer's seat does that", 'Join with role="trainer".')
+        self.seat.admit(name, role)
+        return self.seats()
+
+    def debriefing(self) -> Table:
+        """Show what each action was estimated to take and took. Raises `UsageError` before the end."""
+        self.incident.reveal()
+        record = self.incident.record
+        actions = actions_of(record.lines())
+        return debriefing_shown(actions, estimates_of(actions), ratings_of(record.events()))
 
     # -- after the end -------------------------------------------------------------------------------------------------
 
@@ -141,6 +191,8 @@ class IncidentSession(Closing):
         """Show the injected causes, what still has to recover, and the player's last moves. Not for players."""
         record = self.incident.record
         finished = record.finished()
+        if not finished:
+            self.require(Right.MASTER)
         measurements = record.measurements() if finished else Measurements(None, None, None)
         entries = build_reveal(record.events(), measurements).entries
         unresolved = () if finished else self.incident.unresolved()
@@ -148,13 +200,22 @@ class IncidentSession(Closing):
 
     def inject(self, cause: str, where: str = "", how: str = "") -> Table:
         """Inject one more cause. Raises `UsageError` if it affects the same parts as one that is injected already."""
+        self.require(Right.MASTER)
         added = self.incident.inject(cause, where, how)
         return Table(f"Injected: {added.cause}", [], note=added.render(added.definition.story))
 
     def close(self) -> None:
-        """End the incident's processes, finished or not, and the live view. Safe to repeat."""
+        """End the incident's processes, finished or not, and the live view; a seat that is not the trainer's is only left.
+
+        Safe to repeat.
+        """
         if self._view is not None:
             self._view.close()
+        if self.seat is not None:
+            access = self.seat.access
+            self.seat.leave()
+            if access is not Access.TRAINER:
+                return
         self.incident.close()
 
 

@@ -13,6 +13,8 @@ from drlib.runs.journal import JOURNAL
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.record import GAME
 from drlib.training.incidents.session import IncidentSession
+from drlib.training.incidents.team.seat import TeamSeat
+from drlib.training.incidents.team.seats import require_access, require_name
 
 NAME = "incident"
 
@@ -49,19 +51,29 @@ def open_incident(
     player: str = "you",
     lab_dir: str = "",
     at_once: bool = False,
+    seat: str = "",
+    role: str = "acting",
 ) -> IncidentSession:
     """Open the incident in `run_dir`, or start a new one of `seed` there.
 
     `run_dir`: empty for a new folder under ../../runs. `level`: 1 to 6, 0 for the seed's own. `player`: you, or reference.
-    `lab_dir`: a running, unused lab; empty to start one. `at_once`: inject the faults without a delay. Raises `UsageError`,
-    `MissingDependency`, `Unreachable`.
+    `lab_dir`: a running, unused lab; empty to start one. `at_once`: inject the faults without a delay. `seat`: the name of a
+    team's seat, empty to play alone; `role`: trainer, acting or read-only. Raises `UsageError`, `MissingDependency`,
+    `Unreachable`.
     """
+    if seat:
+        require_name(seat)  # before a lab is started
+        require_access(role)
     path = Path(run_dir).absolute() if run_dir else folder.create(Path("../../runs").resolve(), NAME).path
     if (path / GAME).is_dir():
-        return IncidentSession(Incident(path), player)
+        return _seated(Incident(path), player, seat, role)
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     lab = Path(lab_dir) if lab_dir else None
-    return IncidentSession(Incident.start(path, seed, level or None, lab_dir=lab, at_once=at_once), player)
+    return _seated(Incident.start(path, seed, level or None, lab_dir=lab, at_once=at_once), player, seat, role)
+
+
+def _seated(incident: Incident, player: str, seat: str, role: str) -> IncidentSession:
+    return IncidentSession(incident, player, TeamSeat(incident, seat, role) if seat else None)
 
 
 def _journals(runs_dir: Path) -> Iterator[Path]:

@@ -98,6 +98,7 @@ FOLDERS = {
             ("reveal", ""),
             ("inject", "slow-link"),
             ("master", ""),
+            ("debriefing", ""),
             ("end", ""),
         )
         for name, option in (("run", "--run"), ("runs_dir", "--runs-dir"))

@@ -8,7 +8,7 @@ Not for: carrying a move out (`drlib.training.incidents.lab.moves`).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
@@ -20,6 +20,8 @@ from drlib.training.incidents.rules.symptoms import Observation
 
 DIAGNOSE: Final = "diagnose"
 HINT: Final = "hint"
+ESTIMATES: Final = (5, 10, 20, 30, 60, 120, 300, 600)  # seconds
+Make = Callable[[str, tuple[str, ...], int | None], str]  # a move, its arguments, the estimate; returns the outcome
 OFFERED: Final = (*MOVES, DIAGNOSE, HINT)
 MOST_PARAMETERS: Final = max(len(move.parameters) for move in MOVES.values())
 _SECONDS: Final = ("15", "30", "60", "120", "300", "600")
@@ -82,13 +84,19 @@ def meaning(name: str) -> str:
     return "name the cause; the reveal says whether it is right" if name == DIAGNOSE else "costs 5 points"
 
 
-def call_text(variable: str, name: str, arguments: Sequence[str]) -> str:
-    """The Python call: `incident.act("restart-broker LEFT")`."""
+def is_estimated(name: str) -> bool:
+    """Report whether a team states an estimate before that move."""
+    return name in MOVES and MOVES[name].changes_state
+
+
+def call_text(variable: str, name: str, arguments: Sequence[str], estimate_s: int | None = None) -> str:
+    """The Python call: `incident.act("restart-broker LEFT")`, with the estimate of a team."""
     if name == HINT:
         return f"{variable}.hint()"
     if name == DIAGNOSE:
         return f"{variable}.diagnose({json.dumps(' '.join(arguments))})"
-    return f"{variable}.act({json.dumps(' '.join((name, *arguments)))})"
+    estimate = "" if estimate_s is None else f", estimate_s={estimate_s}"
+    return f"{variable}.act({json.dumps(' '.join((name, *arguments)))}{estimate})"
 
 
 def cell_button(text: str) -> str:

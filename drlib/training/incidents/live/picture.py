@@ -21,7 +21,13 @@ from drlib.ui.console.show.style import BAD, GOOD, ODD, STYLE, chip, table
 from drlib.ui.figures import figures
 
 MADE: Final = 12  # of the newest moves in the table
-_SYMBOLS: Final = {Kind.MOVE: "diamond", Kind.FAILED: "x", Kind.DIAGNOSIS: "square", Kind.HINT: "triangle-up"}
+_SYMBOLS: Final = {
+    Kind.MOVE: "diamond",
+    Kind.FAILED: "x",
+    Kind.DIAGNOSIS: "square",
+    Kind.HINT: "triangle-up",
+    Kind.UNDER_WAY: "circle-open",
+}
 _LINE: Final = 44  # characters of a label's line: 300 pixels
 _NARROW: Final = 260.0  # pixels of the plotting area for which the numbers of moves are placed
 _UNIT: Final = 19.0  # pixels of one line of labels
@@ -77,8 +83,11 @@ def _acknowledged(state: LiveState, first_ms: int) -> str:
 def text_of(state: LiveState) -> str:
     """The whole state in lines."""
     lines = [f"{headline(state)}, {_second(state.now_ms)} UTC: {', '.join(clock_words(state))}"]
+    lines += [f"seats: {'; '.join(state.seats)}"] if state.seats else []
     lines += [f"symptom {period.symptom}: {_when(state, period)}" for period in state.periods]
-    lines += [f"{number} {_second(one.at_ms)} {one.text}: {_outcome(one)}" for number, one in enumerate(state.made, 1)]
+    lines += [
+        f"{number} {_second(one.at_ms)} {_text(one)}: {_outcome(one)}" for number, one in enumerate(state.made, 1)
+    ]
     return "\n".join(formats.one_line(line) for line in lines)
 
 
@@ -95,6 +104,7 @@ def clock_html(state: LiveState) -> str:
         f'<b>{escape(headline(state))}</b><span class="dim">{escape(_second(state.now_ms))} UTC</span></div>',
         f"<p>{escape('; '.join(clock_words(state)))}</p>",
         *(_present(state)),
+        *([f'<p class="dim">Seats: {escape("; ".join(state.seats))}</p>'] if state.seats else []),
         "</div>",
     ]
     return "".join(parts)
@@ -117,13 +127,17 @@ def _present(state: LiveState) -> Iterator[str]:
 def moves_html(state: LiveState) -> str:
     """What was done, newest first, with the numbers of the figure."""
     numbered = list(enumerate(state.made, 1))[::-1]
-    rows = [(str(number), _second(one.at_ms), one.text, _outcome(one)) for number, one in numbered]
+    rows = [(str(number), _second(one.at_ms), _text(one), _outcome(one)) for number, one in numbered]
     parts = [
         '<div class="drlib-console" role="region" aria-label="Moves">',
         table("Moves, newest first", ("#no.", "UTC", "move", "outcome"), rows, "none yet", most=MADE, wide=True),
         "</div>",
     ]
     return "".join(parts)
+
+
+def _text(one: Made) -> str:
+    return f"{one.seat}: {one.text}" if one.seat else one.text
 
 
 def _outcome(one: Made) -> str:
@@ -174,7 +188,7 @@ def _draw_moves(figure: go.Figure, state: LiveState, start: int, reach: int) -> 
         y=[0.0] * len(state.made),
         mode="markers",
         marker={"symbol": [_SYMBOLS[one.kind] for one in state.made], "size": 11, "color": figures.BLUE},
-        customdata=[[number, one.kind.value, formats.one_line(one.text)] for number, one in enumerate(state.made, 1)],
+        customdata=[[number, one.kind.value, formats.one_line(_text(one))] for number, one in enumerate(state.made, 1)],
         hovertemplate="%{customdata[0]}: %{customdata[1]}<br>%{customdata[2]}<br>%{x} UTC<extra></extra>",
         cliponaxis=False,
     )

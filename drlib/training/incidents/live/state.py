@@ -7,7 +7,7 @@ Not for: judging moves (`drlib.training.incidents.rules.score`), which players s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -16,6 +16,7 @@ from drlib.errors import UsageError
 from drlib.runs.journal import Line
 from drlib.training.incidents.rules.moves import ACKNOWLEDGE
 from drlib.training.incidents.rules.score import EventKind
+from drlib.training.incidents.team.seats import seats_of
 
 OLD_MS: Final = 20_000  # an observation takes seconds while a site does not answer
 
@@ -25,6 +26,7 @@ class Kind(StrEnum):
     FAILED = "failed move"
     DIAGNOSIS = "diagnosis"
     HINT = "hint"
+    UNDER_WAY = "under way"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,13 @@ class Made:
     kind: Kind
     text: str
     outcome: str = ""
+    seat: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveState:
     """Times in ms since the epoch. `now_ms`: of a finished incident its end. `seen_ms`: of the newest observation; None before
-    the first one. `acknowledged_ms`: of the first acknowledgement."""
+    the first one. `acknowledged_ms`: of the first acknowledgement. `seats`: of a team, with what each may do."""
 
     started_ms: int
     now_ms: int
@@ -58,6 +61,7 @@ class LiveState:
     made: tuple[Made, ...]
     acknowledged_ms: int | None
     finished: bool
+    seats: tuple[str, ...] = ()
 
     @property
     def present(self) -> tuple[str, ...]:
@@ -82,7 +86,7 @@ def live_state(lines: Sequence[Line], now_ms: int, seen_ms: int | None) -> LiveS
     made: list[Made] = []
     acknowledged_ms = finished_ms = None
     for line in lines:
-        at_ms, word = moment_ms(line), str(line.data.get("word", ""))
+        at_ms, word, seat = moment_ms(line), str(line.data.get("word", "")), str(line.data.get("seat", ""))
         match _kind(line):
             case EventKind.SYMPTOM:
                 periods.append(Period(word, at_ms, None))
@@ -90,13 +94,22 @@ def live_state(lines: Sequence[Line], now_ms: int, seen_ms: int | None) -> LiveS
                 periods = [_ended(period, word, at_ms) for period in periods]
             case EventKind.ACTED:
                 move, failed = str(line.data.get("move", "")), bool(line.data.get("failed", False))
-                made.append(Made(at_ms, Kind.FAILED if failed else Kind.MOVE, move, str(line.data.get("said", ""))))
+                made = [one for one in made if one.kind is not Kind.UNDER_WAY or one.seat != seat]
+                made.append(
+                    Made(at_ms, Kind.FAILED if failed else Kind.MOVE, move, str(line.data.get("said", "")), seat)
+                )
                 if move == ACKNOWLEDGE and acknowledged_ms is None:
                     acknowledged_ms = at_ms
             case EventKind.DIAGNOSED:
-                made.append(Made(at_ms, Kind.DIAGNOSIS, f"diagnosis: {word}", "recorded"))
+                made.append(Made(at_ms, Kind.DIAGNOSIS, f"diagnosis: {word}", "recorded", seat))
             case EventKind.HINTED:
-                made.append(Made(at_ms, Kind.HINT, "hint", "costs 5 points"))
+                made.append(Made(at_ms, Kind.HINT, "hint", "costs 5 points", seat))
+            case EventKind.BEGUN:
+                made = [
+                    _unfinished(one) for one in made
+                ]  # one is under way at a time: of the one before no outcome came
+                estimate = f"under way, estimated {line.data.get('estimate_s')} s"
+                made.append(Made(at_ms, Kind.UNDER_WAY, str(line.data.get("move", "")), estimate, seat))
             case EventKind.FINISHED:
                 finished_ms = at_ms
     return LiveState(
@@ -107,12 +120,19 @@ def live_state(lines: Sequence[Line], now_ms: int, seen_ms: int | None) -> LiveS
         tuple(made),
         acknowledged_ms,
         finished_ms is not None,
+        tuple(f"{name}, {access}" for name, access in seats_of(lines).items()),
     )
 
 
 def moment_ms(line: Line) -> int:
     """When a line was written, ms since the epoch."""
     return round(datetime.fromisoformat(line.at).timestamp() * 1000)
+
+
+def _unfinished(one: Made) -> Made:
+    if one.kind is not Kind.UNDER_WAY:
+        return one
+    return replace(one, kind=Kind.FAILED, outcome="no outcome was recorded")
 
 
 def _ended(period: Period, symptom: str, at_ms: int) -> Period:

@@ -11,7 +11,7 @@ from typing import Final
 
 from drlib import clock
 from drlib.errors import UsageError
-from drlib.training.incidents.live.form import Known, known_of
+from drlib.training.incidents.live.form import Known, Make, known_of
 from drlib.training.incidents.live.picture import LivePicture
 from drlib.training.incidents.live.state import LiveState, live_state
 from drlib.training.incidents.record import IncidentRecord
@@ -22,13 +22,18 @@ _open: "list[LiveView]" = []
 
 
 class LiveView:
-    """The view of the incident in `record`, displayed as the last expression of a cell; `make` carries out a move."""
+    """The view of the incident in `record`, displayed as the last expression of a cell; `make` carries out a move.
+
+    `estimates`: a move that changes something needs an estimate, as in a team.
+    """
 
     def __init__(
         self,
         record: IncidentRecord,
-        make: Callable[[str, tuple[str, ...]], str],
+        make: Make,
         variable: str = "incident",
+        *,
+        estimates: bool = False,
         attended: Callable[[], bool] = attended_kernel,
     ) -> None:
         if not variable.isidentifier():
@@ -36,7 +41,7 @@ class LiveView:
                 f"variable {variable}", "Python has no such names", 'Name it as the notebook does: "incident".'
             )
         self._record, self._make, self._variable = record, make, variable
-        self._attended = attended
+        self._attended, self._estimates = attended, estimates
         self.widget: object | None = None
 
     def __repr__(self) -> str:
@@ -66,7 +71,7 @@ class LiveView:
         from drlib.ui.console.show.front_end import display_controls
 
         _alone(self)
-        widget = LiveWidget(self.state, self.known, self._make, self._variable)
+        widget = LiveWidget(self.state, self.known, self._make, self._variable, estimates=self._estimates)
         self.widget = widget
         widget.start()
         display_controls(widget.box)

@@ -29,18 +29,20 @@ _WRAP: Final = {"flex_flow": "row wrap", "align_items": "center"}
 
 
 class LiveWidget:
-    """`look`: the state now. `known`: names for the form. `make`: carries out a move, such as ("restart-broker", ("LEFT",)),
-    and returns its outcome. `variable`: what the notebook calls the incident, for cells."""
+    """`look`: the state now. `known`: names for the form. `make`: carries out a move, such as ("restart-broker", ("LEFT",),
+    None), and returns its outcome. `variable`: what the notebook calls the incident, for cells. `estimates`: as in a team."""
 
     def __init__(
         self,
         look: Callable[[], LiveState],
         known: Callable[[], form.Known],
-        make: Callable[[str, tuple[str, ...]], str],
+        make: form.Make,
         variable: str,
+        *,
+        estimates: bool = False,
     ) -> None:
         self._look, self._known, self._make = look, known, make
-        self._variable = variable
+        self._variable, self._estimates = variable, estimates
         self._closed = threading.Event()
         self._drawing = threading.Lock()
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="drlib-incident-move")
@@ -53,21 +55,24 @@ class LiveWidget:
         self.moves = ipywidgets.HTML()
         self.said = ipywidgets.HTML()
         self.move = _dropdown("Move", form.OFFERED)
-        self.arguments = tuple(_dropdown("") for _ in range(form.MOST_PARAMETERS))
+        self.lists = tuple(_dropdown("") for _ in range(form.MOST_PARAMETERS))
+        self.estimate = _dropdown("Estimate", tuple((f"{seconds} s", seconds) for seconds in form.ESTIMATES))
         self.make_it = ipywidgets.Button(
             description="Make this move", tooltip="Carry it out now; it counts", layout={"width": "auto"}
         )
         self.call = ipywidgets.HTML()
         self.cell = ipywidgets.HTML()
-        self.form = ipywidgets.HBox([self.move, *self.arguments, self.make_it, self.cell, self.call], layout=_WRAP)
+        self.form = ipywidgets.HBox(
+            [self.move, *self.lists, self.estimate, self.make_it, self.cell, self.call], layout=_WRAP
+        )
         self.box = ipywidgets.VBox([self.clock, self.figure, self.form, self.said, self.moves])
         for part, name in ((self.box, "drlib-console-widget"), (self.said, "drlib-console-said")):
             part.add_class(name)
         self.move.observe(self._offer, names="value")
-        for argument in self.arguments:
+        for argument in (*self.lists, self.estimate):
             argument.observe(self._written, names="value")
         self.make_it.on_click(self._pressed)
-        for control in (self.move, *self.arguments, self.make_it):
+        for control in (self.move, *self.lists, self.estimate, self.make_it):
             answer_while_busy(control)
         self._offer()
 
@@ -130,7 +135,7 @@ class LiveWidget:
         """The lists of arguments for the chosen move; a list that stays the same keeps its choice."""
         name = str(self.move.value)
         parameters = form.parameters_of(name)
-        for number, argument in enumerate(self.arguments):
+        for number, argument in enumerate(self.lists):
             used = number < len(parameters)
             argument.layout.display = "flex" if used else "none"
             options = form.options_of(name, parameters[number], self._names) if used else ()
@@ -139,24 +144,26 @@ class LiveWidget:
                 argument.options = options
                 argument.value = chosen if chosen in options else next(iter(options), None)
             argument.description = parameters[number].capitalize() if used else ""
+        self.estimate.layout.display = "flex" if self._estimates and form.is_estimated(name) else "none"
         self._written()
 
     def _written(self, _: object = None) -> None:
         """What the buttons do, in words."""
-        name, arguments = self._chosen()
-        text = form.call_text(self._variable, name, arguments)
+        name, arguments, estimate_s = self._chosen()
+        text = form.call_text(self._variable, name, arguments, estimate_s)
         self.call.value = f"<span><code>{escape(text)}</code> {escape(form.meaning(name))}</span>"
         self.cell.value = form.cell_button(text)
 
-    def _chosen(self) -> tuple[str, tuple[str, ...]]:
+    def _chosen(self) -> tuple[str, tuple[str, ...], int | None]:
         name = str(self.move.value)
-        return name, tuple(str(a.value or "") for a, _ in zip(self.arguments, form.parameters_of(name), strict=False))
+        arguments = tuple(str(a.value or "") for a, _ in zip(self.lists, form.parameters_of(name), strict=False))
+        return name, arguments, int(self.estimate.value) if self._estimates and form.is_estimated(name) else None
 
     def _pressed(self, _: object) -> None:
-        name, arguments = self._chosen()
+        name, arguments, estimate_s = self._chosen()
         self.said.value = _note(f"{' '.join((name, *arguments))}: under way.")
         try:
-            self._pool.submit(self._make, name, arguments).add_done_callback(self._told)
+            self._pool.submit(self._make, name, arguments, estimate_s).add_done_callback(self._told)
         except RuntimeError:  # the view was closed
             self.said.value = _note("Nothing was done: this view is closed. Run its cell again.")
 
@@ -165,12 +172,12 @@ class LiveWidget:
         self.said.value = _note(done.result()) if error is None else _wrong(error)
 
     def _disable(self) -> None:
-        for control in (self.move, *self.arguments, self.make_it):
+        for control in (self.move, *self.lists, self.estimate, self.make_it):
             control.disabled = True
         self.cell.value = ""
 
 
-def _dropdown(description: str, options: tuple[str, ...] = ()) -> Any:
+def _dropdown(description: str, options: tuple[object, ...] = ()) -> Any:
     return ipywidgets.Dropdown(
         options=options, description=description, layout={"width": "240px"}, style={"description_width": "76px"}
     )

@@ -85,7 +85,7 @@ def replay_schedule(entries: Sequence[TimelineEntry], speed: float) -> tuple[tup
 
 
 def _entry(event: IncidentEvent, injected: Sequence[InjectedCause]) -> TimelineEntry:
-    at = event.at_s
+    at, who = event.at_s, f"{event.by}: " if event.by else ""
     match event.kind:
         case EventKind.STARTED:
             return TimelineEntry(at, Track.OUTCOME, "everything works")
@@ -98,17 +98,21 @@ def _entry(event: IncidentEvent, injected: Sequence[InjectedCause]) -> TimelineE
             return TimelineEntry(at, Track.SYMPTOM, f"gone: {event.detail}")
         case EventKind.ACTED:
             rating = rate_move(event, injected)
-            text = str(event.move) + (" failed" if event.failed else "")
+            text = f"{who}{event.move}" + (" failed" if event.failed else "")
             correct = None if rating is MoveRating.NEUTRAL else rating is MoveRating.RIGHT
             suffix = f" ({rating.value})" if correct is False else ""
             return TimelineEntry(at, Track.OPERATOR, text + suffix, correct)
         case EventKind.DIAGNOSED:
             right = any(event.detail == cause.cause for cause in injected)
             return TimelineEntry(
-                at, Track.OPERATOR, f"diagnosis: {event.detail}" + ("" if right else " (wrong)"), right
+                at, Track.OPERATOR, f"{who}diagnosis: {event.detail}" + ("" if right else " (wrong)"), right
             )
         case EventKind.HINTED:
-            return TimelineEntry(at, Track.OPERATOR, f"hint: {event.detail}", False)
+            return TimelineEntry(at, Track.OPERATOR, f"{who}hint: {event.detail}", False)
+        case EventKind.SEATED:
+            return TimelineEntry(at, Track.OUTCOME, f"{event.by} is {event.detail}")
+        case EventKind.BEGUN:
+            return TimelineEntry(at, Track.OPERATOR, f"{who}{event.detail} begins")
         case EventKind.RECOVERED:
             return TimelineEntry(at, Track.OUTCOME, "recovered", True)
         case EventKind.RELAPSED:

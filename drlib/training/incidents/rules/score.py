@@ -39,6 +39,8 @@ class EventKind(StrEnum):
     HINTED = "hinted"
     SYMPTOM = "symptom"
     SYMPTOM_GONE = "symptom-gone"
+    SEATED = "seated"
+    BEGUN = "begun"
     RECOVERED = "recovered"
     RELAPSED = "relapsed"
     FINISHED = "finished"
@@ -56,7 +58,8 @@ class MoveRating(StrEnum):
 @dataclass(frozen=True, slots=True)
 class IncidentEvent:
     """`at_s`: seconds since the incident was started. `cause`: of CAUSE_IN. `move`: of ACTED. `detail`: the diagnosed cause,
-    the symptom or the hint. `failed`: the move could not be carried out."""
+    the symptom, the hint, the role of SEATED or the move of BEGUN. `failed`: the move could not be carried out. `by`: the
+    seat, in a team."""
 
     at_s: float
     kind: EventKind
@@ -64,6 +67,7 @@ class IncidentEvent:
     move: Move | None = None
     detail: str = ""
     failed: bool = False
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

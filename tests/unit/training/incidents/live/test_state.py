@@ -78,3 +78,19 @@ def test_live_state_knows_every_event_of_a_public_journal(record: IncidentRecord
     state = live_state(record.lines(), 0, None)
     assert len(state.made) == 5
     assert {one.event for one in record.lines()} <= {kind.value for kind in EventKind}
+
+
+def test_live_state_of_a_team_has_who_did_it_and_what_is_under_way() -> None:
+    lines = (
+        line(0, 0, "started"),
+        line(1, 1, "seated", seat="Ana", access="acting"),
+        line(2, 2, "begun", seat="Ana", move="heal-link LEFT"),
+        line(3, 3, "acted", seat="Bo", move="ask-broker LEFT", said="its port accepts connections"),
+    )
+    state = live_state(lines, moment_ms(lines[0]) + 9_000, None)
+    assert state.seats == ("Ana, acting",)
+    assert [(one.seat, one.kind) for one in state.made] == [("Ana", Kind.UNDER_WAY), ("Bo", Kind.MOVE)]
+    done = live_state((*lines, line(4, 4, "acted", seat="Ana", move="heal-link LEFT", said="done")), 0, None)
+    assert [(one.seat, one.kind) for one in done.made] == [("Bo", Kind.MOVE), ("Ana", Kind.MOVE)]
+    left = live_state((*lines, line(4, 4, "begun", seat="Bo", move="stop-mirror")), 0, None)
+    assert (left.made[0].kind, left.made[0].outcome) == (Kind.FAILED, "no outcome was recorded")

@@ -10,7 +10,7 @@ from drlib.training.incidents.record import GAME, IncidentRecord
 from drlib.training.incidents.rules.symptoms import Observation
 
 
-def refuse(_: str, __: tuple[str, ...]) -> str:
+def refuse(_: str, __: tuple[str, ...], ___: int | None) -> str:
     raise AssertionError("nothing makes a move here")
 
 

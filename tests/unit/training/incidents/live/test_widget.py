@@ -28,15 +28,17 @@ class Incident:
         self.state = STATE
         self.known = KNOWN
         self.made: list[tuple[str, tuple[str, ...]]] = []
+        self.estimates: list[int | None] = []
         self.gate = threading.Event()
         self.gate.set()
         self.refusal: Exception | None = None
 
-    def make(self, name: str, arguments: tuple[str, ...]) -> str:
+    def make(self, name: str, arguments: tuple[str, ...], estimate_s: int | None) -> str:
         self.gate.wait(5)
         if self.refusal is not None:
             raise self.refusal
         self.made.append((name, arguments))
+        self.estimates.append(estimate_s)
         return "done <so>"
 
 
@@ -77,8 +79,8 @@ def test_figure_is_sent_again_only_when_something_happened(widget: LiveWidget, i
 def test_move_is_chosen_from_lists_and_both_buttons_have_it(widget: LiveWidget, incident: Incident) -> None:
     widget.draw()
     widget.move.value = "remove-acl"
-    assert [one.layout.display for one in widget.arguments] == ["flex", "flex", "none"]
-    widget.arguments[0].value, widget.arguments[1].value = "RIGHT", "LEFT.bookings"
+    assert [one.layout.display for one in widget.lists] == ["flex", "flex", "none"]
+    widget.lists[0].value, widget.lists[1].value = "RIGHT", "LEFT.bookings"
     assert "remove-acl RIGHT LEFT.bookings" in widget.cell.value
     assert "remove-acl RIGHT LEFT.bookings" in widget.call.value
     widget.make_it.click()
@@ -90,10 +92,10 @@ def test_choice_stays_while_names_are_added(widget: LiveWidget, incident: Incide
     widget.draw()
     widget.move.value = "stop-application"
     incident.known = replace(KNOWN, applications=("gates", "intruder"))
-    widget.arguments[0].value = "gates"
+    widget.lists[0].value = "gates"
     widget.draw()
-    assert widget.arguments[0].options == ("gates", "intruder")
-    assert widget.arguments[0].value == "gates"
+    assert widget.lists[0].options == ("gates", "intruder")
+    assert widget.lists[0].value == "gates"
 
 
 def test_click_is_answered_before_the_move_is_carried_out(widget: LiveWidget, incident: Incident) -> None:
@@ -143,3 +145,18 @@ def test_failed_look_is_shown_and_the_view_continues(incident: Incident) -> None
     assert "This view is closed" in widget.said.value
     widget.make_it.click()
     assert "this view is closed" in widget.said.value
+
+
+def test_team_states_an_estimate_for_moves_that_change_something(incident: Incident) -> None:
+    widget = LiveWidget(lambda: incident.state, lambda: incident.known, incident.make, "mine", estimates=True)
+    try:
+        widget.draw()
+        assert widget.estimate.layout.display == "none", "to acknowledge changes nothing"
+        widget.move.value = "restart-broker"
+        assert widget.estimate.layout.display == "flex"
+        widget.estimate.value = 60
+        assert "mine.act(&quot;restart-broker LEFT&quot;, estimate_s=60)" in widget.call.value
+        widget.make_it.click()
+        until(lambda: incident.estimates == [60])
+    finally:
+        widget.close()
