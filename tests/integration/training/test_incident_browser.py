@@ -109,7 +109,7 @@ def test_incident_notebook_shows_symptoms_to_players_and_causes_to_the_master(
     player.run_next()
     player.page.locator(OUTPUTS, has_text="100 of 100 points").first.wait_for(timeout=90_000)
     inspect(player, tmp_path, "score")
-    for _ in range(5):  # text, reveal, reference, replay, verdict
+    for _ in range(6):  # text, reveal, reference, debriefing, replay, verdict
         player.run_next()
     player.page.locator(OUTPUTS, has_text="Verdict: pass").wait_for()
     picture = player.page.locator(OUTPUTS).filter(has=player.page.locator("svg.main-svg"))
@@ -131,7 +131,7 @@ def start(player: NotebookPage) -> None:
         player.run_next()
     player.page.locator(OUTPUTS, has_text=CATALOGUE).wait_for(timeout=120_000)
     player.ready()
-    player.run_next()
+    select_cell(player, "incident.play()")
 
 
 def refresh_until(player: NotebookPage, seen: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 from fix_browser import NotebookPage, Notebooks, OpenPage
 from fix_engine import wait_for
 from incident_seeds import seed_for
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
@@ -98,8 +98,8 @@ def test_live_view_shows_symptoms_and_moves_while_a_cell_runs_and_adds_cells(
     assert sources(notebook)[5] == "incident.finish()"
     notebook.command("notebook:run-cell")
     view.get_by_text("The incident is finished").first.wait_for(timeout=90_000)
-    assert page.get_by_role("button", name="Make this move").is_disabled()
-    assert page.get_by_role("button", name="Add as a cell").count() == 0
+    expect(page.get_by_role("button", name="Make this move")).to_be_disabled()
+    expect(page.get_by_role("button", name="Add as a cell")).to_have_count(0)
     assert notebook.errors() == []
     assert notebook.complaints == []
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,7 @@ def test_role_that_the_trainer_changes_counts_at_once(incident: Incident) -> Non
 def test_session_without_a_seat_may_look_and_nothing_else(incident: Incident) -> None:
     TeamSeat(incident, "Tom", "trainer").leave()
     alone = IncidentSession(incident)
-    for call in (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: alone.act("acknowledge"),
         lambda: alone.diagnose("wrong-acl"),
         alone.hint,
@@ -103,7 +104,8 @@ def test_session_without_a_seat_may_look_and_nothing_else(incident: Incident) ->
         lambda: alone.inject("wrong-acl"),
         alone.finish,
         lambda: alone.admit("Bo", "acting"),
-    ):
+    )
+    for call in calls:
         with pytest.raises(UsageError, match=r"seat"):
             call()
     assert events(incident) == ["started", "seated"]
