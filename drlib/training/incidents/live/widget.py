@@ -45,6 +45,7 @@ class LiveWidget:
         self._variable, self._estimates = variable, estimates
         self._closed = threading.Event()
         self._drawing = threading.Lock()
+        self._offering = threading.RLock()  # names come with the drawing, choices with the page
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="drlib-incident-move")
         self._thread: threading.Thread | None = None
         self._drawn: tuple[object, ...] = ()
@@ -133,6 +134,11 @@ class LiveWidget:
 
     def _offer(self, _: object = None) -> None:
         """The lists of arguments for the chosen move; a list that stays the same keeps its choice."""
+        with self._offering:
+            self._offer_lists()
+            self._written()
+
+    def _offer_lists(self) -> None:
         name = str(self.move.value)
         parameters = form.parameters_of(name)
         for number, argument in enumerate(self.lists):
@@ -145,7 +151,6 @@ class LiveWidget:
                 argument.value = chosen if chosen in options else next(iter(options), None)
             argument.description = parameters[number].capitalize() if used else ""
         self.estimate.layout.display = "flex" if self._estimates and form.is_estimated(name) else "none"
-        self._written()
 
     def _written(self, _: object = None) -> None:
         """What the buttons do, in words."""
