@@ -70,3 +70,25 @@ def test_replay_schedule_keeps_order_and_distances_at_any_speed(record: Incident
     long = pictures.replay_line(TimelineEntry(1.0, Track.CAUSE, "every word of a long story " * 6))
     assert max(map(len, long.splitlines())) <= 100
     assert " ".join(long.split()).endswith("every word of a long story")
+
+
+def test_build_reveal_of_a_team_names_who_did_what_and_what_was_gone() -> None:
+    killed = InjectedCause("broker-killed", "LEFT")
+    events = (
+        IncidentEvent(0, EventKind.SEATED, detail="acting", by="Ana"),
+        IncidentEvent(1, EventKind.CAUSE_IN, cause=killed),
+        IncidentEvent(2, EventKind.BEGUN, detail="restart-broker LEFT", by="Ana"),
+        IncidentEvent(4, EventKind.ACTED, move=parse_move(["restart-broker LEFT"]), by="Ana"),
+        IncidentEvent(5, EventKind.DIAGNOSED, detail="wrong-acl", by="Bo"),
+        IncidentEvent(6, EventKind.HINTED, detail="Look at LEFT.", by="Bo"),
+        IncidentEvent(7, EventKind.SYMPTOM_GONE, detail="a site does not answer"),
+    )
+    entries = build_reveal(events, Measurements(False, None, None)).entries
+    assert [(entry.track, entry.text, entry.correct) for entry in entries if entry.track is not Track.CAUSE] == [
+        (Track.OUTCOME, "Ana is acting", None),
+        (Track.OPERATOR, "Ana: restart-broker LEFT begins", None),
+        (Track.OPERATOR, "Ana: restart-broker LEFT", True),
+        (Track.OPERATOR, "Bo: diagnosis: wrong-acl (wrong)", False),
+        (Track.OPERATOR, "Bo: hint: Look at LEFT.", False),
+        (Track.SYMPTOM, "gone: a site does not answer", None),
+    ]
