@@ -75,7 +75,7 @@ def ratings_of(events: Sequence[IncidentEvent]) -> tuple[MoveRating, ...]:
     found: list[MoveRating] = []
     injected: list[InjectedCause] = []
     for event in events:
-        if event.kind is EventKind.CAUSE_IN and event.cause is not None:
+        if event.cause is not None:
             injected.append(event.cause)
         if (
             event.kind is EventKind.ACTED
@@ -95,12 +95,7 @@ def _action(begun: Line, at_s: float, after: Sequence[Line]) -> Action:
     for line in after:
         if line.event == EventKind.BEGUN:
             break
-        if (
-            line.event == EventKind.ACTED
-            and line.data.get("seat") == seat
-            and outcome == UNRECORDED
-            and _ends(line, begun)
-        ):
+        if line.event == EventKind.ACTED and _ends(line, begun):
             outcome, took_s = FAILED if line.data.get("failed") else DONE, _between(begun, line)
         if line.event == EventKind.SYMPTOM_GONE and gone_s is None:
             gone, gone_s = str(line.data.get("word", "")), _between(begun, line)
@@ -108,7 +103,7 @@ def _action(begun: Line, at_s: float, after: Sequence[Line]) -> Action:
 
 
 def _ends(line: Line, begun: Line) -> bool:
-    return line.data.get("move") == begun.data.get("move")
+    return all(line.data.get(name) == begun.data.get(name) for name in ("seat", "move"))
 
 
 def _between(begun: Line, line: Line) -> float:

@@ -10,6 +10,7 @@ import pytest
 
 from drlib.training.incidents.lab.testbed import GATES, LOADERS, ON_LEFT, PRODUCERS, READERS, VOUCHERS
 from drlib.training.incidents.live.form import (
+    ESTIMATES,
     MOST_PARAMETERS,
     OFFERED,
     Known,
@@ -47,6 +48,9 @@ REPAIRS = sorted(
 def test_every_move_of_the_table_is_offered_with_a_meaning() -> None:
     assert set(MOVES) < set(OFFERED)
     assert all(meaning(name) for name in OFFERED)
+    assert "the reveal says" in meaning("diagnose")
+    assert meaning("hint") == "costs 5 points"
+    assert ESTIMATES == (5, 10, 20, 30, 60, 120, 300, 600)
     assert all(len(parameters_of(name)) <= MOST_PARAMETERS for name in OFFERED)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from drlib.errors import UsageError
 from drlib.runs.journal import Line
-from drlib.training.incidents.live.state import OLD_MS, Kind, Period, live_state, moment_ms
+from drlib.training.incidents.live.state import Kind, Period, live_state, moment_ms
 from drlib.training.incidents.record import IncidentRecord
 from drlib.training.incidents.rules.score import EventKind
 
@@ -55,7 +55,7 @@ def test_live_state_has_periods_of_symptoms_and_every_move() -> None:
 
 def test_live_state_without_a_recent_observation_is_unknown() -> None:
     start = moment_ms(JOURNAL[0])
-    state = live_state(JOURNAL, start + 60_000, start + 60_000 - OLD_MS)
+    state = live_state(JOURNAL, start + 60_000, start + 40_000)
     assert state.known
     assert not replace(state, now_ms=state.now_ms + 1).known
     assert not live_state(JOURNAL, start + 60_000, None).known

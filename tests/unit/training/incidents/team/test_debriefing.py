@@ -28,6 +28,8 @@ JOURNAL = (
     line(10, "begun", seat="Ana", move="restart-broker LEFT", estimate_s=5),
     line(12, "acted", seat="Bo", move="ask-broker LEFT"),
     line(18, "acted", seat="Ana", move="restart-broker LEFT"),
+    line(19, "acted", seat="Bo", move="read-log mirror-1"),
+    line(20, "acted", seat="Ana", move="ask-broker LEFT"),
     line(21, "symptom-gone", word="a site does not answer"),
     line(22, "symptom-gone", word="an application makes no progress"),
     line(30, "begun", seat="Bo", move="restart-mirror", estimate_s=10),
@@ -47,11 +49,15 @@ ACTIONS = (
 
 def test_actions_have_estimate_time_outcome_and_what_was_gone_next() -> None:
     assert actions_of(JOURNAL) == ACTIONS
+    (unestimated,) = actions_of((line(0, "started"), line(1, "begun", seat="Ana", move="stop-mirror")))
+    assert unestimated == Action(1.0, "Ana", "stop-mirror", None, None, UNRECORDED)
     assert [action.over_s for action in ACTIONS] == [3.0, -7.0, None, -2.0]
 
 
 def test_estimates_are_compared_where_both_times_are_known() -> None:
     assert estimates_of(ACTIONS) == (Estimates("Ana", 1, 0, 1.6), Estimates("Bo", 2, 2, 0.4))
+    exact = Action(0.0, "Ana", "stop-mirror", 4.0, 4.0, DONE)
+    assert estimates_of((exact,)) == (Estimates("Ana", 1, 1, 1.0),)
     assert estimates_of((ACTIONS[2],)) == (Estimates("Ana", 0, 0, None),)
 
 

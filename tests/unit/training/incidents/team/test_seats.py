@@ -107,7 +107,7 @@ def test_trainer_admits_others_and_stays_the_only_one() -> None:
 
 def test_moves_that_change_something_need_an_estimate() -> None:
     repair = parse_move(["restart-broker LEFT"])
-    assert require_estimate(repair, 30.4) == 30
+    assert [require_estimate(repair, seconds) for seconds in (1, 30.4, 3600)] == [1, 30, 3600]
     for wrong in (0, 0.4, -5, 3601, float("nan")):
         with pytest.raises(UsageError, match="between 1 and 3600"):
             require_estimate(repair, wrong)
