@@ -164,8 +164,7 @@ HTML = {
     },
     "drlib/ui/console/show/matrix.py": {"heads", "rows"},
     "drlib/ui/console/show/records.py": {"inner", "name"},
-    "drlib/ui/console/show/style.py": {"body", "heads", "look", "mark", "rest"},
-    "drlib/ui/console/widget.py": {"parts"},
+    "drlib/ui/console/show/style.py": {"body", "heads", "look", "mark", "parts", "rest"},
 }  # fmt: skip
 # What looks like HTML in these is none: patterns, and labels of figures, which `formats.figure_texts` goes through.
 NO_HTML = (

@@ -20,13 +20,14 @@ from typing import Any, Final
 import ipywidgets
 
 from drlib.drill.session import find_running as running
-from drlib.errors import DrlibError, UsageError
+from drlib.errors import UsageError
 from drlib.lab.lab import Lab
 from drlib.ui.console import faults
 from drlib.ui.console.picture import html_of
 from drlib.ui.console.show import front_end
 from drlib.ui.console.show.browser import Browser
 from drlib.ui.console.show.remedies import MIRROR, Remedy, remedies
+from drlib.ui.console.show.style import note, wrong
 from drlib.ui.console.state import ConsoleState
 from drlib.ui.console.subshells import answer_while_busy
 from drlib.ui.console.watcher import Watching
@@ -124,7 +125,7 @@ class ConsoleWidget:
         self._offer(())
         for control in (self.abort, self.cluster, self.confirm, *self.buttons.values()):
             control.disabled = True
-        self.said.value = _note("This console is closed; run its cell again for a live one.")
+        self.said.value = note("This console is closed; run its cell again for a live one.")
 
     @property
     def closed(self) -> bool:
@@ -171,7 +172,7 @@ class ConsoleWidget:
             except (
                 Exception
             ) as error:  # the thread continues: a console that stands still would show an old state as new
-                self.said.value = _wrong(error)
+                self.said.value = wrong(error)
 
     # -- what may be pressed -------------------------------------------------------------------------------------------
 
@@ -184,7 +185,7 @@ class ConsoleWidget:
                     raise UsageError("nothing was done", "this console is closed", "Run its cell again.")
                 ask()
             except Exception as error:
-                self.said.value = _wrong(error)
+                self.said.value = wrong(error)
 
         return call
 
@@ -194,7 +195,7 @@ class ConsoleWidget:
             raise UsageError("nothing was aborted", "no drill runs here", "See the picture above.")
         running.abort(run, f"{_login()}, by the console")
         self.abort.disabled = True
-        self.said.value = _note(f"{run.plan.drill.name} was asked to stop; it rolls back by its strategy.")
+        self.said.value = note(f"{run.plan.drill.name} was asked to stop; it rolls back by its strategy.")
 
     def _pressed(self, name: str) -> None:
         chosen, alias = faults.fault(name), str(self.cluster.value)
@@ -217,7 +218,7 @@ class ConsoleWidget:
         self._left()
         if remedy.act != MIRROR:
             return self._do(remedy.act, remedy.of, "")
-        self.said.value = _note(f"{remedy.label}: under way.")
+        self.said.value = note(f"{remedy.label}: under way.")
         self._pool.submit(faults.start_mirror, self._lab_now(), remedy.of).add_done_callback(self._told)
         return None
 
@@ -245,16 +246,16 @@ class ConsoleWidget:
     def _do(self, name: str, alias: str, typed: str) -> None:
         """On the console's own thread, one after the other."""
         lab = self._lab_now()
-        self.said.value = _note(f"{faults.fault(name).label} of {alias}: under way.")
+        self.said.value = note(f"{faults.fault(name).label} of {alias}: under way.")
         self._pool.submit(faults.carry_out, lab, name, alias, typed).add_done_callback(self._told)
 
     def _told(self, done: Future[str]) -> None:
         error = done.exception()
-        self.said.value = _note(done.result()) if error is None else _wrong(error)
+        self.said.value = note(done.result()) if error is None else wrong(error)
 
     def _read(self, error: BaseException | None) -> None:
         """How a read of the browser went; None: it begins."""
-        self.said.value = _note("") if error is None else _wrong(error)
+        self.said.value = note("") if error is None else wrong(error)
 
     def _lab_now(self) -> Lab:
         """The lab, read from its folder. Raises `UsageError` where there is none."""
@@ -273,22 +274,6 @@ def _fault_button(fault: faults.Fault) -> Any:
     return _button(
         f"{fault.label}\u2026" if fault.dangerous else fault.label, fault.changes.format(alias="the cluster chosen")
     )
-
-
-def _note(text: str) -> str:
-    return f'<div role="status" aria-live="polite">{escape(text)}</div>'
-
-
-def _wrong(error: BaseException) -> str:
-    """What, why and what to do; an internal error by its kind."""
-    if isinstance(error, DrlibError):
-        parts = f"<b>{escape(error.what)}</b>: {escape(error.why)}. {escape(error.remedy)}"
-    else:
-        parts = (
-            f"<b>{escape(type(error).__name__)}</b>: {escape(str(error))}. What it had changed until then is not undone: "
-            "see the picture above, then try it again."
-        )
-    return f'<div role="alert" class="wrong"><span aria-hidden="true">▲</span> {parts}</div>'
 
 
 def _login() -> str:

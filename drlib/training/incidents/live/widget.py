@@ -16,10 +16,10 @@ from typing import Any, Final
 
 import ipywidgets
 
-from drlib.errors import DrlibError
 from drlib.training.incidents.live import form
 from drlib.training.incidents.live.picture import LivePicture, clock_html, figure_of, moves_html
 from drlib.training.incidents.live.state import LiveState
+from drlib.ui.console.show.style import note, wrong
 from drlib.ui.console.subshells import answer_while_busy
 
 DRAW_S: Final = 1.0
@@ -93,7 +93,7 @@ class LiveWidget:
             self._thread.join(5)
         self._pool.shutdown(wait=True)
         self._disable()
-        self.said.value = _note("This view is closed; run its cell again for a live one.")
+        self.said.value = note("This view is closed; run its cell again for a live one.")
 
     @property
     def closed(self) -> bool:
@@ -128,7 +128,7 @@ class LiveWidget:
                     self._pool.shutdown(wait=False)
                     return
             except Exception as error:  # the thread continues: a view that stands still would show an old state as new
-                self.said.value = _wrong(error)
+                self.said.value = wrong(error)
 
     # -- the form ------------------------------------------------------------------------------------------------------
 
@@ -166,15 +166,15 @@ class LiveWidget:
 
     def _pressed(self, _: object) -> None:
         name, arguments, estimate_s = self._chosen()
-        self.said.value = _note(f"{' '.join((name, *arguments))}: under way.")
+        self.said.value = note(f"{' '.join((name, *arguments))}: under way.")
         try:
             self._pool.submit(self._make, name, arguments, estimate_s).add_done_callback(self._told)
         except RuntimeError:  # the view was closed
-            self.said.value = _note("Nothing was done: this view is closed. Run its cell again.")
+            self.said.value = note("Nothing was done: this view is closed. Run its cell again.")
 
     def _told(self, done: Future[str]) -> None:
         error = done.exception()
-        self.said.value = _note(done.result()) if error is None else _wrong(error)
+        self.said.value = note(done.result()) if error is None else wrong(error)
 
     def _disable(self) -> None:
         for control in (self.move, *self.lists, self.estimate, self.make_it):
@@ -186,13 +186,3 @@ def _dropdown(description: str, options: tuple[object, ...] = ()) -> Any:
     return ipywidgets.Dropdown(
         options=options, description=description, layout={"width": "240px"}, style={"description_width": "76px"}
     )
-
-
-def _note(text: str) -> str:
-    return f'<div role="status" aria-live="polite">{escape(text)}</div>'
-
-
-def _wrong(error: BaseException) -> str:
-    """What, why and what to do; an internal error by its kind."""
-    text = str(error) if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}. Try it again."
-    return f'<div role="alert" class="wrong"><span aria-hidden="true">▲</span> {escape(text)}</div>'

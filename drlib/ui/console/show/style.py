@@ -1,4 +1,4 @@
-"""The console's colours, chips and tables.
+"""The console's colours, chips, tables and answers.
 
 Rules: everything is escaped; a mark and a word, which the colour only repeats; a shortened table says how much it leaves out.
 Nothing sticks out from 360 pixels on. The page is drawn again each second, so nothing in it takes the focus.
@@ -7,6 +7,8 @@ Nothing sticks out from 360 pixels on. The page is drawn again each second, so n
 from collections.abc import Sequence
 from html import escape
 from typing import Final
+
+from drlib.errors import DrlibError
 
 ROWS: Final = 10  # of topics and of groups
 # Classes: 4.5:1 on their tints, in JupyterLab's light and dark themes.
@@ -94,3 +96,20 @@ def table(
 
 def more(count: int, what: str, most: int = ROWS) -> list[str]:
     return [f"and {count - most} {what}s more"] if count > most else []
+
+
+def note(text: str) -> str:
+    """An answer under a widget's controls, as screen readers announce it."""
+    return f'<div role="status" aria-live="polite">{escape(text)}</div>'
+
+
+def wrong(error: BaseException) -> str:
+    """What, why and what to do; an internal error by its kind."""
+    if isinstance(error, DrlibError):
+        parts = f"<b>{escape(error.what)}</b>: {escape(error.why)}. {escape(error.remedy)}"
+    else:
+        parts = (
+            f"<b>{escape(type(error).__name__)}</b>: {escape(str(error))}. What it had changed until then is not undone: "
+            "see the picture above, then try it again."
+        )
+    return f'<div role="alert" class="wrong"><span aria-hidden="true">▲</span> {parts}</div>'

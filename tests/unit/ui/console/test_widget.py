@@ -14,8 +14,9 @@ from hostile_text import HOSTILE, elements
 
 from drlib.errors import UsageError
 from drlib.ui.console import faults
+from drlib.ui.console.show.style import note, wrong
 from drlib.ui.console.state import ClusterSeen, ConsoleState
-from drlib.ui.console.widget import ConsoleWidget, _note, _wrong
+from drlib.ui.console.widget import ConsoleWidget
 
 NOW = 1_700_000_000_000
 
@@ -229,5 +230,5 @@ def test_every_fault_has_a_plan_and_dangerous_ones_a_repair() -> None:
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_notes_and_errors_of_any_text_have_the_same_elements(text: str) -> None:
-    for made in (_note, lambda word: _wrong(UsageError(word, word, word)), lambda word: _wrong(ValueError(word))):
+    for made in (note, lambda word: wrong(UsageError(word, word, word)), lambda word: wrong(ValueError(word))):
         assert elements(made(text)) == elements(made("plain"))

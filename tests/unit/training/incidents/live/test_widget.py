@@ -110,7 +110,7 @@ def test_click_is_answered_before_the_move_is_carried_out(widget: LiveWidget, in
 def test_refused_move_says_what_why_and_what_to_do(widget: LiveWidget, incident: Incident) -> None:
     incident.refusal = UsageError("this incident is over", "it was finished", "Start another.")
     widget.make_it.click()
-    until(lambda: "this incident is over: it was finished. Start another." in widget.said.value)
+    until(lambda: "<b>this incident is over</b>: it was finished. Start another." in widget.said.value)
     assert 'role="alert"' in widget.said.value
 
 
