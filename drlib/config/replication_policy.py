@@ -22,6 +22,7 @@ POINTER_TOPIC: Final = "drlib.active.internal"  # each cluster has its own, and 
 DRILLS_TOPIC: Final = "drlib.drills.internal"  # on the target of a flow: where its drills stand
 # Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
 JOURNAL_PREFIX: Final = "__drlib-journal"
+IDENTITY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"  # as a value of replication.policy.class
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,7 +141,7 @@ class MirrorWorker:
 class LabMirrors(MirrorWorker):
     """The worker `name` for `flows` of `topic`, with a file of its own in the lab's folder.
 
-    `positions`: it also emits checkpoints of the groups' positions.
+    `positions`: it also emits checkpoints of the groups' positions. `keys`: lines of the file beside those that are always there.
     """
 
     properties: Path = field(init=False)
@@ -150,6 +150,7 @@ class LabMirrors(MirrorWorker):
     flows: tuple[Flow, ...]
     positions: bool = False
     lanes: int = 1
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "properties", self.lab.root / f"{self.name}.properties")
@@ -173,6 +174,7 @@ class LabMirrors(MirrorWorker):
             "emit.offset-syncs.enabled": "false",
             "drlib.lanes": str(self.lanes),
             "drlib.session.timeout.ms": "6000",
+            **self.keys,
         }
         write_whole(self.properties, javaproperties.dumps(lines, timestamp=None))
         return self.properties

@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from drlib.config.both_ways.shared_topics import all_shared
-from drlib.config.replication_policy import IdentityReplicationPolicy
+from drlib.config.replication_policy import IDENTITY, IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import UsageError
 from drlib.runbook.first_runbooks.observation import FlowFacts
-
-IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
 class Names(StrEnum):

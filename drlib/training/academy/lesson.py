@@ -46,6 +46,7 @@ class Lesson(ABC):
     title: ClassVar[str]
     hints: ClassVar[tuple[str, str, str]]
     claims: ClassVar[tuple[str, str, str]]  # what the three checks verify
+    keeps_names: ClassVar[bool] = False  # its topics are mirrored in both directions under one name
 
     def __init__(self, testbed: LessonTestbed, attempt: Attempt, folder: Path, end_lab: Callable[[], None]) -> None:
         self.testbed = testbed

@@ -43,12 +43,15 @@ class MoveLesson(Lesson):
         return read_pointer(clusters, self.application, topic=self.pointer_topic, timeout_s=ANSWER_S).pointer
 
     def point_at(self, alias: str) -> None:
-        """Publish that applications use `alias`; on RIGHT they read the mirror topic first. Nothing if they do already."""
+        """Publish that applications use `alias`; on RIGHT they read the mirror topic first, if it is another topic.
+
+        Nothing if they do already.
+        """
         pointer = self.pointer()
         if pointer is not None and pointer.active == alias:
             return
         options = {"topic": self.pointer_topic, "timeout_s": ANSWER_S}
-        if alias == "LEFT":
+        if alias == "LEFT" or self.keeps_names:
             publish_pointer(self.file, alias, self.application, **options)  # type: ignore[arg-type]
         else:
             moved = {**options, "remote_prefix": "LEFT.", "cutover": self.cutover()}

@@ -31,6 +31,7 @@ LESSONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "L4": ("drlib.training.academy.lessons.l4_failback", "FailbackAndTail"),
         "L5": ("drlib.training.academy.lessons.l5_order", "OrderAndDuplicates"),
         "L6": ("drlib.training.academy.lessons.l6_link", "TheLongLink"),
+        "L8": ("drlib.training.academy.lessons.l8_names", "IdenticalTopicNames"),
     }
 )
 
@@ -61,7 +62,8 @@ def open_lesson(
     try:
         attempt = _attempt(key, lab, folder, dry=answers == REFERENCE, again=again)
         end_lab = lab.down if own else partial(repair, lab)
-        return _lesson_class(key)(LessonTestbed(lab, key, attempt.tag), attempt, folder, end_lab)
+        lesson = _lesson_class(key)
+        return lesson(LessonTestbed(lab, key, attempt.tag, lesson.keeps_names), attempt, folder, end_lab)
     except BaseException:
         if own:
             lab.down()

@@ -1,4 +1,4 @@
-"""The lessons' figures: bars side by side, and lines over offsets or time.
+"""The lessons' figures: bars side by side, logs as rows of stretches, and lines over offsets or time.
 
 Rules: as in `drlib.ui.figures.figures`: labels at lines and bars instead of a legend, units on axes, Okabe-Ito colours, no
 meaning by colour alone. A figure without data says so.
@@ -32,6 +32,16 @@ class Line:
     marks: bool = False
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """Records that lie behind each other in a log. `origin`: where they were written; `marked`: drawn hatched."""
+
+    name: str
+    count: int
+    origin: str
+    marked: bool = False
+
+
 def bars(
     title: str, names: Sequence[str], values: Mapping[str, Sequence[float]], unit: str, *, stacked: bool = False
 ) -> go.Figure:
@@ -57,6 +67,50 @@ def bars(
         )
     figure.update_layout(barmode="stack" if stacked else "group", margin={"l": 30 + 8 * max(map(len, names)), "t": 50})
     figure.update_xaxes(title=unit, rangemode="tozero", tickformat=",")
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    return figure
+
+
+def logs(title: str, drawn: Mapping[str, Sequence[Stretch]], unit: str, origin: str, marked: str) -> go.Figure:
+    """Draw a bar for each log: its stretches in their order, coloured by origin. `origin` and `marked` say what these mean.
+
+    Each stretch is labelled with its name, the axis with what colours and hatching mean.
+    """
+    if not any(drawn.values()):
+        return figures.empty(title, "There is nothing yet.")
+    figure = figures.blank(title, height=170 + 60 * len(drawn))
+    origins = sorted({stretch.origin for parts in drawn.values() for stretch in parts})
+    colours = dict(zip(origins, COLOURS, strict=False))
+    for log, parts in drawn.items():
+        for stretch in parts:
+            colour = colours[stretch.origin]
+            figure.add_bar(
+                y=[log],
+                x=[stretch.count],
+                orientation="h",
+                marker={
+                    "color": colour,
+                    "line": {"color": "white", "width": 1},
+                    "pattern": {
+                        "shape": "/" if stretch.marked else "",
+                        "fgcolor": "white",
+                        "size": 9,
+                        "solidity": 0.15,
+                    },
+                },
+                text=[stretch.name],
+                textposition="inside",
+                insidetextanchor="middle",
+                insidetextfont={"color": ON.get(colour, "black"), "size": 13},
+                textangle=0,
+                constraintext="none",
+                hovertemplate=f"{log}: {stretch.name}, {origin} {stretch.origin}<extra></extra>",
+            )
+    meaning = [f"{figures.square(colour)} {origin} {name}" for name, colour in colours.items()]
+    if any(stretch.marked for parts in drawn.values() for stretch in parts):
+        meaning.append(f"hatched: {marked}")
+    figure.update_layout(barmode="stack", margin={"l": 30 + 8 * max(map(len, drawn)), "t": 50, "b": 76})
+    figure.update_xaxes(title=f"{unit}<br>{'   '.join(meaning)}", rangemode="tozero", tickformat=",")
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return figure
 

@@ -16,6 +16,7 @@ from typing import Final
 
 import javaproperties
 
+from drlib.config.replication_policy import IDENTITY
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable
 from drlib.files import write_whole
@@ -34,9 +35,11 @@ from drlib.runs.waiting import wait_on_lab
 
 FORWARD: Final = Flow("LEFT", "RIGHT")
 # Matches topics and groups of any attempt, and mirror topics of such topics.
-ATTEMPT_NAMES: Final = re.compile(r"(^|[.-])l[0-6]-[0-9a-f]{4}-")
+ATTEMPT_NAMES: Final = re.compile(r"(^|[.-])l[0-8]-[0-9a-f]{4}-")
 WORKER: Final = "lesson-"
 _ALIASES: Final = (FORWARD.source, FORWARD.target)
+_KEEPS_NAMES: Final = {"replication.policy.class": IDENTITY}
+HISTORY: Final = ".jsonl"
 KEYS: Final = 20
 LANES: Final = 2
 CHECKED: Final = "log.retention.check.interval.ms"
@@ -49,11 +52,15 @@ _PACE_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class LessonTestbed:
-    """The lab in one attempt at `lesson`, such as L1."""
+    """The lab in one attempt at `lesson`, such as L1.
+
+    `keeps_names`: its topics are mirrored in both directions under one name, by one worker.
+    """
 
     lab: Lab
     lesson: str
     tag: str
+    keeps_names: bool = False
 
     @property
     def prefix(self) -> str:
@@ -65,16 +72,18 @@ class LessonTestbed:
 
     def copy(self, topic: str, flow: Flow = FORWARD) -> str:
         """The name of the mirror topic of `topic` on the flow's target."""
-        return POLICY.remote_topic(flow.source, topic)
+        return topic if self.keeps_names else POLICY.remote_topic(flow.source, topic)
 
     def cluster(self, alias: str, timeout_s: float = 15.0) -> Cluster:
         """Open the cluster at the address that applications use; a context manager."""
         return Cluster(self.lab.clusters[alias].settings(), timeout_s=timeout_s)
 
     def mirror(self, flow: Flow = FORWARD) -> LabMirrors:
-        """The worker that mirrors this attempt's topics over `flow`."""
-        name = f"{WORKER}{self.prefix}{flow.source.lower()}"
-        return LabMirrors(self.lab, name, f"{re.escape(self.prefix)}.*", (flow,), positions=True, lanes=LANES)
+        """The worker that mirrors this attempt's topics over `flow`; where names are kept, in both directions."""
+        flows = (FORWARD, FORWARD.reverse) if self.keeps_names else (flow,)
+        name = f"{WORKER}{self.prefix}{'both' if self.keeps_names else flow.source.lower()}"
+        keys = _KEEPS_NAMES if self.keeps_names else {}
+        return LabMirrors(self.lab, name, f"{re.escape(self.prefix)}.*", flows, positions=True, lanes=LANES, keys=keys)
 
     @property
     def file(self) -> Path:
@@ -87,6 +96,7 @@ class LessonTestbed:
                 f"{FORWARD}.enabled": "true",
                 "topics": f"{re.escape(self.prefix)}.*",
                 "groups": f"{re.escape(self.prefix)}.*",
+                **({f"{FORWARD.reverse}.enabled": "true", **_KEEPS_NAMES} if self.keeps_names else {}),
                 **ONE_BROKER,
             }
             write_whole(path, javaproperties.dumps(lines, timestamp=None))
@@ -128,6 +138,19 @@ class LessonTestbed:
                 producer.produce(topic, value=value, key=f"key {number % KEYS}", partition=partition)
                 producer.poll(0)
                 sent += 1
+
+    def write_missing(self, alias: str, topic: str, numbers: Iterable[int]) -> None:
+        """Write those of the orders `numbers` that the topic, with one partition, does not have, whoever wrote them.
+
+        With the headers that the lab's clients write into their histories.
+        """
+        there = {record.value for record in self.read(alias, topic)}
+        with acknowledged(self.lab.clusters[alias]) as producer:
+            for number in numbers:
+                if (value := b"order %d" % number) not in there:
+                    headers: list[tuple[str, str | bytes | None]] = [("id", value), ("n", b"0")]
+                    producer.produce(topic, value=value, key=f"key {number % KEYS}", partition=0, headers=headers)
+                    producer.poll(0)
 
     def probe_is_mirrored(self, topic: str, seconds: float, flow: Flow = FORWARD) -> bool:
         """Write a record to `topic`, which has one partition; report whether it is mirrored within `seconds`."""
@@ -173,11 +196,13 @@ class LessonTestbed:
         """Start a worker for `flow` unless this attempt has one. Raises `UsageError` while another worker mirrors it."""
         mirror = self.mirror(flow)
         if not mirror.runs:
-            with self.cluster(flow.target) as target:
-                refuse_other_workers(target, flow, A_LESSON)
-                journal = target.topics([name := POLICY.journal_topic(flow.source)])
-            if name in journal:  # the first worker of this flow determined the number of lanes
-                mirror = replace(mirror, lanes=journal[name].partitions)
+            for each in mirror.flows:
+                with self.cluster(each.target) as target:
+                    refuse_other_workers(target, each, A_LESSON)
+                    journal = target.topics([name := POLICY.journal_topic(each.source)])
+                if name in journal:  # the first worker of this flow determined the number of lanes
+                    lanes = {f"{each}.drlib.lanes": str(journal[name].partitions)}
+                    mirror = replace(mirror, keys={**mirror.keys, **lanes})
         mirror.start(self.abort)
 
     def stop_mirror(self, flow: Flow = FORWARD) -> None:
@@ -231,8 +256,9 @@ def prepare(lab: Lab) -> None:
         if process.name.startswith(WORKER):
             lab.registry.stop(process.name)
             (lab.root / f"{process.name}.properties").unlink(missing_ok=True)
-    for path in lab.root.glob(f"{WORKER}*clusters.properties"):
-        path.unlink()
+    for pattern in ("clusters.properties", HISTORY):
+        for path in lab.root.glob(f"{WORKER}*{pattern}"):
+            path.unlink()
     # Other workers are refused before anything is changed, where the cluster answers already.
     free = {alias for alias in _ALIASES if lab.clusters[alias].alive and _has_no_other_worker(lab, alias)}
     repair(lab)

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.long
 
 FIRST: Mapping[str, str] = {
     "L0": "flow", "L1": "write", "L2": "traffic", "L3": "traffic", "L4": "traffic", "L5": "traffic", "L6": "line",
+    "L8": "traffic",
 }  # fmt: skip
 
 
@@ -237,4 +238,41 @@ def test_l6_bandwidth_over_budget_or_shorter_round_trip_does_not_pass(lesson_lab
     assert verdicts(lesson) == ["not yet", "yes", "yes"]
     lesson.order_bandwidth(1_800_000)
     assert verdicts(lesson) == ["yes", "yes", "yes"]
+    lesson.close()
+
+
+def test_l8_skipped_orders_or_orders_read_again_needlessly_do_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    lesson = open_broken("L8", lesson_lab, tmp_path)
+    for call in (lesson.translate, lesson.start_applications, lesson.start_left, lambda: lesson.commit({"billing": 0})):
+        assert call().title == "Your second prediction comes first"
+    with pytest.raises(UsageError, match="not a number of orders"):
+        lesson.predict_again("many")
+    lesson.predict_again("0")
+    lesson.predict_again("1")
+    assert "Your second prediction was 0, and it is 200: 0 would be right with prefixed names" in lesson.truth().note
+    right = {str(row["application"]): int(row["on RIGHT"]) for row in lesson.translate().rows}
+    assert [row["read again, at most"] for row in lesson.translate().rows][0] >= 200
+    with pytest.raises(UsageError, match="were not started") as refused:
+        lesson.start_applications()
+    assert "names LEFT" in refused.value.why
+    with pytest.raises(UsageError, match="no application orders"):
+        lesson.commit({"orders": 1})
+    drlib.publish_pointer(lesson.file, "RIGHT", lesson.application, topic=lesson.pointer_topic, timeout_s=4)
+    (end,) = lesson.testbed.end_offsets("RIGHT", lesson.topic)
+    lesson.commit({"billing": end, "shipping": right["shipping"]})  # skips what billing has not read
+    lesson.start_applications()
+    assert verdicts(lesson) == ["not yet", "not yet", "not yet"]
+    with pytest.raises(UsageError, match="billing and shipping cannot be moved"):
+        lesson.commit(right)
+    lesson.stop_applications()
+    lesson.commit({"billing": 0, "shipping": right["shipping"]})  # the start: 50 orders more than it has to read again
+    lesson.start_applications()
+    assert verdicts(lesson) == ["yes", "not yet", "not yet"]
+    assert "billing read 250 again; shipping read 0 again" in str(lesson.check(2).rows[0]["observed"])
+    lesson.stop_applications()
+    lesson.commit(right)
+    lesson.start_applications()
+    assert verdicts(lesson) == ["yes", "yes", "not yet"]
+    write(lesson_lab, "RIGHT", lesson.topic, [(0, None, b"order 200")])  # an order that only LEFT has, written by hand
+    assert "LEFT is down" in str(lesson.check(3).rows[0]["observed"])
     lesson.close()

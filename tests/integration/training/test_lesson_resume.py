@@ -23,6 +23,7 @@ pytestmark = pytest.mark.long
 
 FIRST: Mapping[str, str] = {
     "L0": "flow", "L1": "write", "L2": "traffic", "L3": "traffic", "L4": "traffic", "L5": "traffic", "L6": "line",
+    "L8": "traffic",
 }  # fmt: skip
 
 # A learner's kernel that is killed by SIGKILL right before the lesson's nth access to the clusters.
@@ -46,7 +47,7 @@ def counted(name):
 
 ACCESSES = (
     "create_topic", "write", "commit", "start_mirror", "stop_mirror", "wait_mirrored", "wait_no_worker", "wait",
-    "check_retention_often",
+    "check_retention_often", "write_missing",
 )
 for name in ACCESSES:
     counted(name)
