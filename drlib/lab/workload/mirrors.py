@@ -141,7 +141,7 @@ class MirrorWorker:
 class LabMirrors(MirrorWorker):
     """The worker `name` for `flows` of `topic`, with a file of its own in the lab's folder.
 
-    `positions`: it also emits checkpoints of the groups' positions. `keys`: lines of the file beside those that are always there.
+    `positions`: it also emits checkpoints of the groups' positions. `keys`: more lines of the file.
     """
 
     properties: Path = field(init=False)

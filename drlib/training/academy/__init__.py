@@ -2,7 +2,7 @@
 
 - `open`: opens a lesson, and resumes an attempt after a kernel restart.
 - `lesson`: what every lesson has; `move_lesson`: what lessons with an application pointer share.
-- `lessons`: L0 to L6, one module each.
+- `lessons`: L0 to L6 and L8, one module each; `applications`: consumers in Java and Python that a lesson moves.
 - `testbed`: the lab as lessons use it: topics, groups, mirror workers.
 - `points`, `progress`: the state and points of attempts, and the file that keeps them.
 - `pictures`: the lessons' figures.

@@ -46,7 +46,7 @@ def open_lesson(
     answers: str = "",
     again: bool = False,
 ) -> Lesson:
-    """Open lesson `name`, L0 to L6, on the lab in `lab_dir`, which is started if it does not run.
+    """Open lesson `name`, L0 to L6 or L8, on the lab in `lab_dir`, which is started if it does not run.
 
     `run_dir` keeps your progress. An open attempt is resumed unless `again`. `answers="reference"` is a trainer's dry run.
     Raises `UsageError` for wrong arguments, a damaged record, or another mirror worker between the lab's clusters.

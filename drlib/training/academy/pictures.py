@@ -91,14 +91,9 @@ def logs(title: str, drawn: Mapping[str, Sequence[Stretch]], unit: str, origin: 
                 marker={
                     "color": colour,
                     "line": {"color": "white", "width": 1},
-                    "pattern": {
-                        "shape": "/" if stretch.marked else "",
-                        "fgcolor": "white",
-                        "size": 9,
-                        "solidity": 0.15,
-                    },
+                    "pattern": {"shape": "/" if stretch.marked else "", "fillmode": "overlay", "fgopacity": 0.3},
                 },
-                text=[stretch.name],
+                text=[f"{stretch.name}, again" if stretch.marked else stretch.name],
                 textposition="inside",
                 insidetextanchor="middle",
                 insidetextfont={"color": ON.get(colour, "black"), "size": 13},
@@ -110,7 +105,8 @@ def logs(title: str, drawn: Mapping[str, Sequence[Stretch]], unit: str, origin: 
     if any(stretch.marked for parts in drawn.values() for stretch in parts):
         meaning.append(f"hatched: {marked}")
     figure.update_layout(barmode="stack", margin={"l": 30 + 8 * max(map(len, drawn)), "t": 50, "b": 76})
-    figure.update_xaxes(title=f"{unit}<br>{'   '.join(meaning)}", rangemode="tozero", tickformat=",")
+    title_below = {"text": f"{unit}<br>{'   '.join(meaning)}", "font": {"size": 13}}
+    figure.update_xaxes(title=title_below, rangemode="tozero", tickformat=",")
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return figure
 

@@ -1,4 +1,4 @@
-"""L8, identical topic names: both clusters write one topic, which is mirrored in both directions, and their logs differ in order.
+"""L8, identical topic names: both clusters write one topic, which is mirrored in both directions; the logs differ in order.
 
 Rules: the orders differ because the worker was down while both clusters wrote. Applications are real: billing is a Java
 consumer, shipping a Python one; what they read is in their own histories. The fault is that of L3: the worker is killed,
@@ -25,7 +25,7 @@ from drlib.training.academy.applications import JAVA, LANGUAGES, PYTHON, Applica
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
 from drlib.training.academy.pictures import Stretch, logs
-from drlib.training.academy.testbed import FORWARD, TIMEOUT_S
+from drlib.training.academy.testbed import FORWARD
 
 BEGUN: Final = "begun"
 APART: Final = "apart"
@@ -34,11 +34,11 @@ AGAIN: Final = "second prediction"
 RETURN: Final = "return"
 BACK: Final = FORWARD.reverse
 RIGHTS: Final = 1000  # the orders of RIGHT's shops are numbered from here on
-EARLY: Final = range(RIGHTS, RIGHTS + 50)  # written on RIGHT, and mirrored before the worker is stopped
+EARLY: Final = range(RIGHTS, RIGHTS + 60)  # written on RIGHT, and mirrored before the worker is stopped
 LEFTS: Final = range(200)  # written on LEFT while it is down
 LATER: Final = range(EARLY.stop, EARLY.stop + 70)  # written on RIGHT while it is down
 TAIL: Final = range(LEFTS.stop, LEFTS.stop + 60)  # acknowledged by LEFT after the worker was killed
-NEWEST: Final = range(LATER.stop, LATER.stop + 40)  # written on RIGHT after that
+NEWEST: Final = range(LATER.stop, LATER.stop + 60)  # written on RIGHT after that
 JOINED: Final = frozenset((*EARLY, *LEFTS, *LATER))
 READ: Final = {"billing": frozenset((*EARLY, *LEFTS)), "shipping": JOINED}  # by each application, on LEFT
 FAMILY: Final = {"billing": JAVA, "shipping": PYTHON}
@@ -177,8 +177,8 @@ class IdenticalTopicNames(MoveLesson):
     def question(self) -> str:
         self.require(TRAFFIC, "lesson.traffic()")
         return (
-            f"The worker is killed, LEFT acknowledges {len(TAIL)} more orders, then LEFT is killed; RIGHT's shops write on. billing "
-            f"has read LEFT's log up to order {LEFTS[-1]}. Which order does it have to read next on RIGHT, so that it "
+            f"The worker is killed, LEFT acknowledges {len(TAIL)} more orders, then LEFT is killed; RIGHT's shops write on. "
+            f"billing has read LEFT's log up to order {LEFTS[-1]}. Which order does it have to read next on RIGHT, so that it "
             "skips none and reads as few again as possible?"
         )
 
@@ -191,18 +191,15 @@ class IdenticalTopicNames(MoveLesson):
             return self._second_missing()
         log = self._numbers("RIGHT")
         following, behind = _first_unread(log, READ["billing"]), self._behind("billing")
+        own = _first_unread([number for number in log if _origin(number) == "RIGHT"], READ["billing"])
         measured = self._repeated("billing")
         read = self._application("billing").read("RIGHT")
         rows: list[dict[str, object]] = [
-            {
-                "what": "billing subscribes to",
-                "identical names": self.topic,
-                "prefixed names": f"{self.topic}, LEFT.{self.topic}",
-            },
+            {"what": "billing subscribes to", "identical names": "orders", "prefixed names": "orders and LEFT.orders"},
             {
                 "what": "it continues on RIGHT with",
                 "identical names": f"order {following}",
-                "prefixed names": f"order {_first_unread([n for n in log if n >= RIGHTS], READ['billing'])}; LEFT's are read",
+                "prefixed names": f"order {own}; LEFT's are read",
             },
             {
                 "what": "orders that it reads again",
@@ -263,15 +260,9 @@ class IdenticalTopicNames(MoveLesson):
         drawn = {}
         for alias in self._serving:
             log = self._numbers(alias)
-            again = (
-                {n for n in log[_position(log, READ["billing"]) :] if n in READ["billing"]}
-                if alias == "RIGHT"
-                else set()
-            )
+            again = _read_and_behind(log, READ["billing"]) if alias == "RIGHT" else ()
             drawn[f"{alias}'s log"] = [
-                Stretch(
-                    f"{part[0]} to {part[-1]}", len(part), "RIGHT" if part[0] >= RIGHTS else "LEFT", part[0] in again
-                )
+                Stretch(f"{part[0]}–{part[-1]}", len(part), _origin(part[0]), part[0] in again)
                 for part in _stretches(log, again)
             ]
         return logs(
@@ -393,8 +384,7 @@ class IdenticalTopicNames(MoveLesson):
 
     def _behind(self, name: str) -> int:
         """How many orders that an application has read lie behind the first one of RIGHT's log that it has not."""
-        log = self._numbers("RIGHT")
-        return sum(number in READ[name] for number in log[_position(log, READ[name]) :])
+        return len(_read_and_behind(self._numbers("RIGHT"), READ[name]))
 
     def _repeated(self, name: str) -> list[int]:
         """The orders that an application has read on RIGHT although it had read them before."""
@@ -423,7 +413,7 @@ class IdenticalTopicNames(MoveLesson):
         log, wrong, observed = self._numbers("RIGHT"), False, []
         for name, read in READ.items():
             on_right = self._read_on_right(name)
-            unavoidable = {number for number in log[_position(log, read) :] if number in read}
+            unavoidable = {*_read_and_behind(log, read)}
             repeated = _repeated(on_right, read)
             wrong |= not on_right or not set(repeated) <= unavoidable or len(repeated) != len(set(repeated))
             observed.append(f"{name} read {len(repeated)} again" if on_right else f"{name} read nothing on RIGHT")
@@ -448,6 +438,11 @@ def _order(text: str) -> int:
     return decoding.integer_or(-1, number) if kind == "order" else -1
 
 
+def _origin(number: int) -> str:
+    """The cluster that acknowledged the order first."""
+    return "RIGHT" if number >= RIGHTS else "LEFT"
+
+
 def _number(record: Record) -> int:
     return _order((record.value or b"").decode(errors="replace"))
 
@@ -463,10 +458,15 @@ def _first_unread(log: Sequence[int], read: Collection[int]) -> int:
     return log[place] if place < len(log) else -1
 
 
+def _read_and_behind(log: Sequence[int], read: Collection[int]) -> list[int]:
+    """The orders that were read and lie behind the first one that was not."""
+    return [number for number in log[_position(log, read) :] if number in read]
+
+
 def _read_again_by_origin(log: Sequence[int], read: Collection[int]) -> int:
     """How many are read again where the orders of each cluster are in a topic of their own, in the order they were written."""
-    topics = ([n for n in log if n >= RIGHTS], [n for n in log if n < RIGHTS])
-    return sum(number in read for topic in topics for number in topic[_position(topic, read) :])
+    topics = ([n for n in log if _origin(n) == origin] for origin in ("LEFT", "RIGHT"))
+    return sum(len(_read_and_behind(topic, read)) for topic in topics)
 
 
 def _repeated(on_right: Sequence[int], read: Collection[int]) -> list[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.training.academy.pictures import BOTTOM, HEIGHT, LABEL, TOP, Line, bars, lines
+from drlib.training.academy.pictures import BOTTOM, HEIGHT, LABEL, TOP, Line, Stretch, bars, lines, logs
 
 
 def test_lines_labels_with_close_ends_are_moved_apart() -> None:
@@ -31,7 +31,12 @@ def test_lines_of_zeros_are_drawn() -> None:
 
 
 def test_figures_without_data_say_so() -> None:
-    for figure in (lines("t", [Line("a", [], [])], "x", "y"), bars("t", ["a"], {"s": [0]}, "records")):
+    empty = (
+        lines("t", [Line("a", [], [])], "x", "y"),
+        bars("t", ["a"], {"s": [0]}, "records"),
+        logs("t", {"LEFT": [], "RIGHT": []}, "orders", "written on", "read again"),
+    )
+    for figure in empty:
         assert "nothing yet" in figure.layout.annotations[0].text
 
 
@@ -39,3 +44,19 @@ def test_bars_empty_bar_is_labelled_with_0() -> None:
     (drawn,) = bars("t", ["tail", "quarantine"], {"orders": [12, 0]}, "orders").data
     assert tuple(drawn.text) == ("orders: 12", "orders: 0")
     assert tuple(drawn.textposition) == ("auto", "outside")
+
+
+def test_logs_stretches_lie_in_their_order_and_say_in_words_what_hatching_and_colours_mean() -> None:
+    drawn = {"LEFT": [Stretch("0–9", 10, "LEFT"), Stretch("100–104", 5, "RIGHT", marked=True)], "RIGHT": []}
+    figure = logs("t", drawn, "orders", "first written on", "read again")
+    assert [(bar.x[0], bar.text[0], bar.marker.pattern.shape) for bar in figure.data] == [
+        (10, "0–9", ""),
+        (5, "100–104, again", "/"),
+    ]
+    title = figure.layout.xaxis.title.text
+    assert "first written on LEFT" in title
+    assert "first written on RIGHT" in title
+    assert "hatched: read again" in title
+    assert len({bar.marker.color for bar in figure.data}) == 2
+    plain = logs("t", {"LEFT": drawn["LEFT"][:1]}, "orders", "first written on", "read again")
+    assert "hatched" not in plain.layout.xaxis.title.text
