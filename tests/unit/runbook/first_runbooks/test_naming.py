@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from first_runbooks import facts_of, paris_and_lyon
 
+from drlib.config.replication_policy import IDENTITY
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
-from drlib.runbook.first_runbooks.naming import IDENTITY, Names, advice, refuse_other_names
+from drlib.runbook.first_runbooks.naming import Names, advice, refuse_other_names
 
 ONE = "paris->lyon.enabled = true\n"
 BOTH = f"{ONE}lyon->paris.enabled = true\n"
