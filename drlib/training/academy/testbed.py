@@ -140,7 +140,7 @@ class LessonTestbed:
                 sent += 1
 
     def write_missing(self, alias: str, topic: str, numbers: Iterable[int]) -> None:
-        """Write those of the orders `numbers` that the topic, with one partition, does not have, whoever wrote them.
+        """Write those of the orders `numbers` that are not in the topic, which has one partition.
 
         With the headers that the lab's clients write into their histories.
         """

@@ -5,10 +5,11 @@ consumer, shipping a Python one; what they read is in their own histories. The f
 LEFT acknowledges more, LEFT is killed. A position is judged by what was read before and after it, not by the map. What
 prefixed names would have done is computed from the same logs, as each of their topics keeps the order of its source.
 Not for: moving home, which `drlib failback` does.
+Longer than most modules: two predictions, two applications, and what both clusters write.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import plotly.graph_objects as go
@@ -21,6 +22,7 @@ from drlib.lab.workload.mirrors import partition_statuses
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
 from drlib.model import TopicPartition
 from drlib.runs.table import Table
+from drlib.training.academy import two_logs
 from drlib.training.academy.applications import JAVA, LANGUAGES, PYTHON, Application
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
@@ -183,17 +185,17 @@ class IdenticalTopicNames(MoveLesson):
         )
 
     def reference_answer(self) -> str:
-        return str(_first_unread(self._numbers("RIGHT"), READ["billing"]))
+        return str(two_logs.first_unread(self._numbers("RIGHT"), READ["billing"]))
 
     def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
         if not self.has_done(AGAIN):
             return self._second_missing()
         log = self._numbers("RIGHT")
-        following, behind = _first_unread(log, READ["billing"]), self._behind("billing")
-        own = _first_unread([number for number in log if _origin(number) == "RIGHT"], READ["billing"])
-        measured = self._repeated("billing")
-        read = self._application("billing").read("RIGHT")
+        following, behind = two_logs.first_unread(log, READ["billing"]), self._behind("billing")
+        own = two_logs.first_unread([number for number in log if _origin(number) == "RIGHT"], READ["billing"])
+        read = self._read_on_right("billing")
+        measured = two_logs.repeated(read, READ["billing"])
         rows: list[dict[str, object]] = [
             {"what": "billing subscribes to", "identical names": "orders", "prefixed names": "orders and LEFT.orders"},
             {
@@ -204,7 +206,7 @@ class IdenticalTopicNames(MoveLesson):
             {
                 "what": "orders that it reads again",
                 "identical names": f"{len(measured)}, by its history" if read else f"{behind}, when it is started",
-                "prefixed names": str(_read_again_by_origin(log, READ["billing"])),
+                "prefixed names": str(two_logs.read_again_apart(log, READ["billing"], _origin)),
             },
             {
                 "what": f"LEFT's orders {TAIL[0]} to {TAIL[-1]}",
@@ -260,10 +262,10 @@ class IdenticalTopicNames(MoveLesson):
         drawn = {}
         for alias in self._serving:
             log = self._numbers(alias)
-            again = _read_and_behind(log, READ["billing"]) if alias == "RIGHT" else ()
+            again = two_logs.read_and_behind(log, READ["billing"]) if alias == "RIGHT" else ()
             drawn[f"{alias}'s log"] = [
                 Stretch(f"{part[0]}–{part[-1]}", len(part), _origin(part[0]), part[0] in again)
-                for part in _stretches(log, again)
+                for part in two_logs.stretches(log, again)
             ]
         return logs(
             "Orders in the order of each log", drawn, "orders", "first written on", "billing reads it again on RIGHT"
@@ -354,7 +356,7 @@ class IdenticalTopicNames(MoveLesson):
         known = checkpointed_positions(self.testbed.settings, FORWARD)
         log = self._log("RIGHT")
         for each in self._applications:
-            first = _position([_number(record) for record in log], READ[each.short])
+            first = two_logs.position([_number(record) for record in log], READ[each.short])
             wanted = log[first].offset if first < len(log) else log[-1].offset + 1
             at = known.get((each.group, self._partition))
             if at is None or at.read is None or at.read.there < wanted:
@@ -370,7 +372,7 @@ class IdenticalTopicNames(MoveLesson):
     def _logs_table(self, title: str, note: str) -> Table:
         rows = []
         for alias in self._serving:
-            parts = [f"{part[0]} to {part[-1]}" for part in _stretches(self._numbers(alias), ())]
+            parts = [f"{part[0]} to {part[-1]}" for part in two_logs.stretches(self._numbers(alias), ())]
             rows.append(
                 {"cluster": alias, "orders": len(self._numbers(alias)), "in the order of its log": ", ".join(parts)}
             )
@@ -384,11 +386,7 @@ class IdenticalTopicNames(MoveLesson):
 
     def _behind(self, name: str) -> int:
         """How many orders that an application has read lie behind the first one of RIGHT's log that it has not."""
-        return len(_read_and_behind(self._numbers("RIGHT"), READ[name]))
-
-    def _repeated(self, name: str) -> list[int]:
-        """The orders that an application has read on RIGHT although it had read them before."""
-        return _repeated(self._read_on_right(name), READ[name])
+        return len(two_logs.read_and_behind(self._numbers("RIGHT"), READ[name]))
 
     def _read_on_right(self, name: str) -> list[int]:
         return [_order(text) for text in self._application(name).read("RIGHT")]
@@ -413,10 +411,10 @@ class IdenticalTopicNames(MoveLesson):
         log, wrong, observed = self._numbers("RIGHT"), False, []
         for name, read in READ.items():
             on_right = self._read_on_right(name)
-            unavoidable = {*_read_and_behind(log, read)}
-            repeated = _repeated(on_right, read)
-            wrong |= not on_right or not set(repeated) <= unavoidable or len(repeated) != len(set(repeated))
-            observed.append(f"{name} read {len(repeated)} again" if on_right else f"{name} read nothing on RIGHT")
+            unavoidable = {*two_logs.read_and_behind(log, read)}
+            again = two_logs.repeated(on_right, read)
+            wrong |= not on_right or not set(again) <= unavoidable or len(again) != len(set(again))
+            observed.append(f"{name} read {len(again)} again" if on_right else f"{name} read nothing on RIGHT")
         return CheckResult(not wrong, "; ".join(observed), "lesson.stop_applications(), then commit the right offsets")
 
     def _check_merged(self) -> CheckResult:
@@ -445,49 +443,6 @@ def _origin(number: int) -> str:
 
 def _number(record: Record) -> int:
     return _order((record.value or b"").decode(errors="replace"))
-
-
-def _position(log: Sequence[int], read: Collection[int]) -> int:
-    """The place in `log` of the first order that was not read; its length where all were."""
-    return next((place for place, number in enumerate(log) if number not in read), len(log))
-
-
-def _first_unread(log: Sequence[int], read: Collection[int]) -> int:
-    """That order; -1 where all were read."""
-    place = _position(log, read)
-    return log[place] if place < len(log) else -1
-
-
-def _read_and_behind(log: Sequence[int], read: Collection[int]) -> list[int]:
-    """The orders that were read and lie behind the first one that was not."""
-    return [number for number in log[_position(log, read) :] if number in read]
-
-
-def _read_again_by_origin(log: Sequence[int], read: Collection[int]) -> int:
-    """How many are read again where the orders of each cluster are in a topic of their own, in the order they were written."""
-    topics = ([n for n in log if _origin(n) == origin] for origin in ("LEFT", "RIGHT"))
-    return sum(len(_read_and_behind(topic, read)) for topic in topics)
-
-
-def _repeated(on_right: Sequence[int], read: Collection[int]) -> list[int]:
-    """What of `on_right` was in `read`, or came on RIGHT before, each time that it came."""
-    seen, repeated = {*read}, []
-    for number in on_right:
-        if number in seen:
-            repeated.append(number)
-        seen.add(number)
-    return repeated
-
-
-def _stretches(log: Sequence[int], again: Collection[int]) -> list[list[int]]:
-    """`log` in parts of consecutive numbers that are read again, or are not."""
-    parts: list[list[int]] = []
-    for number in log:
-        if parts and parts[-1][-1] + 1 == number and (parts[-1][-1] in again) is (number in again):
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return parts
 
 
 def _difference(predicted: int, measured: int) -> str:
