@@ -35,13 +35,16 @@ class Application:
     def runs(self) -> bool:
         return self.testbed.lab.registry.alive(self._process)
 
+    def require(self) -> None:
+        """Raises `MissingDependency` where this machine cannot run its family."""
+        if missing := next((each.missing for each in found() if each.family == self.family), ""):
+            raise MissingDependency(f"{self.short} cannot be started", missing, "Install it, then run this cell again.")
+
     def start(self, alias: str, topic: str) -> None:
-        """Start it on the cluster unless it runs. Raises `MissingDependency` where this machine cannot run its family."""
+        """Start it on the cluster unless it runs. Raises as `require` does."""
         if self.runs:
             return
-        missing = next((each.missing for each in found() if each.family == self.family), "")
-        if missing:
-            raise MissingDependency(f"{self.short} cannot be started", missing, "Install it, then run this cell again.")
+        self.require()
         lab = self.testbed.lab
         servers, history = lab.clusters[alias].bootstrap, self._history(alias)
         client = Client(self.family, "consume", self.group, alias, servers, (topic,), history, 0.0, lab.client_file())

@@ -289,6 +289,8 @@ class IdenticalTopicNames(MoveLesson):
         return [alias for alias in ("LEFT", "RIGHT") if self.testbed.lab.clusters[alias].alive]
 
     def _traffic(self) -> None:
+        for each in self._applications:
+            each.require()
         self.step(BEGUN, self._begin)
         self.step(APART, self._write_apart)
         testbed = self.testbed
