@@ -16,6 +16,7 @@ from drlib.training.academy.testbed import HISTORY, WORKER, LessonTestbed
 
 JAVA: Final = "java"
 PYTHON: Final = "librdkafka"
+_STOP_S: Final = 20.0  # a killed consumer is a member of its group until its session times out
 LANGUAGES: Final = {JAVA: "Java", PYTHON: "Python"}
 
 
@@ -52,7 +53,7 @@ class Application:
 
     def stop(self) -> None:
         """SIGTERM: it commits what it has read, and leaves its group."""
-        self.testbed.lab.registry.stop(self._process)
+        self.testbed.lab.registry.stop(self._process, deadline_s=_STOP_S)
 
     def read(self, alias: str) -> list[str]:
         """What it has read on the cluster, in order."""

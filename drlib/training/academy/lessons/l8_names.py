@@ -262,7 +262,8 @@ class IdenticalTopicNames(MoveLesson):
         drawn = {}
         for alias in self._serving:
             log = self._numbers(alias)
-            again = two_logs.read_and_behind(log, READ["billing"]) if alias == "RIGHT" else ()
+            known = alias == "RIGHT" and self.has_done(AGAIN)  # before that it would be the answer
+            again = two_logs.read_and_behind(log, READ["billing"]) if known else ()
             drawn[f"{alias}'s log"] = [
                 Stretch(f"{part[0]}–{part[-1]}", len(part), _origin(part[0]), part[0] in again)
                 for part in two_logs.stretches(log, again)
