@@ -5,5 +5,5 @@
 - `lessons`: L0 to L6 and L8, one module each; `applications`: consumers in Java and Python that a lesson moves.
 - `testbed`: the lab as lessons use it: topics, groups, mirror workers.
 - `points`, `progress`: the state and points of attempts, and the file that keeps them.
-- `pictures`: the lessons' figures.
+- `pictures`: the lessons' figures; `two_logs`: what a reader that changes between two logs reads again.
 """
