@@ -248,13 +248,13 @@ def publish_pointer(
             "Name one of them.",
         )
     file = None if pointer is None else Path(pointer)
-    newest: Pointer | None = None
+    version = 1
     if file is None:
-        newest = read_pointer(tuple(clusters.values()), application, topic=topic, timeout_s=timeout_s).pointer
+        version = read_pointer(tuple(clusters.values()), application, topic=topic, timeout_s=timeout_s).next_version
     elif file.exists():
-        newest = pointer_file.read(file)
+        version = pointer_file.read(file).version + 1
     fresh = Pointer(
-        1 if newest is None else newest.version + 1,
+        version,
         active,
         ",".join(clusters[active].bootstrap_servers),
         remote_prefix,

@@ -2,8 +2,9 @@
 
 Rules: versions only grow: a writer with a version that is taken is refused, and a reader ignores versions older than one it has
 seen. `cutover` is the position where each remote topic ends for the applications: they read it up to there, then the local
-topic of the same name. `hold` asks producers to flush and wait, and consumers to commit and leave their groups (a planned
-move drains first); after `hold_limit_s` seconds they continue where they are (`drlib.client.pointer_hold`).
+topic of the same name; `OPEN` for a topic whose producers move later. `hold` asks producers to flush and wait, and consumers
+to commit and leave their groups (a planned move drains first); after `hold_limit_s` seconds they continue where they are
+(`drlib.client.pointer_hold`).
 Not for: deciding to move; storing it (`drlib.client.pointer_file`, `drlib.client.pointer_topic`).
 """
 
@@ -18,6 +19,7 @@ from drlib.errors import DrlibError, UsageError
 
 POINTER_NAME = "pointer.json"
 MOST_BYTES: Final = 1 << 20
+OPEN: Final = (1 << 53) - 1  # a cutover beyond every log: the greatest whole number that JSON's readers agree on
 
 
 class PointerConflict(DrlibError):

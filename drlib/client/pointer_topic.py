@@ -47,10 +47,11 @@ Pointers = dict[str, Pointer | UsageError]  # by key, the last value; an error w
 @dataclass(frozen=True, slots=True)
 class Reading:
     """`pointer` is the newest for the application, None if there has never been one. `silent`: by alias, why a cluster
-    did not answer; such a cluster may have a newer pointer."""
+    did not answer; such a cluster may have a newer pointer. `next_version` is above that of every application's pointer."""
 
     pointer: Pointer | None
     silent: Mapping[str, DrlibError] = field(default_factory=dict)
+    next_version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,9 @@ def read_pointer(
     answers, silent = ask_each(clusters, lambda cluster: _read_pointers(cluster, topic, timeout_s))
     if not answers:
         raise _no_answer("reading", topic, silent)
-    return Reading(newest(p for pointers in answers.values() for p in pointers_for(pointers, application)), silent)
+    found = newest(p for pointers in answers.values() for p in pointers_for(pointers, application))
+    versions = [p.version for pointers in answers.values() for p in pointers.values() if isinstance(p, Pointer)]
+    return Reading(found, silent, 1 + max(versions, default=0))
 
 
 def publish(

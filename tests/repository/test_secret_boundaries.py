@@ -69,6 +69,7 @@ def test_arguments_of_calls_are_read_by_their_own_class_only() -> None:
     assert found(arguments_read).keys() == {
         "drlib/drill/step/action.py",
         "drlib/runbook/file/drill_section.py",
+        "drlib/runbook/file/waves.py",
         "drlib/runbook/run_parameters.py",
         "drlib/training/incidents/lab/moves.py",
         "drlib/training/incidents/rules/moves.py",

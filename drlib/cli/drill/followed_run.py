@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from drlib.config.settings import MirrorSettings
     from drlib.drill.assessment.assessment import Assessment
     from drlib.drill.assessment.returning import Return
+    from drlib.drill.plan.plan import Step
     from drlib.model import Flow
     from drlib.runbook.execution.execute import Listener, RunResult
     from drlib.runbook.introduce import Introduction
@@ -33,7 +34,8 @@ if TYPE_CHECKING:
 _LOOK_S: Final = 0.3
 _SAY_S: Final = 5.0  # between two lines about a wait
 MIRRORED_S: Final = 20.0  # for the workers that have waited to mirror the flow again
-_MOVES: Final = ("pointer.move", "switchover.move")
+_WAVES: Final = ("wave.move", "wave.switchover")
+_MOVES: Final = ("pointer.move", "switchover.move", *_WAVES)
 
 
 class FollowedScreen(Screen):
@@ -157,7 +159,7 @@ class Follower:
     def __init__(self, folder: Path, target: str, file: Path, progress: Progress, *, as_json: bool) -> None:
         self._folder, self._target, self._file, self._progress, self._json = folder, target, file, progress, as_json
         self._lines = 0
-        self._said_changes = False
+        self._said_changes: set[str] = set()
         self._said_s = time.monotonic()
         self._seen: dict[tuple[object, object], object] = {}
         self._end = threading.Event()
@@ -198,26 +200,34 @@ class Follower:
                 self._progress.note(f"failed: {line.data.get('error') or line.data.get('detail') or name}")
         self._lines = len(lines)
         done = {str(line.data.get("step")) for line in lines if line.event == "step-succeeded"}
-        if not self._said_changes and any(s.name in done for s in steps if s.action.name in _MOVES):
-            self._say_changes()
         for each in steps:
-            if each.action.name == "groups.verify":
+            if each.action.name in _MOVES and each.name in done - self._said_changes:
+                self._say_changes(each)
+        for each in steps:
+            if each.action.name in ("groups.verify", "wave.verify"):
                 self._say_seen(each.name)
             elif each.action.name == "reverse.wait" and each.name not in done:
                 self._say_catching_up(each.name)
 
-    def _say_changes(self) -> None:
+    def _say_changes(self, step: Step) -> None:
+        """Of a wave what its own groups have to change: those of later ones are not to move yet."""
         from drlib.config.settings import load_mirror_settings
         from drlib.drill.actions.groups import decided
+        from drlib.drill.actions.waves.move import MoveWave
+        from drlib.drill.actions.waves.switchover import MoveWaveApplications
         from drlib.drill.assessment.moved_applications import changes
         from drlib.drill.run import planning
         from drlib.ui.terminal import failover as texts
 
         moves = decided.read(self._folder, self._target) or ()
+        if step.action.name in _WAVES:
+            kind = MoveWave if step.action.name == MoveWave.name else MoveWaveApplications
+            ours = kind.parse(step.action, step.name).plan.groups_here({move.group for move in moves})
+            moves = tuple(move for move in moves if move.group in ours)
         settings, planned = load_mirror_settings(self._file), planning.read(self._folder).drill.flow
         bootstrap = ",".join(settings.clusters[self._target].bootstrap_servers)
         groups, producers = changes(moves, bootstrap, _mirror_of(settings, planned, self._target))
-        self._said_changes = True
+        self._said_changes.add(step.name)
         if self._json:
             write_document(texts.changes_json(groups, producers, self._target) + "\n")
             return

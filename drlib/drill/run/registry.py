@@ -47,6 +47,10 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "readiness.verify": "actions.failback.verify_ready:VerifyReady",
     "groups.left": "actions.failback.groups_left:GroupsLeft",
     "switchover.move": "actions.failback.switchover:MoveApplications",
+    # applications that move in waves
+    "wave.move": "actions.waves.move:MoveWave",
+    "wave.switchover": "actions.waves.switchover:MoveWaveApplications",
+    "wave.verify": "actions.waves.verify:VerifyWave",
     # hooks
     "hook.command": "actions.hooks.actions:CallCommand",
     "hook.http": "actions.hooks.actions:CallHttp",

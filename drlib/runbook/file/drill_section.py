@@ -13,6 +13,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from drlib.drill.actions.waves.rules import NAME
 from drlib.drill.plan.plan import Argument, Call, Danger, Drill, Expectation, Mode, Rollback, Step
 from drlib.drill.plan.states import DrillEvent
 from drlib.errors import UsageError
@@ -45,8 +46,28 @@ class ExpectationSection(_Strict):
     arguments: dict[str, Value] = {}
 
 
+class ApplicationSection(_Strict):
+    """One application of a wave: what of it has to be served. `groups` are patterns, `written` names of topics. `idle`: its
+    groups may have nothing to read."""
+
+    name: str = Field(pattern=NAME)
+    groups: list[str] = []
+    written: list[str] = []
+    idle: bool = False
+
+
+class WaveSection(_Strict):
+    """`within_s`: how long its applications may take until they are served, the runbook's own default where it is not given."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
+    applications: list[ApplicationSection] = Field(min_length=1)
+    within_s: float | None = Field(default=None, ge=0)
+    approval: bool = False
+
+
 class DrillSection(_Strict):
-    """`lease`: hold the flow's lease on its target. Not where the target itself dies in the drill, on a lab."""
+    """`lease`: hold the flow's lease on its target. Not where the target itself dies in the drill, on a lab. `waves`: the order
+    in which applications move, each wave verified before the next one; none in a section whose steps are those of the waves."""
 
     flow: str = Field(pattern=r"^(\$\{\w+\}|[^\s>]+->[^\s>]+)$")
     mode: Mode
@@ -54,6 +75,7 @@ class DrillSection(_Strict):
     rollback: Rollback = Rollback.DEFAULT
     hypothesis: list[ExpectationSection] = []
     stop_conditions: list[ExpectationSection] = []
+    waves: list[WaveSection] = []
     steps: list[StepSection]
     lease: bool = True
 

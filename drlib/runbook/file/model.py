@@ -15,8 +15,14 @@ from drlib.decoding import Undecodable
 from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
 from drlib.files import read_given
-from drlib.runbook.file import calendar, find
-from drlib.runbook.file.drill_section import DrillSection, ExpectationSection, StepSection
+from drlib.runbook.file import calendar, find, waves
+from drlib.runbook.file.drill_section import (
+    ApplicationSection,
+    DrillSection,
+    ExpectationSection,
+    StepSection,
+    WaveSection,
+)
 from drlib.runs.scorecard import Objectives
 
 Value = bool | int | float | str | list[bool | int | float | str]
@@ -111,6 +117,7 @@ def load(path: Path) -> Runbook:
         if "file" in document:
             raise UsageError(f"{path}: file", "there is no such key", "Take it out.")
         book = Runbook.model_validate(document)
+        drill = None if book.drill is None else waves.expanded(book.drill, f"{path}: drill.waves")
     except ValidationError as error:
         faults = error.errors()
         misspelt = [fault for fault in faults if fault["type"] == "extra_forbidden"]  # which is why another is missing
@@ -125,7 +132,7 @@ def load(path: Path) -> Runbook:
         raise UsageError(
             f"{path}: notebook", f"there is no {notebook}", "Correct the path; it is relative to the file."
         )
-    return book.model_copy(update={"notebook": notebook, "file": path.resolve()})
+    return book.model_copy(update={"notebook": notebook, "file": path.resolve(), "drill": drill})
 
 
 def _refused(path: Path, first: ErrorDetails) -> UsageError:
@@ -154,6 +161,10 @@ def _section(outer: list[str]) -> type[BaseModel]:
             return StepSection
         case ["drill", "hypothesis" | "stop_conditions", *_]:
             return ExpectationSection
+        case ["drill", "waves", _, "applications", *_]:
+            return ApplicationSection
+        case ["drill", "waves", *_]:
+            return WaveSection
         case ["drill", *_]:
             return DrillSection
         case ["lab", *_]:

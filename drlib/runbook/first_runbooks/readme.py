@@ -104,7 +104,7 @@ def unknown(flows: Sequence[FlowFacts], objectives: Objectives) -> list[str]:
         found.append("the objectives: `drlib init FILE --rto 5m --rpo 30s` writes them into the runbooks of a failover")
     return [
         *found,
-        "in which order the applications have to move: they are listed by name, put them in your order",
+        "in which order the applications have to move: say it in `waves` of the failover and the planned switchover",
         "producers without idempotence, and those that were silent for a day: they are not among the written topics",
         "which applications follow the pointer, and which have to be given the other address by hand",
     ]

@@ -202,7 +202,7 @@ def _failover(facts: FlowFacts, takes: Collection[str], objectives: Objectives) 
         *_parameters(),
         *when,
         *objective_lines(objectives),
-        *drill_lines(facts, "emergency", (target,)),
+        *drill_lines(facts, "emergency", (target,), waves=True),
         "    - name: decide",
         f"      title: {quoted(f'Decide whether to fail over from {source} to {target}')}",
         "      action: failover.triage",
@@ -250,7 +250,7 @@ def _switchover(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "  groups: [] # names; empty: all groups that the flow mirrors, listed at the step that moves them",
         "  stopped_seconds: 2.0 # how long the move may hold the applications",
         *objective_lines(records),
-        *drill_lines(facts, "planned", (source, target), activity="fail-over"),
+        *drill_lines(facts, "planned", (source, target), activity="fail-over", waves=True),
         "    - name: workers",
         "      title: The mirror runs",
         "      action: reverse.verify",
@@ -310,7 +310,10 @@ def _parameters() -> list[str]:
 
 
 def _groups(facts: FlowFacts, *, explained: bool = True) -> list[str]:
-    lines = ["      arguments:", "        groups: # patterns, by name; the order in which applications move is yours"]
+    lines = [
+        "      arguments:",
+        "        groups: # patterns, by name; in which order applications move is not said here",
+    ]
     lines += _unknown_applications(facts, "          ") if explained else []
     listed = []
     for group in facts.applications or ():

@@ -10,6 +10,12 @@ from drlib.runbook.first_runbooks.observation import FlowFacts
 from drlib.runs.scorecard import Objectives
 
 _SHOWN: Final = 3
+_WAVES: Final = (
+    "  # Without the following, all applications move at once. In waves, each is served before the next one is moved:",
+    "  # waves: # docs/drills.md#waves",
+    "  #   - {name: first, applications: [{name: APPLICATION, groups: [GROUP], written: [TOPIC]}]}",
+    '  #   - {name: last, applications: [{name: OTHERS, groups: [".*"], idle: true}]}',
+)
 _LONGEST_NAME: Final = 250  # letters of a name in a comment; a topic has at most 249
 
 
@@ -42,9 +48,15 @@ def objective_lines(objectives: Objectives) -> list[str]:
 
 
 def drill_lines(
-    facts: FlowFacts, mode: str, answering: Iterable[str], activity: str = "", rollback: str = ""
+    facts: FlowFacts,
+    mode: str,
+    answering: Iterable[str],
+    activity: str = "",
+    rollback: str = "",
+    *,
+    waves: bool = False,
 ) -> list[str]:
-    """The section of the drill up to its steps; `answering`: the clusters that have to answer."""
+    """The section of the drill up to its steps; `answering`: those that have to answer. `waves`: how to say the order."""
     probes = [
         f"    - {{title: {quoted(f'{alias} answers')}, probe: cluster.serves, arguments: {{cluster: {quoted(alias)}}}}}"
         for alias in answering
@@ -57,6 +69,7 @@ def drill_lines(
         *([f"  rollback: {rollback}"] if rollback else []),
         "  hypothesis:",
         *probes,
+        *(_WAVES if waves else ()),
         "  steps:",
     ]
 

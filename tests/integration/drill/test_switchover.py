@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from fix_engine import Engine, produce, wait_for, wait_for_markers
 from repository_root import ROOT
 from testbed_applications import Application, stage
 from testbed_producer_ids import same_next_id
-from testbed_switchover import Moving
+from testbed_switchover import Following, Moving
 
 import drlib
-from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.producer_ids import refuse_collisions
@@ -198,10 +196,10 @@ def test_switchover_group_reading_until_the_hold_continues_there(both: Both, mon
     stand(reads, 20)
     write = MoveApplications._write
 
-    def late(self: MoveApplications, was: pointers.Pointer, **given: Any) -> int:
+    def late(self: MoveApplications, **given: Any) -> None:
         if given["hold"]:
             stand(reads, 33)
-        return write(self, was, **given)
+        write(self, **given)
 
     monkeypatch.setattr(MoveApplications, "_write", late)
     there = both.there()
@@ -435,64 +433,6 @@ def test_groups_return_together_and_undo_leaves_changed_positions(both: Both) ->
     assert not any(at_home().values())
 
 
-class Following:
-    """An application that follows the pointer's topic: one thread writes numbered records, one reads them."""
-
-    def __init__(self, both: Both, group: str) -> None:
-        self.config, self.topic, self.group = both.engine.properties, both.topic, group
-        self.sent: list[int] = []
-        self.read: list[int] = []
-        self.failed: list[BaseException] = []
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._guarded, args=(work,)) for work in (self._write, self._read)]
-
-    def __enter__(self) -> Following:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join(20)
-
-    def stop_writing(self) -> None:
-        self._over.set()
-        self._threads[0].join(20)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:
-            self.failed.append(error)
-
-    def _write(self) -> None:
-        with drlib.ActiveCluster("writer", self.config) as active:
-            while not self._over.is_set():
-                now = active.current()
-                if now.pointer.hold:
-                    self._over.wait(0.02)
-                    continue
-                producer = Producer({**now.config(), "enable.idempotence": True, "linger.ms": 0, "log_level": 0})
-                while not self._over.wait(0.01) and active.current().pointer == now.pointer:
-                    number = len(self.sent)
-                    producer.produce(self.topic, key=b"k%d" % (number % 7), value=b"%d" % number)
-                    assert producer.flush(20) == 0
-                    self.sent.append(number)
-
-    def _read(self) -> None:
-        with (
-            drlib.ActiveCluster("reader", self.config) as active,
-            drlib.OrderedConsumer(active, self.group, self.topic, max_batch=20) as consumer,
-        ):
-            while not self._over.is_set() or len(self.read) < len(self.sent):
-                batch: list[int] = []
-                while len(batch) < 20 and (record := consumer.poll(0.1)) is not None:
-                    batch.append(int(record.value or b"-1"))
-                if consumer.commit() is drlib.CommitOutcome.ACKED:
-                    self.read += batch
-
-
 @pytest.mark.long
 def test_emergency_runbook_moves_applications_of_the_pointer_topic(both: Both, tmp_path: Path) -> None:
     """On clusters of a file, as an operator runs it; the group reads every record once, each key in order."""
@@ -501,7 +441,7 @@ def test_emergency_runbook_moves_applications_of_the_pointer_topic(both: Both, t
     wait_for("the flow out runs", lambda: runs(both))
     drlib.publish_pointer(both.engine.properties, home)
     group = f"{both.topic}.reader"
-    with Following(both, group) as application:
+    with Following(both.engine.properties, both.topic, group) as application:
         wait_for("it works", lambda: len(application.read) > 50)
         with drlib.open_drill(
             book,

@@ -116,11 +116,12 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         )
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        source, now = self.flow.source, self.pointer.read().pointer
+        source, found = self.flow.source, self.pointer.read()
+        now = found.pointer
         if now is not None and now.active not in (source, self.flow.target):
             raise conflict(self.pointer, now)
         if now is not None and now.active == source and not _for_good(now):
-            self.pointer.write(now, replace(now, version=now.version + 1, hold=True, hold_limit_s=0.0))
+            self.pointer.write(now, replace(now, version=found.next_version, hold=True, hold_limit_s=0.0))
         held = (
             "there is no pointer, so no application was held"
             if now is None

@@ -51,7 +51,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
         else:
             if now.pointer is not None and now.pointer.active != flow.source:
                 raise conflict(self.pointer, now.pointer)
-            before, after = now.pointer, self._after(1 if now.pointer is None else now.pointer.version + 1)
+            before, after = now.pointer, self._after(now.next_version)
             ids = self.refuse_collisions(flow, planned=False)
             abort.check()
         missing = self.pointer.write(before, after, on=flow.target)

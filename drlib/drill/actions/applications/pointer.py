@@ -3,12 +3,16 @@
 Rules: clusters that do not answer are left out and named, so that a dead one costs a step one request only. What
 was there before a step and what it writes are on disk before it writes, so that a process that resumes it knows both.
 A move counts only if the cluster that applications move to has the pointer: it may be the only one left to read it from.
+Versions are one sequence over all applications, in files too: that of one application is `pointer.NAME.json` beside
+`pointer.json`, where it was published or moved alone, and is written with it when all applications are moved.
 Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
 """
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from drlib import clock
 from drlib.client import pointer as pointers
@@ -31,10 +35,12 @@ NO_POINTER = "nobody"  # the value in plans and journals
 
 @dataclass(frozen=True)
 class Read:
-    """`silent`: clusters that did not answer, by alias, and why; they may have a newer pointer."""
+    """`silent`: clusters that did not answer, by alias, and why; they may have a newer pointer. `next_version`: for what is
+    written next, above that of every application's pointer."""
 
     pointer: Pointer | None
     silent: Mapping[str, str]
+    next_version: int
 
 
 @dataclass(frozen=True)
@@ -54,23 +60,35 @@ class PointerPlace:
         self._file = f"pointer.{step}"
 
     @property
+    def application(self) -> str:
+        return self._application
+
+    @property
     def entity(self) -> str:
         """What a plan calls it."""
         where = self._place.pointer.name if self._place.pointer is not None else f"topic {TOPIC}"
-        return f"active cluster, as {where} says"
+        whose = "active cluster" if self._application == EVERYONE else f"active cluster of {self._application}"
+        return f"{whose}, as {where} says"
+
+    @property
+    def file(self) -> Path | None:
+        """The file that the application follows; None where it is the topic."""
+        common = self._place.pointer
+        return common if common is None or self._application == EVERYONE else own_file(common, self._application)
 
     def read(self) -> Read:
         """Raises `Unreachable` when no cluster answers, `PointerConflict` for two contents of one version, `UsageError`."""
-        if self._place.pointer is not None:
-            try:
-                return Read(pointer_file.read(self._place.pointer), {})
-            except FileNotFoundError:
-                return Read(None, {})
+        if (common := self._place.pointer) is not None:
+            stored = _stored(common)
+            ours = [stored[path] for path in (self.file, common) if path in stored]
+            highest = max((each.version for each in stored.values()), default=0)
+            return Read(max(ours, key=lambda each: each.version, default=None), {}, 1 + highest)
         answering, silent = self._who()
         began = time.monotonic()
         newest = read_pointer(answering, self._application, timeout_s=ANSWER_S)
         self._note(answering, newest.silent, began)
-        return Read(newest.pointer, silent | {alias: error.why for alias, error in newest.silent.items()})
+        missing = silent | {alias: error.why for alias, error in newest.silent.items()}
+        return Read(newest.pointer, missing, newest.next_version)
 
     def write(self, before: Pointer | None, after: Pointer, on: str | None = None) -> Mapping[str, str]:
         """Record both, and make `after` the newest, as written by this run; returns the clusters that did not get it, and
@@ -87,7 +105,7 @@ class PointerPlace:
             ]
             details.write_rows(self._place.run_dir, self._file, rows)
         if self._place.pointer is not None:
-            pointer_file.write_atomic(self._place.pointer, after)
+            self._write_files(after)
             return {}
         answering, silent = self._who()
         began = time.monotonic()
@@ -118,7 +136,8 @@ class PointerPlace:
 
         Versions are not compared: the undo of a later step wrote this step's pointer again under a newer version.
         """
-        kept, now = self.kept(), self.read().pointer
+        kept, found = self.kept(), self.read()
+        now = found.pointer
         if kept is None or now is None or _same(now, kept.before):
             return
         if not _same(now, kept.after):
@@ -128,14 +147,22 @@ class PointerPlace:
                 "Find out who publishes the pointer.",
             )
         if kept.before is None:
-            if self._place.pointer is not None:
-                self._place.pointer.unlink(missing_ok=True)
+            if self.file is not None:
+                self.file.unlink(missing_ok=True)
             return
-        back = replace(kept.before, version=now.version + 1, by=self._by)
+        back = replace(kept.before, version=found.next_version, by=self._by)
         if self._place.pointer is not None:
-            pointer_file.write_atomic(self._place.pointer, back)
+            self._write_files(back)
         else:
             publish(self._who()[0], back, self._application)
+
+    def _write_files(self, pointer: Pointer) -> None:
+        """What is written for all applications replaces the pointers of single ones."""
+        assert self.file is not None
+        pointer_file.write_atomic(self.file, pointer)
+        if self._application == EVERYONE:
+            for path in _stored(self.file):
+                pointer_file.write_atomic(path, pointer)
 
     @property
     def _by(self) -> str:
@@ -167,6 +194,20 @@ class PointerPlace:
                 if alias != self._place.flow.target
             }
         )
+
+
+def own_file(common: Path, application: str) -> Path:
+    """Where the pointer of one application is, beside that of all."""
+    return common.with_name(f"{common.stem}.{application}{common.suffix}")
+
+
+def _stored(common: Path) -> dict[Path, Pointer]:
+    """The pointer of all applications and those of single ones, as far as they exist."""
+    stored = {}
+    for path in (common, *sorted(common.parent.glob(own_file(common, "*").name))):
+        with contextlib.suppress(FileNotFoundError):
+            stored[path] = pointer_file.read(path)
+    return stored
 
 
 def topic_on(alias: str) -> str:

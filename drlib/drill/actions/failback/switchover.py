@@ -25,18 +25,20 @@ Longer than most modules: one sequence from the hold to the move, and what undoe
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Self
 
 from pydantic import model_validator
 
 from drlib import clock
-from drlib.client.pointer import Pointer
+from drlib.client.pointer import OPEN, Pointer
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
-from drlib.drill.actions.applications.pointer import PointerArgument, conflict
+from drlib.drill.actions.applications.pointer import PointerArgument, PointerPlace, conflict
+from drlib.drill.actions.applications.pointer_places import PointerPlaces
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
@@ -48,12 +50,12 @@ from drlib.drill.actions.failback.actions import (
 )
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided
-from drlib.drill.actions.groups.rules import decide_all
+from drlib.drill.actions.groups.rules import PositionMove, decide_all
 from drlib.drill.actions.groups.unread_records import UnreadRecords
 from drlib.drill.actions.moving import still_ends
 from drlib.drill.actions.moving.growth import Growth
 from drlib.drill.actions.moving.positions import positions_of
-from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.plan import Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Seconds, Texts
@@ -79,19 +81,16 @@ _SURE: Final = 0.5  # of the limit: until then no application has continued, and
 
 @dataclass(frozen=True)
 class _Still:
-    """What was observed once all applications were held."""
+    """What was observed once all applications were held. `ends`: of the logs that stand still."""
 
     found: ReplicationLag
+    ends: Mapping[TopicPartition, int]
     held_s: float
 
 
-class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, DrillAction):
-    """Move the applications that follow the pointer to the other cluster: hold them, wait until nothing is in flight, move."""
+class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
+    """A planned move of applications; what follows from which ones they are is a subclass's to say."""
 
-    name = "switchover.move"
-
-    groups: Texts = ()
-    """Whose positions are moved; by default every group that the flow mirrors."""
     inexact: Flag = False
     """Whether positions that are not exact may be committed: records are read again."""
     rewind: Flag = False
@@ -120,61 +119,96 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
         return self
 
     @property
-    def entity(self) -> str:
-        return self.pointer.entity
+    @abstractmethod
+    def pointers(self) -> PointerPlaces:
+        """Of the applications that move."""
+
+    @property
+    def along(self) -> tuple[PointerPlace, ...]:
+        """Pointers that are to be the same once those of the applications were moved."""
+        return ()
+
+    @abstractmethod
+    def moved_groups(self) -> tuple[str, ...]:
+        """Whose positions are moved. Raises `UsageError` for a group that does not exist."""
+
+    def all_groups(self) -> tuple[str, ...]:
+        """Those that the run moves, with this step or another one."""
+        return self.moved_groups()
+
+    def to_stand_still(self, topics: Collection[str]) -> Collection[str]:
+        """Which of the mirrored `topics` none of the applications that stay writes to."""
+        return topics
+
+    def without_end(self, topics: Collection[str]) -> Collection[str]:
+        """Which of the mirrored `topics` are still written to on the cluster that is left."""
+        return ()
+
+    def decided_before(self) -> Sequence[PositionMove]:
+        """Positions that the run has moved with other steps."""
+        return ()
+
+    @property
+    def who(self) -> str:
+        """What marks and checks call the applications."""
+        return "applications"
+
+    def stays(self) -> str:
+        """Where the run's applications are, once these have moved and a rollback was asked for."""
+        return f"the applications stay at {self.flow.target}"
 
     def observe(self) -> Sequence[Fact]:
-        pointer = self.pointer.read().pointer
-        return (Fact(self.entity, None if pointer is None else pointer.active),)
+        return self.pointers.observe()
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         """Nothing where they are there already. Raises `UsageError` where they are on neither of the two clusters."""
-        now = {fact.entity: fact.value for fact in observed}[self.entity]
-        moving = self.flow
-        if now not in (None, moving.source, moving.target):
-            raise UsageError(
-                f"applications cannot move from {moving.source} to {moving.target}",
-                f"the pointer names {now}",
-                "Set source to the cluster that they use.",
-            )
-        return () if now == moving.target else (Change(self.entity, now, moving.target),)
+        return self.pointers.changes(observed)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        moving, now = self.flow, self._pointer()
-        if now.active == moving.target:
-            self.pointer.write(now, now, moving.target)
+        moving, now = self.flow, self._pointers()
+        if all(pointer.active == moving.target for pointer in now):
+            self.pointers.move(now[0])
+            self._move_along(now[0])
             return {"stopped_seconds": None, "moved_before": True, **self._counted_again()}
-        if now.active != moving.source:
-            raise conflict(self.pointer, now)
+        for place, pointer in zip(self.pointers.places, now, strict=True):
+            if pointer.active not in (moving.source, moving.target):
+                raise conflict(place, pointer)
         settings, limit_s = self.settings, self.hold_limit_s
         target = settings.clusters[moving.target]
         written: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         with Cluster(settings.clusters[moving.source]) as source_admin, Cluster(target) as target_admin:
             topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
-            first_ends = source_admin.log_ends(every)
-            groups = groups_of(settings, moving, self.groups or None)
+            quiet = [p for p in every if p.topic in set(self.to_stand_still(topics))]
+            first_ends = source_admin.log_ends(quiet)
+            groups = self.moved_groups()
             members_s = group_writing.wait_free(target, groups, abort, _SESSIONS_S)
             waited = wait_both_caught_up(settings, moving, abort, _NEAR, self.within_s)
             previous = group_writing.committed_positions(target, groups)
             positions = positions_of(settings, moving, group_positions(settings, moving.source, groups), previous)
             growth = Growth(settings, moving)
-            local = _local(target_admin, topics)
-            written_to = source_admin.log_ends(every) != first_ends
+            local = _local(target_admin, {p.topic for p in quiet})
+            written_to = source_admin.log_ends(quiet) != first_ends
             ids = self.refuse_collisions(moving, planned=True)
-            decided.keep_in_use(self.context.run_dir, moving.target, source_admin.group_states(groups))
-            before = self._pointer()
+            decided.keep_in_use(self.context.run_dir, moving.target, source_admin.group_states(self.all_groups()))
+            before = self._pointers()
             began, began_ms = time.monotonic(), clock.now_ms()
             try:
-                held = self._write(before, hold=True, limit_s=limit_s, on=moving.target)
+                self._write(hold=True, limit_s=limit_s)
                 while True:
                     still = self._stand_still(
-                        settings, source_admin, every, growth, positions.mirrors, groups, held, began, abort
+                        settings, source_admin, every, quiet, growth, positions.mirrors, groups, began, abort
                     )
                     source_positions, target_positions = self._positions(settings, groups)
                     translations = positions.translate(source_admin, still.found.maps, source_positions)
-                    if not self.inexact:
-                        refuse_inexact(translations, moving, bounded=positions.bounded)
+                    try:
+                        if not self.inexact:
+                            refuse_inexact(translations, moving, bounded=positions.bounded)
+                    except Deviated:
+                        if len(quiet) == len(every) or time.monotonic() - began > self.held_s:
+                            raise
+                        abort.wait(_LOOK_S)  # what others still write may not be mirrored up to a position yet
+                        continue
                     bounds = group_writing.log_bounds(target, (item.target for item in translations))
                     moves = decide_all(translations, bounds, target_positions, rewind=self.rewind, ours=written)
                     refuse_blocked(moves, moving, inexact=self.inexact)
@@ -183,21 +217,21 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
                         if move.offset is not None:
                             offset = CommittedOffset(move.offset, move.metadata)
                             written.setdefault(move.group, {})[move.target] = offset
-                    cutover = _cutover(settings, moving, target_admin, topics)
+                    cutover = _cutover(settings, moving, target_admin, topics, self.without_end(topics))
                     ends = target_admin.log_ends(local)
                     self._refuse_late(began, limit_s)
                     lifted = WriteRules(self.context.run_dir, settings.clusters[moving.target]).lift()
-                    if not growth.written(still.found.ends, source_admin.log_ends(every)):
+                    if not growth.written(still.ends, source_admin.log_ends(quiet)):
                         break
             except BaseException:
-                self._write(before, hold=False)
+                self._write(hold=False)
                 raise
-            decided.write(self.context.run_dir, moving.target, moves)
-            still_ends.keep(self.context.run_dir, self.step, still.found.ends)
+            decided.write(self.context.run_dir, moving.target, (*self.decided_before(), *moves))
+            still_ends.keep(self.context.run_dir, self.step, still.ends)
             self._move(settings, moving, cutover)
             moved_s = time.monotonic() - began
             first_s = _first(target_admin, ends, began, abort)
-            behind_us = growth.written_since(source_admin, still.found.ends)
+            behind_us = growth.written_since(source_admin, self._ends_left())
         self.show(position_rows(moves, moving))
         self._keep(began_ms, moved_s, first_s, written_to=written_to)
         return {
@@ -212,52 +246,54 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
             "producer_ids": ids,
             **evidence(moves),
             **({"write_rules_lifted": lifted} if lifted else {}),
-            **({"held_by_an_earlier_try": True} if before.hold else {}),
+            **({"held_by_an_earlier_try": True} if any(pointer.hold for pointer in before) else {}),
             **({"waited_for_old_members_seconds": round(members_s, 1)} if members_s > 1 else {}),
         }
 
     def probe(self, changes: Changes) -> Reach:
-        now = self._pointer()
-        if now.active == self.flow.target:  # act counts what was written behind the logs' ends
-            return Reach.PARTLY if still_ends.read(self.context.run_dir, self.step) else Reach.DONE
-        return Reach.PARTLY if now.hold else Reach.UNTOUCHED
+        now = self._pointers()
+        if all(pointer.active == self.flow.target for pointer in now):
+            # act counts what was written behind the logs' ends, and completes what moves along
+            kept = self.along or still_ends.read(self.context.run_dir, self.step)
+            return Reach.PARTLY if kept else Reach.DONE
+        begun = any(pointer.hold or pointer.active == self.flow.target for pointer in now)
+        return Reach.PARTLY if begun else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
         """Let the applications continue where they are held. Raises `Deviated` once they have moved."""
-        now = self._pointer()
-        if now.active == self.flow.target and self.pointer.kept() is not None:
+        now = self._pointers()
+        if any(pointer.hold and pointer.active != self.flow.target for pointer in now):
+            self._write(hold=False)
+        moved = [pointer for pointer in now if pointer.active == self.flow.target]
+        if moved and any(place.kept() is not None for place in self.pointers.places):
             raise Deviated(
-                f"the applications stay at {now.active}",
+                self.stays(),
                 "they already read and write there",
-                f"Move them back by a planned switchover from {now.active} to {self.flow.source}.",
+                f"Move them back by a planned switchover from {self.flow.target} to {self.flow.source}.",
             )
-        if now.hold:
-            self._write(now, hold=False)
 
     def _counted_again(self) -> Evidence:
         """The RPO, where the process that moved the pointer was killed before it counted."""
-        if not (ends := still_ends.read(self.context.run_dir, self.step)):
+        if not still_ends.read(self.context.run_dir, self.step):
             return {}
         with Cluster(self.settings.clusters[self.flow.source]) as source:
-            behind = Growth(self.settings, self.flow).written_since(source, ends)
+            behind = Growth(self.settings, self.flow).written_since(source, self._ends_left())
         return {"rpo_records": behind, "rpo_seconds": 0.0 if behind == 0 else None}
 
-    def _pointer(self) -> Pointer:
-        """Raises `UsageError` where there is none, so that no application would be held."""
-        pointer = self.pointer.read().pointer
-        if pointer is None:
-            raise UsageError(
-                self.name,
-                "there is no pointer that applications follow",
-                "Publish one that names the cluster they use: drlib.publish_pointer.",
-            )
-        return pointer
+    def _ends_left(self) -> dict[TopicPartition, int]:
+        """Where the logs ended that no application was to write to any more, by this step and by earlier ones."""
+        return still_ends.read(self.context.run_dir, self.step)
 
-    def _write(self, was: Pointer, *, hold: bool, limit_s: float = 0.0, on: str | None = None) -> int:
-        """The cluster `was` names, held or not, under the next version, which is returned; `on` has to get it."""
-        now = self._pointer()
-        self.pointer.write(now, replace(was, version=now.version + 1, hold=hold, hold_limit_s=limit_s), on)
-        return now.version + 1
+    def _pointers(self) -> tuple[Pointer, ...]:
+        """Raises `UsageError` where there is none, so that no application would be held."""
+        return self.pointers.read(self.name)
+
+    def _write(self, *, hold: bool, limit_s: float = 0.0) -> None:
+        """The applications that have not moved are held, or continue where they are."""
+        if hold:
+            self.pointers.hold(limit_s)
+        else:
+            self.pointers.release()
 
     def _positions(
         self, settings: MirrorSettings, groups: Sequence[str]
@@ -281,8 +317,13 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
     def _move(self, settings: MirrorSettings, moving: Flow, cutover: Mapping[str, tuple[int, ...]]) -> None:
         servers = ",".join(settings.clusters[moving.target].bootstrap_servers)
         prefix = settings.flow(moving.source, moving.target).policy.remote_topic(moving.source, "")
-        now, ends = self._pointer(), dict(cutover)
-        self.pointer.write(now, Pointer(now.version + 1, moving.target, servers, prefix or None, ends), moving.target)
+        to = Pointer(1, moving.target, servers, prefix or None, dict(cutover))
+        self.pointers.move(to)
+        self._move_along(to)
+
+    def _move_along(self, to: Pointer) -> None:
+        if self.along:
+            PointerPlaces(self.along, self.flow).move(to)
 
     # -- standing still ----------------------------------------------------------------------------------------------
 
@@ -291,30 +332,34 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
         settings: MirrorSettings,
         source: Cluster,
         every: Sequence[TopicPartition],
+        quiet: Sequence[TopicPartition],
         growth: Growth,
         mirrors: Sequence[TopicPartition],
         groups: Sequence[str],
-        held: int,
         began: float,
         abort: Abort,
     ) -> _Still:
-        """Until nothing moves; `held` is the version of the pointer that holds.
+        """Until nothing moves that these applications move: no log of `quiet`, and no group.
 
         Raises `Deviated` naming what still does after `held_s` seconds, `Aborted`.
         """
         moving = self.flow
         ends, since = source.log_ends(every), time.monotonic()
-        left = UnreadRecords(source)
+        left, ours = UnreadRecords(source), frozenset(quiet)
+
+        def of_ours(ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+            return {p: end for p, end in ends.items() if p in ours}
+
         while True:
-            quiet = time.monotonic() - since >= self.quiet_s
-            why = self._still_sending(held) if quiet else "records still arrive"
+            still = time.monotonic() - since >= self.quiet_s
+            why = self._still_sending() if still else "records still arrive"
             why = why or self._reads_still(source, left, mirrors, groups, ends)
             if not why:
                 lag = replication_lag(settings, moving, source, every)
-                if lag.missing:
+                if any(p in ours for p in lag.missing):
                     why = f"the mirror has not copied {lag.offsets} offsets yet"
-                elif not growth.written(ends, lag.ends):
-                    return _Still(lag, time.monotonic() - began)
+                elif not growth.written(of_ours(ends), of_ours(lag.ends)):
+                    return _Still(lag, of_ours(lag.ends), time.monotonic() - began)
             if time.monotonic() - began > self.held_s:
                 raise Deviated(
                     f"the applications stay at {moving.source}",
@@ -323,16 +368,20 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
                 )
             abort.wait(_LOOK_S)
             now = source.log_ends(every)
-            if growth.written(ends, now):
+            if growth.written(of_ours(ends), of_ours(now)):
                 since = time.monotonic()
             ends = now
 
-    def _still_sending(self, version: int) -> str:
+    def _still_sending(self) -> str:
         """Which producer of a lab does, in words; the broker holds back other producers (`fence_source`)."""
-        lab, pointer = self.context.lab, self.context.pointer
-        if lab is None or pointer is None:
-            return ""
-        return LabApplications(lab, self.context.run_dir).still_sending(pointer, version)
+        lab = self.context.lab
+        for place in self.pointers.places if lab is not None else ():
+            held = place.read().pointer
+            if lab is not None and place.file is not None and held is not None and held.hold:
+                why = LabApplications(lab, self.context.run_dir).still_sending(place.file, held.version)
+                if why:
+                    return why
+        return ""
 
     def _reads_still(
         self,
@@ -363,8 +412,8 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
         """The moments for the picture, and whether the pause was as short as it has to be."""
         moving, most = self.flow, self.stopped_s
         marks = [
-            Mark(name="applications held", at_ms=began_ms, detail=f"at {moving.source}"),
-            Mark(name="applications moved", at_ms=began_ms + int(1000 * moved_s), detail=f"to {moving.target}"),
+            Mark(name=f"{self.who} held", at_ms=began_ms, detail=f"at {moving.source}"),
+            Mark(name=f"{self.who} moved", at_ms=began_ms + int(1000 * moved_s), detail=f"to {moving.target}"),
         ]
         if first_s is not None:
             first = began_ms + int(1000 * first_s)
@@ -372,26 +421,47 @@ class MoveApplications(PointerArgument, ProducerIdsArgument, MoveArguments, Dril
         verdict, evidence = Verdict.UNKNOWN, "no record within 10 s"
         if first_s is not None:
             verdict, evidence = (Verdict.PASS if first_s <= most else Verdict.FAIL), f"{first_s:.2f} s"
-        check = Check(name=f"applications stand still for at most {most:g} s", verdict=verdict, evidence=evidence)
+        check = Check(name=f"{self.who} stand still for at most {most:g} s", verdict=verdict, evidence=evidence)
         checks = (check,) if first_s is not None or written_to else ()
         self.score(ScorecardPart(marks=tuple(marks), checks=checks))
 
 
-def _local(target: Cluster, topics: Mapping[str, int]) -> list[TopicPartition]:
+class MoveApplications(PointerArgument, PlannedMove):
+    """Move the applications that follow the pointer to the other cluster: hold them, wait until nothing is in flight, move."""
+
+    name = "switchover.move"
+
+    groups: Texts = ()
+    """Whose positions are moved; by default every group that the flow mirrors."""
+
+    @property
+    def pointers(self) -> PointerPlaces:
+        return PointerPlaces((self.pointer,), self.flow)
+
+    def moved_groups(self) -> tuple[str, ...]:
+        return groups_of(self.settings, self.flow, self.groups or None)
+
+
+def _local(target: Cluster, topics: Collection[str]) -> list[TopicPartition]:
     """The partitions of the same topics on the cluster gone to, where producers will write."""
     return [TopicPartition(t.name, n) for t in target.topics(topics).values() for n in range(t.partitions)]
 
 
 def _cutover(
-    settings: MirrorSettings, moving: Flow, target: Cluster, topics: Mapping[str, int]
+    settings: MirrorSettings, moving: Flow, target: Cluster, topics: Mapping[str, int], without_end: Collection[str]
 ) -> dict[str, tuple[int, ...]]:
-    """Where reading each mirror is finished: at its end now. Empty for a topic that was never mirrored."""
+    """Where reading each mirror is finished: at its end now, or open. Empty for a topic that was never mirrored."""
     policy = settings.flow(moving.source, moving.target).policy
+    open_ended = {policy.remote_topic(moving.source, topic) for topic in without_end}
     remotes = {policy.remote_topic(moving.source, topic): count for topic, count in topics.items()}
     existing = target.topics(remotes)
     ends = target.log_ends(TopicPartition(t.name, n) for t in existing.values() for n in range(t.partitions))
     return {
-        name: tuple(ends[TopicPartition(name, n)] for n in range(existing[name].partitions)) if name in existing else ()
+        name: tuple(
+            OPEN if name in open_ended else ends[TopicPartition(name, n)] for n in range(existing[name].partitions)
+        )
+        if name in existing
+        else ()
         for name in remotes
     }
 

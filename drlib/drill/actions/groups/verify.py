@@ -6,10 +6,11 @@ does a topic that no producer can write to. One application never waits for anot
 from the first look on. The RTO ends when the last application that was observed was served; where none was, or a topic that
 is `written` got no record, it is not measured.
 Not for: judging one look (`verify_rules`).
+Longer than most modules: what a watch has seen, and the rows that show it, are one.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from drlib import clock, formats
@@ -85,7 +86,7 @@ class VerifyGroups(ReadOnlyTargetAction):
             while not watch.look():
                 self.show(watch.rows())
                 abort.wait(max(LOOK_S, 3 * watch.took_s))
-        unwritable = self._unwritable() if watch.unwritten else {}
+        unwritable = self.unwritable() if watch.unwritten else {}
         rto = self._rto(watch, unwritable)
         self.show(watch.rows())
         failed = {name: verdict.detail for name, verdict in watch.verdicts.items() if verdict.seen.failed} | unwritable
@@ -119,14 +120,15 @@ class VerifyGroups(ReadOnlyTargetAction):
 
     def _refuse_unwritable(self, cluster: Cluster) -> None:
         """Raises `UsageError` at once for topics that no producer can write to."""
-        if reasons := self._unwritable():
+        if reasons := self.unwritable():
             raise UsageError(
                 f"no producer can write to {', '.join(reasons)} on {self.flow.target}",
                 "; ".join(f"{name}: {why}" for name, why in reasons.items()),
                 "Create them there with their settings on the source, or correct `written`; then resume.",
             )
 
-    def _unwritable(self) -> dict[str, str]:
+    def unwritable(self) -> dict[str, str]:
+        """By written topic: why no producer can write to all of it."""
         if not self.written:
             return {}
         found = blocking(_metadata(self.target_cluster, self.written))
@@ -171,13 +173,21 @@ class VerifyGroups(ReadOnlyTargetAction):
 
 
 class Watch:
-    """What is seen of every application, look by look."""
+    """What is seen of every application, look by look. `also`: groups that were not moved by this run. `local`: topics that
+    producers write to there, besides the `written` ones."""
 
-    def __init__(self, action: VerifyGroups, cluster: Cluster, moves: Sequence[PositionMove]) -> None:
-        self._action = action
-        self._cluster = cluster
+    def __init__(
+        self,
+        action: VerifyGroups,
+        cluster: Cluster,
+        moves: Sequence[PositionMove],
+        also: Iterable[str] = (),
+        local: Iterable[str] = (),
+    ) -> None:
+        self._action, self._cluster = action, cluster
+        self._local = {*local, *action.written}
         self._moves = moves
-        self.groups = sorted({move.group for move in moves})
+        self.groups = sorted({*(move.group for move in moves), *also})
         self._in_use = positions.in_use(action.context.run_dir, action.flow.target)
         self.verdicts: dict[str, GroupVerdict] = {}
         self.served: dict[str, Observed] = {}
@@ -206,16 +216,17 @@ class Watch:
     def begin(self) -> None:
         """Where every group and every written topic begins. Raises what the cluster answers."""
         action, cluster = self._action, self._cluster
-        written = cluster.topics(action.written)
-        local = {t: [TopicPartition(t, n) for n in range(written[t].partitions)] for t in action.written}
-        self._written = dict(cluster.log_ends([p for each in local.values() for p in each]))
+        existing = cluster.topics(self._local)
+        local = {t: [TopicPartition(t, n) for n in range(each.partitions)] for t, each in existing.items()}
+        ends = cluster.log_ends([p for each in local.values() for p in each])
+        self._written = {p: end for p, end in ends.items() if p.topic in action.written}
         committed = cluster.committed(self.groups)
         for group in self.groups:
             answer = committed[group]
             now = {} if isinstance(answer, DrlibError) else {p: at.offset for p, at in answer.items()}
             moved = rules.moved_to(self._moves, group)
             home = {m.source.topic for m in self._moves if m.group == group} & local.keys()
-            new = {p: now.get(p, self._written[p]) for topic in home for p in local[topic]}
+            new = {p: now.get(p, ends[p]) for topic in home for p in local[topic]}
             begins = {**now, **new, **moved}
             self._begins[group] = {p: at for p, at in begins.items() if not matches(action.not_read, p.topic)}
         topics = cluster.topics({p.topic for begins in self._begins.values() for p in begins})

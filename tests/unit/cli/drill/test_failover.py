@@ -74,6 +74,34 @@ def test_failover_takes_the_runbook_beside_the_file_and_refuses_one_of_another_f
     assert "it is for lyon->paris, not for paris->lyon" in error_line(drlib("failover", str(file)), 2)
 
 
+def test_follower_says_of_each_wave_what_its_own_applications_have_to_change(file: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "run", io.StringIO()
+    folder.mkdir()
+    waves = {"waves": ("money: billing", "shop: shop"), "readers": ("billing=billing", "shop=shop")}
+    moving = [step(f"move-{name}", "wave.move", wave=name, **waves) for name in ("money", "shop")]
+    served = [step(f"move-{name}-served", "wave.verify", wave=name, **waves) for name in ("money", "shop")]
+    wanted = drill(moving[0], served[0], moving[1], served[1], mode=Mode.EMERGENCY)
+    planning.write(Plan(wanted, tuple(StepPlan(each.name) for each in wanted.steps)), folder)
+    orders, mirror = TopicPartition("orders", 0), TopicPartition("paris.orders", 0)
+    groups = ("billing", "shop")
+    exact = TranslationKind.EXACT
+    decided.write(folder, "lyon", [PositionMove(group, orders, 5, mirror, 5, exact, 0, 1) for group in groups])
+    follower = Follower(folder, "lyon", file, Progress(Console(file=out, width=200)), as_json=False)
+    log = DrillJournal(folder / JOURNAL)
+    for name, unmoved in (("money", "shop"), ("shop", "")):
+        log.write("step-succeeded", step=f"move-{name}", detail="")
+        follower.look()
+        assert f"group.id = {'billing' if name == 'money' else 'shop'}: subscribe to paris.orders" in out.getvalue()
+        assert not unmoved or f"group.id = {unmoved}" not in out.getvalue()
+        group = "billing" if name == "money" else "shop"
+        row = {"kind": "group", "name": group, "seen": "served", "detail": f"{group} reads on"}
+        write_rows(folder, f"move-{name}-served", [row])
+        follower.look()
+        assert f"{group} reads on" in out.getvalue()
+    assert out.getvalue().count("group.id = billing") == 1
+    log.close()
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_follower_says_steps_then_what_to_change_once_the_pointer_moved_and_who_is_back(
     file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool

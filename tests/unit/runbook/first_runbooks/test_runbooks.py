@@ -238,3 +238,18 @@ def test_runbooks_of_topics_that_both_directions_copy_are_those_that_work_for_th
     assert "nothing is settled" in (tmp_path / "reprotect-paris-lyon.yaml").read_text()
     assert 'deny_principals: ["User:NAME"]' in (tmp_path / "failover-paris-lyon.yaml").read_text()
     assert "nightly-audit" not in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "moving"), [("failover", "move"), ("planned-switchover", "go-home")])
+def test_runbooks_that_move_applications_say_how_to_move_them_in_waves(tmp_path: Path, name: str, moving: str) -> None:
+    books(facts_of(paris_and_lyon(group("billing"))), tmp_path)
+    path = tmp_path / f"{name}.yaml"
+    text = path.read_text()
+    for line in ("waves:", "  - {name: first,", "  - {name: last,"):
+        assert text.count(f"  # {line}") == 1
+        text = text.replace(f"  # {line}", f"  {line}")
+    path.write_text(text)
+    names = [step.name for step in drill_of(model.load(path)).steps]
+    at = names.index(f"{moving}-first")
+    waves = [f"{moving}-first", f"{moving}-first-served", f"{moving}-last", f"{moving}-last-served"]
+    assert names[at : at + 4] == waves

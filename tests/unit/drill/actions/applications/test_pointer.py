@@ -1,5 +1,6 @@
 """What steps do to the pointer's file is put back in the reverse order, whatever versions came in between."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,32 @@ def test_pointer_put_back_removes_a_file_that_did_not_exist(place: DrillContext)
     move.write(None, Pointer(1, "RIGHT", "127.0.0.1:2"))
     move.put_back()
     assert not place.pointer.exists()
+
+
+def test_pointer_of_one_application_is_a_file_beside_and_versions_are_one_sequence(place: DrillContext) -> None:
+    assert place.pointer is not None
+    pointer_file.write_atomic(place.pointer, HERE)
+    billing, everyone = PointerPlace(place, "move", "billing"), PointerPlace(place, "fence")
+    own = place.pointer.with_name("pointer.billing.json")
+    assert (billing.file, billing.read().pointer, own.exists()) == (own, HERE, False)
+    assert billing.entity == "active cluster of billing, as pointer.json says"
+    billing.write(HERE, replace(THERE, version=billing.read().next_version))
+    assert (pointer_file.read(own).active, pointer_file.read(place.pointer)) == ("RIGHT", HERE)
+    assert everyone.read().pointer == HERE
+    assert everyone.read().next_version == 5
+    everyone.write(HERE, replace(HELD, version=5))  # all applications: also those that were moved alone
+    assert pointer_file.read(own) == pointer_file.read(place.pointer) == replace(HELD, version=5)
+    with pytest.raises(Deviated, match="LEFT \\(version 5, producers held\\)"):
+        billing.put_back()
+    everyone.put_back()
+    assert pointer_file.read(own) == pointer_file.read(place.pointer) == replace(HERE, version=6)
+
+
+def test_pointer_of_one_application_is_put_back_alone(place: DrillContext) -> None:
+    assert place.pointer is not None
+    pointer_file.write_atomic(place.pointer, HERE)
+    billing = PointerPlace(place, "move", "billing")
+    billing.write(HERE, replace(THERE, version=4))
+    billing.put_back()
+    assert pointer_file.read(place.pointer.with_name("pointer.billing.json")) == replace(HERE, version=5)
+    assert pointer_file.read(place.pointer) == HERE

@@ -1,0 +1,108 @@
+"""Action `wave.verify`: every application of a wave that was moved is observed on the target, before the next wave is moved.
+
+Rules: each group reads on past the position that it was moved to (or, where the run moved none of it, past where it is now),
+and to each topic a record is written. What was not seen within `within_s` is missed, and the step fails with the wave, the
+application, what was expected and what was seen, and with the waves that have not moved. Nothing to read is no excuse, unless
+the application is said to be idle: then the check has a condition.
+Not for: judging one look (`verify_rules`), and what is missed (`rules`).
+"""
+
+import time
+
+from drlib.drill.actions.groups import decided
+from drlib.drill.actions.groups.commit import TIMEOUT_S
+from drlib.drill.actions.groups.verify import VerifyGroups, Watch, topic_row
+from drlib.drill.actions.waves import rules
+from drlib.drill.actions.waves.arguments import WaveArguments
+from drlib.drill.actions.waves.rules import Missed
+from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.argument_types import Patterns, Seconds
+from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
+from drlib.drill.step.step_output import ScorecardPart
+from drlib.errors import Deviated
+from drlib.kafka.admin.cluster import Cluster
+from drlib.runs.abort import Abort
+from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Mark
+from drlib.runs.waiting import LOOK_S
+
+
+class VerifyWave(WaveArguments, ReadOnlyTargetAction):
+    """Observe that every group of the wave reads on at the target, and that its topics are written to there."""
+
+    name = "wave.verify"
+    shared_topics = Shared.SOME
+
+    within_s: Seconds = 60
+    """How long the wave's applications may take, those that are moved by hand included."""
+    not_read: Patterns = ()
+    """Topics that no group has to read, although it has a position and unread records there."""
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        """Raises `Deviated` naming the wave, and for each application that is not served what was expected of it."""
+        plan, target = self.plan, self.flow.target
+        topics = tuple(dict.fromkeys(plan.wave.written))
+        watched = VerifyGroups(
+            source=self.source,
+            target=self.target,
+            written=topics,
+            deadline_s=self.within_s,
+            members_s=self.within_s,
+            not_read=self.not_read,
+        ).bind(self.context, self.step)
+        with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
+            moves = decided.read(self.context.run_dir, target) or ()
+            there = {listing.group for listing in cluster.groups()} | {move.group for move in moves}
+            owners = plan.groups_here(sorted(there))
+            ours = [move for move in moves if move.group in owners]
+            watch = Watch(watched, cluster, ours, also=owners, local=plan.written)
+            unwritable = watched.unwritable()
+            if not unwritable:
+                watch.begin()
+                watch.say_by_hand()
+            began = time.monotonic()
+            while not unwritable:
+                over = watch.look()
+                self.show(watch.rows())
+                if over and (not self._missed(watch, owners, {}) or time.monotonic() - began >= self.within_s):
+                    break
+                abort.wait(max(LOOK_S, 3 * watch.took_s))
+            unwritable = unwritable or (watched.unwritable() if watch.unwritten else {})
+        missed = self._missed(watch, owners, unwritable)
+        self._score(watch, missed)
+        if missed:
+            more = f"; and {len(missed) - 1} more: {'; '.join(map(str, missed[1:5]))}" if len(missed) > 1 else ""
+            raise Deviated(
+                f"{plan.label}: {missed[0].application} is not as expected on {target}",
+                f"expected: {missed[0].expected}; seen within {self.within_s:g} s: {missed[0].seen}{more}",
+                f"No further wave was moved ({plan.still_at(self.flow.source)}). Correct {missed[0].application}, then resume.",
+            )
+        return {
+            "wave": plan.label,
+            "groups": len(owners),
+            "served": len(watch.served),
+            "not_observed": "; ".join(f"{name}: {why}" for name, why in watch.not_observed().items()),
+            "others": plan.still_at(self.flow.source),
+        }
+
+    def _missed(self, watch: Watch, owners: dict[str, str], unwritable: dict[str, str]) -> tuple[Missed, ...]:
+        """What is missing as far as it was looked at; a topic that no producer can write to ends the look."""
+        wave = self.plan.wave
+        none = {t: "" if topic_row(t) in watch.served else "no record while it was watched" for t in wave.written}
+        return rules.missed(wave, self.flow.target, owners, watch.verdicts, watch.served, {**none, **unwritable})
+
+    def _score(self, watch: Watch, missed: tuple[Missed, ...]) -> None:
+        plan, unseen = self.plan, [f"{name}: {why}" for name, why in watch.not_observed().items()]
+        verdict, evidence = Verdict.PASS, f"{len(watch.served)} of {len(watch.applications)} observed"
+        if missed:
+            verdict, evidence = Verdict.FAIL, "; ".join(map(str, missed[:5]))
+        elif unseen:
+            verdict, evidence = Verdict.CONDITIONS, f"{evidence}; said to be idle: {'; '.join(unseen[:5])}"
+        check = Check(name=f"{plan.label}: applications are served", verdict=verdict, evidence=evidence)
+        marks: tuple[Mark, ...] = ()
+        if watch.served and not missed:
+            last = max(seen.by_ms for seen in watch.served.values())
+            marks = (
+                Mark(name=f"{plan.label}: served", at_ms=last, detail=f"on {self.flow.target}: {watch.slowest()}"),
+            )
+        self.score(ScorecardPart(checks=(check,), marks=marks))

@@ -1,0 +1,185 @@
+"""Applications move in waves on clusters of a file: each is served on the target before the next one is moved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fix_engine import Engine, commit, create_topic, wait_for
+from repository_root import ROOT
+from testbed_switchover import Following
+
+import drlib
+from drlib.client.pointer import OPEN, Pointer
+from drlib.client.pointer_topic import read_pointer
+from drlib.config.settings import load_mirror_settings
+from drlib.errors import Deviated, UsageError
+from drlib.mirror.status import worker_status as status
+from drlib.runs.check import Verdict
+from drlib.runs.scorecard import Scorecard
+
+PARTITIONS = 3
+
+
+class Site:
+    """A flow that is mirrored, a reader and a writer that follow the pointer's topic, and runbooks with them in two waves."""
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self.engine, self.folder = engine, folder
+        self.home, self.away, self.topic = engine.source, engine.target, engine.topics
+        self.group, self.reader, self.writer = f"{self.topic}.g", f"{self.topic}.reader", f"{self.topic}.writer"
+
+    def mirrored(self) -> bool:
+        """Do workers have all lanes of the flow?"""
+        try:
+            flows = status.read(self.engine.status_path(0)).flows
+        except UsageError:
+            return False
+        return bool(flows) and all(lane.state == "running" for flow in flows for lane in flow.lanes)
+
+    def pointer(self, application: str) -> Pointer:
+        found = read_pointer(tuple(load_mirror_settings(self.engine.properties).clusters.values()), application).pointer
+        assert found is not None
+        return found
+
+    def book(self, of: str, *readers: dict[str, Any], within_s: float = 60.0) -> Path:
+        """The shipped runbook `of` with the reader in the first wave and the writer in the last one."""
+        book = yaml.safe_load((ROOT / "runbooks" / f"{of}.yaml").read_text())
+        reads = {"name": self.reader, "groups": [self.group.replace(".", "\\.")]}
+        book["drill"]["waves"] = [
+            {"name": "readers", "applications": [reads, *readers], "within_s": within_s},
+            {"name": "writers", "applications": [{"name": self.writer, "written": [self.topic]}]},
+        ]
+        book["notebook"] = str(ROOT / "notebooks" / "10_run_a_drill.ipynb")
+        path = self.folder / f"{of}-waves.yaml"
+        path.write_text(yaml.safe_dump(book, sort_keys=False))
+        return path
+
+    def open(self, book: Path, run: str, **parameters: Any) -> Any:
+        flow = f"{self.home}->{self.away}"
+        return drlib.open_drill(book, self.folder / run, properties=self.engine.properties, flow=flow, **parameters)
+
+    def in_order(self, applications: Following) -> None:
+        """Every record was read once, each key in order."""
+        wait_for("it has read everything", lambda: len(applications.read) >= len(applications.sent))
+        assert applications.failed == []
+        assert sorted(applications.read) == applications.sent
+        for key in range(7):
+            of_key = [n for n in applications.sent if n % 7 == key]
+            assert [n for n in applications.read if n % 7 == key] == of_key
+
+
+@pytest.fixture
+def site(engine: Engine, tmp_path: Path) -> Site:
+    engine.extra = {"emit.heartbeats.enabled": "false", "groups": f"{engine.topics}.*"}
+    for bootstrap in (engine.left, engine.right):
+        create_topic(bootstrap, engine.topics, PARTITIONS)
+    found = Site(engine, tmp_path)
+    engine.start()
+    wait_for("the mirror runs", found.mirrored)
+    drlib.publish_pointer(engine.properties, found.home)
+    return found
+
+
+@pytest.mark.long
+def test_waves_move_a_reader_before_its_writer_and_keep_every_key_in_order(site: Site) -> None:
+    home, away = site.home, site.away
+    with Following(site.engine.properties, site.topic, site.group, site.writer, site.reader) as applications:
+        wait_for("it works", lambda: len(applications.read) > 50)
+        with site.open(site.book("planned-switchover"), "planned", stopped_seconds=30.0) as drill:
+            planned = " ".join(repr(drill.plan()).split())
+            assert f"Wave 1 of 2, readers ({site.reader}): The applications move to {away}" in planned
+            assert f"active cluster of {site.writer}, as topic drlib.active.internal says" in planned
+            drill.until("go-home-readers-served")
+            assert applications.places == {site.reader: away, site.writer: home}
+            assert site.pointer(site.reader).cutover[f"{home}.{site.topic}"] == (OPEN,) * PARTITIONS
+            assert site.pointer("*").active == home
+            sent = len(applications.sent)
+            wait_for("what is written at home is read over there", lambda: len(applications.read) > sent + 50)
+            drill.finish()
+        assert site.pointer("*").active == away
+        ends = site.pointer(site.reader).cutover[f"{home}.{site.topic}"]
+        assert all(0 < end < OPEN for end in ends)
+        sent = len(applications.sent)
+        wait_for("it works over there", lambda: len(applications.read) > sent + 50)
+        assert applications.places == {site.reader: away, site.writer: away}
+        applications.stop_writing()
+        site.in_order(applications)
+    card = Scorecard.read(site.folder / "planned" / "scorecard.json")
+    assert card.verdict is Verdict.PASS, card.checks
+    names = {check.name for check in card.checks}
+    assert {f"wave {n} of 2, {name}: applications are served" for n, name in ((1, "readers"), (2, "writers"))} <= names
+    assert "wave 2 of 2, writers: served" in {mark.name for mark in card.marks}
+    report = (
+        (site.folder / "planned" / "report.html").read_text()
+        if (site.folder / "planned" / "report.html").exists()
+        else ""
+    )
+    assert not report or "wave 1 of 2, readers" in report
+
+
+@pytest.mark.long
+def test_waves_stop_where_an_application_is_not_served_and_are_resumed_once_it_is(site: Site) -> None:
+    """The ledger is to move and has no member: the writers stay, and nothing is held."""
+    home, away, ledger = site.home, site.away, f"{site.topic}.ledger"
+    commit(site.engine.left, ledger, site.topic, 0)
+    book = site.book("planned-switchover", {"name": ledger, "groups": [ledger]}, within_s=8.0)
+    with Following(site.engine.properties, site.topic, site.group, site.writer, site.reader) as applications:
+        wait_for("it works", lambda: len(applications.read) > 50)
+        with site.open(book, "stopped", stopped_seconds=30.0) as drill:
+            drill.plan()
+            with pytest.raises(Deviated) as stopped:
+                drill.finish()
+        said = str(stopped.value)
+        assert f"wave 1 of 2, readers: {ledger} is not as expected on {away}" in said
+        assert f"expected: group {ledger} reads on on {away}; seen within 8 s: it has no members" in said
+        assert f"not moved yet, at {home}: writers ({site.writer})" in said
+        assert (site.pointer(site.writer).active, site.pointer(site.writer).hold) == (home, False)
+        assert site.pointer(site.reader).active == away
+        sent = len(applications.sent)
+        wait_for("both work where they are", lambda: len(applications.read) > sent + 50)
+
+        late = drlib.OrderedConsumer(
+            {"bootstrap.servers": site.engine.right},
+            ledger,
+            site.topic,
+            remote=f"{home}.{site.topic}",
+            cutover=(OPEN,) * 3,
+        )
+        with late, site.open(book, "stopped", stopped_seconds=30.0) as drill:
+            wait_for("the ledger reads", lambda: late.poll(0.1) is not None)
+            late.commit()
+            drill.finish()
+        assert site.pointer("*").active == away
+        applications.stop_writing()
+        site.in_order(applications)
+
+
+@pytest.mark.long
+def test_waves_in_an_emergency_move_the_writer_last_and_a_rollback_moves_all_back(site: Site) -> None:
+    home, away = site.home, site.away
+    before = site.pointer("*")
+    with Following(site.engine.properties, site.topic, site.group, site.writer, site.reader) as applications:
+        wait_for("it works", lambda: len(applications.read) > 50)
+        parameters = {"force_reason": "a test", "approve": ["fence"], "skip_gate": "a test"}
+        with site.open(site.book("emergency-failover"), "emergency", **parameters) as drill:
+            drill.plan()
+            drill.until("move-readers-served")
+            assert (site.pointer(site.reader).active, site.pointer(site.writer).hold) == (away, True)
+            drill.finish()
+        assert {site.pointer(name).active for name in ("*", site.reader, site.writer)} == {away}
+        sent = len(applications.sent)
+        wait_for("it works over there", lambda: len(applications.read) > sent + 50)
+        assert applications.places == {site.reader: away, site.writer: away}
+        applications.stop_writing()
+        site.in_order(applications)
+    assert before.active == home
+
+
+def test_waves_that_leave_a_group_out_are_refused_with_the_plan(site: Site) -> None:
+    commit(site.engine.left, f"{site.topic}.forgotten", site.topic, 0)
+    why = rf"{site.topic}\.forgotten of {site.home} would be left behind: no wave has this group"
+    with pytest.raises(UsageError, match=why):
+        site.open(site.book("planned-switchover"), "refused")

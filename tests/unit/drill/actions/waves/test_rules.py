@@ -1,0 +1,127 @@
+"""What belongs to which wave, which topics end with it, and what a wave is missing once it has moved."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drlib.drill.actions.groups.verify_rules import GroupVerdict, Seen
+from drlib.drill.actions.waves import rules
+from drlib.drill.actions.waves.rules import Missed, Wave, WaveApplication, Waves
+
+BILLING = WaveApplication("billing", ("billing-.*",), ("invoices",))
+LEDGER = WaveApplication("ledger", ("ledger", "billing-.*"), idle=True)
+SHOP = WaveApplication("shop", (), ("orders", "invoices"))
+REST = WaveApplication("rest", (".*",))
+PLAN = (Wave("money", (BILLING, LEDGER)), Wave("shop", (SHOP,)), Wave("rest", (REST,)))
+
+
+def test_group_belongs_to_the_first_application_that_matches() -> None:
+    first, last = Waves(PLAN, 0), Waves(PLAN, 2)
+    assert first.groups_here(["billing-1", "ledger", "else"]) == {"billing-1": "billing", "ledger": "ledger"}
+    assert last.groups_here(["billing-1", "ledger", "else"]) == {"else": "rest"}
+    assert first.unassigned(["billing-1", "else"]) == ()
+    assert Waves(PLAN[:2], 0).unassigned(["z", "billing-1", "else"]) == ("else", "z")
+
+
+@pytest.mark.parametrize(
+    ("at", "ended"),
+    [(0, set()), (1, {"orders", "invoices"}), (2, {"orders", "invoices", "unknown"})],
+)
+def test_topic_ends_with_the_last_wave_that_writes_it_and_an_unknown_one_with_the_last(
+    at: int, ended: set[str]
+) -> None:
+    assert Waves(PLAN, at).ended(["orders", "invoices", "unknown"]) == ended
+
+
+def test_waves_say_what_has_not_moved() -> None:
+    first, last = Waves(PLAN, 0), Waves(PLAN, 2)
+    assert (first.label, last.label) == ("wave 1 of 3, money", "wave 3 of 3, rest")
+    assert first.still_at("LEFT") == "not moved yet, at LEFT: shop (shop), rest (rest)"
+    assert last.still_at("LEFT") == "it is the last wave"
+    assert (first.earlier, last.earlier, first.last, last.last) == ((), PLAN[:2], False, True)
+
+
+def verdict(seen: Seen, detail: str = "") -> GroupVerdict:
+    return GroupVerdict(seen, detail or seen.value)
+
+
+def test_wave_whose_groups_read_on_and_topics_are_written_misses_nothing() -> None:
+    owners = {"billing-1": "billing", "ledger": "ledger"}
+    verdicts = {group: verdict(Seen.SERVED) for group in owners}
+    assert rules.missed(PLAN[0], "RIGHT", owners, verdicts, owners, {"invoices": ""}) == ()
+
+
+@pytest.mark.parametrize("seen", [Seen.IDLE, Seen.STOPPED, Seen.NO_MEMBERS, Seen.WAITING, Seen.MISSES, Seen.UNKNOWN])
+def test_group_that_was_not_seen_to_read_on_is_missed_unless_it_is_said_to_be_idle(seen: Seen) -> None:
+    owners = {"billing-1": "billing", "ledger": "ledger"}
+    verdicts = {group: verdict(seen) for group in owners}
+    found = rules.missed(PLAN[0], "RIGHT", owners, verdicts, (), {"invoices": ""})
+    assert found[0] == Missed("billing", "group billing-1 reads on on RIGHT", seen.value)
+    assert [each.application for each in found[1:]] == (["ledger"] if seen.failed else [])
+
+
+def test_nothing_to_look_at_is_missed() -> None:
+    found = rules.missed(PLAN[0], "RIGHT", {}, {}, (), {})
+    assert found == (
+        Missed("billing", "a group that matches billing-.* on RIGHT", "there is none"),
+        Missed("billing", "a record is written to invoices on RIGHT", "it was not looked at"),
+        Missed("ledger", "a group that matches ledger, billing-.* on RIGHT", "there is none"),
+    )
+    (group,) = rules.missed(PLAN[2], "RIGHT", {"x": "rest"}, {}, (), {})
+    assert str(group) == "rest: expected group x reads on on RIGHT; seen: it was not looked at"
+
+
+def test_topic_without_a_record_is_missed_with_what_is_known_of_it() -> None:
+    found = rules.missed(PLAN[1], "RIGHT", {}, {}, (), {"orders": "", "invoices": "it does not exist"})
+    assert found == (Missed("shop", "a record is written to invoices on RIGHT", "it does not exist"),)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"waves": ["money billing"]}, "is no wave 'NAME: APPLICATION"),
+        ({"waves": ["a: x", "a: y"]}, "its name is there twice"),
+        ({"waves": ["a: x", "b: x"]}, "application 'x' is in two waves"),
+        ({"waves": ["a: *"]}, "application '\\*' is in two waves, or is no name"),
+        ({"waves": ["a: ../x"]}, "is no name of letters"),
+        ({"waves": ["a: x"], "readers": ["y=g"]}, "'y=g' is not APPLICATION=VALUE of an application in a wave"),
+        ({"waves": ["a: x"], "readers": ["x="]}, "'x=' is not APPLICATION=VALUE"),
+        ({"waves": ["a: x"], "writers": ["x"]}, "'x' is not APPLICATION=VALUE"),
+        ({"waves": ["a: x"], "readers": ["x=g"], "idle": ["y"]}, "idle application 'y' is in no wave"),
+        ({"waves": ["a: x"]}, "application 'x' has neither groups nor written topics"),
+        ({"waves": ["a: x"], "readers": ["x=g"], "wave": "b"}, "there is no wave 'b'; the waves are: a"),
+    ],
+)
+def test_arguments_that_are_no_waves_are_refused(given: dict[str, list[str]], why: str) -> None:
+    wave = str(given.pop("wave", "a"))
+    with pytest.raises(ValueError, match=why):
+        rules.read(wave, given["waves"], given.get("readers", []), given.get("writers", []), given.get("idle", []))
+
+
+NAMES = st.from_regex(rules.NAME, fullmatch=True)
+TEXTS = st.lists(st.text("abc.*=:, ", min_size=1, max_size=5), max_size=3)
+
+
+@given(
+    st.lists(st.lists(NAMES, min_size=1, max_size=3), min_size=1, max_size=3),
+    TEXTS,
+    TEXTS,
+    st.booleans(),
+    st.data(),
+)
+def test_waves_written_down_are_read_as_they_were(
+    names: list[list[str]], groups: list[str], written: list[str], idle: bool, data: st.DataObject
+) -> None:
+    every = [name for each in names for name in each]
+    if len(set(every)) < len(every) or not (groups or written):
+        return
+    plan = tuple(
+        Wave(f"w{number}", tuple(WaveApplication(name, tuple(groups), tuple(written), idle) for name in each))
+        for number, each in enumerate(names)
+    )
+    at = data.draw(st.integers(0, len(plan) - 1))
+    texts = rules.written_down(plan)
+    found = rules.read(f"w{at}", texts["waves"], texts["readers"], texts["writers"], texts["idle"])
+    assert found == Waves(plan, at)
