@@ -5,7 +5,7 @@ there already: it is neither held nor released, as both would send it back.
 Not for: one pointer, and what is kept of it (`pointer`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drlib.client.pointer import Pointer
@@ -13,6 +13,12 @@ from drlib.drill.actions.applications.pointer import PointerPlace
 from drlib.drill.plan.plan import Change, Fact
 from drlib.errors import UsageError
 from drlib.model import Flow
+
+
+def newest_at(cluster: str, pointers: Iterable[Pointer | None]) -> Pointer | None:
+    """Of the pointers that name `cluster` the one written last; None where none does."""
+    there = [pointer for pointer in pointers if pointer is not None and pointer.active == cluster]
+    return max(there, key=lambda pointer: pointer.version, default=None)
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from drlib.client.pointer import OPEN, Pointer
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.pointer import PointerArgument, PointerPlace, conflict
-from drlib.drill.actions.applications.pointer_places import PointerPlaces
+from drlib.drill.actions.applications.pointer_places import PointerPlaces, newest_at
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
@@ -167,8 +167,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         moving, now = self.flow, self._pointers()
         if all(pointer.active == moving.target for pointer in now):
-            self.pointers.move(now[0])
-            self._move_along(now[0])
+            self._move_to(newest_at(moving.target, (*now, *(place.read().pointer for place in self.along))) or now[0])
             return {"stopped_seconds": None, "moved_before": True, **self._counted_again()}
         for place, pointer in zip(self.pointers.places, now, strict=True):
             if pointer.active not in (moving.source, moving.target):
@@ -318,10 +317,10 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         servers = ",".join(settings.clusters[moving.target].bootstrap_servers)
         prefix = settings.flow(moving.source, moving.target).policy.remote_topic(moving.source, "")
         to = Pointer(1, moving.target, servers, prefix or None, dict(cutover))
-        self.pointers.move(to)
-        self._move_along(to)
+        self._move_to(to)
 
-    def _move_along(self, to: Pointer) -> None:
+    def _move_to(self, to: Pointer) -> None:
+        self.pointers.move(to)
         if self.along:
             PointerPlaces(self.along, self.flow).move(to)
 
