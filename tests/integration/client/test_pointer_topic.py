@@ -135,6 +135,17 @@ def test_conflicting_pointers_are_reported_until_a_higher_version(lab: Lab, fres
     assert read_pointer(clusters, topic=topic).pointer == Pointer(2, "RIGHT", "h:1")
 
 
+def test_pointer_of_all_is_published_above_that_of_one_application_moved_alone(
+    lab: Lab, fresh_topic: Fresh, tmp_path: Path
+) -> None:
+    config, topic = lab.write_properties(tmp_path / "clusters.properties"), f"{fresh_topic('active')}.internal"
+    drlib.publish_pointer(config, "LEFT", topic=topic)
+    alone = drlib.publish_pointer(config, "RIGHT", "orders", topic=topic).pointer
+    assert read_pointer(settings(lab), topic=topic).next_version == alone.version + 1 == 3
+    every = drlib.publish_pointer(config, "LEFT", topic=topic).pointer
+    assert read_pointer(settings(lab), "orders", topic=topic).pointer == every
+
+
 @pytest.mark.long
 def test_pointer_moves_with_one_cluster_killed(lab_factory: LabFactory, tmp_path: Path) -> None:
     lab = lab_factory()
