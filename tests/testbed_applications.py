@@ -21,6 +21,7 @@ from deadline import Deadline
 from repository_root import ROOT
 
 from drlib.client import pointer, pointer_file
+from drlib.drill.actions.applications.pointer import own_file
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import History
 from drlib.lab.checker.history_files import read_history
@@ -79,13 +80,24 @@ class Stage:
     def point(self, version: int, active: str, bootstrap: str, **more: object) -> None:
         pointer_file.write_atomic(self.pointer, pointer.Pointer(version, active, bootstrap, **more))  # type: ignore[arg-type]
 
-    def producer(self, topic: str, **more: object) -> Application:
-        spec = specs.ProducerSpec(str(self.pointer), str(self._history("producer")), topic=topic, **more)  # type: ignore[arg-type]
+    def producer(self, topic: str, own: str = "", **more: object) -> Application:
+        """`own`: the application whose own pointer it follows."""
+        follows = str(self.followed(own))
+        spec = specs.ProducerSpec(follows, str(self._history("producer")), topic=topic, **more)  # type: ignore[arg-type]
         return self._start("producer", spec)
 
-    def consumer(self, topic: str, group: str, **more: object) -> Application:
-        spec = specs.ConsumerSpec(str(self.pointer), str(self._history(group)), group, topic, **more)  # type: ignore[arg-type]
+    def consumer(self, topic: str, group: str, own: str = "", **more: object) -> Application:
+        spec = specs.ConsumerSpec(str(self.followed(own)), str(self._history(group)), group, topic, **more)  # type: ignore[arg-type]
         return self._start(group, spec)
+
+    def followed(self, own: str) -> Path:
+        """The pointer of one application, at first a copy of that of all."""
+        if not own:
+            return self.pointer
+        path = own_file(self.pointer, own)
+        if not path.exists():
+            pointer_file.write_atomic(path, pointer_file.read(self.pointer))
+        return path
 
     def terminate_all(self) -> None:
         for application in self.applications:

@@ -217,7 +217,8 @@ class ConsumerRun:
     def _may_poll(self, pointer: Pointer) -> bool:
         """Whether to poll on. The pointer is read once: with two reads the first could see the hold and the second the move."""
         newest = self._watcher.current() or pointer
-        return not (self._stop() or newest.elsewhere(pointer) or newest.hold)
+        replanned = read_plan(self._spec, newest) != read_plan(self._spec, pointer)  # the ends of mirrors are known now
+        return not (self._stop() or newest.elsewhere(pointer) or newest.hold or replanned)
 
     def _still_here(self, pointer: Pointer) -> bool:
         newest = self._watcher.current() or pointer

@@ -9,16 +9,22 @@ import pytest
 import yaml
 from fix_engine import Engine, commit, create_topic, wait_for
 from repository_root import ROOT
-from testbed_switchover import Following
+from testbed_applications import Application, stage
+from testbed_switchover import Following, Moving
 
 import drlib
+from drlib.client import pointer_file
 from drlib.client.pointer import OPEN, Pointer
 from drlib.client.pointer_topic import read_pointer
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.run import request
+from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
+from drlib.lab.checker.history import ProducedStatus
 from drlib.mirror.status import worker_status as status
+from drlib.model import Flow
 from drlib.runbook import plans
+from drlib.runs.abort import Abort
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Scorecard
 
@@ -34,12 +40,12 @@ class Site:
         self.group, self.reader, self.writer = f"{self.topic}.g", f"{self.topic}.reader", f"{self.topic}.writer"
 
     def mirrored(self) -> bool:
-        """Do workers have all lanes of the flow?"""
+        """Do workers have all lanes of both flows?"""
         try:
             flows = status.read(self.engine.status_path(0)).flows
         except UsageError:
             return False
-        return bool(flows) and all(lane.state == "running" for flow in flows for lane in flow.lanes)
+        return len(flows) == 2 and all(lane.state == "running" for flow in flows for lane in flow.lanes)
 
     def pointer(self, application: str) -> Pointer:
         found = read_pointer(tuple(load_mirror_settings(self.engine.properties).clusters.values()), application).pointer
@@ -84,7 +90,11 @@ class Site:
 
 @pytest.fixture
 def site(engine: Engine, tmp_path: Path) -> Site:
-    engine.extra = {"emit.heartbeats.enabled": "false", "groups": f"{engine.topics}.*"}
+    engine.extra = {
+        "emit.heartbeats.enabled": "false",
+        "groups": f"{engine.topics}.*",
+        f"{engine.target}->{engine.source}.enabled": "true",
+    }
     for bootstrap in (engine.left, engine.right):
         create_topic(bootstrap, engine.topics, PARTITIONS)
     found = Site(engine, tmp_path)
@@ -209,6 +219,93 @@ def test_waves_of_a_stopped_emergency_that_are_rolled_back_follow_the_pointer_of
         sent = len(applications.sent)
         wait_for("both work at home", lambda: len(applications.read) > sent + 50)
         assert applications.places == {site.reader: home, site.writer: home}
+
+
+@pytest.mark.long
+def test_waves_of_pointer_files_hold_and_move_one_application_at_a_time(site: Site) -> None:
+    """As on a lab, whose applications follow files."""
+    home, away, topic, group = site.home, site.away, site.topic, site.group
+    settings = load_mirror_settings(site.engine.properties)
+    run = site.folder / "run"
+    run.mkdir()
+    with stage(site.folder) as on:
+        on.point(1, home, site.engine.left)
+        producer = on.producer(topic, own="writer", records_per_second=300.0)
+        consumer = on.consumer(topic, group, own="reader")
+        place = DrillContext(
+            clusters=settings.clusters,
+            flow=Flow(home, away),
+            run_dir=run,
+            properties=site.engine.properties,
+            pointer=on.pointer,
+        )
+        moving = Moving(site.engine, on, place)
+
+        def act(name: str, wave: str) -> dict[str, object]:
+            waves = ("readers: reader", "writers: writer")
+            said = {"waves": waves, "readers": (f"reader={group}",), "writers": (f"writer={topic}",)}
+            step = moving.step(name, source=home, target=away, wave=wave, **said)
+            return dict(step.act(step.changes(step.observe()), Abort(run)))
+
+        def seen(application: Application, cluster: str) -> int:
+            history = application.history()
+            clusters = [row.cluster for row in history.produced] + [row.cluster for row in history.consumed]
+            return clusters.count(cluster)
+
+        wait_for("traffic", lambda: seen(producer, home) > 300 and seen(consumer, home) > 300)
+        act("wave.switchover", "readers")
+        act("wave.verify", "readers")
+        own = {name: pointer_file.read(on.followed(name)) for name in ("reader", "writer", "")}
+        assert {name: (at.active, at.hold) for name, at in own.items()} == {
+            "reader": (away, False),
+            "writer": (home, False),
+            "": (home, False),
+        }
+        assert seen(producer, away) == 0
+        done = act("wave.switchover", "writers")
+        assert (done["rpo_records"], done["others"]) == (0, "it is the last wave")
+        act("wave.verify", "writers")
+        assert {pointer_file.read(on.followed(name)).active for name in ("reader", "writer", "")} == {away}
+        wait_for("traffic over there", lambda: seen(producer, away) > 300)
+        assert producer.terminate()[0] == 0
+        acked = sorted(row.id for row in producer.history().produced if row.status is ProducedStatus.ACKED)
+        wait_for("everything is read", lambda: len(consumer.history().consumed) >= len(acked))
+        assert sorted(row.id for row in consumer.history().consumed) == acked
+
+
+@pytest.mark.long
+def test_waves_of_a_stopped_run_stay_where_they_are_whether_undone_or_moved_the_opposite_way(site: Site) -> None:
+    home, away = site.home, site.away
+    with Following(site.engine.properties, site.topic, site.group, site.writer, site.reader) as applications:
+        wait_for("it works", lambda: len(applications.read) > 50)
+        with site.open(site.book("planned-switchover"), "there", stopped_seconds=30.0) as drill:
+            drill.plan()
+            drill.until("go-home-readers-served")
+            assert applications.places == {site.reader: away, site.writer: home}
+        folder = site.folder / "there"
+        asked = request.find(folder)
+        assert asked is not None
+        with pytest.raises(Deviated, match=rf"no application is held, and at {away} are: readers.*writers"):
+            plans.roll_back(folder, asked, plans.Granted())
+        assert (site.pointer(site.reader).active, site.pointer(site.writer).hold) == (away, False)
+
+        back = drlib.open_drill(
+            site.book("planned-switchover"),
+            site.folder / "back",
+            properties=site.engine.properties,
+            flow=f"{away}->{home}",
+            stopped_seconds=30.0,
+        )
+        with back as drill:
+            drill.plan()
+            with pytest.raises(Deviated, match=rf"{site.group} cannot move to {home} yet: it has not read"):
+                drill.finish()
+        assert (site.pointer(site.reader).active, site.pointer(site.reader).hold) == (away, False)
+        sent = len(applications.sent)
+        wait_for("both work where they are", lambda: len(applications.read) > sent + 50)
+        assert applications.places == {site.reader: away, site.writer: home}
+        applications.stop_writing()
+        site.in_order(applications)
 
 
 def test_waves_that_leave_a_group_out_are_refused_with_the_plan(site: Site) -> None:

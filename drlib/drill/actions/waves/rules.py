@@ -93,11 +93,15 @@ class Waves:
         """Those of `groups` that are in no wave."""
         return tuple(sorted(group for group in groups if self.owner(group) is None))
 
-    def ended(self, topics: Collection[str]) -> frozenset[str]:
-        """Which of `topics` no application writes to on the source once this wave has moved."""
-        if self.last:
+    def ended(self, topics: Collection[str], there: Collection[str] = ()) -> frozenset[str]:
+        """Which of `topics` no application writes to on the source once this wave has moved.
+
+        `there`: applications of later waves that are at the target already, as where a stopped run is moved back.
+        """
+        stay = [a for wave in self.later for a in wave.applications if a.name not in there]
+        if not stay:
             return frozenset(topics)
-        return frozenset(topics) & _written((*self.earlier, self.wave)) - _written(self.later)
+        return frozenset(topics) & _written((*self.earlier, self.wave)) - {t for a in stay for t in a.written}
 
     def still_at(self, source: str) -> str:
         """Which waves have not moved, in words."""

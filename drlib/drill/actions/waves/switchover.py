@@ -79,10 +79,13 @@ class MoveWaveApplications(WaveArguments, PlannedMove):
         return groups_of(self.settings, self.flow)
 
     def to_stand_still(self, topics: Collection[str]) -> Collection[str]:
-        return self.plan.ended(topics)
+        places = (self._place(each) for wave in self.plan.later for each in wave.applications)
+        found = ((place.application, place.read().pointer) for place in places)
+        there = {name for name, pointer in found if pointer is not None and pointer.active == self.flow.target}
+        return self.plan.ended(topics, there)
 
     def without_end(self, topics: Collection[str]) -> Collection[str]:
-        return frozenset(topics) - self.plan.ended(topics)
+        return frozenset(topics).difference(self.to_stand_still(topics))
 
     def decided_before(self) -> Sequence[PositionMove]:
         ours = set(self.moved_groups())

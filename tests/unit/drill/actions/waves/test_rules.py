@@ -35,6 +35,12 @@ def test_topic_ends_with_the_last_wave_that_writes_it_and_an_unknown_one_with_th
     assert Waves(PLAN, at).ended(["orders", "invoices", "unknown"]) == ended
 
 
+def test_topic_of_applications_that_are_there_already_ends_with_the_wave_that_moves() -> None:
+    first, topics = Waves(PLAN, 0), ["orders", "invoices", "unknown"]
+    assert first.ended(topics, {"shop"}) == {"invoices"}  # the others may write to what no wave is said to write to
+    assert first.ended(topics, {"shop", "rest"}) == set(topics)
+
+
 def test_waves_say_what_has_not_moved() -> None:
     first, last = Waves(PLAN, 0), Waves(PLAN, 2)
     assert (first.label, last.label) == ("wave 1 of 3, money", "wave 3 of 3, rest")
