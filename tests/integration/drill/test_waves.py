@@ -274,7 +274,7 @@ def test_waves_of_pointer_files_hold_and_move_one_application_at_a_time(site: Si
 
 
 @pytest.mark.long
-def test_waves_of_a_stopped_run_stay_where_they_are_whether_undone_or_moved_the_opposite_way(site: Site) -> None:
+def test_waves_of_a_stopped_run_stay_where_they_are_until_another_run_moves_the_rest(site: Site) -> None:
     home, away = site.home, site.away
     with Following(site.engine.properties, site.topic, site.group, site.writer, site.reader) as applications:
         wait_for("it works", lambda: len(applications.read) > 50)
@@ -304,6 +304,11 @@ def test_waves_of_a_stopped_run_stay_where_they_are_whether_undone_or_moved_the_
         sent = len(applications.sent)
         wait_for("both work where they are", lambda: len(applications.read) > sent + 50)
         assert applications.places == {site.reader: away, site.writer: home}
+
+        with site.open(site.book("planned-switchover"), "again", stopped_seconds=30.0, supersede="there") as drill:
+            drill.plan()
+            drill.finish()
+        assert {site.pointer(name).active for name in ("*", site.reader, site.writer)} == {away}
         applications.stop_writing()
         site.in_order(applications)
 

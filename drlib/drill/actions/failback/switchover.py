@@ -157,6 +157,10 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         """Where the run's applications are, once these have moved and a rollback was asked for."""
         return f"the applications stay at {self.flow.target}"
 
+    def after_moving(self) -> str:
+        """What to do instead of an undo."""
+        return f"Move them back by a planned switchover from {self.flow.target} to {self.flow.source}."
+
     def observe(self) -> Sequence[Fact]:
         return self.pointers.observe()
 
@@ -268,7 +272,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             raise Deviated(
                 self.stays(),
                 "they already read and write there",
-                f"Move them back by a planned switchover from {self.flow.target} to {self.flow.source}.",
+                self.after_moving(),
             )
 
     def _counted_again(self) -> Evidence:

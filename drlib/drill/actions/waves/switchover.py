@@ -53,6 +53,9 @@ class MoveWaveApplications(WaveArguments, PlannedMove):
         there = ", ".join(map(str, (*plan.earlier, plan.wave)))
         return f"no application is held, and at {moving.target} are: {there}; {plan.still_at(moving.source)}"
 
+    def after_moving(self) -> str:
+        return f"Run the runbook again with --supersede {self.context.run_dir.name}: it moves the waves that are left."
+
     def observe(self) -> Sequence[Fact]:
         """Raises `UsageError` for groups that are in no wave."""
         if without := self.plan.unassigned(groups_of(self.settings, self.flow)):
