@@ -80,14 +80,15 @@ class Stage:
     def point(self, version: int, active: str, bootstrap: str, **more: object) -> None:
         pointer_file.write_atomic(self.pointer, pointer.Pointer(version, active, bootstrap, **more))  # type: ignore[arg-type]
 
-    def producer(self, topic: str, own: str = "", **more: object) -> Application:
-        """`own`: the application whose own pointer it follows."""
-        follows = str(self.followed(own))
+    def producer(self, topic: str, **more: object) -> Application:
+        """`own` among `more`: the application whose own pointer it follows."""
+        follows = str(self.followed(str(more.pop("own", ""))))
         spec = specs.ProducerSpec(follows, str(self._history("producer")), topic=topic, **more)  # type: ignore[arg-type]
         return self._start("producer", spec)
 
-    def consumer(self, topic: str, group: str, own: str = "", **more: object) -> Application:
-        spec = specs.ConsumerSpec(str(self.followed(own)), str(self._history(group)), group, topic, **more)  # type: ignore[arg-type]
+    def consumer(self, topic: str, group: str, **more: object) -> Application:
+        follows = str(self.followed(str(more.pop("own", ""))))
+        spec = specs.ConsumerSpec(follows, str(self._history(group)), group, topic, **more)  # type: ignore[arg-type]
         return self._start(group, spec)
 
     def followed(self, own: str) -> Path:
