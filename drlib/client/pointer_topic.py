@@ -249,9 +249,12 @@ def _read_pointers(settings: ClusterSettings, topic: str, timeout_s: float) -> P
 
 
 def read_records(settings: ClusterSettings, topic: str, timeout_s: float) -> list[Record]:
-    """Every committed record of the topic on one cluster; none where it does not exist. Raises `Unreachable`."""
+    """Every committed record of the topic on one cluster; none where it does not exist. Raises `Unreachable`.
+
+    `timeout_s` is for all of it: a cluster that answers in part can let each request wait.
+    """
     partition = TopicPartition(topic, 0)
-    with Cluster(settings, timeout_s=timeout_s) as cluster:
+    with Cluster(settings, timeout_s=timeout_s, together=True) as cluster:
         if topic not in cluster.topics([topic]):
             return []
         start = cluster.log_starts([partition])[partition]

@@ -79,6 +79,7 @@ _LEVELS: Final = {
     Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
 }
 _MEMBERS_IN_THE_WAY: Final = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP")
+_LEAST_S: Final = 0.1  # for a call that begins after the end of its time
 _RETRY_S: Final = 0.1  # between two requests to brokers that have just started
 _PROPAGATION_POLL_S: Final = 0.01
 _PROPAGATION_MOST_S: Final = 3.0  # another client may have re-created a deleted topic
@@ -90,16 +91,28 @@ _QUIET.propagate = False
 class Cluster:
     """`with Cluster(settings) as cluster:`. Every method may raise `Unreachable` or `ClusterRefused`.
 
+    `timeout_s` is for each call, or with `together` for all of them, from entering on.
     Entering raises `UsageError` for security keys that cannot be used, `SecurityFault` for those that are refused.
     """
 
-    def __init__(self, settings: ClusterSettings, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(
+        self, settings: ClusterSettings, *, timeout_s: float = DEFAULT_TIMEOUT_S, together: bool = False
+    ) -> None:
         self.settings = settings
-        self._timeout_s = timeout_s
+        self._each_s = timeout_s
+        self._end = float("inf")
+        self._together = together
         self._configuration: dict[str, object] = {}
         self._admin: Any = None
 
+    @property
+    def _timeout_s(self) -> float:
+        """What the next call has."""
+        return max(_LEAST_S, min(self._each_s, self._end - time.monotonic()))
+
     def __enter__(self) -> Self:
+        if self._together:
+            self._end = time.monotonic() + self._each_s
         if self.settings.secured and (refusal := connect.refused_login(self.settings, self._timeout_s)) is not None:
             raise refusal
         self._configuration = {**connect.librdkafka(self.settings), "log_level": 0, "error_cb": _ignore}

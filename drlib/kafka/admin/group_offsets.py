@@ -34,15 +34,20 @@ Positions = Mapping[TopicPartition, CommittedOffset]
 
 _RETRY_S: Final = 0.1
 _AT_ONCE: Final = 64  # groups
+ELECTION_S: Final = 1.5  # for a coordinator, where brokers are known not to answer
 _CONNECTIONS: Final = 4  # to each coordinator
 
 
-def committed(cluster: ClusterSettings, groups: Collection[str], timeout_s: float) -> dict[str, Positions | DrlibError]:
+def committed(
+    cluster: ClusterSettings, groups: Collection[str], timeout_s: float, silent: Collection[int] = ()
+) -> dict[str, Positions | DrlibError]:
     """The committed offsets of each group, empty where it has none or does not exist; or why they cannot be read. Blocks.
 
+    `silent`: node IDs of brokers that are known not to answer. A group whose coordinator is one of them is not waited for, and
+    one without a coordinator for `ELECTION_S` only: without its controllers, a cluster elects none.
     Raises `Unreachable` and `SecurityFault` where the cluster as a whole cannot be used.
     """
-    return blocking(_all(cluster, sorted(groups), timeout_s)) if groups else {}
+    return blocking(_all(cluster, sorted(groups), timeout_s, frozenset(silent))) if groups else {}
 
 
 def commit(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
@@ -88,11 +93,11 @@ async def _connected(cluster: ClusterSettings, doing: str, timeout_s: float) -> 
 
 
 async def _all(
-    cluster: ClusterSettings, groups: Collection[str], timeout_s: float
+    cluster: ClusterSettings, groups: Collection[str], timeout_s: float, silent: frozenset[int]
 ) -> dict[str, Positions | DrlibError]:
     async with _connected(cluster, "reading the committed offsets of groups", timeout_s) as client:
         turn = asyncio.Semaphore(_AT_ONCE)
-        answers = await asyncio.gather(*(_one(client, cluster, group, timeout_s, turn) for group in groups))
+        answers = await asyncio.gather(*(_one(client, cluster, group, timeout_s, silent, turn) for group in groups))
         return dict(zip(groups, answers, strict=True))
 
 
@@ -114,23 +119,41 @@ async def _write_all(
         return dict(zip(wanted, answers, strict=True))
 
 
+async def _node(client: ClusterClient, group: str, end: float) -> int:
+    return await client.coordinator(group, "group", deadline_s=max(0.1, end - time.monotonic()))
+
+
 async def _coordinator(client: ClusterClient, group: str, end: float) -> Connection:
     """A connection to the group's coordinator. A broker answers one connection in order, so groups share a few."""
-    node = await client.coordinator(group, "group", deadline_s=max(0.1, end - time.monotonic()))
+    node = await _node(client, group, end)
     return await client.connection(node, f"positions-{zlib.crc32(group.encode()) % _CONNECTIONS}")
 
 
 async def _one(
-    client: ClusterClient, cluster: ClusterSettings, group: str, timeout_s: float, turn: asyncio.Semaphore
+    client: ClusterClient,
+    cluster: ClusterSettings,
+    group: str,
+    timeout_s: float,
+    silent: frozenset[int],
+    turn: asyncio.Semaphore,
 ) -> Positions | DrlibError:
     async with turn:
-        return await _read(client, cluster, group, time.monotonic() + timeout_s)
+        return await _read(client, cluster, group, time.monotonic() + timeout_s, silent)
 
 
-async def _read(client: ClusterClient, cluster: ClusterSettings, group: str, end: float) -> Positions | DrlibError:
+async def _read(
+    client: ClusterClient, cluster: ClusterSettings, group: str, end: float, silent: frozenset[int]
+) -> Positions | DrlibError:
     doing = f"reading the committed offsets of group {group}"
+    end = min(end, time.monotonic() + ELECTION_S) if silent else end
     while True:
         try:
+            if silent and (node := await _node(client, group, end)) in silent:
+                return Unreachable(
+                    f"{doing} on {cluster.alias} got no answer",
+                    f"its coordinator, broker {node}, does not answer",
+                    f"Start broker {node} of {cluster.alias}.",
+                )
             connection = await _coordinator(client, group, end)
             offsets = await group_requests.offset_fetch(connection, group, require_stable=True)
             return {tp: CommittedOffset(offset, _text(metadata)) for tp, (offset, metadata) in offsets.items()}

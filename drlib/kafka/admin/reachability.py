@@ -81,17 +81,6 @@ class ClusterService:
             return Askable.EVERY_GROUP
         return Askable.NO_GROUP if coordinators and missing == coordinators else Askable.KNOWN_GROUPS
 
-    def may_answer_for(self, group: str) -> bool:
-        """Whether the coordinator of `group` may answer; also where it is not known which broker that is.
-
-        It leads the group's partition of the topic that holds committed offsets (`GroupCoordinatorService.partitionFor`).
-        """
-        topic = self.metadata.topics.get(GROUPS_TOPIC)
-        if topic is None or not topic.partitions:
-            return True
-        partition = topic.partitions.get(coordinating_partition(group, len(topic.partitions)))
-        return partition is None or not self._leader_is_missing(partition)
-
     def _leader_is_missing(self, partition: PartitionMetadata) -> bool:
         return partition.leader < 0 or partition.leader in self.silent
 
@@ -103,15 +92,6 @@ class ClusterService:
             if name in known
             for number, partition in sorted(known[name].partitions.items())
         ]
-
-
-def coordinating_partition(group: str, partitions: int) -> int:
-    """Where a group's offsets are, of as many partitions: Java's `Utils.abs(group.hashCode()) % partitions`."""
-    units = group.encode("utf-16-be", "surrogatepass")
-    value = 0
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return (0 if value == 1 << 31 else min(value, (1 << 32) - value)) % partitions
 
 
 def examine(

@@ -14,7 +14,16 @@ from deadline import Deadline
 from fix_engine import wait_for, wait_for_markers
 
 from drlib.errors import Unreachable
-from drlib.kafka.admin import Cluster, ClusterRefused, CommittedOffset, GroupNotEmpty, Isolation, OffsetsGone, Range
+from drlib.kafka.admin import (
+    Cluster,
+    ClusterRefused,
+    CommittedOffset,
+    GroupNotEmpty,
+    Isolation,
+    OffsetsGone,
+    Range,
+    group_offsets,
+)
 from drlib.kafka.admin import cluster as admin
 from drlib.kafka.admin.descriptions import NewTopicSpec
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -225,6 +234,22 @@ def test_alter_group_offsets_of_an_empty_kip_848_group(cluster: Cluster, left: s
         pass
     cluster.alter_group_offsets(group, {TopicPartition(name, 0): CommittedOffset(4, "moved")})
     assert cluster.group_offsets(group) == {TopicPartition(name, 0): CommittedOffset(4, "moved")}
+
+
+def test_committed_does_not_wait_for_a_coordinator_that_is_known_to_be_silent(
+    cluster: Cluster, fresh_topic: Fresh
+) -> None:
+    topic, group = fresh_topic("asked"), fresh_topic("group")
+    cluster.create_topic(topic, 1, 1)
+    cluster.alter_group_offsets(group, {TopicPartition(topic, 0): CommittedOffset(0)})
+    nodes = {1}  # the lab's only broker, which answers all the same
+    began = time.monotonic()
+    found = group_offsets.committed(cluster.settings, [group], 60.0, nodes)[group]
+    assert isinstance(found, Unreachable)
+    assert "its coordinator, broker 1, does not answer" in found.why
+    assert time.monotonic() - began < 30
+    others = group_offsets.committed(cluster.settings, [group], 60.0, {7})
+    assert others == {group: {TopicPartition(topic, 0): CommittedOffset(0)}}
 
 
 @pytest.mark.long

@@ -92,13 +92,13 @@ def source_positions(settings: MirrorSettings, flow: Flow, timeout_s: float = CO
 
 
 def _answered(
-    source: ClusterSettings, groups: Sequence[str], timeout_s: float
+    source: ClusterSettings, groups: Sequence[str], timeout_s: float, silent: Collection[int] = ()
 ) -> tuple[Positions, dict[str, DrlibError]]:
-    """The positions of the groups whose coordinator answers, and why there are none of the others."""
+    """The positions of the groups whose coordinator answers, and why there are none of the others. `silent`: node IDs."""
     known: dict[tuple[str, TopicPartition], KnownPosition] = {}
     refused: dict[str, DrlibError] = {}
     now_ms = clock.now_ms()
-    for group, positions in committed(source, groups, timeout_s).items():
+    for group, positions in committed(source, groups, timeout_s, silent).items():
         if isinstance(positions, DrlibError):
             refused[group] = positions
             continue
@@ -127,10 +127,10 @@ def newest_positions(
     known: Positions = checkpointed_positions(settings, flow)
     refused: Mapping[str, DrlibError] = {}
     if asked is not Askable.NO_GROUP:
-        groups = sorted({group for group, _ in known if service.may_answer_for(group)})
+        groups = sorted({group for group, _ in known})
         left_s = max(1.0, min(PARTLY_DEAD_S, end - time.monotonic()))
         try:
-            answered, refused = _answered(source, groups, left_s)
+            answered, refused = _answered(source, groups, left_s, service.silent)
         except Unreachable:
             return PositionsFound(known)
         of_source = {group for group, _ in answered}

@@ -1,11 +1,14 @@
-"""How many topics are created in one request."""
+"""How many topics are created in one request, and how long calls have."""
 
 from __future__ import annotations
+
+import time
 
 import pytest
 
 from drlib.kafka.admin import cluster
 from drlib.kafka.admin.descriptions import NewTopicSpec
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 
 @pytest.mark.parametrize(
@@ -26,3 +29,19 @@ def test_portions_have_at_most_the_partitions_of_one_request(
     divided = list(cluster._portions(topics))
     assert [[topic.partitions for topic in some] for some in divided] == portions
     assert [topic for some in divided for topic in some] == topics
+
+
+@pytest.mark.parametrize(
+    ("together", "left_s"), [(False, [5.0, 5.0, 5.0]), (True, [5.0, 2.0, cluster._LEAST_S])], ids=["each", "together"]
+)
+def test_deadline_is_of_each_call_or_of_all_together(
+    together: bool, left_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    with cluster.Cluster(ClusterSettings("A", ("127.0.0.1:1",)), timeout_s=5.0, together=together) as handle:
+        found = []
+        for passed_s in (0.0, 3.0, 4.0):
+            now += passed_s
+            found.append(handle._timeout_s)
+    assert found == pytest.approx(left_s)

@@ -12,7 +12,7 @@ import pytest
 from drlib.errors import Unreachable
 from drlib.kafka.admin import connect
 from drlib.kafka.admin.connect import who_answers
-from drlib.kafka.admin.reachability import GROUPS_TOPIC, Askable, ClusterService, coordinating_partition, examine
+from drlib.kafka.admin.reachability import GROUPS_TOPIC, Askable, ClusterService, examine
 from drlib.kafka.net.cluster_client import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
@@ -133,35 +133,3 @@ def test_groups_of_a_cluster_are_listed_only_where_every_broker_answers(
 ) -> None:
     topics = [topic(GROUPS_TOPIC, *leaders)] if leaders else []
     assert service(*topics, silent=silent).groups_askable is askable
-
-
-@pytest.mark.parametrize(
-    ("group", "of_fifty", "of_three"),  # as Java 17 calculates them
-    [
-        ("billing", 9, 1),
-        ("arrivals", 28, 0),
-        ("", 0, 0),
-        ("größe-😀", 21, 1),
-        ("a-long-group-name.with.dots_and-more.2026", 36, 1),
-        ("polygenelubricants", 0, 0),  # its hash is Integer.MIN_VALUE
-    ],
-)
-def test_coordinating_partition_is_that_of_java(group: str, of_fifty: int, of_three: int) -> None:
-    assert (coordinating_partition(group, 50), coordinating_partition(group, 3)) == (of_fifty, of_three)
-
-
-@pytest.mark.parametrize(
-    ("leaders", "silent", "may"),
-    [
-        ((1, 2, 3), (), True),
-        ((1, 2, 3), (1, 3), True),
-        ((1, 2, 3), (2,), False),  # billing is in partition 1 of 3
-        ((1, -1, 3), (), False),
-        ((), (2, 3), True),  # a user who may not describe the topic sees no partition
-    ],
-)
-def test_group_is_asked_for_only_where_its_coordinator_may_answer(
-    leaders: tuple[int, ...], silent: tuple[int, ...], may: bool
-) -> None:
-    topics = [topic(GROUPS_TOPIC, *leaders)] if leaders else []
-    assert service(*topics, silent=silent).may_answer_for("billing") is may
