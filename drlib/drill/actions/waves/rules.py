@@ -1,23 +1,19 @@
-"""Decide what belongs to which wave, which topics end with it, and what a wave that was moved is missing. Pure.
+"""Decide what belongs to which wave, and which topics end with it. Pure.
 
 Rules: a group belongs to the first application, in the order of the waves, one of whose patterns matches its name. A topic
-ends on the source with the last wave that writes to it; one that no wave is said to write to, with the last wave. What an
-application was not seen to do is missed: only one that is said to be idle may have nothing to read.
-Not for: observing (`verify`), and moving (`move`, `switchover`).
+ends on the source with the last wave that writes to it; one that no wave is said to write to, with the last wave.
+Not for: what a wave that was moved is missing (`missed`), and moving (`move`, `switchover`).
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from drlib.config.patterns.selection import matches
-from drlib.drill.actions.groups.verify_rules import GroupVerdict, Seen
 
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"  # of an application: a key of the pointer, and a part of a file's name
 _NAME: Final = re.compile(NAME)
-_NOT_LOOKED: Final = "it was not looked at"
-_MAY_BE_IDLE: Final = frozenset({Seen.IDLE, Seen.STOPPED, Seen.NO_MEMBERS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,52 +105,9 @@ class Waves:
         return f"not moved yet, at {source}: {left}" if left else "it is the last wave"
 
 
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """What an application was expected to do on the target, and what was seen instead."""
-
-    application: str
-    expected: str
-    seen: str
-
-    def __str__(self) -> str:
-        return f"{self.application}: expected {self.expected}; seen: {self.seen}"
-
-
 def label(at: int, of: int, name: str) -> str:
     """What titles, checks and errors call a wave."""
     return f"wave {at + 1} of {of}, {name}"
-
-
-def missed(
-    wave: Wave,
-    target: str,
-    owners: Mapping[str, str],
-    verdicts: Mapping[str, GroupVerdict],
-    served: Collection[str],
-    written: Mapping[str, str],
-) -> tuple[Missed, ...]:
-    """What `wave` is missing on `target`, application by application.
-
-    `owners`: the application of each group that is there; `served`: the groups that were seen to read on; `written`: by topic
-    what is known of it, empty where a record was written to it.
-    """
-    found = []
-    for application in wave.applications:
-        ours = sorted(group for group, owner in owners.items() if owner == application.name)
-        if application.groups and not ours:
-            wanted = f"a group that matches {', '.join(application.groups)} on {target}"
-            found.append(Missed(application.name, wanted, "there is none"))
-        for group in ours:
-            verdict = verdicts.get(group)
-            if group in served or (application.idle and verdict is not None and verdict.seen in _MAY_BE_IDLE):
-                continue
-            seen = _NOT_LOOKED if verdict is None else verdict.detail
-            found.append(Missed(application.name, f"group {group} reads on on {target}", seen))
-        for topic in application.written:
-            if seen := written.get(topic, _NOT_LOOKED):
-                found.append(Missed(application.name, f"a record is written to {topic} on {target}", seen))
-    return tuple(found)
 
 
 def written_down(waves: Sequence[Wave]) -> dict[str, list[str]]:

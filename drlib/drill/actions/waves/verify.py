@@ -4,7 +4,7 @@ Rules: each group reads on past the position that it was moved to (or, where the
 and to each topic a record is written. What was not seen within `within_s` is missed, and the step fails with the wave, the
 application, what was expected and what was seen, and with the waves that have not moved. Nothing to read is no excuse, unless
 the application is said to be idle: then the check has a condition.
-Not for: judging one look (`verify_rules`), and what is missed (`rules`).
+Not for: judging one look (`verify_rules`), and what is missed (`missed`).
 """
 
 import time
@@ -12,9 +12,8 @@ import time
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.verify import VerifyGroups, Watch, topic_row
-from drlib.drill.actions.waves import rules
 from drlib.drill.actions.waves.arguments import WaveArguments
-from drlib.drill.actions.waves.rules import Missed
+from drlib.drill.actions.waves.missed import Missed, missed
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
@@ -89,7 +88,7 @@ class VerifyWave(WaveArguments, ReadOnlyTargetAction):
         """What is missing as far as it was looked at; a topic that no producer can write to ends the look."""
         wave = self.plan.wave
         none = {t: "" if topic_row(t) in watch.served else "no record while it was watched" for t in wave.written}
-        return rules.missed(wave, self.flow.target, owners, watch.verdicts, watch.served, {**none, **unwritable})
+        return missed(wave, self.flow.target, owners, watch.verdicts, watch.served, {**none, **unwritable})
 
     def _score(self, watch: Watch, missed: tuple[Missed, ...]) -> None:
         plan, unseen = self.plan, [f"{name}: {why}" for name, why in watch.not_observed().items()]
