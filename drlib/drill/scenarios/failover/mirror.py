@@ -14,6 +14,8 @@ from drlib.drill.testbed import sampler
 from drlib.drill.testbed.failover_step import StateChangeAction
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.testbed.traffic_counts import FlightCounts
+from drlib.lab.workload.mirrors import has_crossed
+from drlib.lab.workload.topics import SOURCE_TOPICS, log_ends
 from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
 
@@ -43,7 +45,7 @@ class StartMirror(WorkerAction):
     lanes: Positive = 2
     """How many lanes the mirror has."""
     caught_up: Flag = True
-    """Whether to wait until it keeps up with the traffic."""
+    """Whether to wait until it has mirrored what the source had when it began to run."""
 
     @property
     def entity(self) -> str:
@@ -63,8 +65,8 @@ class StartMirror(WorkerAction):
                 Mark(name="mirror back", at_ms=at_ms, detail="it read its journal and the target's log, and continued")
             )
         if self.caught_up:
-            pace = testbed.traffic.records_per_second
-            testbed.wait("the mirror caught up", lambda: testbed.mirror().lag < pace, 60, abort)
+            ends = log_ends(self.lab.clusters[self.flow.source], [topic.name for topic in SOURCE_TOPICS])
+            testbed.wait("the mirror caught up", lambda: has_crossed(testbed.mirror(), self.flow, ends), 60, abort)
         self.show_progress()
         return {"worker": self.worker, "mirror_lag_records": testbed.mirror().lag}
 
