@@ -298,7 +298,7 @@ class OrderedConsumer(Closing):
         self._active = active
         if self._member is None:
             if active is not None:
-                _check_login(active.cluster)
+                connect.check_login(active.cluster, _LOGIN_S)
             connection = self._connection if active is None else active.config()
             self._plan = plan
             try:
@@ -338,9 +338,3 @@ class OrderedConsumer(Closing):
             return self._active.cluster
         servers = str(self._connection.get("bootstrap.servers", "")).split(",")
         return ClusterSettings("the cluster", tuple(servers))
-
-
-def _check_login(cluster: ClusterSettings) -> None:
-    """Check the login, as librdkafka would retry a refused one for ever. Raises `SecurityFault`."""
-    if cluster.secured and (refusal := connect.refused_login(cluster, _LOGIN_S)) is not None:
-        raise refusal

@@ -104,8 +104,7 @@ class PointerTopicWatcher:
         while not self._stopping.is_set():
             began = time.monotonic()
             try:
-                if settings.secured and (refusal := connect.refused_login(settings, _CHECK_S)) is not None:
-                    raise refusal
+                connect.check_login(settings, _CHECK_S)
                 self._consume(settings)
             except DrlibError as error:  # such as a missing secret or a refused login: reported by doubt(), and retried
                 self._mark_silent(settings.alias, error)

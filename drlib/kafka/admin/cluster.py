@@ -113,8 +113,7 @@ class Cluster:
     def __enter__(self) -> Self:
         if self._together:
             self._end = time.monotonic() + self._each_s
-        if self.settings.secured and (refusal := connect.refused_login(self.settings, self._timeout_s)) is not None:
-            raise refusal
+        connect.check_login(self.settings, self._timeout_s)
         self._configuration = {**connect.librdkafka(self.settings), "log_level": 0, "error_cb": _ignore}
         self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
         return self

@@ -75,6 +75,12 @@ def librdkafka(cluster: ClusterSettings) -> dict[str, object]:
     return {"bootstrap.servers": ",".join(cluster.bootstrap_servers), **java_keys.librdkafka(connection)}
 
 
+def check_login(cluster: ClusterSettings, timeout_s: float) -> None:
+    """Raises the `SecurityFault` of `refused_login`, before a client of librdkafka is made for a secured cluster."""
+    if cluster.secured and (refusal := refused_login(cluster, timeout_s)) is not None:
+        raise refusal
+
+
 def refused_login(cluster: ClusterSettings, timeout_s: float) -> SecurityFault | None:
     """`explain_refusal`, which is not asked again for `CHECKED_S` where nothing was refused. Blocks, once for all threads.
 

@@ -124,8 +124,12 @@ async def _node(client: ClusterClient, group: str, end: float) -> int:
 
 
 async def _coordinator(client: ClusterClient, group: str, end: float) -> Connection:
-    """A connection to the group's coordinator. A broker answers one connection in order, so groups share a few."""
-    node = await _node(client, group, end)
+    """A connection to the group's coordinator."""
+    return await _connection(client, await _node(client, group, end), group)
+
+
+async def _connection(client: ClusterClient, node: int, group: str) -> Connection:
+    """A broker answers one connection in order, so groups share a few."""
     return await client.connection(node, f"positions-{zlib.crc32(group.encode()) % _CONNECTIONS}")
 
 
@@ -148,13 +152,13 @@ async def _read(
     end = min(end, time.monotonic() + ELECTION_S) if silent else end
     while True:
         try:
-            if silent and (node := await _node(client, group, end)) in silent:
+            if (node := await _node(client, group, end)) in silent:
                 return Unreachable(
                     f"{doing} on {cluster.alias} got no answer",
                     f"its coordinator, broker {node}, does not answer",
                     f"Start broker {node} of {cluster.alias}.",
                 )
-            connection = await _coordinator(client, group, end)
+            connection = await _connection(client, node, group)
             offsets = await group_requests.offset_fetch(connection, group, require_stable=True)
             return {tp: CommittedOffset(offset, _text(metadata)) for tp, (offset, metadata) in offsets.items()}
         except BrokerError as error:

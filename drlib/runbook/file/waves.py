@@ -41,11 +41,12 @@ def expanded(section: DrillSection, where: str) -> DrillSection:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(where, f"two waves are called {twice[0]}", "Give each wave a name of its own.")
     plan = tuple(map(_wave, section.waves))
-    arguments: dict[str, Value] = {key: list(texts) for key, texts in rules.written_down(plan).items() if texts}
+    written = rules.written_down(plan)
     try:
-        rules.read(names[0], *(_texts(arguments, key) for key in ("waves", "readers", "writers", "idle")))
+        rules.read(names[0], **written)
     except ValueError as error:
         raise UsageError(where, str(error), "Correct the waves.") from None
+    arguments: dict[str, Value] = {key: list(texts) for key, texts in written.items() if texts}
     at = section.steps.index(moving[0])
     steps = [
         step
@@ -94,8 +95,3 @@ def _wave(section: WaveSection) -> Wave:
             for each in section.applications
         ),
     )
-
-
-def _texts(arguments: Mapping[str, Value], key: str) -> list[str]:
-    value = arguments.get(key)
-    return [str(text) for text in value] if isinstance(value, list) else []

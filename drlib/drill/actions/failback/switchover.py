@@ -132,20 +132,16 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
     def moved_groups(self) -> tuple[str, ...]:
         """Whose positions are moved. Raises `UsageError` for a group that does not exist."""
 
-    def all_groups(self) -> tuple[str, ...]:
-        """Those that the run moves, with this step or another one."""
-        return self.moved_groups()
+    def all_groups(self, moved: tuple[str, ...]) -> tuple[str, ...]:
+        """Those that the run moves, `moved` with this step and others with another one."""
+        return moved
 
     def to_stand_still(self, topics: Collection[str]) -> Collection[str]:
         """Which of the mirrored `topics` none of the applications that stay writes to."""
         return topics
 
-    def without_end(self, topics: Collection[str]) -> Collection[str]:
-        """Which of the mirrored `topics` are still written to on the cluster that is left."""
-        return ()
-
-    def decided_before(self) -> Sequence[PositionMove]:
-        """Positions that the run has moved with other steps."""
+    def decided_before(self, moved: Collection[str]) -> Sequence[PositionMove]:
+        """Positions that the run has moved with other steps than this one, which moves those of the groups `moved`."""
         return ()
 
     @property
@@ -182,7 +178,8 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         with Cluster(settings.clusters[moving.source]) as source_admin, Cluster(target) as target_admin:
             topics = mirrored_topics(source_admin, settings.flow(moving.source, moving.target))
             every = [TopicPartition(name, n) for name, count in topics.items() for n in range(count)]
-            quiet = [p for p in every if p.topic in set(self.to_stand_still(topics))]
+            ending = frozenset(self.to_stand_still(topics))
+            quiet = [p for p in every if p.topic in ending]
             first_ends = source_admin.log_ends(quiet)
             groups = self.moved_groups()
             members_s = group_writing.wait_free(target, groups, abort, _SESSIONS_S)
@@ -190,10 +187,10 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             previous = group_writing.committed_positions(target, groups)
             positions = positions_of(settings, moving, group_positions(settings, moving.source, groups), previous)
             growth = Growth(settings, moving)
-            local = _local(target_admin, {p.topic for p in quiet})
+            local = _local(target_admin, ending)
             written_to = source_admin.log_ends(quiet) != first_ends
             ids = self.refuse_collisions(moving, planned=True)
-            decided.keep_in_use(self.context.run_dir, moving.target, source_admin.group_states(self.all_groups()))
+            decided.keep_in_use(self.context.run_dir, moving.target, source_admin.group_states(self.all_groups(groups)))
             before = self._pointers()
             began, began_ms = time.monotonic(), clock.now_ms()
             try:
@@ -220,7 +217,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                         if move.offset is not None:
                             offset = CommittedOffset(move.offset, move.metadata)
                             written.setdefault(move.group, {})[move.target] = offset
-                    cutover = _cutover(settings, moving, target_admin, topics, self.without_end(topics))
+                    cutover = _cutover(settings, moving, target_admin, topics, topics.keys() - ending)
                     ends = target_admin.log_ends(local)
                     self._refuse_late(began, limit_s)
                     lifted = WriteRules(self.context.run_dir, settings.clusters[moving.target]).lift()
@@ -229,7 +226,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             except BaseException:
                 self._write(hold=False)
                 raise
-            decided.write(self.context.run_dir, moving.target, (*self.decided_before(), *moves))
+            decided.write(self.context.run_dir, moving.target, (*self.decided_before(groups), *moves))
             still_ends.keep(self.context.run_dir, self.step, still.ends)
             self._move(settings, moving, cutover)
             moved_s = time.monotonic() - began

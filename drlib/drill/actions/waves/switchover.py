@@ -75,10 +75,10 @@ class MoveWaveApplications(WaveArguments, PlannedMove):
         """Without those of applications that have moved already, in a step that was killed."""
         pointers = zip(self.pointers.places, self._pointers(), strict=True)
         here = {place.application for place, pointer in pointers if pointer.active != self.flow.target}
-        owners = self.plan.groups_here(self.all_groups())
+        owners = self.plan.groups_here(groups_of(self.settings, self.flow))
         return tuple(group for group, application in owners.items() if application in here)
 
-    def all_groups(self) -> tuple[str, ...]:
+    def all_groups(self, moved: tuple[str, ...]) -> tuple[str, ...]:
         return groups_of(self.settings, self.flow)
 
     def to_stand_still(self, topics: Collection[str]) -> Collection[str]:
@@ -87,12 +87,8 @@ class MoveWaveApplications(WaveArguments, PlannedMove):
         there = {name for name, pointer in found if pointer is not None and pointer.active == self.flow.target}
         return self.plan.ended(topics, there)
 
-    def without_end(self, topics: Collection[str]) -> Collection[str]:
-        return frozenset(topics).difference(self.to_stand_still(topics))
-
-    def decided_before(self) -> Sequence[PositionMove]:
-        ours = set(self.moved_groups())
-        return [m for m in decided.read(self.context.run_dir, self.flow.target) or () if m.group not in ours]
+    def decided_before(self, moved: Collection[str]) -> Sequence[PositionMove]:
+        return [m for m in decided.read(self.context.run_dir, self.flow.target) or () if m.group not in moved]
 
     def _ends_left(self) -> dict[TopicPartition, int]:
         ends = still_ends.read(self.context.run_dir, self.step)

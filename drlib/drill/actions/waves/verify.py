@@ -67,14 +67,14 @@ class VerifyWave(WaveArguments, ReadOnlyTargetAction):
                     break
                 abort.wait(max(LOOK_S, 3 * watch.took_s))
             unwritable = unwritable or (watched.unwritable() if watch.unwritten else {})
-        missed = self._missed(watch, owners, unwritable)
-        self._score(watch, missed)
-        if missed:
-            more = f"; and {len(missed) - 1} more: {'; '.join(map(str, missed[1:5]))}" if len(missed) > 1 else ""
+        found = self._missed(watch, owners, unwritable)
+        self._score(watch, found)
+        if found:
+            more = f"; and {len(found) - 1} more: {'; '.join(map(str, found[1:5]))}" if len(found) > 1 else ""
             raise Deviated(
-                f"{plan.label}: {missed[0].application} is not as expected on {target}",
-                f"expected: {missed[0].expected}; seen within {self.within_s:g} s: {missed[0].seen}{more}",
-                f"No further wave was moved ({plan.still_at(self.flow.source)}). Correct {missed[0].application}, then resume.",
+                f"{plan.label}: {found[0].application} is not as expected on {target}",
+                f"expected: {found[0].expected}; seen within {self.within_s:g} s: {found[0].seen}{more}",
+                f"No further wave was moved ({plan.still_at(self.flow.source)}). Correct {found[0].application}, then resume.",
             )
         return {
             "wave": plan.label,
@@ -90,16 +90,16 @@ class VerifyWave(WaveArguments, ReadOnlyTargetAction):
         none = {t: "" if topic_row(t) in watch.served else "no record while it was watched" for t in wave.written}
         return missed(wave, self.flow.target, owners, watch.verdicts, watch.served, {**none, **unwritable})
 
-    def _score(self, watch: Watch, missed: tuple[Missed, ...]) -> None:
+    def _score(self, watch: Watch, found: tuple[Missed, ...]) -> None:
         plan, unseen = self.plan, [f"{name}: {why}" for name, why in watch.not_observed().items()]
         verdict, evidence = Verdict.PASS, f"{len(watch.served)} of {len(watch.applications)} observed"
-        if missed:
-            verdict, evidence = Verdict.FAIL, "; ".join(map(str, missed[:5]))
+        if found:
+            verdict, evidence = Verdict.FAIL, "; ".join(map(str, found[:5]))
         elif unseen:
             verdict, evidence = Verdict.CONDITIONS, f"{evidence}; said to be idle: {'; '.join(unseen[:5])}"
         check = Check(name=f"{plan.label}: applications are served", verdict=verdict, evidence=evidence)
         marks: tuple[Mark, ...] = ()
-        if watch.served and not missed:
+        if watch.served and not found:
             last = max(seen.by_ms for seen in watch.served.values())
             marks = (
                 Mark(name=f"{plan.label}: served", at_ms=last, detail=f"on {self.flow.target}: {watch.slowest()}"),

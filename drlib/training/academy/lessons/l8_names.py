@@ -375,10 +375,9 @@ class IdenticalTopicNames(MoveLesson):
     def _logs_table(self, title: str, note: str) -> Table:
         rows = []
         for alias in self._serving:
-            parts = [f"{part[0]} to {part[-1]}" for part in two_logs.stretches(self._numbers(alias), ())]
-            rows.append(
-                {"cluster": alias, "orders": len(self._numbers(alias)), "in the order of its log": ", ".join(parts)}
-            )
+            log = self._numbers(alias)
+            parts = [f"{part[0]} to {part[-1]}" for part in two_logs.stretches(log, ())]
+            rows.append({"cluster": alias, "orders": len(log), "in the order of its log": ", ".join(parts)})
         return Table(title, rows, note=note)
 
     def _second_missing(self) -> Table:
