@@ -344,7 +344,9 @@ class Night:
         wait_for(f"{records} records more", done, deadline_s)
 
     def all_read(self, deadline_s: float = 120) -> None:
-        """Until every group has read every acknowledged record of its topic that is on the cluster it reads from."""
+        """Until every group has read every acknowledged record of its topic that is on the cluster it reads from, but for
+        those that were quarantined: what they are worth is decided by people."""
+        aside = {row.id for topic in TOPICS for row in self.log("lyon", f"drlib.tail.paris.{topic}")}
 
         def done() -> bool:
             time.sleep(1)
@@ -356,7 +358,7 @@ class Night:
                     for row in now.produced
                     if (row.status, row.topic, row.cluster) == ("acked", topic, self.at[group])
                 }
-                if due - read:
+                if due - read - aside:
                     return False
             return True
 
