@@ -1,6 +1,7 @@
 """Combine a survey of a flow's clusters with the statuses of its workers into one `FlowView`.
 
-Rules: the survey always exists; a worker that answers has newer and more detailed data of its own partitions. A flow without a
+Rules: the survey always exists; a worker that answers has newer and more detailed data of its own partitions. While the source
+does not say which topics it has, what the journal knows and a running lane does not mirror was deleted there. A flow without a
 worker has a state of its own (`NO_WORKER`, or `MIRROR_MAKER` where MirrorMaker 2 mirrors it), never an empty table. Pure.
 Not for: asking clusters and workers (`observer`).
 """
@@ -23,6 +24,8 @@ WAITING = "waiting"  # the flow's workers wait for a cluster: `FlowUnreachable` 
 
 
 WAITS = "FlowUnreachable"
+FORBIDDEN = "SourceTopicForbidden"
+RUNNING = "running"
 _FlowOfWorker = tuple[WorkerStatus, FlowStatus]
 
 
@@ -124,6 +127,8 @@ def overview(
     ]
     reported = {(p.topic, p.partition): p for _, flow in statuses for p in flow.partitions}
     surveyed = {(p.topic, p.partition): p for p in survey.partitions}
+    dropped = _deleted(survey, statuses, reported)
+    surveyed = {key: p for key, p in surveyed.items() if key not in dropped}
     partitions = surveyed | {key: _newest(p, surveyed.get(key)) for key, p in reported.items()}
     ordered = tuple(partitions[key] for key in sorted(partitions))
     lanes = () if survey.mirror_maker is not None else _lanes(survey, statuses, ordered)
@@ -151,6 +156,27 @@ def overview(
         survey.target_error,
         survey.mirror_maker,
     )
+
+
+def _deleted(
+    survey: Survey, statuses: Sequence[_FlowOfWorker], reported: Collection[tuple[str, int]]
+) -> set[tuple[str, int]]:
+    """Partitions of the journal that the source did not have any more, by what the worker of their lane mirrors.
+
+    Such a mirror is kept on the target for as long as anyone likes; with it neither the lag nor a loss would be known. While
+    some topic may not be described, which ones were deleted is not known.
+    """
+    events = [
+        (event.name, event.flow) for worker, _ in statuses for event in worker.events if event.resolved_ms is None
+    ]
+    if (FORBIDDEN, survey.flow) in events:
+        return set()
+    running = {lane.lane for _, flow in statuses for lane in flow.lanes if lane.state == RUNNING}
+    return {
+        (p.topic, p.partition)
+        for p in survey.partitions
+        if not p.known and p.lane in running and (p.topic, p.partition) not in reported
+    }
 
 
 def _newest(reported: PartitionStatus, surveyed: PartitionStatus | None) -> PartitionStatus:
@@ -219,7 +245,7 @@ def _state(
         return WAITING if any(_waits(worker, survey.flow) for worker, _ in statuses) else STARTING
     if silent_workers and not statuses:
         return UNKNOWN  # the member may be dead; the group notices when its session ends
-    if states <= {"running", "owned"}:
+    if states <= {RUNNING, "owned"}:
         return MIRRORING
     return STARTING if "not owned" not in states and UNKNOWN not in states else INCOMPLETE
 

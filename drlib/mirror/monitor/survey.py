@@ -343,7 +343,7 @@ class Surveyor:
         rows: dict[str, list[GroupPosition]] = {}
         shared = shared_between(self._settings, self._flow.flow) or (lambda _: False)
         for (group, partition), position in sorted(positions.items()):
-            translation = maps.forward(group, partition, position.offset)
+            translation = maps.forward(group, partition, position.offset, there=position.there)
             if translation is None:
                 continue
             end = source.ends.get(partition) if source else None

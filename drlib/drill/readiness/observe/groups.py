@@ -24,13 +24,15 @@ from drlib.model import GroupTranslation, TopicPartition, Translation, Translati
 
 @dataclass(frozen=True)
 class SourceGroups:
-    """Committed offsets of the groups the flow follows, at `at_ms` unless `as_of_ms` has a time for the position."""
+    """Committed offsets of the groups the flow follows, at `at_ms` unless `as_of_ms` has a time for the position. `there`: the
+    offsets in the mirror, of positions that are known by checkpoints."""
 
     at_ms: int
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
     unreadable: Mapping[str, DrlibError] = field(default_factory=dict)
     all_listed: bool | None = True
     as_of_ms: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
+    there: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
 
 
 def read_source_groups(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> SourceGroups:
@@ -53,7 +55,8 @@ def read_checkpointed_groups(settings: MirrorSettings, flow: FlowSettings) -> So
     for (group, partition), known in positions.items():
         committed.setdefault(group, {})[partition] = CommittedOffset(known.offset, known.metadata)
     times = {key: known.as_of_ms for key, known in positions.items()}
-    return SourceGroups(clock.now_ms(), committed, as_of_ms=times)
+    there = {key: known.there for key, known in positions.items() if known.there is not None}
+    return SourceGroups(clock.now_ms(), committed, as_of_ms=times, there=there)
 
 
 def translate_positions(
@@ -72,7 +75,8 @@ def translate_positions(
                 continue
             target = mirror_partition(flow, partition)
             log_start = log_starts.get(target, 0)
-            translation = maps.forward(group, partition, committed.offset, target_log_start=log_start)
+            there = groups.there.get((group, partition))
+            translation = maps.forward(group, partition, committed.offset, target_log_start=log_start, there=there)
             if translation is None:
                 translation = Translation(None, TranslationKind.NEVER_MIRRORED)
             as_of_ms = groups.as_of_ms.get((group, partition), groups.at_ms)

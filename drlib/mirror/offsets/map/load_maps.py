@@ -144,16 +144,45 @@ class Maps:
         return newest
 
     def forward(
-        self, group: str, source: TopicPartition, position: int, *, target_log_start: int = 0
+        self,
+        group: str,
+        source: TopicPartition,
+        position: int,
+        *,
+        target_log_start: int = 0,
+        there: int | None = None,
     ) -> Translation | None:
         """Where `group` continues on the target, which is at `position` of a source partition; None where nothing of it was
-        mirrored. `target_log_start`: of its mirror."""
+        mirrored. `target_log_start`: of its mirror. `there`: the offset in the mirror, where a checkpoint gives the position.
+
+        A checkpoint of a topic that was deleted and created again since is one of the earlier topic, whose records lie before
+        those of the newer one: its own offset counts, as `position` means another record now.
+        """
         offsets = self.source(source.topic, source.partition)
         if offsets is not None:
-            return offsets.forward(position, target_log_start=target_log_start)
+            found = offsets.forward(position, target_log_start=target_log_start)
+            if there is None or found.offset == there or there > self._earlier_end(source, offsets):
+                return found
+            if there < target_log_start:
+                return Translation(target_log_start, TranslationKind.LOST, target_log_start - there)
+            return Translation(there, TranslationKind.EXACT)
         if self.refusal(source.topic, source.partition) is not None:
             return Translation(None, TranslationKind.UNKNOWN)
         return None
+
+    def _earlier_end(self, source: TopicPartition, newest: PartitionMap) -> int:
+        """One past the last record, in the mirror, of the topics that had this name before; -1 where there was none."""
+        ends = [-1]
+        mirror = None
+        for names in reversed(self.names.values()):
+            if names.source_topic != source.topic:
+                continue
+            found = self.by_partition.get(SourcePartition(names.topic_id, source.partition))
+            if found is newest:
+                mirror = names.target_topic_id
+            elif found is not None and found.segments() and names.target_topic_id == mirror:
+                ends.append(found.target_end or 0)
+        return max(ends)
 
     def is_current(self, key: SourcePartition, topic_id: uuid.UUID | None) -> bool:
         """Is `key` of the topic that has `topic_id` on the source now? None: there is no such topic."""

@@ -58,7 +58,13 @@ class SyncedMaps(Maps):
     checkpoints: Checkpoints = field(default_factory=dict)
 
     def forward(
-        self, group: str, source: TopicPartition, position: int, *, target_log_start: int = 0
+        self,
+        group: str,
+        source: TopicPartition,
+        position: int,
+        *,
+        target_log_start: int = 0,
+        there: int | None = None,
     ) -> Translation | None:
         offsets = self.source(source.topic, source.partition)
         if not isinstance(offsets, SyncedMap):

@@ -52,12 +52,13 @@ PARTLY_DEAD_S = 3.0  # for those whose coordinators answer, where others are mis
 @dataclass(frozen=True, slots=True)
 class KnownPosition:
     """A committed offset on the source, as of `as_of_ms`. `read`: what the checkpoint says that is read by then on the target,
-    of a topic that both directions copy."""
+    of a topic that both directions copy. `there`: its offset in the mirror, by the checkpoint; None of the source."""
 
     offset: int
     as_of_ms: int
     metadata: str
     read: KnownRead | None = None
+    there: int | None = None
 
 
 Positions = Mapping[tuple[str, TopicPartition], KnownPosition]  # (group, source partition)
@@ -167,6 +168,7 @@ def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Position
             decoding.integer_or(record.timestamp_ms, headers.get(AS_OF_HEADER, b"")),
             checkpoint.metadata,
             _known_read(position, checkpoint.offset, headers.get(TOPICS_HEADER, b"")),
+            checkpoint.offset,
         )
     return known
 
@@ -246,7 +248,9 @@ def translate_known(
                 )
             )
             continue
-        translation = maps.forward(group, source, position.offset, target_log_start=found.starts.get(target, 0))
+        translation = maps.forward(
+            group, source, position.offset, target_log_start=found.starts.get(target, 0), there=position.there
+        )
         if translation is None and isinstance(maps, SyncedMaps) and chosen.mirrors_topic(source.topic):
             translation = Translation(None, TranslationKind.NEVER_MIRRORED)
         if translation is None:

@@ -18,7 +18,7 @@ from drlib.mirror.monitor.flow_view import (
     overview,
 )
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
-from drlib.mirror.status.worker_status import Event, FlowStatus
+from drlib.mirror.status.worker_status import Event, FlowStatus, WorkerStatus
 
 
 def test_overview_worker_status_replaces_surveyed_partitions() -> None:
@@ -94,6 +94,25 @@ def test_overview_unreachable_target_uses_the_worker_status() -> None:
 def test_overview_unreachable_source_makes_lag_unknown() -> None:
     view = overview(survey(partitions=(partition(0, 90, -1),), source_error="refused"), [], NOW)
     assert (view.lag, view.lag_bytes, view.lag_s, view.eta_s) == (None, None, None, None)
+
+
+def test_overview_topic_deleted_before_the_source_was_lost_leaves_the_lag_known() -> None:
+    deleted = partition(0, 90, -1, topic="retired")
+    lost = survey(partitions=(partition(0, 90, -1), deleted), source_error="refused")
+    view = overview(lost, [worker()], NOW)
+    assert ([p.topic for p in view.partitions], view.lag) == (["orders"], 5)
+
+
+@pytest.mark.parametrize(
+    "unsure",
+    [
+        worker(lane_state="recovering"),
+        worker(Event("SourceTopicForbidden", "retired", "Describe is missing", NOW - 5000, flow=FLOW)),
+    ],
+)
+def test_overview_topic_that_may_be_on_the_lost_source_keeps_the_lag_unknown(unsure: WorkerStatus) -> None:
+    lost = survey(partitions=(partition(0, 90, -1), partition(0, 90, -1, topic="retired")), source_error="refused")
+    assert overview(lost, [unsure], NOW).lag is None
 
 
 def test_overview_silent_worker_is_an_event() -> None:

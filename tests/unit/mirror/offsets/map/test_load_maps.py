@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
+
 from drlib.kafka.topic_ids import made_id, stand_in
-from drlib.mirror.journal.entries import Entry, TopicIdentified, TopicNames
+from drlib.mirror.journal.entries import Chunk, Entry, SourcePartition, TopicIdentified, TopicNames
 from drlib.mirror.journal.renamed import identified, stand_ins
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.model import Segment, TopicPartition, Translation, TranslationKind
 
 FIRST, SECOND = made_id("cluster", "t", 1), made_id("cluster", "t", 2)
-REAL, MIRROR = (uuid.UUID(int=n, version=4) for n in (1, 2))
+REAL, MIRROR, OTHER = (uuid.UUID(int=n, version=4) for n in (1, 2, 3))
 
 
 def maps(*entries: Entry) -> Maps:
@@ -33,3 +37,39 @@ def test_first_id_survives_the_upgrade_that_gives_the_topic_an_id() -> None:
 def test_first_id_of_a_topic_with_an_id_or_never_mirrored_is_that_of_its_metadata() -> None:
     assert maps(TopicNames(REAL, "t", "S.t", MIRROR)).first_id(REAL) == REAL
     assert maps().first_id(stand_in("t")) == stand_in("t")
+
+
+def recreated(newer: int, *, mirror: uuid.UUID = MIRROR) -> Maps:
+    """A topic of 10 records, copied to the mirror's offsets 0 to 9, that was created again with `newer` records, from 11 on."""
+    found = Maps()
+    for topic_id, target_id, at, count in ((REAL, mirror, 0, 10), (OTHER, MIRROR, 11, newer)):
+        found.names[topic_id] = TopicNames(topic_id, "t", "S.t", target_id)
+        offsets = found.by_partition[SourcePartition(topic_id, 0)] = PartitionMap()
+        offsets.apply(Chunk(SourcePartition(topic_id, 0), 0, (Segment(0, at, count),) if count else ()))
+    return found
+
+
+@pytest.mark.parametrize("newer", [0, 3, 30])
+@pytest.mark.parametrize("read", [0, 4, 10])
+def test_forward_of_a_checkpoint_of_the_topic_before_continues_where_it_was_in_the_mirror(
+    read: int, newer: int
+) -> None:
+    found = recreated(newer).forward("g", TopicPartition("t", 0), read, there=read)
+    assert found == Translation(read, TranslationKind.EXACT)
+
+
+def test_forward_of_a_checkpoint_of_the_topic_before_that_expired_in_the_mirror_is_lost() -> None:
+    found = recreated(3).forward("g", TopicPartition("t", 0), 4, there=4, target_log_start=9)
+    assert found == Translation(9, TranslationKind.LOST, 5)
+
+
+@pytest.mark.parametrize(("position", "there", "offset"), [(0, 11, 11), (2, 13, 13), (3, 12, 14)])
+def test_forward_of_a_checkpoint_of_the_newer_topic_is_by_the_map(position: int, there: int, offset: int) -> None:
+    """Its position counts, which may be ahead of what the mirror had when the checkpoint was written."""
+    found = recreated(3).forward("g", TopicPartition("t", 0), position, there=there)
+    assert found == Translation(offset, TranslationKind.EXACT)
+
+
+def test_forward_after_the_mirror_topic_was_recreated_too_is_by_the_map() -> None:
+    found = recreated(3, mirror=uuid.UUID(int=9)).forward("g", TopicPartition("t", 0), 2, there=5)
+    assert found == Translation(13, TranslationKind.EXACT)

@@ -26,20 +26,20 @@ def record(upstream: int, *headers: tuple[str, bytes | None]) -> Record:
 
 def test_last_known_position_newest_checkpoint_counts() -> None:
     known = last_known([record(5), record(6, (POSITION_HEADER, b"9"), (AS_OF_HEADER, b"999"))], POLICY)
-    assert known == {(GROUP, ORDERS): KnownPosition(9, 999, "m")}
+    assert known == {(GROUP, ORDERS): KnownPosition(9, 999, "m", there=7)}
 
 
 @pytest.mark.parametrize("header", [None, b"", b"x", b"-1", b"9" * 5000, "²".encode()])
 def test_last_known_position_header_that_is_no_number_counts_as_missing(header: bytes | None) -> None:
     known = last_known([record(5, (POSITION_HEADER, header), (AS_OF_HEADER, header))], POLICY)
-    assert known == {(GROUP, ORDERS): KnownPosition(5, 1000, "m")}
+    assert known == {(GROUP, ORDERS): KnownPosition(5, 1000, "m", there=7)}
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0", b"text that is no checkpoint"])
 def test_last_known_position_record_that_is_no_checkpoint_is_skipped(value: bytes | None) -> None:
     foreign = Record(LOG, 1, 1000, record(5).key, value)
     assert last_known([record(5), foreign, Record(LOG, 2, 1000, None, value)], POLICY) == {
-        (GROUP, ORDERS): KnownPosition(5, 1000, "m")
+        (GROUP, ORDERS): KnownPosition(5, 1000, "m", there=7)
     }
 
 
