@@ -204,8 +204,8 @@ def found(seen: Observed) -> JustFound:
 
     silent = dict(seen.silent)
     if seen.waited_s is not None:
-        why = str(seen.source).removeprefix("no answer: ")
-        silent[seen.flow.source] = Silence(why, seen.at_ms + int(1000 * seen.waited_s), seen.waited_s)
+        at_ms = seen.at_ms + int(1000 * seen.waited_s)
+        silent[seen.flow.source] = Silence(seen.source.silence, at_ms, seen.waited_s, seen.source.refused)
     return JustFound(silent, seen.readiness)
 
 

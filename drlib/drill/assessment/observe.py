@@ -30,7 +30,7 @@ from drlib.drill.witness.evidence import Finding
 from drlib.drill.witness.login import login_of
 from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.connect import ANSWER_S, who_answers
+from drlib.kafka.admin.connect import ANSWER_S, Refused, who_answers
 from drlib.kafka.admin.reachability import examine
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -52,12 +52,12 @@ def observe(
 ) -> Observed:
     """What can be observed of the enabled `flow` now. Blocks. `witnesses`: addresses of `drlib witness`.
 
-    Raises `UsageError` and `SecurityFault` for a wrong file.
+    Raises `UsageError` and `SecurityFault` for a wrong file, or a target that cannot be used.
     """
     source, target = settings.clusters[flow.source], settings.clusters[flow.target]
     at_ms = clock.now_ms()
     began = time.monotonic()
-    answers = who_answers([source, target])
+    answers = who_answers([source, target], dispensable={source.alias})
     waited_s = time.monotonic() - began
     silent = {alias: each.why for alias, each in answers.items() if isinstance(each, Unreachable)}
     topics = {alias: _topics(settings, flow, alias, each) for alias, each in answers.items()}
@@ -71,7 +71,8 @@ def observe(
         record = pool.submit(_record, target, flow, silent)
         pointer = pool.submit(_pointer, target, silent)
         source_pointer = pool.submit(_silent_pointer, source, silent)
-        seen = pool.submit(_seen, settings, flow, silent, witnesses, waited_s)
+        refused = isinstance(answers[flow.source], Refused)
+        seen = pool.submit(_seen, settings, flow, silent, witnesses, waited_s, refused)
         services = {**{a: e for a, e in answers.items() if isinstance(e, Unreachable)}, **serving.result()}
         found = unfinished.result()
         observation, readiness = doctor.result()
@@ -130,13 +131,18 @@ def _topics(settings: MirrorSettings, flow: Flow, alias: str, answer: ClusterMet
 
 
 def _seen(
-    settings: MirrorSettings, flow: Flow, silent: Mapping[str, str], witnesses: Sequence[str], waited_s: float
+    settings: MirrorSettings,
+    flow: Flow,
+    silent: Mapping[str, str],
+    witnesses: Sequence[str],
+    waited_s: float,
+    refused: bool,
 ) -> Finding | None:
     """What other places see of a source that does not answer this host; None where it does, or the target does not."""
     if flow.source not in silent or flow.target in silent:
         return None
     source, target = settings.clusters[flow.source], settings.clusters[flow.target]
-    here = without_answer(source, target_answers=True, waited_s=waited_s)
+    here = without_answer(source, target_answers=True, waited_s=waited_s, refused=refused)
     chosen = settings.flow(flow.source, flow.target)
     (survey,) = FlowObserver().survey_blocking([(settings, chosen)], silent)
     address = configured_address(chosen)

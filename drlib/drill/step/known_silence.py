@@ -2,7 +2,8 @@
 
 Rules: a finding that cost a wait counts for `FRESH_S`, then the question is asked again for `AGAIN_S` only, and after
 `FORGOTTEN_S` in full. One that cost no wait, such as a refused connection, is asked again each time. What answers again is
-forgotten at once. The target of a run is always asked in full, since no step is done without it.
+forgotten at once. The target of a run is always asked in full, since no step is done without it. Any other cluster that
+this host cannot use, by its certificate, its login or a secret that is not here, counts as one that does not answer.
 Not for: how long a first question may take (`drlib.kafka.admin.connect.ANSWER_S`, `PROBE_S`).
 """
 
@@ -21,7 +22,7 @@ from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import DETAILS
 from drlib.errors import Unreachable, UsageError
 from drlib.files import read_json, write_whole
-from drlib.kafka.admin.connect import ANSWER_S, who_answers
+from drlib.kafka.admin.connect import ANSWER_S, Refused, who_answers
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -36,11 +37,12 @@ _writing: Final = threading.Lock()  # steps of a plan are observed at the same t
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Why there was no answer at `at_ms`, and how long that took."""
+    """Why there was no answer at `at_ms`, and how long that took. `refused`: this host cannot use it, others may."""
 
     why: str
     at_ms: int
     took_s: float
+    refused: bool = False
 
 
 _SILENCES: Final = TypeAdapter(dict[str, Silence])
@@ -94,7 +96,10 @@ def ask_in_run(
 
     def one(cluster: ClusterSettings) -> ClusterMetadata | Unreachable:
         wait_s = waits[cluster.alias]
-        return who_answers([cluster], wait_s)[cluster.alias] if wait_s else repeated(cluster.alias, now_ms, known)
+        if not wait_s:
+            return repeated(cluster.alias, now_ms, known)
+        dispensable = {cluster.alias} - {context.flow.target}
+        return who_answers([cluster], wait_s, dispensable)[cluster.alias]
 
     def timed(cluster: ClusterSettings) -> tuple[ClusterMetadata | Unreachable, float]:
         began = time.monotonic()
@@ -104,7 +109,9 @@ def ask_in_run(
         found = dict(zip([each.alias for each in clusters], pool.map(timed, clusters), strict=True))
     silence.note(
         {
-            alias: Silence(answer.why, clock.now_ms(), took_s) if isinstance(answer, Unreachable) else None
+            alias: Silence(answer.why, clock.now_ms(), took_s, isinstance(answer, Refused))
+            if isinstance(answer, Unreachable)
+            else None
             for alias, (answer, took_s) in found.items()
             if waits[alias] and alias != context.flow.target
         }
@@ -116,4 +123,5 @@ def repeated(subject: str, now_ms: int, known: Mapping[str, Silence]) -> Unreach
     """The error of a subject that was found silent a moment ago and is not asked again."""
     age_s = max(0, now_ms - known[subject].at_ms) / 1000
     why = f"{known[subject].why.rstrip('.')}, as found {age_s:.0f} s ago"
-    return Unreachable(f"{subject} does not answer", why, f"Restore {subject}, or continue without it.")
+    kind = Refused if known[subject].refused else Unreachable
+    return kind(f"{subject} does not answer", why, f"Restore {subject}, or continue without it.")

@@ -18,7 +18,7 @@ from drlib.drill.witness import service
 from drlib.drill.witness.evidence import GONE, Answer, Condition, Finding, Look, Place, View, settle
 from drlib.drill.witness.login import NO_LOGIN, WitnessLogin
 from drlib.errors import Unreachable
-from drlib.kafka.admin.connect import blocking, who_answers
+from drlib.kafka.admin.connect import Refused, blocking, who_answers
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.monitor.observer import fetch_status
 from drlib.mirror.status.worker_status import WorkerStatus
@@ -30,6 +30,7 @@ FRESH_S: Final = 3.0  # a worker measures every second
 MOST_S: Final = 8.0  # beyond the time that being gone has to hold
 PAUSE_S: Final = 0.5
 _CONNECT_S: Final = 1.0
+_UNUSABLE: Final = "it cannot log in there"
 
 
 def look_until_settled(
@@ -44,7 +45,7 @@ def look_until_settled(
     statuses: Callable[[], Sequence[WorkerStatus]] = tuple,
     pause: Callable[[float], None] = time.sleep,
 ) -> Finding:
-    """What all places say together. Raises what `who_answers` raises.
+    """What all places say together. A target that this host cannot use raises what `who_answers` raises.
 
     `workers`, `witnesses`: HOST:PORT, of witnesses also https://HOST:PORT; these are asked with `login`. `first`: what this
     host has just seen, so that it does not wait for the same once more. `statuses`: of workers that are known otherwise.
@@ -95,25 +96,30 @@ def _look(
 
 def from_here(source: ClusterSettings, target: ClusterSettings) -> View:
     """What this host gets from both, within `ANSWER_S`."""
-    found = answers([source, target])
+    found = answers([source, target], {source.alias})
     return View(Place.HERE, "", found[source.alias], found[target.alias])
 
 
-def without_answer(source: ClusterSettings, *, target_answers: bool, waited_s: float) -> View:
-    """What this host sees of a source that it has just waited for."""
-    refused = blocking(_refused([source]))[source.alias]
+def without_answer(source: ClusterSettings, *, target_answers: bool, waited_s: float, refused: bool = False) -> View:
+    """What this host sees of a source that it has just waited for; nothing of one that it cannot use."""
+    if refused:
+        return View(Place.HERE, "", Answer.UNKNOWN, Answer.SERVES if target_answers else Answer.SILENT, note=_UNUSABLE)
+    closed = blocking(_refused([source]))[source.alias]
     target = Answer.SERVES if target_answers else Answer.SILENT
-    return View(Place.HERE, "", Answer.REFUSED if refused else Answer.SILENT, target, waited_s)
+    return View(Place.HERE, "", Answer.REFUSED if closed else Answer.SILENT, target, waited_s)
 
 
-def answers(clusters: Sequence[ClusterSettings]) -> dict[str, Answer]:
-    """What this host gets from each cluster, by alias. Blocks; raises what `who_answers` raises."""
-    found = who_answers(clusters, ANSWER_S)
+def answers(clusters: Sequence[ClusterSettings], dispensable: Collection[str] = ()) -> dict[str, Answer]:
+    """What this host gets from each cluster, by alias: unknown where it cannot use one that is `dispensable`. Blocks; raises
+    what `who_answers` raises."""
+    found = who_answers(clusters, ANSWER_S, dispensable)
     silent = [cluster for cluster in clusters if isinstance(found[cluster.alias], Unreachable)]
     refused = blocking(_refused(silent)) if silent else {}
     return {
         cluster.alias: Answer.SERVES
         if cluster not in silent
+        else Answer.UNKNOWN
+        if isinstance(found[cluster.alias], Refused)
         else Answer.REFUSED
         if refused[cluster.alias]
         else Answer.SILENT

@@ -13,12 +13,12 @@ Not for: rights on topics and groups, which each call reports.
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.security import java_keys
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -31,6 +31,10 @@ _END_S: Final = 1.0  # for the end of what was asked in time
 ANSWER_S: Final = 5.0  # until a cluster counts as one that does not answer; the work itself has longer deadlines
 
 Answer = TypeVar("Answer")
+
+
+class Refused(Unreachable):
+    """A cluster that this host cannot use, whatever it is to others: TLS or the login fails, or a secret of it is not here."""
 
 
 @dataclass(slots=True)
@@ -125,11 +129,12 @@ def explain_refusal(cluster: ClusterSettings, timeout_s: float) -> SecurityFault
 
 
 def who_answers(
-    clusters: Sequence[ClusterSettings], timeout_s: float = ANSWER_S
+    clusters: Sequence[ClusterSettings], timeout_s: float = ANSWER_S, dispensable: Collection[str] = ()
 ) -> Mapping[str, ClusterMetadata | Unreachable]:
     """The metadata of each cluster, by alias, or why it does not answer within `timeout_s`. Blocks.
 
-    The first of its addresses that answers counts. Raises `SecurityFault` and `UsageError` where none answers and one refuses.
+    The first of its addresses that answers counts. Where none answers and one refuses, the answer is `Refused` of clusters
+    that are `dispensable`, and `SecurityFault` or `UsageError` is raised for others.
     """
     asked = [(cluster, in_thread(first_answer(cluster, timeout_s))) for cluster in clusters]
     end = time.monotonic() + timeout_s + _END_S
@@ -141,6 +146,12 @@ def who_answers(
             answers[cluster.alias] = no_answer(cluster, timeout_s)
         except Unreachable as error:
             answers[cluster.alias] = error
+        except (SecurityFault, UsageError) as error:
+            if cluster.alias not in dispensable:
+                raise
+            answers[cluster.alias] = Refused(
+                error.what, f"this host cannot use it: {error.what}: {error.why}", error.remedy
+            )
     return answers
 
 

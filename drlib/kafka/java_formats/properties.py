@@ -1,8 +1,9 @@
 """Parse a `.properties` file with Java's grammar, and keep the line of every key.
 
 Rules: continuation lines, escapes and separators are those of `java.util.Properties`; the text is UTF-8, as Kafka's
-start scripts read it. Where a key is set twice the later line wins, as in Java. Lines that continue are joined here, in a time
-that grows with the size of the file; javaproperties looks through all of a line again for each line that continues it.
+start scripts read it, without the byte order mark that editors put before it. Where a key is set twice the later line wins, as
+in Java. Lines that continue are joined here, in a time that grows with the size of the file; javaproperties looks through all
+of a line again for each line that continues it.
 Not for: what a key means (`drlib.config.settings`).
 """
 
@@ -57,7 +58,7 @@ def parse(text: str, path: Path) -> PropertiesFile:
     entries: list[Entry] = []
     line = 1
     try:
-        for line, joined in _joined(text):
+        for line, joined in _joined(text.removeprefix("\ufeff")):
             for element in javaproperties.parse(joined):
                 if isinstance(element, javaproperties.KeyValue):
                     (element.key + element.value).encode()

@@ -161,9 +161,9 @@ def test_emergency_frozen_source_is_waited_for_once(
     waits: list[float] = []
     ask = connect.who_answers
 
-    def counted(clusters: list[object], timeout_s: float) -> object:
+    def counted(clusters: list[object], timeout_s: float, *more: object) -> object:
         waits.extend(timeout_s for each in clusters if getattr(each, "alias", "") == "LEFT")
-        return ask(clusters, timeout_s)  # type: ignore[arg-type]
+        return ask(clusters, timeout_s, *more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(known_silence, "who_answers", counted)
     action = Triage().bind(place, "decide")

@@ -96,7 +96,9 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         seen = None
         if not source.answers:
             gone_s = max(waited_s, silent_s(moments.silent_since(run_dir), clock.now_ms()))
-            here = without_answer(self.source_cluster, target_answers=target.answers, waited_s=gone_s)
+            here = without_answer(
+                self.source_cluster, target_answers=target.answers, waited_s=gone_s, refused=source.refused
+            )
             seen = self._seen(state, here, abort)
         missing, seconds = state.not_mirrored, seconds_behind(self.context, flow, state)
         open_questions = [*_unasked(found, topics), *self._unknown(state)]

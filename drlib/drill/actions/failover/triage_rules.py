@@ -4,7 +4,7 @@ Rules: a cluster serves when every mirrored partition has a leader that answers 
 every group a coordinator. A target that does not serve cannot take over, whatever the source does; a source that serves in
 part is lost as far as applications are concerned, which is advice to fail over, and not an error. A
 source that is expected to be lost and answers, here or at another place that was asked, or that comes and goes, is a reason
-to wait, unless a reason is given. Both sides
+to wait, unless a reason is given; and so is one that this host cannot use, where no other place finds it gone. Both sides
 written to is never ignored: it is reported, topic by topic, and fails unless a reason is given.
 Not for: asking (`drlib.drill.actions.failover.triage`), and the price, which is reported and not weighed.
 """
@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from drlib.drill.witness.evidence import GONE, Condition, Finding
 from drlib.errors import Unreachable
+from drlib.kafka.admin.connect import Refused
 from drlib.kafka.admin.reachability import ClusterService
 
 
@@ -30,7 +31,8 @@ class Side:
     """One cluster as it answers. `silence` is why it does not; partitions are counted of mirrored topics.
 
     `leaderless`: without a leader that answers; `not_writable`: with fewer answering copies in sync than min.insync.replicas;
-    `without_coordinator`: partitions of the groups' topic that are not led, of `coordinators`.
+    `without_coordinator`: partitions of the groups' topic that are not led, of `coordinators`. `refused`: it is silent to this
+    host, which cannot use it, by its certificate, its login or a secret that is not here.
     """
 
     alias: str
@@ -42,6 +44,7 @@ class Side:
     not_writable: int = 0
     without_coordinator: int = 0
     coordinators: int = 0
+    refused: bool = False
 
     @property
     def answers(self) -> bool:
@@ -77,7 +80,7 @@ class Side:
 def side_of(alias: str, found: ClusterService | Unreachable, topics: Collection[str]) -> Side:
     """One cluster, of which `topics` are mirrored or mirrors."""
     if isinstance(found, Unreachable):
-        return Side(alias, silence=found.why.rstrip("."))
+        return Side(alias, silence=found.why.rstrip("."), refused=isinstance(found, Refused))
     missing, coordinators = found.coordinators_missing
     return Side(
         alias,
@@ -121,6 +124,14 @@ def advise(
     elif expected is Expected.GONE and source.serves:
         against = f"{source.alias} {source}"
         remedy = "Use a planned switchover (planned-switchover), which loses nothing, or give force_reason."
+    elif expected is Expected.GONE and source.refused and (seen is None or seen.condition not in GONE):
+        others = (
+            f"others reach it ({seen})"
+            if seen is not None and seen.reached_from
+            else "no other place says if it serves"
+        )
+        against = f"{source.alias}: {source.silence}, and {others}"
+        remedy = f"Correct that. Where {source.alias} serves no application either, give force_reason."
     elif expected is Expected.GONE and seen is not None and seen.condition is Condition.CUT_OFF:
         against = f"{source.alias} does not answer this host, and others reach it ({seen}): the network is cut, not the cluster"
         remedy = (

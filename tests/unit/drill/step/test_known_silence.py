@@ -19,9 +19,11 @@ from drlib.drill.step.known_silence import (
     ask_in_run,
     patience_s,
 )
-from drlib.errors import Unreachable
+from drlib.errors import Unreachable, UsageError
+from drlib.kafka.admin.connect import Refused
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab.ports import free_ports
 from drlib.model import Flow
 
 NOW = 1_795_255_200_000
@@ -58,7 +60,7 @@ class Cluster:
         monkeypatch.setattr(known_silence, "time", SimpleNamespace(monotonic=lambda: self.now_s))
 
     def who_answers(
-        self, clusters: list[ClusterSettings], timeout_s: float
+        self, clusters: list[ClusterSettings], timeout_s: float, _dispensable: object
     ) -> dict[str, ClusterMetadata | Unreachable]:
         (cluster,) = clusters
         self.asked.append((cluster.alias, timeout_s))
@@ -102,3 +104,20 @@ def test_ask_in_run_silent_target_is_never_taken_for_silent_without_asking(
     for _ in range(3):
         ask_in_run(place, CLUSTERS)
     assert [wait for alias, wait in cluster.asked if alias == "RIGHT"] == [5.0] * 3
+
+
+def test_ask_in_run_source_that_this_host_cannot_use_is_no_answer_and_a_target_is_an_error(tmp_path: Path) -> None:
+    lacks_store = {"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "gone.p12")}
+    source, target = (
+        ClusterSettings(alias, (f"127.0.0.1:{free_ports(1)[0]}",), lacks_store) for alias in ("LEFT", "RIGHT")
+    )
+    place = DrillContext(clusters={"LEFT": source, "RIGHT": target}, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path)
+    answer = ask_in_run(place, [source])["LEFT"]
+    assert isinstance(answer, Refused)
+    assert "ssl.truststore.location" in answer.why
+    silence = KnownSilence(tmp_path).of("LEFT")
+    assert silence is not None
+    assert silence.refused
+    assert isinstance(known_silence.repeated("LEFT", silence.at_ms, {"LEFT": silence}), Refused)
+    with pytest.raises(UsageError, match=r"ssl\.truststore\.location"):
+        ask_in_run(place, [target])

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sample_flow import FLOW, NOW, worker
@@ -107,3 +108,11 @@ def test_look_status_file_of_a_worker_that_has_ended_says_nothing(monkeypatch: p
     old = heard(worker(), NOW)  # it served when the file was written
     finding = look.look_until_settled(source, target, (), hold_s=2.0, first=first, statuses=lambda: [old])
     assert (finding.condition, finding.settled, len(finding.views)) == (Condition.GONE_FROM_HERE, True, 1)
+
+
+def test_look_host_that_cannot_use_the_source_says_nothing_of_it(tmp_path: Path) -> None:
+    lacks_store = {"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "gone.p12")}
+    source, target = ClusterSettings("LEFT", (closed_port(),), lacks_store), ClusterSettings("RIGHT", (closed_port(),))
+    assert look.from_here(source, target) == View(Place.HERE, "", Answer.UNKNOWN, Answer.REFUSED)
+    first = look.without_answer(source, target_answers=True, waited_s=0.0, refused=True)
+    assert (first.source, first.counts) == (Answer.UNKNOWN, False)

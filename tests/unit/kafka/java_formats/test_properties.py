@@ -47,6 +47,10 @@ def test_parse_windows_line_ends_count_once() -> None:
     assert [entry.line for entry in parse("a=1\r\n\r\nb=2\rc=3", Path("x")).entries] == [1, 3, 4]
 
 
+def test_parse_byte_order_mark_of_an_editor_is_no_part_of_the_first_key() -> None:
+    assert parse("\ufeffclusters = A, B", Path("x")).entries == (Entry(1, "clusters", "A, B"),)
+
+
 def test_effective_last_of_two_lines_counts() -> None:
     file = parse("a=1\na=2", Path("x"))
     assert len(file.entries) == 2

@@ -69,5 +69,26 @@ def test_advise_source_that_comes_and_goes_waits_and_one_that_nobody_reaches_doe
     assert "the mirror's worker m:1: no answer for 61 s" in advice.why
 
 
+@pytest.mark.parametrize(
+    ("places", "go"),
+    [
+        ((), False),
+        ((MIRROR_REACHES,), False),
+        ((MIRROR_DOES_NOT,), True),
+        ((MIRROR_DOES_NOT, View(Place.WITNESS, "w:1", Answer.SERVES, Answer.SERVES)), False),
+    ],
+)
+def test_advise_source_that_this_host_cannot_use_is_gone_only_where_others_find_it_gone(
+    places: tuple[View, ...], go: bool
+) -> None:
+    here = View(Place.HERE, "", Answer.UNKNOWN, Answer.SERVES)
+    refusing = Side("LEFT", silence="this host cannot use it: its certificate has expired", refused=True)
+    advice = advise(refusing, TARGET, GONE, seen=seen(here, *places))
+    assert advice.go is go
+    assert "certificate has expired" in advice.why
+    assert advise(refusing, TARGET, GONE, (), "expired everywhere", seen(here, *places)).go
+    assert not advise(refusing, TARGET, GONE).go
+
+
 def test_side_without_answer_has_no_broker_and_no_controller() -> None:
     assert (DEAD.brokers, DEAD.controller, DEAD.leaderless, DEAD.serves) == (0, -1, 0, False)
