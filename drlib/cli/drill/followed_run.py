@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from drlib.cli.drill.run import Screen
-from drlib.errors import DrlibError, ObjectiveMissed
+from drlib.errors import DrlibError, ObjectiveMissed, StalePlan
 from drlib.formats import one_line
 from drlib.outgoing.terminal import show, write_document
 
@@ -109,9 +109,18 @@ class FailoverScreen(FollowedScreen):
         if code in (0, ObjectiveMissed.exit_code):  # every step is done
             show_next(self._made, self._file)
         elif drills.unfinished(result.folder):
-            again = shlex.join(["drlib", "failover", str(self._file), self._made.flow])
-            show(f"Or repeat it, after a new assessment: {again}", error=True)
+            say_again("failover", self._file, self._made.flow, result)
         return code
+
+
+def say_again(command: str, file: Path, flow: str, result: RunResult) -> None:
+    """The command that assesses anew: it continues the run, and gives up one whose plan does not hold any more."""
+    argv = ["drlib", command, str(file), flow]
+    if result.exit_code == StalePlan.exit_code:
+        again = shlex.join([*argv, "--supersede", result.folder.name])
+        show(f"Continued, it would stop there again. Begin with a new plan: {again}", error=True)
+    else:
+        show(f"Or repeat it, after a new assessment: {shlex.join(argv)}", error=True)
 
 
 def show_next(made: Assessment, file: Path) -> None:
@@ -136,8 +145,7 @@ class FailbackScreen(FollowedScreen):
             return self.document(result)
         code = super().result(result)
         if code and drills.unfinished(result.folder):
-            again = shlex.join(["drlib", "failback", str(self._file), self._made.flow])
-            show(f"Or repeat it, after a new assessment: {again}", error=True)
+            say_again("failback", self._file, self._made.flow, result)
         return code
 
     def protected(self, settings: MirrorSettings, flow: Flow) -> None:
@@ -199,18 +207,20 @@ class Follower:
                 self._progress.fail()
                 self._progress.note(f"failed: {line.data.get('error') or line.data.get('detail') or name}")
         self._lines = len(lines)
-        done = {str(line.data.get("step")) for line in lines if line.event == "step-succeeded"}
+        succeeded = {str(line.data.get("step")): line.data for line in lines if line.event == "step-succeeded"}
+        done = succeeded.keys()
         for each in steps:
             if each.action.name in _MOVES and each.name in done - self._said_changes:
-                self._say_changes(each)
+                self._say_changes(each, str(succeeded[each.name].get("left") or ""))
         for each in steps:
             if each.action.name in ("groups.verify", "wave.verify"):
                 self._say_seen(each.name)
             elif each.action.name == "reverse.wait" and each.name not in done:
                 self._say_catching_up(each.name)
 
-    def _say_changes(self, step: Step) -> None:
-        """Of a wave what its own groups have to change: those of later ones are not to move yet."""
+    def _say_changes(self, step: Step, left: str) -> None:
+        """Of a wave what its own groups have to change: those of later ones are not to move yet. `left`: why the pointer was
+        not moved."""
         from drlib.config.settings import load_mirror_settings
         from drlib.drill.actions.groups import decided
         from drlib.drill.actions.waves.move import MoveWave
@@ -231,7 +241,7 @@ class Follower:
         if self._json:
             write_document(texts.changes_json(groups, producers, self._target) + "\n")
             return
-        for line in texts.change_lines(groups, producers, self._target):
+        for line in texts.change_lines(groups, producers, self._target, left):
             self._progress.note(line)
 
     def _say_catching_up(self, step: str) -> None:

@@ -192,9 +192,10 @@ def assess(seen: Observed) -> Assessment:
 def _with_next(made: Assessment, seen: Observed) -> Assessment:
     """`made` with what comes next, and why."""
     run, record = made.unfinished, seen.record
-    if run is None and record is not None and record.state in _MOVED and seen.pointer == made.target:
+    moved = seen.pointer not in (None, made.source)  # one of neither cluster is left by a failover
+    if run is None and record is not None and record.state in _MOVED and moved:
         since = f" since {formats.second(record.since_ms)} UTC" if record.since_ms else ""
-        why = f"{made.flow} is failed over{since} by run {record.run}, and the pointer names {made.target}"
+        why = f"{made.flow} is failed over{since} by run {record.run}, and the pointer names {seen.pointer}"
         return replace(made, next=Next.NOTHING, why=why, remedy="", run=record.run)
     if run is not None and run.run != seen.supersede:
         ours = run.mode == Mode.EMERGENCY

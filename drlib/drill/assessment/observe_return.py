@@ -4,7 +4,6 @@ Rules: it only reads. What a cluster can cause is an answer here and not an erro
 they would be settled and nothing stands in the way; that takes as long as they are many.
 """
 
-import socket
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -79,7 +78,7 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
     found = unfinished_runs.find([(flow, target)], runs_dir, place, down=() if side.answers else (flow.target,))
     run = found.of(str(flow))
     folder = Path(run.folder) if run is not None and run.folder else None
-    here = run is not None and folder is not None and run.host in ("", socket.gethostname()) and is_run(folder)
+    here = run is not None and folder is not None and is_run(folder)
     stages = () if record is None else STAGES.get(record.state, ())
     workers = _workers(target, flow) if side.answers else None
     tail: UnreplicatedRecords | None = None

@@ -1,13 +1,14 @@
 """Whether a plan still holds: what was observed for it against what is observed now. Pure.
 
-Rules: a plan is stale when an entity is neither as it was observed nor as the plan's own steps have left it. A stale plan
-is refused before it starts, and again before each step (`drlib.errors.StalePlan`, exit code 12).
+Rules: a plan is stale when an entity is neither as it was observed nor as the plan's own steps have left it, nor such that
+nothing is left to be changed, as another run or a person did it. A stale plan is refused before it starts, and again before
+each step (`drlib.errors.StalePlan`, exit code 12).
 Not for: observing (`drlib.drill.run.planning`).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from drlib.drill.plan.plan import ChangedFact, Fact, Plan, Value, same_value
+from drlib.drill.plan.plan import Change, ChangedFact, Fact, Plan, Value, same_value
 
 
 def stale(
@@ -17,12 +18,14 @@ def stale(
     of: Collection[str] | None = None,
     done: Collection[str] = (),
     begun: Collection[str] = (),
+    settled: Callable[[str, Change], Sequence[Value]] = lambda _step, _change: (),
 ) -> tuple[ChangedFact, ...]:
     """What is no longer as `plan` expects, by entity; empty when the plan still holds.
 
     `of` are the steps whose facts count, all when None. `done` are steps that did what they had to; `begun` those that
-    may have done some of it, whose entities may be as before or as after. Entities the plan does not speak of are
-    ignored; a fact that counts and is missing in `observed` is None.
+    may have done some of it, whose entities may be as before or as after. `settled`: values of an entity with which nothing is
+    left of a step's change. Entities the plan does not speak of are ignored; a fact that counts and is missing in `observed`
+    is None.
     """
     now = {fact.entity: fact.value for fact in observed}
     expected: dict[str, list[Value]] = {}
@@ -38,6 +41,8 @@ def stale(
                 expected[change.entity] = [change.after]
             elif planned.step in begun:
                 expected[change.entity].append(change.after)
+            else:
+                expected[change.entity] += settled(planned.step, change)
     return tuple(
         ChangedFact(entity, values[0], now.get(entity))
         for entity, values in sorted(expected.items())

@@ -7,7 +7,7 @@ secret, and no more (`registry.kept`). The file holds the plan's canonical text 
 
 import getpass
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeVar
@@ -16,10 +16,10 @@ from pydantic import TypeAdapter
 
 from drlib import clock, decoding
 from drlib.drill.plan import plan as drill_plan
-from drlib.drill.plan.plan import ChangedFact, Drill, Plan, StepPlan
+from drlib.drill.plan.plan import Change, ChangedFact, Drill, Fact, Plan, StepPlan, Value
 from drlib.drill.plan.staleness import stale
 from drlib.drill.run import registry
-from drlib.drill.step.action import Action
+from drlib.drill.step.action import Action, DrillAction
 from drlib.errors import StalePlan, UsageError
 from drlib.files import read_stored, write_whole
 
@@ -54,7 +54,25 @@ def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
 def compare(plan: Plan, actions: Mapping[str, Action]) -> None:
     """Raises `StalePlan` when an entity that `plan` relies on has changed. Changes nothing."""
     observed = at_once(lambda step: actions[step.name].observe(), plan.drill.steps)
-    moved = stale(plan, [fact for facts in observed for fact in facts])
+    refuse_stale(plan, actions, [fact for facts in observed for fact in facts])
+
+
+def refuse_stale(
+    plan: Plan,
+    actions: Mapping[str, Action],
+    observed: Iterable[Fact],
+    *,
+    of: Collection[str] | None = None,
+    done: Collection[str] = (),
+    begun: Collection[str] = (),
+) -> None:
+    """Raises `StalePlan` when `observed` is not as `plan` expects; arguments as of `stale`."""
+
+    def settled(step: str, change: Change) -> Sequence[Value]:
+        action = actions[step]
+        return action.settled(change) if isinstance(action, DrillAction) else ()
+
+    moved = stale(plan, observed, of=of, done=done, begun=begun, settled=settled)
     if moved:
         raise stale_plan(plan.drill.name, moved)
 

@@ -21,7 +21,6 @@ from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Danger, Plan
 from drlib.drill.plan.progress import Note, Noted, Reach, RunOutcome, When
-from drlib.drill.plan.staleness import stale
 from drlib.drill.plan.states import DrillEvent, DrillState, active, move
 from drlib.drill.plan.supersede import Beginning, Entered
 from drlib.drill.run import approvals, planning
@@ -194,9 +193,8 @@ class Runner:
     def _compare(self, steps: Collection[str], now: drill_progress.Progress) -> None:
         observed = planning.at_once(lambda name: self._actions[name].observe(), list(steps))
         facts = {fact.entity: fact for those in observed for fact in those}
-        moved = stale(self.plan, facts.values(), of=steps, done=now.done - now.undone, begun=now.begun - now.done)
-        if moved:
-            raise planning.stale_plan(self._drill.name, moved)
+        done, begun = now.done - now.undone, now.begun - now.done
+        planning.refuse_stale(self.plan, self._actions, facts.values(), of=steps, done=done, begun=begun)
 
     # -- the run ---------------------------------------------------------------------------------------------------
 

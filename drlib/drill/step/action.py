@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol, Self
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
 
 from drlib.drill.plan.plan import Argument, Call, Change, Fact
+from drlib.drill.plan.plan import Value as FactValue
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output
 from drlib.drill.step.argument_types import Value, nearest, wanted
@@ -163,6 +164,10 @@ class DrillAction(DrillCall):
 
     @abstractmethod
     def cluster_id(self) -> str: ...
+
+    def settled(self, change: Change) -> Sequence[FactValue]:
+        """What its entity may be instead of `change.before` when the step begins, as nothing is left to be changed then."""
+        return ()
 
     def show(self, rows: Iterable[Row]) -> None:
         """Keep `rows` as the step's results."""

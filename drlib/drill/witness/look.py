@@ -30,7 +30,7 @@ FRESH_S: Final = 3.0  # a worker measures every second
 MOST_S: Final = 8.0  # beyond the time that being gone has to hold
 PAUSE_S: Final = 0.5
 _CONNECT_S: Final = 1.0
-_UNUSABLE: Final = "it cannot log in there"
+_UNUSABLE: Final = "it cannot use the source"
 
 
 def look_until_settled(

@@ -137,7 +137,10 @@ class Surveyor:
         either cluster may take to give a sign of life.
         """
         flow = self._flow.flow
-        source_client = wire_client(self._settings.clusters[flow.source], client_id="drlib-status")
+        source_cluster = self._settings.clusters[flow.source]
+        if source_error:  # it is not connected to, and what it lacks may be a key store
+            source_cluster = replace(source_cluster, security={})
+        source_client = wire_client(source_cluster, client_id="drlib-status")
         target_client = wire_client(self._settings.clusters[flow.target], client_id="drlib-status")
         try:
             source_answer, target_answer = await asyncio.gather(

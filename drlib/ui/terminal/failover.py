@@ -67,7 +67,10 @@ def _rows(made: Assessment) -> Iterator[tuple[str, str, str]]:
         yield "", f"seen from {each.seen_from}: {since}{each.detail}", ""
     yield made.target, f"the target: {made.target_state}", "" if made.target_serves else "red"
     yield "gate", f"{made.gate}{': ' + '; '.join(made.gate_why) if made.gate_why else ''}", _COLOURS[made.gate]
-    yield "pointer", f"names {made.pointer}" if made.pointer else "unknown, or there is none", ""
+    left = f", which is no cluster of {made.flow}: applications that follow it stay there"
+    other = made.pointer is not None and made.pointer not in (made.source, made.target)
+    said = f"names {made.pointer}{left if other else ''}" if made.pointer else "unknown, or there is none"
+    yield "pointer", said, "yellow" if other else ""
     known = made.loss.records
     yield (
         "loses at most",
@@ -125,10 +128,16 @@ def _topics(made: Assessment) -> str:
     return f"{len(made.missing_topics)} that producers write to are missing on {made.target} ({does}): {names}"
 
 
-def change_lines(groups: Sequence[GroupChange], producers: Sequence[ProducerChange], target: str) -> Iterator[str]:
-    """What to change where an application does not follow the pointer, in the words of its configuration."""
+def change_lines(
+    groups: Sequence[GroupChange], producers: Sequence[ProducerChange], target: str, stays: str = ""
+) -> Iterator[str]:
+    """What to change where an application does not follow the pointer, in the words of its configuration. `stays`: why the
+    pointer does not name `target`."""
     addresses = dict.fromkeys([*(each.bootstrap for each in groups), *(each.bootstrap for each in producers)])
-    yield f"The pointer names {target}. Applications that do not follow it, change now:"
+    if stays:
+        yield f"The pointer is left: {stays}. Applications of the flow, change now:"
+    else:
+        yield f"The pointer names {target}. Applications that do not follow it, change now:"
     for address in addresses:
         yield f"  bootstrap.servers = {address}"
     for each in groups:

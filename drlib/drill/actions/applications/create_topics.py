@@ -20,7 +20,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import matches
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import row_of, rule_of
-from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output
 from drlib.drill.step.action import Changes, DrillAction, Evidence
@@ -37,6 +37,7 @@ from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, delete_rule
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.kafka.protocol.acls import TopicAcl
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.sync.local_topics import create_local_topics
 from drlib.mirror.sync.rules import local_topics
 from drlib.model import TopicPartition
@@ -76,6 +77,9 @@ class CreateTopics(FlowArguments, DrillAction):
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         return tuple(Change(fact.entity, MISSING, EXISTS) for fact in observed if fact.value == MISSING)
+
+    def settled(self, change: Change) -> Sequence[Value]:
+        return (None,)  # it is not missing any more: another run or a person created it, or the source does not have it
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
@@ -156,25 +160,23 @@ class CreateTopics(FlowArguments, DrillAction):
     def _answers(self) -> tuple[ClusterMetadata | None, ClusterMetadata]:
         """The source, None where it does not answer soon, and the target. Raises `Unreachable` when that does not."""
 
-        async def one(cluster: ClusterSettings, seconds: float) -> ClusterMetadata | Unreachable:
+        async def one(cluster: ClusterSettings, seconds: float) -> ClusterMetadata:
             async with wire_client(cluster, client_id="drlib-topics", timeout_s=seconds) as client:
-                try:
-                    return await client.metadata(None)
-                except Unreachable as error:
-                    return error
+                return await client.metadata(None)
 
-        async def both() -> tuple[ClusterMetadata | Unreachable | None, ClusterMetadata | Unreachable]:
-            asked = one(self.target_cluster, ANSWER_S)
-            if not source_s:  # it has just been found silent
-                return None, await asked
-            return await asyncio.gather(one(self.source_cluster, source_s), asked)
+        async def of_source() -> ClusterMetadata | None:
+            try:
+                return await one(self.source_cluster, source_s) if source_s else None  # it has just been found silent
+            except (Unreachable, SecurityFault, UsageError):  # it is lost to this host, whatever the reason
+                return None
+
+        async def both() -> tuple[ClusterMetadata | None, ClusterMetadata]:
+            source, target = await asyncio.gather(of_source(), one(self.target_cluster, ANSWER_S))
+            return source, target
 
         known = KnownSilence(self.context.run_dir).of(self.flow.source)
         source_s = patience_s(known, clock.now_ms(), SOURCE_S)
-        source, target = blocking(both())
-        if isinstance(target, Unreachable):
-            raise target
-        return source if isinstance(source, ClusterMetadata) else None, target
+        return blocking(both())
 
     def _wanted(self, source: ClusterMetadata | None, target: ClusterMetadata) -> dict[str, TopicMetadata]:
         after = local_topics.wanted(self._settings, self._mirror.clusters, source, target)

@@ -26,7 +26,7 @@ from drlib.drill.actions.applications.deny_rules import ANY_PRINCIPAL, WriteFenc
 from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.actions.moving.growth import Growth
-from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence
@@ -49,6 +49,7 @@ from drlib.runs.waiting import LOOK_S
 BROKERS_S: Final = 3.0  # for a sign of life of each broker of a source that answers
 _LEAVE_S: Final = 10.0  # for the members of a group to commit and leave
 AWAY: Final = "at the target"  # the pointer names it
+WRITE: Final = "write"
 _PAUSE_S: Final = 0.5  # without a record: what was in flight has come, or has waited for more than a linger
 
 
@@ -91,10 +92,12 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
 
     def observe(self) -> Sequence[Fact]:
         pointer = self.pointer.read().pointer
-        away = pointer is not None and pointer.active == self.flow.target
+        elsewhere = (
+            "" if pointer is None or pointer.active == self.flow.source else _at(pointer.active, self.flow.target)
+        )
         held = pointer is not None and _for_good(pointer) and pointer.active == self.flow.source
         rights = (Fact(self._rights, "as they are"),) if self.deny_write else ()
-        return (Fact(self.entity, AWAY if away else "held" if held else "write"), *rights)
+        return (Fact(self.entity, elsewhere or ("held" if held else WRITE)), *rights)
 
     @property
     def _rights(self) -> str:
@@ -112,13 +115,17 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         return tuple(
             Change(fact.entity, fact.value, wanted[fact.entity])
             for fact in observed
-            if fact.value not in (wanted[fact.entity], AWAY)
+            if fact.entity == self._rights or fact.value == WRITE
         )
+
+    def settled(self, change: Change) -> Sequence[Value]:
+        return (AWAY,) if change.entity == self.entity else ()
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         source, found = self.flow.source, self.pointer.read()
         now = found.pointer
-        if now is not None and now.active not in (source, self.flow.target):
+        planned = any(change.entity == self.entity for change in changes)
+        if planned and now is not None and now.active not in (source, self.flow.target):
             raise conflict(self.pointer, now)
         if now is not None and now.active == source and not _for_good(now):
             self.pointer.write(now, replace(now, version=found.next_version, hold=True, hold_limit_s=0.0))
@@ -326,6 +333,11 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
                 if not busy or time.monotonic() > end:
                     return busy
                 abort.wait(LOOK_S)
+
+
+def _at(active: str, target: str) -> str:
+    """Where those are that follow a pointer that does not name the source."""
+    return AWAY if active == target else f"at {active}"
 
 
 def _for_good(pointer: Pointer) -> bool:

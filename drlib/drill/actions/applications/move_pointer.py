@@ -1,8 +1,10 @@
 """Action `pointer.move`: the pointer names the target: the remote topics up to where they end now, then the local ones.
 
 Rules: what is written is on disk before it is published, so that a process that resumes the step knows its own
-pointer. A pointer that names neither cluster of the flow is a conflict, and is left. The step fails while the target has
-no copy of it; continued, it is written again, which completes the copies that are missing.
+pointer. One that names the target already, by another run or a person, is kept. Where it names neither cluster of the flow,
+as with several sources of one target, those that follow it are not this flow's: it is left, and said; one that was moved there
+since the plan was made is a conflict. The step fails while the target has no copy of it; continued, it is written again,
+which completes the copies that are missing.
 Not for: what the pointer is and where it is kept (`drlib.drill.actions.applications.pointer`).
 """
 
@@ -10,16 +12,18 @@ from collections.abc import Mapping, Sequence
 
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_copies import moved_pointer
-from drlib.drill.actions.applications.pointer import PointerArgument, conflict
+from drlib.drill.actions.applications.pointer import PointerArgument, Read, conflict
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
-from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag
 from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments, Shared
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.runs.abort import Abort
+from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
@@ -39,15 +43,20 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         now = {fact.entity: fact.value for fact in observed}[self.pointer.entity]
-        return () if now == self.flow.target else (Change(self.pointer.entity, now, self.flow.target),)
+        return (Change(self.pointer.entity, now, self.flow.target),) if now in (None, self.flow.source) else ()
+
+    def settled(self, change: Change) -> Sequence[Value]:
+        return (self.flow.target,)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         flow, run_dir = self.flow, self.context.run_dir
         kept, now, ids = self.pointer.kept(), self.pointer.read(), "not checked: the pointer was moved before"
         if kept is not None and now.pointer == kept.after:
             before, after = kept.before, kept.after
-        elif now.pointer is not None and now.pointer.active == flow.target and not changes:
+        elif now.pointer is not None and now.pointer.active == flow.target:
             before = after = now.pointer
+        elif now.pointer is not None and now.pointer.active != flow.source and not changes:
+            return self._left(now)
         else:
             if now.pointer is not None and now.pointer.active != flow.source:
                 raise conflict(self.pointer, now.pointer)
@@ -71,6 +80,19 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             "not_read": "; ".join(f"{alias}: {why}" for alias, why in now.silent.items()),
             "source": self.source_state(),
             "producer_ids": ids,
+        }
+
+    def _left(self, found: Read) -> Evidence:
+        """The pointer is not of this flow: its applications are left where they are."""
+        assert found.pointer is not None
+        left = f"it names {found.pointer.active}, which is no cluster of {self.flow}: applications that follow it stay there"
+        self.score(ScorecardPart(checks=(Check("the pointer is moved", Verdict.CONDITIONS, left),)))
+        return {
+            "active": found.pointer.active,
+            "version": found.pointer.version,
+            "left": left,
+            "not_read": "; ".join(f"{alias}: {why}" for alias, why in found.silent.items()),
+            "source": self.source_state(),
         }
 
     def probe(self, changes: Changes) -> Reach:

@@ -161,6 +161,7 @@ def test_unfinished_run_elsewhere_or_of_another_mode_has_to_be_superseded_by_nam
     [
         (DrillState.FAILED_OVER, "RIGHT", Next.NOTHING),
         (DrillState.REPROTECTED, "RIGHT", Next.NOTHING),
+        (DrillState.FAILED_OVER, "THIRD", Next.NOTHING),  # a pointer of another flow is left
         (DrillState.FAILED_OVER, "LEFT", Next.BEGIN),  # the applications went home since
         (DrillState.FAILED_OVER, None, Next.BEGIN),
         (DrillState.TESTED, "RIGHT", Next.BEGIN),

@@ -21,6 +21,7 @@ from drlib.drill.plan.plan import (
     Rollback,
     Step,
     StepPlan,
+    Value,
     canonical,
     contradictions,
     parse,
@@ -217,6 +218,17 @@ def test_stale_begun_step_may_be_before_or_after() -> None:
     assert stale(PLAN, AS_PLANNED, begun={"create"}) == ()
     other = (Fact("partitions of orders", 1), *DONE[1:])
     assert stale(PLAN, other, begun={"create"}) == (ChangedFact("partitions of orders", None, 1),)
+
+
+def test_stale_change_that_another_client_made_is_expected_of_a_step_that_says_so() -> None:
+    def settled(step: str, change: Change) -> tuple[Value, ...]:
+        return (change.after,) if step == "create" else ()
+
+    assert stale(PLAN, DONE, settled=settled) == ()
+    assert [m.entity for m in stale(PLAN, (Fact("partitions of orders", 1), *DONE[1:]), settled=settled)] == [
+        "partitions of orders"
+    ]
+    assert [m.entity for m in stale(PLAN, DONE, settled=lambda *_: ())] == ["partitions of orders"]
 
 
 def test_stale_compares_only_the_given_steps() -> None:

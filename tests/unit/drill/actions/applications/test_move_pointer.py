@@ -1,0 +1,81 @@
+"""The pointer that a failover finds: of its source, of its target already, or of a cluster that is not in its flow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer, PointerConflict
+from drlib.drill.actions.applications.fence_source import AWAY, FenceSource
+from drlib.drill.actions.applications.move_pointer import MovePointer
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.step.context import DrillContext
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab.ports import free_ports
+from drlib.model import Flow
+from drlib.runs.abort import Abort
+
+HERE = Pointer(3, "LEFT", "127.0.0.1:1")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> DrillContext:
+    names = ("LEFT", "RIGHT", "THIRD")
+    clusters = {a: ClusterSettings(a, (f"127.0.0.1:{p}",)) for a, p in zip(names, free_ports(3), strict=True)}
+    return DrillContext(
+        clusters=clusters, flow=Flow("LEFT", "RIGHT"), run_dir=tmp_path, pointer=tmp_path / "pointer.json"
+    )
+
+
+def names(place: DrillContext, active: str) -> Pointer:
+    assert place.pointer is not None
+    pointer = replace(HERE, active=active)
+    pointer_file.write_atomic(place.pointer, pointer)
+    return pointer
+
+
+def test_move_pointer_of_a_third_cluster_is_left_and_said(place: DrillContext, tmp_path: Path) -> None:
+    move, pointer = MovePointer().bind(place, "move"), names(place, "THIRD")
+    assert move.changes([Fact(move.pointer.entity, "THIRD")]) == ()
+    evidence = move.act((), Abort(tmp_path))
+    assert evidence["active"] == "THIRD"
+    assert "THIRD, which is no cluster of LEFT->RIGHT" in str(evidence["left"])
+    assert move.pointer.read().pointer == pointer
+
+
+def test_move_pointer_that_went_to_a_third_cluster_since_the_plan_is_a_conflict(
+    place: DrillContext, tmp_path: Path
+) -> None:
+    move = MovePointer().bind(place, "move")
+    planned = [Change(move.pointer.entity, "LEFT", "RIGHT")]
+    names(place, "THIRD")
+    with pytest.raises(PointerConflict, match="THIRD"):
+        move.act(planned, Abort(tmp_path))
+
+
+def test_move_pointer_that_another_run_moved_since_the_plan_is_kept(place: DrillContext, tmp_path: Path) -> None:
+    move = MovePointer().bind(place, "move")
+    (planned,) = move.changes([Fact(move.pointer.entity, None)])
+    assert move.settled(planned) == ("RIGHT",)
+    pointer = names(place, "RIGHT")
+    assert move.act((planned,), Abort(tmp_path))["active"] == "RIGHT"
+    assert move.pointer.read().pointer == pointer
+
+
+@pytest.mark.parametrize(("active", "planned"), [("LEFT", "write"), ("RIGHT", AWAY), ("THIRD", "at THIRD")])
+def test_fence_holds_only_those_that_follow_the_pointer_at_the_source(
+    place: DrillContext, tmp_path: Path, active: str, planned: str
+) -> None:
+    fence, pointer = FenceSource().bind(place, "fence"), names(place, active)
+    observed = fence.observe()
+    assert observed == (Fact(fence.entity, planned),)
+    changes = fence.changes(observed)
+    fence.act(changes, Abort(tmp_path))
+    held = fence.pointer.read().pointer
+    assert held is not None
+    assert held.hold is (active == "LEFT")
+    assert held.hold or held == pointer
+    assert [fence.settled(change) for change in changes] == [(AWAY,)] * (active == "LEFT")
