@@ -46,7 +46,7 @@ def status(directory: Record = RUN_DIR) -> None:
 @academy_app.command("reset")
 def reset(
     lesson: Annotated[
-        list[str] | None, typer.Argument(help="L0 to L6 and L8. Default: all lessons.", metavar="LESSON...")
+        list[str] | None, typer.Argument(help="L0 to L8. Default: all lessons.", metavar="LESSON...")
     ] = None,
     directory: Record = RUN_DIR,
 ) -> None:

@@ -70,7 +70,7 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
     "Lab and training": (
         Command("lab", "drlib.cli.lab:lab_app", "real Kafka clusters on this machine"),
         Command("notebook", "drlib.cli.notebook:notebook", "JupyterLab with the first notebook open"),
-        Command("academy", "drlib.cli.academy:academy_app", "progress in the lessons L0 to L6 and L8"),
+        Command("academy", "drlib.cli.academy:academy_app", "progress in the lessons L0 to L8"),
         Command("incident", "drlib.cli.incident:incident_app", "find and repair a hidden fault, for a score"),
     ),
 }

@@ -65,7 +65,7 @@ def lab_up(
     for alias, cluster in lab.clusters.items():
         show(f"{alias:{width}} {cluster.bootstrap}")
     show(f"Properties: {lab.write_properties()}")
-    for line in prepare_users(lab):
+    for line in _users_lines(lab):
         show(line)
     show(f"Stop it with: drlib lab down --dir {directory}")
 
@@ -86,40 +86,25 @@ def parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def prepare_users(lab: "Lab") -> Iterator[str]:
-    """Grant each role of a secured lab its rights, write its files, and say what to do with them."""
+def _users_lines(lab: "Lab") -> Iterator[str]:
+    """Prepare the users of a secured lab, and say what to do with their files."""
     if not lab.secured:
         return
-    from drlib.drill.readiness.required_rights import required_rights
-    from drlib.drill.readiness.role import Role
-    from drlib.lab.brokers.acls import grant, grant_application
+    from drlib.drill.testbed.lab_roles import prepare_users
 
-    source, target = lab.aliases[:2]
-    for user in lab.users:
-        lab.client_file(user)
+    files = prepare_users(lab)
     yield f"Applications: {lab.client_file()}, with the addresses above"
-    if not lab.operator:
+    if not files:
         yield "Every client may do everything: without a login or a certificate the brokers cannot tell clients apart."
         return
-    from drlib.config.settings import load_mirror_settings
+    from drlib.drill.readiness.role import Role
 
-    for role in Role:
-        file = lab.root / f"{role}.properties"
-        if role is Role.MIRROR:
-            file = lab.write_properties()
-        else:
-            lab.write_properties(file, user=role)
-        settings = load_mirror_settings(file)
-        for pair in ((source, target), (target, source)):
-            for granted in required_rights(settings, settings.flow(*pair), role).grants:
-                grant(lab.clusters[granted.alias], role, [granted.right])
-    for cluster in lab.clusters.values():
-        grant_application(cluster)
-    admin = lab.client_file("admin")
-    yield f"Mirror:  drlib mirror {lab.root / 'connect-mirror-maker.properties'}"
-    yield f"Ready?   drlib doctor {lab.root / 'doctor.properties'}"
-    yield f"Drills:  drlib run RUNBOOK {lab.root / 'drill.properties'}, or failover-drill.yaml with --lab-dir {lab.root}"
-    yield f"Audits:  drlib run RUNBOOK {lab.root / 'audit.properties'}"
+    source = lab.aliases[0]
+    yield f"Mirror:  drlib mirror {files[Role.MIRROR]}"
+    yield f"Ready?   drlib doctor {files[Role.DOCTOR]}"
+    yield f"Drills:  drlib run RUNBOOK {files[Role.DRILL]}, or failover-drill.yaml with --lab-dir {lab.root}"
+    yield f"Audits:  drlib run RUNBOOK {files[Role.AUDIT]}"
+    admin = lab.client_file(lab.admin)
     yield f"Admin:   kafka-topics.sh --command-config {admin} --bootstrap-server {lab.clusters[source].bootstrap}"
 
 

@@ -102,19 +102,26 @@ class Lab:
         *,
         needed: Iterable[str] = (),
         extra: Mapping[str, str] | None = None,
+        security: LabSecurity | None = None,
     ) -> tuple[Self, bool]:
-        """The lab that runs in `root`, or one of `aliases` and `extra` started there, and whether it was started now.
+        """The lab that runs in `root`, or one of `aliases`, `extra` and `security` started there, and whether it was now.
 
         A lab runs while any of its processes does: a cluster that a drill killed does not matter. Raises `UsageError` when
-        a lab that runs lacks one of the clusters `needed`, and what `up` raises.
+        a lab that runs lacks one of the clusters `needed`, or has other security than is asked for, and what `up` raises.
         """
         try:
             lab = cls.attach(root)
         except UsageError:
-            return cls(root, aliases, extra=extra).up(), True
+            return cls(root, aliases, extra=extra, security=security).up(), True
         if not any(process.alive for process in lab.status()):
-            return cls(root, aliases, extra=extra).up(), True
+            return cls(root, aliases, extra=extra, security=security).up(), True
         lab.require(needed)
+        if security is not None and lab._security != security:
+            raise UsageError(
+                f"the lab in {lab.root} cannot be used",
+                "its clusters are not secured as they have to be here",
+                f"Take it down (drlib lab down --dir {lab.root}), or name another folder.",
+            )
         return lab, False
 
     def require(self, aliases: Iterable[str]) -> None:

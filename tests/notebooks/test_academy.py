@@ -26,6 +26,7 @@ TRUE = {
     "L4": "It was {}.",
     "L5": "It was {} of",
     "L6": "It got ",  # a measurement, close to the prediction
+    "L7": "It was {}:",
     "L8": "It is order {}.",
 }
 ROOT = ROOT / "notebooks" / "academy"

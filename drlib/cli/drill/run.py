@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from drlib.cli import print_error
-from drlib.cli.lab import SCRAM, prepare_users, up_deadline_s
+from drlib.cli.lab import SCRAM, up_deadline_s
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
@@ -267,8 +267,11 @@ def _in_lab(
         try:
             stage(f"starting clusters {' and '.join(aliases)}")
             lab.up(deadline_s=up_deadline_s(shape.brokers))
-            for _ in prepare_users(lab):
+            if shape.secured:
+                from drlib.drill.testbed.lab_roles import prepare_users
+
                 stage("granting users their rights")
+                prepare_users(lab)
             return ready(ClusterTarget(lab_dir=root))
         except KeyboardInterrupt:
             raise Aborted(

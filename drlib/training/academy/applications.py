@@ -41,14 +41,14 @@ class Application:
         if missing := next((each.missing for each in found() if each.family == self.family), ""):
             raise MissingDependency(f"{self.short} cannot be started", missing, "Install it, then run this cell again.")
 
-    def start(self, alias: str, topic: str) -> None:
-        """Start it on the cluster unless it runs. Raises as `require` does."""
+    def start(self, alias: str, *topics: str) -> None:
+        """Start it on the cluster unless it runs; it subscribes to `topics`. Raises as `require` does."""
         if self.runs:
             return
         self.require()
         lab = self.testbed.lab
         servers, history = lab.clusters[alias].bootstrap, self._history(alias)
-        client = Client(self.family, "consume", self.group, alias, servers, (topic,), history, 0.0, lab.client_file())
+        client = Client(self.family, "consume", self.group, alias, servers, topics, history, 0.0, lab.client_file())
         lab.start_program(self._process, command(client))
 
     def stop(self) -> None:

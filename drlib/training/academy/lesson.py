@@ -23,7 +23,7 @@ from drlib.model import Flow
 from drlib.runs.table import Table
 from drlib.training.academy import points, progress
 from drlib.training.academy.points import Attempt
-from drlib.training.academy.testbed import FORWARD, LessonTestbed
+from drlib.training.academy.testbed import FORWARD, LessonLab, LessonTestbed
 
 REFERENCE: Final = "reference"
 BREAK: Final = "break"
@@ -47,6 +47,8 @@ class Lesson(ABC):
     hints: ClassVar[tuple[str, str, str]]
     claims: ClassVar[tuple[str, str, str]]  # what the three checks verify
     keeps_names: ClassVar[bool] = False  # its topics are mirrored in both directions under one name
+    lab: ClassVar[LessonLab] = LessonLab()
+    testbed_type: ClassVar[type[LessonTestbed]] = LessonTestbed
 
     def __init__(self, testbed: LessonTestbed, attempt: Attempt, folder: Path, end_lab: Callable[[], None]) -> None:
         self.testbed = testbed

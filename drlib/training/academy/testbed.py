@@ -8,21 +8,26 @@ Not for: what a lesson teaches, nor points.
 """
 
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import javaproperties
 
+from drlib import decoding
 from drlib.config.replication_policy import IDENTITY
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable
 from drlib.files import write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range, Record
+from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.lab import clocks
+from drlib.lab.brokers.security import LabSecurity
 from drlib.lab.lab import ONE_BROKER, Lab
 from drlib.lab.processes import wait_until
 from drlib.lab.workload.mirrors import POLICY, LabMirrors, partition_statuses, refuse_other_workers
@@ -37,7 +42,6 @@ FORWARD: Final = Flow("LEFT", "RIGHT")
 # Matches topics and groups of any attempt, and mirror topics of such topics.
 ATTEMPT_NAMES: Final = re.compile(r"(^|[.-])l[0-8]-[0-9a-f]{4}-")
 WORKER: Final = "lesson-"
-_ALIASES: Final = (FORWARD.source, FORWARD.target)
 _KEEPS_NAMES: Final = {"replication.policy.class": IDENTITY}
 HISTORY: Final = ".jsonl"
 KEYS: Final = 20
@@ -48,6 +52,24 @@ FAST_RETENTION: Final = {CHECKED: "1000", "log.initial.task.delay.ms": "1000"}
 A_LESSON: Final = "a lesson"
 TIMEOUT_S: Final = 60.0
 _PACE_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class LessonLab:
+    """The clusters that a lesson needs. `beside`: the end of the name of its own lab's folder, beside the learner's."""
+
+    flow: Flow = FORWARD
+    beside: str = ""
+    security: LabSecurity | None = None
+
+    @property
+    def aliases(self) -> tuple[str, str]:
+        return self.flow.source, self.flow.target
+
+    def folder(self, lab_dir: Path) -> Path:
+        """Where it is, for a learner's `lab_dir`."""
+        path = lab_dir.absolute()
+        return path.with_name(f"{path.name}{self.beside}") if self.beside else path
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,48 +272,67 @@ class LessonTestbed:
         return [starts[partition] for partition in partitions], [ends[partition] for partition in partitions]
 
 
-def prepare(lab: Lab) -> None:
-    """Prepare `lab` for a new attempt. Raises `Unreachable`, and `UsageError` while another worker mirrors LEFT or RIGHT."""
+def order_number(text: str) -> int:
+    """The number of an order that `write` or `write_missing` wrote; -1 for any other text."""
+    kind, _, number = text.partition(" ")
+    return decoding.integer_or(-1, number) if kind == "order" else -1
+
+
+def order_of(record: Record) -> int:
+    """The number of the order that is the record's value; -1 for any other."""
+    return order_number((record.value or b"").decode(errors="replace"))
+
+
+def prepare(lab: Lab, flow: Flow = FORWARD) -> None:
+    """Prepare `lab` for a new attempt at a lesson about `flow`.
+
+    Raises `Unreachable`, and `UsageError` while another worker mirrors `flow` or its reverse.
+    """
     for process in lab.status():
         if process.name.startswith(WORKER):
             lab.registry.stop(process.name)
             (lab.root / f"{process.name}.properties").unlink(missing_ok=True)
-    for pattern in ("clusters.properties", HISTORY):
+    for pattern in (".properties", HISTORY):
         for path in lab.root.glob(f"{WORKER}*{pattern}"):
             path.unlink()
+    for folder in (path for path in lab.root.glob(f"{WORKER}*") if path.is_dir()):
+        shutil.rmtree(folder)
     # Other workers are refused before anything is changed, where the cluster answers already.
-    free = {alias for alias in _ALIASES if lab.clusters[alias].alive and _has_no_other_worker(lab, alias)}
-    repair(lab)
-    for alias in _ALIASES:
+    aliases = (flow.source, flow.target)
+    free = {alias for alias in aliases if lab.clusters[alias].alive and _has_no_other_worker(lab, alias, flow)}
+    repair(lab, flow)
+    for alias in aliases:
         if alias not in free:
-            _has_no_other_worker(lab, alias)
+            _has_no_other_worker(lab, alias, flow)
         with Cluster(lab.clusters[alias].settings()) as cluster:
             _delete_leftovers(cluster)
 
 
-def repair(lab: Lab) -> None:
-    """Undo every fault of a lesson: reset link and clocks, resume or start both clusters."""
+def repair(lab: Lab, flow: Flow = FORWARD) -> None:
+    """Undo every fault of a lesson about `flow`: reset link and clocks, resume or start both clusters."""
     lab.proxy.clear()
     clocks.set_all_right(lab.root)
-    for alias in _ALIASES:
+    for alias in (flow.source, flow.target):
         if lab.clusters[alias].alive:
             lab.clusters[alias].resume()
         else:
             lab.clusters[alias].restart()
 
 
-def _has_no_other_worker(lab: Lab, alias: str) -> bool:
+def _has_no_other_worker(lab: Lab, alias: str, flow: Flow) -> bool:
     """True if no other worker writes to `alias`, False if it does not answer. Raises `UsageError` if one does."""
     with Cluster(lab.clusters[alias].settings()) as cluster:
         try:
-            refuse_other_workers(cluster, FORWARD if alias == FORWARD.target else FORWARD.reverse, A_LESSON)
+            refuse_other_workers(cluster, flow if alias == flow.target else flow.reverse, A_LESSON)
         except Unreachable:
             return False
     return True
 
 
 def _delete_leftovers(cluster: Cluster) -> None:
+    """A group whose members were killed with its cluster is left to a later attempt: their sessions have to time out."""
     for topic in filter(ATTEMPT_NAMES.search, cluster.topics()):
         cluster.delete_topic(topic)
     for group in filter(ATTEMPT_NAMES.search, [listing.group for listing in cluster.groups()]):
-        cluster.delete_group(group)
+        with suppress(GroupNotEmpty):
+            cluster.delete_group(group)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from testbed_lessons import lab_of
 
 import drlib
 from drlib.errors import UsageError
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.long
 
 FIRST: Mapping[str, str] = {
     "L0": "flow", "L1": "write", "L2": "traffic", "L3": "traffic", "L4": "traffic", "L5": "traffic", "L6": "line",
-    "L8": "traffic",
+    "L7": "traffic", "L8": "traffic",
 }  # fmt: skip
 
 
@@ -58,7 +59,7 @@ def open_broken(key: str, lab: Lab, run_dir: Path) -> Any:
 
 
 def ends(lesson: Lesson) -> list[list[int]]:
-    serving = [alias for alias in ("LEFT", "RIGHT") if lesson.testbed.lab.clusters[alias].alive]
+    serving = [alias for alias in lesson.lab.aliases if lesson.testbed.lab.clusters[alias].alive]
     return [lesson.testbed.end_offsets(alias, topic) for alias in serving for topic in (lesson.topic, lesson.copy)]
 
 
@@ -241,6 +242,59 @@ def test_l6_bandwidth_over_budget_or_shorter_round_trip_does_not_pass(lesson_lab
     lesson.order_bandwidth(1_800_000)
     assert verdicts(lesson) == ["yes", "yes", "yes"]
     lesson.close()
+
+
+@pytest.mark.timeout(900)
+def test_l7_paris_that_is_killed_before_the_rights_are_back_does_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:
+    with lab_of("L7", lesson_lab) as lab:
+        lesson = open_broken("L7", lesson_lab, tmp_path)
+        billing = lesson.testbed.name("billing")
+        assert lesson.night().title == "Your second prediction comes first"
+        with pytest.raises(UsageError, match="not a number of orders"):
+            lesson.predict_again("many")
+        lesson.predict_again("40")
+        assert lesson.night().title == "A rehearsal comes first"
+        assert lab.clusters["paris"].alive
+        assert list(lesson.failover()) == []
+        granted = f"kafka-acls.sh --add --allow-principal User:mirror --operation Describe --group {billing}"
+        for wrong, why in (
+            ("rm -r .", "no command of"),
+            ("kafka-acls.sh --nonsense", "failed on paris"),
+            ("'", "no command"),
+        ):
+            with pytest.raises(UsageError, match=why):
+                lesson.kafka_acls("paris", wrong)
+        lesson.kafka_acls("lyon", granted)  # the other cluster
+        with pytest.raises(UsageError, match="cluster LEFT"):
+            lesson.kafka_acls("LEFT", granted)
+        assert verdicts(lesson) == ["not yet"] * 3
+        assert "has passed" in lesson.rehearse().title  # it asks paris, as long as that answers
+        lesson.night()
+        moved = {name: [lesson.copy, lesson.topic] for name in ("billing", "shipping")}
+        with pytest.raises(UsageError, match="does not exist on lyon"):
+            lesson.move("lyon", moved)
+        for document in lesson.failover():
+            if document["event"] == "applications":
+                with pytest.raises(UsageError, match="no application orders"):
+                    lesson.move("lyon", {"orders": [lesson.topic]})
+                with pytest.raises(UsageError, match="moved to paris"):
+                    lesson.move("paris", moved)
+                lesson.move("lyon", moved)
+        assert verdicts(lesson) == ["not yet", "not yet", "yes"]
+        assert "billing has not read 0, and read 170 again; shipping has not read 0, and read 120 again" in str(
+            lesson.check(2).rows[0]["observed"]
+        )
+        assert "Your second prediction was 40, and it is 170: the rights were still missing" in lesson.truth().note
+        lesson.close()
+        assert lab.clusters["paris"].alive
+        again: Any = open_lesson("L7", lesson_lab.root, tmp_path, again=True)
+        again.traffic()  # on a flow that has failed over
+        again.predict("170")
+        again.break_it()
+        for name in ("billing", "shipping"):  # one by one instead of all that begin alike, and no __consumer_offsets
+            again.kafka_acls("paris", granted.replace(billing, again.testbed.name(name)))
+        again.testbed.wait("the positions are polled", lambda: again.check(1).rows[0]["holds"] == "yes")
+        again.close()
 
 
 def test_l8_skipped_orders_or_orders_read_again_needlessly_do_not_pass(lesson_lab: Lab, tmp_path: Path) -> None:

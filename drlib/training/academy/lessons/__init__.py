@@ -1,4 +1,4 @@
-"""The lessons L0 to L6 and L8, one module each.
+"""The lessons L0 to L8, one module each.
 
 - `l0_flow`: a flow, and the death of its worker; `l1_offsets`: offsets differ between clusters.
 - `l2_retention`: lag, RPO and retention; `l3_failover`: an unplanned failover.

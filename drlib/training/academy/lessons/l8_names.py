@@ -27,7 +27,7 @@ from drlib.training.academy.applications import JAVA, LANGUAGES, PYTHON, Applica
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
 from drlib.training.academy.pictures import Stretch, logs
-from drlib.training.academy.testbed import FORWARD
+from drlib.training.academy.testbed import FORWARD, order_number, order_of
 
 BEGUN: Final = "begun"
 APART: Final = "apart"
@@ -359,7 +359,7 @@ class IdenticalTopicNames(MoveLesson):
         known = checkpointed_positions(self.testbed.settings, FORWARD)
         log = self._log("RIGHT")
         for each in self._applications:
-            first = two_logs.position([_number(record) for record in log], READ[each.short])
+            first = two_logs.position([order_of(record) for record in log], READ[each.short])
             wanted = log[first].offset if first < len(log) else log[-1].offset + 1
             at = known.get((each.group, self._partition))
             if at is None or at.read is None or at.read.there < wanted:
@@ -370,7 +370,7 @@ class IdenticalTopicNames(MoveLesson):
         return self.testbed.read(alias, self.topic)
 
     def _numbers(self, alias: str) -> list[int]:
-        return [_number(record) for record in self._log(alias)]
+        return [order_of(record) for record in self._log(alias)]
 
     def _logs_table(self, title: str, note: str) -> Table:
         rows = []
@@ -391,7 +391,7 @@ class IdenticalTopicNames(MoveLesson):
         return len(two_logs.read_and_behind(self._numbers("RIGHT"), READ[name]))
 
     def _read_on_right(self, name: str) -> list[int]:
-        return [_order(text) for text in self._application(name).read("RIGHT")]
+        return [order_number(text) for text in self._application(name).read("RIGHT")]
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -432,19 +432,9 @@ class IdenticalTopicNames(MoveLesson):
         return CheckResult(not any(missing) and not twice and not unread, observed, "lesson.start_left()")
 
 
-def _order(text: str) -> int:
-    """The number of an order; -1 for any other text."""
-    kind, _, number = text.partition(" ")
-    return decoding.integer_or(-1, number) if kind == "order" else -1
-
-
 def _origin(number: int) -> str:
     """The cluster that acknowledged the order first."""
     return "RIGHT" if number >= RIGHTS else "LEFT"
-
-
-def _number(record: Record) -> int:
-    return _order((record.value or b"").decode(errors="replace"))
 
 
 def _difference(predicted: int, measured: int) -> str:
