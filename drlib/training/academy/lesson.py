@@ -84,13 +84,17 @@ class Lesson(ABC):
         return str(self.testbed.file)
 
     def predict(self, prediction: str | int = "") -> Table:
-        """Record your prediction. Only the first one counts; `truth` shows the answer afterwards."""
+        """Record your prediction. Only the first one counts; `truth` shows the answer afterwards.
+
+        Raises `UsageError`, and records nothing, before the cell that the question is about was run.
+        """
+        question = self.question()
         text = str(prediction) or (self.reference_answer() if self.dry_run else "")
         self._update(lambda attempt: points.with_prediction(attempt, text))
         if not self._attempt.prediction:
-            return Table("No prediction is recorded yet", [], note=self.question())
+            return Table("No prediction is recorded yet", [], note=question)
         note = f"You wrote: {self._attempt.prediction}. It is recorded; lesson.truth() shows the answer."
-        return Table(self.question(), [], note=note)
+        return Table(question, [], note=note)
 
     def truth(self) -> Table:
         """Show the answer, measured on the clusters, next to your prediction."""
