@@ -208,6 +208,25 @@ def test_yaml_document_that_is_not_plain_is_refused(text: str, why: str) -> None
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "[" + "x, " * 9 + "]",
+        "[&a x" + ", *a" * 8 + "]",  # an alias counts as what it stands for
+        "[&a [x, y], *a, *a]",
+        "[&a {x: y}, *a, *a]",
+        "[&a [x, &b y], *a, *b, *b, *b]",
+    ],
+)
+def test_yaml_document_of_the_most_values_is_decoded_and_one_more_is_refused(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, "MOST_YAML_VALUES", 10)
+    assert len(yaml_documents(text)) == 1
+    with pytest.raises(Undecodable, match="more than 10 values"):
+        yaml_documents(text.removesuffix("]").removesuffix(", ") + ", x]")
+
+
+@pytest.mark.parametrize(
     ("name", "count"),
     [
         ("brackets", 33_000_000),

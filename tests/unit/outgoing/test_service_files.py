@@ -13,7 +13,7 @@ from pathlib import Path
 import jinja2
 import pytest
 from hostile_text import HOSTILE
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from drlib.errors import UsageError
@@ -63,10 +63,12 @@ def unit_lines(text: str) -> list[str]:
 
 
 def words_of(command: str) -> Iterator[str]:
-    """Arguments as systemd.service(5) reads them: quotes, C escapes, then `%%` and `$$`. Fails for a single one of those."""
+    """Arguments as systemd.service(5) reads them: quotes, C escapes, then `%%` and `$$`. Fails for a single one of those.
+
+    `\\x` is a byte, so beyond ASCII it is no character."""
     for quoted, plain in re.findall(r'"((?:[^"\\]|\\.)*)"|([^ "\\;\']+)', command):
         text = re.sub(
-            r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))",
+            r"\\(?:x([0-7][0-9a-f])|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))",
             lambda m: m[4] or chr(int(m[1] or m[2] or m[3], 16)),
             quoted or plain,
         )
@@ -84,6 +86,7 @@ def test_unit_any_text_is_one_value_and_one_comment(text: str) -> None:
 
 
 @given(st.lists(WITHOUT_NUL))
+@example(["\x7f", "\x80", "\uffff", "\U0010ffff"])
 def test_unit_command_runs_what_was_given(arguments: list[str]) -> None:
     command = unit_command(["/opt/drlib/bin/python", *arguments])
     (line,) = unit_lines(f"ExecStart={command}")

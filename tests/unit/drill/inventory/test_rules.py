@@ -87,6 +87,7 @@ def test_producers_are_one_row_for_each_id_with_the_newest_record() -> None:
         ("payments", state(7, 200)),
         ("orders", state(8, -1, coordinator=0)),
         ("orders", state(9, 50, txn_start=4)),
+        ("payments", state(9, 40)),  # its transaction has written nothing there
     ]
     rows = {row.name: row for row in of_producers("paris", states, {9: "bank-1", 11: "elsewhere"})}
     assert set(rows) == {"producer ID 7", "producer ID 8", "bank-1"}

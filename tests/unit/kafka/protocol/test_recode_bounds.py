@@ -17,6 +17,7 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import HEADER_SIZE, CorruptBatch
 from drlib.kafka.protocol.recode import MOST_DECODED, Record, TooLargeToDecode, rebuild, records
 
@@ -97,6 +98,31 @@ def test_records_of_a_legacy_batch_that_takes_too_much_memory_are_not_decoded(co
     builder.append(0, timestamp=1, key=None, value=bytes(size))
     with pytest.raises(TooLargeToDecode):
         records(bytes(builder.build()))
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3])
+def test_records_of_a_large_legacy_batch_are_decoded(codec: int) -> None:
+    """Of no more than `message.max.bytes` on most clusters, compressed or not."""
+    builder = LegacyRecordBatchBuilder(magic=1, compression_type=codec, batch_size=1 << 30)
+    builder.append(0, timestamp=1, key=None, value=bytes(MOST_DECODED // 16))
+    assert [len(r.value or b"") for r in records(bytes(builder.build()))] == [MOST_DECODED // 16]
+
+
+def test_records_within_a_bound_are_within_any_larger_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The headers of every record count, wherever the sum reaches the bound."""
+    monkeypatch.setattr(recode, "_FEW_BYTES", 0)
+    batch = batch_of(record_of(headers=3) * 4, "none", 4)
+
+    def is_decoded(most: int) -> bool:
+        monkeypatch.setattr(recode, "MOST_DECODED", most)
+        try:
+            return len(records(batch)) == 4
+        except TooLargeToDecode:
+            return False
+
+    decoded = [is_decoded(most) for most in range(10_000)]
+    assert decoded == sorted(decoded)
+    assert {decoded[0], decoded[-1]} == {False, True}
 
 
 @pytest.mark.parametrize("length", [0xFFFFFFFF, MOST_DECODED, -1])

@@ -53,6 +53,11 @@ def test_decode_metadata_longer_than_one_length_byte() -> None:
     assert commit.metadata == long
 
 
+def test_decode_length_of_five_bytes_is_read_as_kafka_reads_it() -> None:
+    written = value(4)[:14] + b"\x85\x80\x80\x80\x00" + value(4)[15:]
+    assert decode(key(), written) == decode(key(), value(4))
+
+
 def test_decode_null_value_is_a_deleted_position() -> None:
     assert decode(key(), None) == GroupCommit("grüppe", "orders", 7, None, "", -1)
 

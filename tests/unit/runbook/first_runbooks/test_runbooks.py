@@ -224,6 +224,24 @@ def test_fence_says_whether_the_source_has_an_authorizer(authorizer: bool | None
     assert said in text.partition("name: fence")[2].partition("name: drain")[0]
 
 
+@pytest.mark.parametrize(
+    ("missing", "notes"),
+    [
+        (("prices",), ["# missing on lyon when this was written: prices"]),
+        ((), []),
+        (None, ["# lyon did not answer: whether topics are missing there is not known"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["failover.yaml", "planned-switchover.yaml"])
+def test_runbooks_name_the_topics_that_the_target_lacks(
+    name: str, missing: tuple[str, ...] | None, notes: list[str]
+) -> None:
+    (facts,) = facts_of(paris_and_lyon())
+    one = replace(facts, missing=missing)
+    text = runbooks.texts(one, runbooks.names([one])[0], PLACE, NONE)[name]
+    assert [line.strip() for line in text.splitlines() if "missing" in line and "lyon" in line] == notes
+
+
 IDENTICAL = (
     "paris->lyon.enabled = true\nlyon->paris.enabled = true\n"
     "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"

@@ -4,7 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.drill.actions.groups.rules import Left, LogBounds, PositionMove, as_of, blocked, decide, decide_all
+from drlib.drill.actions.groups.rules import (
+    AsOf,
+    Left,
+    LogBounds,
+    PositionMove,
+    as_of,
+    blocked,
+    decide,
+    decide_all,
+    read_again,
+)
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 
@@ -142,6 +152,10 @@ READ_MS = 1_767_323_045_000  # 2026-01-02 03:04:05 UTC
             "exact as of 2026-01-02 03:04:05 UTC, 3.2 s before the fault; unknown number of re-reads",
             None,
         ),
+        (50, 3_200, (0, 0), "exact as of 2026-01-02 03:04:05 UTC, 3.2 s before the fault; up to 0 re-reads", 0),
+        (40, 3_200, (0, 0), "exact as of 2026-01-02 03:04:05 UTC, 3.2 s before the fault; up to 0 re-reads", 0),
+        (65, 1, (0, 0), "exact as of 2026-01-02 03:04:05 UTC, 0.0 s before the fault; up to 15 re-reads", 15),
+        (65, 0, (0, 0), "exact as of 2026-01-02 03:04:05 UTC, after the fault", 0),
         (65, -1, (0, 0), "exact as of 2026-01-02 03:04:05 UTC, after the fault", 0),
         # the mirror's clock is between 10 and 11 s ahead: its 3.2 s after the fault are up to 7.8 s before it
         (
@@ -161,6 +175,26 @@ def test_as_of_says_how_old_a_position_was_and_what_may_be_read_again(
     fault_ms = None if fault is None else (READ_MS + fault, READ_MS + fault)
     found = as_of(decide(item, BOUNDS), log_end, fault_ms, ahead)
     assert (found.words, found.re_reads) == (words, re_reads)
+
+
+def test_as_of_a_position_that_is_left_says_nothing_and_reads_nothing_again() -> None:
+    left = decide(translated(61), BOUNDS)
+    assert left.offset is None
+    assert as_of(left, 65, (READ_MS, READ_MS), (0, 0)) == AsOf("", 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "again"),
+    [
+        (TranslationKind.EXACT, 0),
+        (TranslationKind.LOST, 0),  # its records are those that the mirror does not have
+        (TranslationKind.BEHIND, 7),
+        (TranslationKind.BOUNDED, 7),
+    ],
+)
+def test_read_again_is_the_bound_of_what_lies_behind_the_position(kind: TranslationKind, again: int) -> None:
+    assert read_again(decide(translated(50, kind, 7), BOUNDS)) == again
+    assert read_again(decide(translated(61, kind, 7), BOUNDS)) == 0  # it is left
 
 
 def test_as_of_after_the_fault_is_what_a_bounded_position_reads_again() -> None:
@@ -185,6 +219,12 @@ def test_decide_keeps_a_position_on_the_target_that_is_within_the_bound(
     item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(50, kind, 7), READ_MS)
     move = decide(item, BOUNDS, CommittedOffset(committed), rewind=rewind)
     assert (move.offset, move.records, move.left) == (offset, records, left)
+
+
+def test_decide_bound_of_a_position_at_offset_0_ends_behind_its_records() -> None:
+    item = translated(0, TranslationKind.BOUNDED, 7)
+    assert decide(item, BOUNDS, CommittedOffset(7)).offset == 7
+    assert decide(item, BOUNDS, CommittedOffset(8)).left is Left.AHEAD
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,23 @@ def test_judge_by_producer_epoch_and_markers_is(
         assert f"producer ID {writer[0]}" in contradiction(writer, KNOWN)
 
 
+@pytest.mark.parametrize(
+    ("writer", "why"),
+    [
+        ((STRANGER, 0, False), "has no claim of it"),
+        ((LANE, 4, True), "part of a transaction, which lanes do not write"),
+        ((LANE, 5, False), "newer than the newest claim that the reverse flow's journal has of it, epoch 4"),
+    ],
+)
+def test_contradiction_says_what_the_journal_does_not_explain(writer: tuple[int, int, bool], why: str) -> None:
+    assert why in contradiction(writer, KNOWN)
+
+
 def test_ready_is_false_while_a_writer_is_unknown_or_contradicts_the_journal() -> None:
     assert ready(KNOWN, [(LANE, 4, False), (CLIENT, 0, False)])
     for writer in [(STRANGER, 0, False), (LANE, 5, False), (LANE, 4, True)]:
         assert not ready(KNOWN, [writer])
+        assert not ready(KNOWN, [(CLIENT, 0, False), writer])
 
 
 def test_copies_are_known_by_the_producer_and_old_formats_have_none() -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drlib.mirror.journal.entries import SourcePartition, Takeover
+from drlib.mirror.offsets.comparison import align as align_module
 from drlib.mirror.offsets.comparison.align import Alignment, LogPart, align
 from drlib.mirror.offsets.map.taken_part import TakenPart
 from drlib.model import Segment, Translation, TranslationKind
@@ -88,12 +89,38 @@ def test_align_aborted_records_that_were_not_copied_are_gaps() -> None:
     assert aligned("abXY.cd", "abcd").why, "records outside of transactions are copied"
 
 
+@pytest.mark.parametrize("transactional", [{0}, {1}, {0, 1}, {3}])
+def test_align_record_outside_of_transactions_is_not_explained_by_transactions_around_it(
+    transactional: set[int],
+) -> None:
+    assert aligned("abcd", "abd", transactional).why
+    assert aligned("abcd", "abd", transactional | {2}).finished
+
+
 def test_align_aborted_records_that_were_copied_are_records() -> None:
     assert forwards("abXY.cd", "abXYcd", transactional={2, 3}) == exactly(0, 1, 2, 3, 4, 4, 5)
 
 
 def test_align_records_that_compaction_took_from_the_mirror_are_bounded() -> None:
     assert forwards("abcdef", "ab..ef") == [(0, True), (1, True), (2, False), (2, False), (4, True), (5, True)]
+
+
+def test_align_one_of_two_equal_records_that_compaction_took_from_the_mirror_is_bounded() -> None:
+    assert forwards("xccy", "x.cy") == [(0, True), (1, False), (2, True), (3, True)]
+
+
+def test_align_one_record_that_compaction_took_from_the_mirror_is_bounded() -> None:
+    assert forwards("abcde", "ab.de") == [(0, True), (1, True), (2, False), (3, True), (4, True)]
+
+
+@pytest.mark.parametrize(("source", "mirror"), [("abcdef", "ab..ef"), ("ab..ef", "abcdef")])
+def test_align_cleaned_records_are_looked_for_up_to_a_size_of_either_side(
+    source: str, mirror: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(align_module, "_LONGEST_CLEANED", 6)
+    assert aligned(source, mirror).finished
+    monkeypatch.setattr(align_module, "_LONGEST_CLEANED", 5)
+    assert aligned(source, mirror).why
 
 
 def test_align_records_that_compaction_took_from_the_source_are_bounded() -> None:
@@ -108,6 +135,11 @@ def test_align_records_that_compaction_took_from_the_source_are_bounded() -> Non
         ("abcdef", "abXdef"),  # another content
         ("abdcef", "abcdef"),  # another order
         ("xabcabc", "xab.abc"),  # cleaned, or a and b are a repetition
+        ("xay", "xb.y"),  # the mirror may lack a, and the source never had b
+        ("xa.y", "xby"),  # the source may lack b, and a was never copied
+        ("xccy", "cx..y"),  # the mirror may lack both c behind x, and has one before it
+        ("xcdy", "ccx..y"),
+        ("xcc.dy", "xc...y"),
     ],
 )
 def test_align_unexplained_difference_ends_the_alignment(source: str, mirror: str) -> None:

@@ -68,6 +68,7 @@ class TestSegments:
         assert list(offsets.segments()) == [Segment(10, 1, 5), Segment(16, 6, 2)]
         assert (offsets.position, offsets.source_end, offsets.target_end) == (18, 18, 8)
         assert (offsets.promised(C1), offsets.acknowledged(C1), offsets.promised(C2)) == (5, 7, 0)
+        assert [offsets.source_of(C1, q) for q in (0, 4, 5, 9)] == [10, 14, 16, 20]
 
     def test_results_count_only_acknowledged_records(self) -> None:
         offsets = built(*TWO_RUNS[:3], Ack(P, C1, 4, 5))
@@ -616,6 +617,20 @@ def test_claims_that_nothing_refers_to_are_forgotten_when_a_new_one_begins() -> 
     assert unsealed.claims() == (C1, C2)
     unsealed.apply(Sealed(P, C1, 2, True))
     assert list(unsealed.segments()) == [Segment(0, 1, 2)]
+
+
+@pytest.mark.parametrize("acknowledged", range(2 * SETTLED_AT - 4, 2 * SETTLED_AT))
+def test_runs_and_placements_of_records_that_are_not_acknowledged_are_kept(acknowledged: int) -> None:
+    """Also where the others are dropped, and each record has a run and a placement of its own."""
+    n = 2 * SETTLED_AT
+    pairs = [(2 * q, 3 * q) for q in range(n)]
+    offsets = built(*(e for q, (s, t) in enumerate(pairs) for e in (Run(P, C1, q, s), Placement(P, C1, q, t))))
+    offsets.ack(C1, acknowledged)
+    assert offsets.newest_record == (pairs[acknowledged - 1][1], C1)
+    assert offsets.target_end == pairs[acknowledged - 1][1] + 1
+    assert [offsets.source_of(C1, q) for q in range(acknowledged, n)] == [s for s, _ in pairs[acknowledged:]]
+    offsets.ack(C1, n)
+    assert [(s.source, s.target) for s in offsets.segments()] == pairs
 
 
 def test_runs_of_acknowledged_records_are_not_kept_twice() -> None:

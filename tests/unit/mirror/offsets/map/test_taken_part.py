@@ -146,6 +146,7 @@ def test_taken_part_of_many_gaps_is_split_into_entries(monkeypatch: pytest.Monke
     assert [again.forward(g) for g in range(100)] == [found.forward(g) for g in range(100)]
     assert [found.forward(g).offset for g in range(11, 100, 2)] == [g // 2 for g in range(11, 100, 2)]
     assert all(found.forward(g).exact for g in range(11, 100, 2))
+    assert [found.backward(t) for t in range(5, 50)] == [exact(2 * t + 1) for t in range(5, 50)]
 
 
 def test_map_counts_compared_copies_that_expired_on_the_mirror_as_lost() -> None:
@@ -156,6 +157,8 @@ def test_map_counts_compared_copies_that_expired_on_the_mirror_as_lost() -> None
     assert offsets.forward(60, target_log_start=63) == Translation(63, TranslationKind.LOST, 3)
     assert offsets.forward(79, target_log_start=120) == Translation(120, TranslationKind.LOST, 20)
     assert offsets.backward(62, source_log_start=64) == Translation(64, TranslationKind.LOST, 2)
+    assert offsets.backward(84, source_log_start=82) == bounded(82, 3)
+    assert offsets.forward(90, target_log_start=96) == bounded(96, 0)
     assert offsets.forward(100) == exact(110)
     assert offsets.position == 100
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from incident_seeds import seed_for
@@ -56,6 +58,13 @@ def test_draw_plan_seeds_of_postmortems_have_their_cause_and_other_seeds_of_leve
         assert draw_plan(seed, 2).level == 2
     drawn = {draw_plan(seed, 6).causes[0].cause for seed in range(100, 200)}
     assert drawn == {cause.name for cause in POSTMORTEMS.values()}
+
+
+def test_postmortems_have_the_seeds_that_the_trainers_page_names() -> None:
+    """A seed is never given another cause."""
+    page = (Path(__file__).parents[5] / "docs/trainer.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| `([a-z-]+)` \|", page, re.MULTILINE)
+    assert {int(seed): cause for seed, cause in rows} == {seed: cause.name for seed, cause in POSTMORTEMS.items()}
 
 
 def test_draw_plan_causes_match_level_and_share_no_place() -> None:

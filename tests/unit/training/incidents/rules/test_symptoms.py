@@ -17,6 +17,7 @@ from drlib.training.incidents.rules.symptoms import (
     partitions_differ,
     positions_stalled,
     records_expire,
+    retains_less,
     timestamps_wrong,
 )
 
@@ -134,3 +135,23 @@ def test_records_expire_where_the_log_start_advances_under_a_shorter_retention(
 
 def test_detect_symptoms_healthy_observations_show_none() -> None:
     assert detect_symptoms(series(observation(108)), BASELINE) == ()
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "now_ms", "less"),
+    [
+        (WEEK_MS, 10_000, True),
+        (WEEK_MS, 0, True),  # all but the newest segment is deleted at once
+        (-1, 0, True),
+        (WEEK_MS, -1, False),  # for ever
+        (WEEK_MS, 86_400_000, False),
+        (86_400_000, 86_399_999, True),
+        (10_000, 5_000, False),  # it was short before
+        (0, 0, False),
+        (None, 10_000, False),
+        (WEEK_MS, None, False),
+    ],
+)
+def test_retains_less_is_below_a_day_where_it_was_not(before_ms: int | None, now_ms: int | None, less: bool) -> None:
+    before, now = (TopicObservation("flights", 1, 1, 0, retention_ms=ms) for ms in (before_ms, now_ms))
+    assert retains_less(before, now) is less
