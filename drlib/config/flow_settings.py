@@ -326,6 +326,14 @@ class FlowSettings:
             "topics", lambda: should_mirror(policy, self.flow, topic, chosen, heartbeats_replication=heartbeats)
         )
 
+    def mirrors_unasked(self, topic: str) -> bool:
+        """Whether a topic that is mirrored is one of heartbeats that another flow brought to the source, as in a chain, and
+        that `topics` does not name: no application misses it."""
+        if topic == self.policy.heartbeats_topic or not self.policy.is_heartbeats(topic):
+            return False
+        chosen = Selection(self.topics, self.topics_exclude)
+        return not self._decide("topics", lambda: chosen.chosen(topic))
+
     @property
     def mirrored_digest(self) -> bytes:
         """16 bytes of what is mirrored under which names: equal for workers of a flow that may share its lanes."""

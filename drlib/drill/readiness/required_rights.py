@@ -110,9 +110,8 @@ class _Reach:
         )
         back = settings.flow(self.target, self.source)
         self.back = back if back.emit_heartbeats else None
-        self.mirrored = topics
-        if self.back is not None and flow.heartbeats_replication:
-            self.mirrored = (*topics, Names(self.policy.heartbeats_topic))
+        self.heartbeats = sorted(filter(flow.mirrors_topic, _heartbeats_on(settings, self.source)))
+        self.mirrored = (*topics, *map(Names, self.heartbeats))
 
     def on(self, alias: str, kind: str, names: Iterable[Names | str], *operations: str, only: str = "") -> list[Grant]:
         made = []
@@ -123,17 +122,29 @@ class _Reach:
         return made
 
     @property
-    def heartbeats(self) -> Names:
-        """The mirror of the heartbeats: it has one partition, and never more."""
-        return Names(self.policy.remote_topic(self.source, self.policy.heartbeats_topic))
+    def growing(self) -> tuple[Names, ...]:
+        """The mirror topics on the target that get as many partitions as their sources: all but those of heartbeats."""
+        marked = "\0"  # where the source topic's name goes
+        before = self.policy.remote_topic(self.source, marked).partition(marked)[0]
+        return tuple(each.renamed(before) for each in self.topics)
 
     @property
     def copies(self) -> tuple[Names, ...]:
         """The mirror topics on the target."""
-        marked = "\0"  # where the source topic's name goes
-        before = self.policy.remote_topic(self.source, marked).partition(marked)[0]
-        heartbeats = self.policy.heartbeats_topic
-        return tuple(self.heartbeats if each.name == heartbeats else each.renamed(before) for each in self.mirrored)
+        heartbeats = (Names(self.policy.remote_topic(self.source, each)) for each in self.heartbeats)
+        return (*self.growing, *heartbeats)
+
+
+def _heartbeats_on(settings: MirrorSettings, alias: str, before: frozenset[str] = frozenset()) -> set[str]:
+    """Topics with heartbeats on a cluster: what is emitted to it, and what the flows of a chain bring, but for `before`."""
+    arriving = [flow for flow in settings.flows if flow.flow.target == alias]
+    found = {flow.policy.heartbeats_topic for flow in arriving if flow.emit_heartbeats}
+    for flow in arriving:
+        source = flow.flow.source
+        if flow.enabled and source not in before:
+            there = _heartbeats_on(settings, source, before | {alias})
+            found |= {flow.policy.remote_topic(source, each) for each in there if flow.mirrors_topic(each)}
+    return found
 
 
 def _mirror(reach: _Reach) -> list[Grant]:
@@ -145,7 +156,7 @@ def _mirror(reach: _Reach) -> list[Grant]:
     wanted = [
         *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, *configs),
         *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *changes),
-        *reach.on(target, "topic", [each for each in reach.copies if each != reach.heartbeats], *grows),
+        *reach.on(target, "topic", reach.growing, *grows),
         *reach.on(target, "topic", own, "CREATE", *OWN_JOURNAL),
         *reach.on(target, "topic", [flow.connect_offsets_topic], "READ"),  # whether MirrorMaker 2 mirrored before
         *reach.on(target, "topic", [lease_record.TOPIC, POINTER], "READ"),  # whether the flow is failed over

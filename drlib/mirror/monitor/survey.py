@@ -276,6 +276,8 @@ class Surveyor:
         synced: dict[TopicPartition, SyncedPartition] = {}
         for partition in sorted(set(current_keys) | (set(source.ends) if source else set())):
             key = current_keys.get(partition)
+            if key is None and self._flow.mirrors_unasked(partition.topic):
+                continue  # where they may not be mirrored, no record that an application reads is missing
             offsets = maps.by_partition[key] if key is not None else None
             log_start = source.starts.get(partition, -1) if source else -1
             position = offsets.position if offsets is not None else None

@@ -432,6 +432,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         about=TOPIC,
         level=Level.ERROR,
     ),
+    "HeartbeatsRefused": Kind(
+        "the target refuses a mirror topic of heartbeats that another flow brought to the source; no application misses them",
+        "Grant what the event names, or set heartbeats.replication.enabled = false.",
+        about=TOPIC,
+    ),
     "SourceTopicDeleted": Kind(
         "a mirrored topic was deleted on the source; its mirror keeps what was copied",
         "Nothing, if that was intended. Re-create it to have it mirrored again.",

@@ -2,7 +2,8 @@
 
 Rules: a mirror topic gets the source's partition count and the configurations that MirrorMaker 2 copies (`configs`);
 one with more partitions than its source is left as it is, one with fewer grows. A topic that the target refuses is an event
-with cause and remedy (`MirrorTopicRefused`), and the others are still mirrored. A source topic counts as deleted when the
+with cause and remedy (`MirrorTopicRefused`), and the others are still mirrored; of heartbeats that another flow brought to the
+source it is one of its own (`HeartbeatsRefused`), as no application misses them. A source topic counts as deleted when the
 source says so for its name; absence from a list of topics is not enough, because lists omit topics that may not be described.
 """
 
@@ -19,13 +20,14 @@ from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import AUTHORIZATION, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.preflight.checks import not_authorized
+from drlib.mirror.preflight.checks import WRITE_MIRROR, not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.configs import wanted_settings
 
 METADATA_TIMEOUT_S = 15.0  # until every broker knows a new topic
 REFUSED, DELETED, FORBIDDEN = "MirrorTopicRefused", "SourceTopicDeleted", "SourceTopicForbidden"
+HEARTBEATS_REFUSED = "HeartbeatsRefused"
 
 
 class MirrorTopics:
@@ -57,6 +59,9 @@ class MirrorTopics:
             created = target.create_topics(self._new(wanted, settings))
             for name, count in wanted.items():
                 mirror = self._mirror(name)
+                operations = ("ALTER",) if existing[name] else ("CREATE", *WRITE_MIRROR)
+                # that the source does not show a topic's settings says what it needs
+                asked = None if isinstance(settings.get(name), DrlibError) else Right("topic", mirror, operations)
                 try:
                     if not existing[name]:
                         answer = self._answer(settings[name], created.get(mirror))
@@ -66,10 +71,10 @@ class MirrorTopics:
                         after[name] = count
                 except ClusterRefused as error:
                     self._refused[name] = error
-                    self._events.open(REFUSED, mirror, _refusal(error))
+                    self._events.open(self._event(name), mirror, self._refusal(error, asked))
                 else:
                     self._refused.pop(name, None)
-                    self._events.resolve(REFUSED, mirror)
+                    self._events.resolve(self._event(name), mirror)
         return after
 
     async def unauthorized(self, target: ClusterClient, names: Collection[str]) -> set[str]:
@@ -127,7 +132,17 @@ class MirrorTopics:
         """Resolve refusals except those of `names`: the other topics exist by now, or are not mirrored any more."""
         for name in self._refused.keys() - set(names):
             del self._refused[name]
-            self._events.resolve(REFUSED, self._mirror(name))
+            self._events.resolve(self._event(name), self._mirror(name))
+
+    def _event(self, name: str) -> str:
+        return HEARTBEATS_REFUSED if self._settings.mirrors_unasked(name) else REFUSED
+
+    def _refusal(self, error: ClusterRefused, asked: Right | None) -> str:
+        if error.code in ("INVALID_CONFIG", "POLICY_VIOLATION"):
+            return f"{error.why}. Name the setting in config.properties.exclude, or make the target accept it."
+        if error.unauthorized and asked is not None:
+            return str(not_authorized(asked, self._target))
+        return str(error)
 
     def _mirror(self, name: str) -> str:
         return self._settings.policy.remote_topic(self._settings.flow.source, name)
@@ -164,9 +179,3 @@ def _created_by_another(target: Cluster, mirror: str, wanted: int) -> int:
             raise
         return wanted
     return topics[mirror].partitions
-
-
-def _refusal(error: ClusterRefused) -> str:
-    if error.code in ("INVALID_CONFIG", "POLICY_VIOLATION"):
-        return f"{error.why}. Name the setting in config.properties.exclude, or make the target accept it."
-    return str(error)

@@ -20,10 +20,15 @@ from fix_authorizer import AUTHORIZER, acl, add_acls
 from fix_engine import Engine, create_topic, produce, wait_for
 from testbed_sync import alter, events, move, position, wait_event
 
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.readiness.checks.observations import Unanswered
+from drlib.drill.readiness.doctor import observed
+from drlib.drill.readiness.score import Severity
 from drlib.kafka.net import acl_requests as acls
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
 from drlib.lab.lab import Lab
+from drlib.model import Flow
 
 PREFIXED = ResourcePatternType.PREFIXED
 ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
@@ -127,6 +132,46 @@ def test_acl_sync_disabled_copies_nothing(locked: Engine) -> None:
     locked.start()
     locked.wait_caught_up(topic, 1)
     assert asyncio.run(topic_acls(locked.right, f"{locked.source}.{topic}")) == set()
+
+
+def test_refused_heartbeats_of_another_cluster_close_no_gate_and_refused_topics_do(locked: Engine) -> None:
+    """As in a chain, or where a cluster got a new name: `upstream.heartbeats` lies beside the topics that the file names."""
+    beats, topic = f"up{uuid.uuid4().hex[:6]}.heartbeats", locked.topics
+    mirror, copied = f"{locked.source}.{beats}", f"{locked.source}.{topic}"
+    locked.extra = {"heartbeats.replication.enabled": "true", "topics": f"{topic}, {topic}.free"}
+    no_create = acl(ResourceType.TOPIC, mirror, AclOperation.DESCRIBE, ALLOW)  # and nothing else
+    no_topic = acl(ResourceType.TOPIC, copied, AclOperation.DESCRIBE, ALLOW)
+    for name in (beats, topic, f"{topic}.free"):
+        create_topic(locked.left, name, 1)
+        produce(locked.left, name, 50, partitions=1)
+    may = acl(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, ALLOW)
+    by_topic = acl(ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE, DENY)  # each topic has its own right
+    rules = (may, by_topic, no_create, no_topic)
+    add_acls(locked.right, *rules)
+    settings = load_mirror_settings(locked.properties)
+    flow = Flow(locked.source, locked.target)
+
+    def judged() -> dict[str, set[str]]:
+        """Topics with a finding of the checks that a topic which does not cross fails, by check."""
+        view, readiness = observed(settings, flow, runs=locked.root, silent={})
+        assert not isinstance(view.mirror, Unanswered)
+        return {
+            "counted": {partition.topic for partition in view.mirror.view.partitions},
+            "blocking": {row.entity for row in readiness.findings if row.severity is Severity.CRITICAL},
+        }
+
+    locked.start()
+    assert f"--operation Create --operation Write --operation Read --topic {mirror}" in wait_event(
+        locked, "HeartbeatsRefused", mirror
+    )
+    assert f"--topic {copied}" in wait_event(locked, "MirrorTopicRefused", copied)
+    found = judged()
+    assert beats not in found["counted"] | found["blocking"]
+    assert mirror not in found["blocking"]
+    assert topic in found["counted"] & found["blocking"]
+    remove(locked.right, *rules)
+    wait_event(locked, "HeartbeatsRefused", mirror, resolved=True)
+    wait_for("they are counted as any other", lambda: beats in judged()["counted"])
 
 
 @pytest.mark.long

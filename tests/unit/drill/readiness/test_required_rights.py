@@ -58,6 +58,23 @@ def test_mirror_writes_nothing_but_syncs_and_heartbeats_to_the_source(tmp_path: 
     assert found["lyon", "transactional-id drlib.paris.lyon.*"] == {"WRITE"}
 
 
+def test_mirror_of_a_chain_may_mirror_the_heartbeats_that_it_brings(tmp_path: Path) -> None:
+    """`tokyo->paris` brings its heartbeats to paris, where `paris->lyon` finds them, as MirrorMaker 2 does."""
+    chain = FILE.replace("clusters = paris, lyon", "clusters = paris, lyon, tokyo\ntokyo.bootstrap.servers = t:1")
+    found = rights(settings(tmp_path, "tokyo->paris.enabled = true", file=chain), Role.MIRROR)
+    assert "READ" in found["paris", "topic tokyo.heartbeats"]
+    assert {"CREATE", "WRITE"} <= found["lyon", "topic paris.tokyo.heartbeats"]
+    assert "ALTER" not in found["lyon", "topic paris.tokyo.heartbeats"]
+    apart = rights(settings(tmp_path, "paris->tokyo.enabled = true", file=chain), Role.MIRROR)
+    assert not [key for key in apart if "tokyo.heartbeats" in key[1]]
+
+
+def test_mirror_of_a_ring_has_rights_on_no_heartbeats_that_come_back(tmp_path: Path) -> None:
+    ring = FILE + "lyon->paris.enabled = true\n"
+    topics = {resource for _, resource in rights(settings(tmp_path, file=ring), Role.MIRROR) if "heartbeats" in resource}
+    assert topics == {"topic heartbeats", "topic paris.heartbeats"}
+
+
 def test_mirror_keys_of_the_file_add_and_remove_rights(tmp_path: Path) -> None:
     found = rights(settings(tmp_path, "sync.topic.configs.enabled = false"), Role.MIRROR)
     assert found["paris", "topic orders*"] == {"READ"}
