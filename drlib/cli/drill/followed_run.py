@@ -166,7 +166,7 @@ class Follower:
 
     def __init__(self, folder: Path, target: str, file: Path, progress: Progress, *, as_json: bool) -> None:
         self._folder, self._target, self._file, self._progress, self._json = folder, target, file, progress, as_json
-        self._lines = 0
+        self._lines, self._failed_before = 0, _journaled(folder)
         self._said_changes: set[str] = set()
         self._said_s = time.monotonic()
         self._seen: dict[tuple[object, object], object] = {}
@@ -199,11 +199,11 @@ class Follower:
         steps = planning.read(self._folder).drill.steps
         lines = journal.read(self._folder / JOURNAL)
         titles = {step.name: step.title for step in steps}
-        for line in lines[self._lines :]:
+        for number, line in enumerate(lines[self._lines :], self._lines):
             name = str(line.data.get("step") or "")
             if line.event == "step-started":
                 self._progress.stage(titles.get(name, name))
-            elif line.event == "step-failed":
+            elif line.event == "step-failed" and number >= self._failed_before:
                 self._progress.fail()
                 self._progress.note(f"failed: {line.data.get('error') or line.data.get('detail') or name}")
         self._lines = len(lines)
@@ -277,3 +277,14 @@ def _mirror_of(settings: MirrorSettings, flow: Flow, target: str) -> Callable[[s
         return None
     policy = settings.flow(flow.target, target).policy
     return lambda topic: policy.remote_topic(flow.target, topic)
+
+
+def _journaled(folder: Path) -> int:
+    """How many lines the journal has: what failed before is no news of a run that is continued."""
+    from drlib.runs import journal
+    from drlib.runs.journal import JOURNAL
+
+    try:
+        return len(journal.read(folder / JOURNAL))
+    except (DrlibError, OSError, ValueError):  # there is none yet
+        return 0

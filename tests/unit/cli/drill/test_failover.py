@@ -133,4 +133,10 @@ def test_follower_says_steps_then_what_to_change_once_the_pointer_moved_and_who_
     assert said() == before  # nothing is said twice
     log.write("step-failed", step="verify", detail="", error="no answer")
     assert "failed: no answer" in said()
+    if not as_json:  # continued, it says what fails now
+        out.truncate(0)
+        follower = Follower(folder, "lyon", file, Progress(Console(file=out, width=200)), as_json=False)
+        assert "failed" not in said()
+        log.write("step-failed", step="verify", detail="", error="no leader")
+        assert "failed: no leader" in said()
     log.close()
