@@ -157,11 +157,15 @@ def _policy(values: Values, key: str, default: str) -> Callable[[Flow], Replicat
     if not separator or not set(separator) <= ALIAS_LETTERS:
         values.refuse(_SEPARATOR.name, "it cannot be part of a topic name", "Use letters, digits, `.`, `_`, `-`.")
     internal = values.boolean(_INTERNAL_SEPARATOR.name, _INTERNAL_SEPARATOR.default)
+    clusters = values.entries.get("clusters")
+    aliases = tuple(each for each in split_list(clusters.value if clusters else "") if separator in each)
     if policy is IdentityReplicationPolicy:
         return lambda flow: IdentityReplicationPolicy(
-            separator=separator, internal_separator_enabled=internal, source_alias=flow.source
+            separator=separator, internal_separator_enabled=internal, aliases=aliases, source_alias=flow.source
         )
-    return lambda flow: DefaultReplicationPolicy(separator=separator, internal_separator_enabled=internal)
+    return lambda flow: DefaultReplicationPolicy(
+        separator=separator, internal_separator_enabled=internal, aliases=aliases
+    )
 
 
 _POLICY: Final = Key(

@@ -30,11 +30,13 @@ class ReplicationPolicy(ABC):
     """Names across clusters (`org.apache.kafka.connect.mirror.ReplicationPolicy`).
 
     `separator` separates alias and topic; internal names use it too unless `internal_separator_enabled` is False,
-    when they use a period. Raises `UsageError` for an empty separator, which Java would split at every letter.
+    when they use a period. `aliases`: of the file's clusters those that contain the separator, which Java takes for another
+    cluster's alias and a part of the topic. Raises `UsageError` for an empty separator, which Java would split at every letter.
     """
 
     separator: str = DEFAULT_SEPARATOR
     internal_separator_enabled: bool = True
+    aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.separator:
@@ -124,6 +126,9 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         return f"{source_alias}{self.separator}{topic}"
 
     def source_of(self, topic: str) -> str | None:
+        for alias in sorted(self.aliases, key=len, reverse=True):
+            if topic.startswith(alias + self.separator) and topic[len(alias) :].replace(self.separator, ""):
+                return alias
         first, separator, original = topic.partition(self.separator)
         # Java's split drops empty strings at the end, so `A.` and `A..` are local topics there, and `..x` is not.
         return first if separator and original.replace(self.separator, "") else None
@@ -153,7 +158,9 @@ class IdentityReplicationPolicy(ReplicationPolicy):
 
     def _for_heartbeats(self) -> DefaultReplicationPolicy:
         return DefaultReplicationPolicy(
-            separator=self.separator, internal_separator_enabled=self.internal_separator_enabled
+            separator=self.separator,
+            internal_separator_enabled=self.internal_separator_enabled,
+            aliases=self.aliases,
         )
 
     def remote_topic(self, source_alias: str, topic: str) -> str:

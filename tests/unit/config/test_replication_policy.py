@@ -98,6 +98,19 @@ def test_is_cycle_name_with_the_flows_own_source() -> None:
     assert not DEFAULT.is_cycle("A.orders", "B")
 
 
+def test_alias_that_contains_the_separator_is_one_alias() -> None:
+    dotted = DefaultReplicationPolicy(aliases=("fra.a", "fra.a.b"))
+    for alias in ("fra.a", "fra.a.b", "rome"):
+        for topic in ("orders", "orders.v1"):
+            remote = dotted.remote_topic(alias, topic)
+            assert (dotted.source_of(remote), dotted.upstream_topic(remote)) == (alias, topic)
+    assert dotted.original_topic("rome.fra.a.orders") == "orders"
+    assert dotted.is_cycle("rome.fra.a.orders", "fra.a")
+    assert not dotted.is_cycle("fra.orders", "fra.a")
+    assert (dotted.source_of("fra.a"), dotted.source_of("fra.a..")) == ("fra", "fra")  # no topic is left
+    assert IdentityReplicationPolicy(source_alias="fra.a", aliases=("fra.a",)).source_of("fra.a.heartbeats") == "fra.a"
+
+
 def test_identity_policy_keeps_names_except_heartbeats() -> None:
     assert IDENTITY.remote_topic("A", "orders") == "orders"
     assert IDENTITY.source_of("orders") == "A"

@@ -259,6 +259,8 @@ def test_alias_with_a_period(load: Load) -> None:
     settings = load("eu.west->eu.enabled = true", head=head)
     assert settings.clusters["eu.west"].bootstrap_servers == ("h:2",)
     assert [str(flow.flow) for flow in settings.enabled_flows] == ["eu.west->eu"]
+    policy = settings.flow("eu.west", "eu").policy
+    assert all(policy.source_of(policy.remote_topic(alias, "orders")) == alias for alias in settings.clusters)
 
 
 def test_references_are_resolved_when_used_and_never_printed(

@@ -52,3 +52,9 @@ def test_last_known_position_of_a_topic_copied_both_ways_has_what_was_read_on_th
 @pytest.mark.parametrize("header", [None, b"", b"/", b"x/y", str(UUID(int=1)).encode(), "é/é".encode()])
 def test_last_known_position_topic_ids_that_are_none_say_nothing_of_the_target(header: bytes | None) -> None:
     assert last_known([record(5, (TOPICS_HEADER, header))], POLICY)[GROUP, ORDERS].read is None
+
+
+def test_last_known_position_of_a_source_whose_alias_contains_the_separator() -> None:
+    checkpoint = Checkpoint(GROUP, TopicPartition("fra.a.orders", 3), 5, 7, "m")
+    record = Record(LOG, 0, 1000, checkpoint.key(), checkpoint.value())
+    assert last_known([record], DefaultReplicationPolicy(aliases=("fra.a",))).keys() == {(GROUP, ORDERS)}
