@@ -80,8 +80,14 @@ def mirrored(readers: Readers, flow: str, context: CheckContext) -> Judgements:
     rows: Judgements = []
     for reader in readers.unmirrored:
         why = f"it reads {first_few(reader.topics)}, which no enabled flow mirrors: it has nothing to read after a failover"
-        add = ", ".join(reader.topics[:NAMED])
+        add = ", ".join([name for name in reader.topics if name not in reader.as_mirrors][:NAMED])
         fix = f"Add {add} to '{flow}.topics' in {context.file}, or the group to groups.exclude if it is to stay."
+        if reader.as_mirrors:
+            kept = f"{first_few(reader.as_mirrors)}: a cluster's alias is a part of the name, so that it counts as a mirror"
+            rename = (
+                f"{kept}. Rename it, or set replication.policy.separator to what stands behind no alias in a topic."
+            )
+            fix = f"{fix} {rename}" if add else rename
         rows.append((reader.group, Severity.WARN, why, fix))
     for group, why in readers.unreadable:
         rows.append((group, Severity.UNKNOWN, why, f"Grant Describe on the group: {_grant(context, group)}"))

@@ -82,10 +82,12 @@ class LastHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class UnmirroredReader:
-    """A group of the source with committed offsets in `topics`, which no enabled flow from the source mirrors."""
+    """A group of the source with committed offsets in `topics`, which no enabled flow from the source mirrors. `as_mirrors`:
+    those of them that no pattern selects, as a cluster of the flow is a part of the name."""
 
     group: str
     topics: tuple[str, ...]
+    as_mirrors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

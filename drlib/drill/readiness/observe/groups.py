@@ -114,7 +114,8 @@ def find_readers(
     for group, positions in sorted(groups.committed.items()):
         topics = sorted({partition.topic for partition in positions if unmirrored(partition.topic)})
         if topics:
-            readers.append(UnmirroredReader(group, tuple(topics)))
+            own = tuple(name for name in topics if flow.policy.is_cycle(name, flow.flow.target, alias))
+            readers.append(UnmirroredReader(group, tuple(topics), own))
     unreadable = tuple((group, str(error.why)) for group, error in sorted(groups.unreadable.items()))
     return Readers(len(groups.committed), tuple(readers), unreadable, groups.all_listed)
 
