@@ -114,7 +114,7 @@ class FailoverScreen(FollowedScreen):
 
 
 def say_again(command: str, file: Path, flow: str, result: RunResult) -> None:
-    """The command that assesses anew: it continues the run, and gives up one whose plan does not hold any more."""
+    """The command that assesses again: it continues the run, and gives up one whose plan does not hold any more."""
     argv = ["drlib", command, str(file), flow]
     if result.exit_code == StalePlan.exit_code:
         again = shlex.join([*argv, "--supersede", result.folder.name])

@@ -92,9 +92,8 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
 
     def observe(self) -> Sequence[Fact]:
         pointer = self.pointer.read().pointer
-        elsewhere = (
-            "" if pointer is None or pointer.active == self.flow.source else _at(pointer.active, self.flow.target)
-        )
+        at = self.flow.source if pointer is None else pointer.active
+        elsewhere = {self.flow.source: "", self.flow.target: AWAY}.get(at, f"at {at}")
         held = pointer is not None and _for_good(pointer) and pointer.active == self.flow.source
         rights = (Fact(self._rights, "as they are"),) if self.deny_write else ()
         return (Fact(self.entity, elsewhere or ("held" if held else WRITE)), *rights)
@@ -333,11 +332,6 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
                 if not busy or time.monotonic() > end:
                     return busy
                 abort.wait(LOOK_S)
-
-
-def _at(active: str, target: str) -> str:
-    """Where those are that follow a pointer that does not name the source."""
-    return AWAY if active == target else f"at {active}"
 
 
 def _for_good(pointer: Pointer) -> bool:
