@@ -75,8 +75,10 @@ class Hub:
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    """Each source has a topic of the same name and a group that has read some of it; both are mirrored by one worker."""
+def hub(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Hub]:
+    """Each source has a topic of the same name and a group that has read some of it; both are mirrored by one worker. Without
+    any group where the parameter is False."""
+    groups = getattr(request, "param", True)
     runbook = yaml.safe_load((ROOT / "runbooks" / "emergency-failover.yaml").read_text())
     runbook["notebook"] = str(ROOT / "notebooks" / "10_run_a_drill.ipynb")
     del runbook["objectives"]  # no application is started here
@@ -100,7 +102,8 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
             address = lab.clusters[flow.source].bootstrap
             create_topic(address, TOPIC, 1)
             produce(address, TOPIC, RECORDS, partitions=1)
-            commit(address, f"of-{flow.source}", TOPIC, READ)
+            if groups:
+                commit(address, f"of-{flow.source}", TOPIC, READ)
         lab.start_module("mirror", "drlib.cli", "mirror", str(file))
         settings = load_mirror_settings(file)
 
@@ -109,7 +112,7 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
                 wanted = [name for f in FLOWS for name in (f"{f.source}.{TOPIC}", f"{f.source}.checkpoints.internal")]
                 if len(cluster.topics(wanted)) < len(wanted):
                     return False
-            return all(checkpointed_positions(settings, flow) for flow in FLOWS)
+            return not groups or all(checkpointed_positions(settings, flow) for flow in FLOWS)
 
         wait_for("both flows are mirrored, with checkpoints", mirrored, 60)
         yield Hub(lab, file, book)
@@ -139,3 +142,13 @@ def test_failover_of_a_source_leaves_the_pointer_that_names_the_other_one(hub: H
     hub.ended(hub.start(paris))
     assert hub.active == "hub"
     assert hub.next_record(paris) == READ
+
+
+@pytest.mark.parametrize("hub", [False], indirect=True)
+def test_failover_of_a_flow_without_groups_moves_its_producers(hub: Hub) -> None:
+    hub.lab.clusters["rome"].kill()
+    said = hub.ended(hub.start(FLOWS[0]))
+    assert (said[0]["groups"], said[-1]["verdict"]) == ([], "conditions")
+    assert hub.active == "hub"
+    with Cluster(hub.lab.clusters["hub"].settings()) as cluster:
+        assert TOPIC in cluster.topics([TOPIC])

@@ -55,6 +55,7 @@ class ShadowGroups(TranslateGroups):
 
     name = "groups.shadow"
     use: ClassVar[str] = SHADOW
+    none_is_enough: ClassVar[bool] = False  # it would rehearse nothing
 
     @property
     def entity(self) -> str:

@@ -60,6 +60,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     name = "groups.translate"
     shared_topics = Shared.SOME
     use: ClassVar[str] = "groups"
+    none_is_enough: ClassVar[bool] = True
+    """Is it done where no group has a position on a mirrored topic, as with producers alone, or offsets kept elsewhere?"""
 
     groups: Patterns = (".*",)
     """Which groups."""
@@ -154,8 +156,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         chosen = [item for item in translations if self._chosen(item.group)]
         if alive is False and found.mirror_maker is not None:
             self._name_unknown(chosen, found.mirror_maker)
-            if not translations:  # the applications move all the same: no group can be placed
-                return ()
+        if not translations and self.none_is_enough:  # the applications move all the same: there is no group to place
+            return ()
         if not chosen:
             others = ", ".join(sorted({item.group for item in translations})[:10]) or "none"
             raise UsageError(
