@@ -123,6 +123,18 @@ class FailoverTestbed:
 
     # -- applications --------------------------------------------------------------------------------------------
 
+    @property
+    def pointer_entity(self) -> str:
+        """What a plan calls the applications' pointer."""
+        return f"active cluster, as {self.pointer_path.name} says"
+
+    def active(self) -> str | None:
+        """The cluster that the pointer names, None when there is no pointer."""
+        try:
+            return pointer_file.read(self.pointer_path).active
+        except FileNotFoundError:
+            return None
+
     def start_applications(self) -> None:
         """Create the topics, point the applications at the source, start those that do not run.
 

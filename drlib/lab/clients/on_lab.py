@@ -3,8 +3,8 @@
 Rules:
 - Each family has a topic of its own, so that no two of them write to one partition: redirected producers keep their IDs. It is
   there on both clusters under both names, as some clients look at their topics once only (kafkajs).
-- The address is `drlib bootstrap`, which follows the applications' pointer file. A client that is left behind has the source's
-  own address instead.
+- The address is `drlib bootstrap`, which follows the applications' pointer file; where there is none yet, one that names the
+  source is written. A client that is left behind has the source's own address instead. All use the applications' network.
 - What runs, and what cannot, is a file in the run's folder, so that another process finds it. Starting again what runs
   changes nothing.
 Not for: judging (`rules`).
@@ -21,6 +21,8 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from drlib import decoding
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.files import read_json, read_stored, write_whole
 from drlib.lab.brokers.cluster import Cluster
@@ -48,11 +50,13 @@ _POLICY: Final = DefaultReplicationPolicy()
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What a run has started. `left_behind`: the family of the client that has the source's own address; empty for none."""
+    """What a run has started. `left_behind`: the family of the client that has the source's own address; empty for none.
+    `pointer`: whether the pointer was written for them."""
 
     families: tuple[Runtime, ...]
     left_behind: str = ""
     address: str = ""
+    pointer: bool = False
 
 
 _CHOSEN: Final = TypeAdapter(Chosen)
@@ -105,15 +109,18 @@ class LabClients:
     def start(self, chosen: Chosen) -> None:
         """Create topics, and start the address and every client that does not run."""
         kept = self.chosen
-        chosen = replace(chosen, address=kept.address or f"127.0.0.1:{free_ports(1)[0]}")
+        address, ours = kept.address or f"127.0.0.1:{free_ports(1)[0]}", kept.pointer or not self.pointer.exists()
+        chosen = replace(chosen, address=address, pointer=ours)
         write_whole(self.run_dir / _FILE, _CHOSEN.dump_json(chosen))
         topics = [name for one in self.each() for name in (one.topic, self.remote(one))]
         source = self._cluster(self.flow.source)
+        if not self.pointer.exists():
+            pointer_file.write_atomic(self.pointer, Pointer(1, self.flow.source, source.bootstrap))
         create_topics(source.settings(), [TopicSpec(name, 1) for name in topics])
         create_topics(self._cluster(self.flow.target).settings(), [TopicSpec(one.topic, 1) for one in self.each()])
         self._start_address(chosen.address)
         for one in self.each():
-            servers = source.bootstrap if one.left_behind else chosen.address
+            servers = source.apps_bootstrap if one.left_behind else chosen.address
             for role in _ROLES:
                 self._start(one, role, servers)
 
@@ -168,6 +175,9 @@ class LabClients:
         self.lab.registry.stop(ADDRESS)
 
     def forget(self) -> None:
+        """A pointer that was written for them and still names the source goes with them."""
+        if self.chosen.pointer and self.pointer.exists() and pointer_file.read(self.pointer).active == self.flow.source:
+            self.pointer.unlink()
         (self.run_dir / _FILE).unlink(missing_ok=True)
 
     @property
@@ -180,7 +190,7 @@ class LabClients:
     def _start_address(self, address: str) -> None:
         if self.lab.registry.alive(ADDRESS):
             return
-        clusters = {alias: self._cluster(alias).bootstrap for alias in (self.flow.source, self.flow.target)}
+        clusters = {alias: self._cluster(alias).apps_bootstrap for alias in (self.flow.source, self.flow.target)}
         servers = {f"{alias}.bootstrap.servers": where for alias, where in clusters.items()}  # not over the link
         file = self.lab.write_properties(self.lab.root / f"{ADDRESS}.properties", **servers)
         options = ["--listen", address, "--pointer", str(self.pointer)]

@@ -4,11 +4,14 @@ Rules:
 - A client does not know which cluster it works with, so the logs of the cluster moved to decide: a record in the remote topic
   was written to the source and crossed, one in the local topic was written here. One that is in neither was acknowledged by
   the source and did not cross (the RPO), if its acknowledgement is older than the decision to move; a later one is lost.
+  In a planned move the source served until all had crossed, so that every one is lost.
 - All that is in both logs is due for the client's group: what it never processed, when it had time to, was skipped.
 - A record that is in the logs once and was processed twice was read again. One that a producer wrote to both clusters, since
   it got no answer from the first one, is counted as written twice.
 - A producer that reports no acknowledgement (the console producer) can be seen to continue, and what it lost is unknown.
 - A producer's history has to end whole: what it leaves out may be lost. A consumer's need not: what it leaves out is skipped.
+- A client may process, long after the move, what it had fetched from the source. A record that was written to the source and is
+  processed under its topic's name there is no sign that the client continued.
 - A client that did nothing before the fault proves nothing. One that was left behind on purpose is reported, whatever it did.
 Not for: the drill's own applications, which follow the pointer (`drlib.lab.checker`).
 """
@@ -27,12 +30,14 @@ from drlib.runs.scorecard import ClientScore
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Times in ms: the source was killed at `fault_ms`, and until `decided_ms` nothing was led to the `target`."""
+    """Times in ms: at `fault_ms` the source was killed, or, in a `planned` move, the clients were made to leave it; until
+    `decided_ms` nothing was led to the `target`."""
 
     source: str
     target: str
     fault_ms: int
     decided_ms: int
+    planned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,12 @@ def unread(seen: Seen) -> frozenset[str]:
 def judge(family: Family, version: str, seen: Seen, move: Move) -> ClientScore:
     """The row of one client: its figures, verdict and what that rests on."""
     since = move.decided_ms
-    wrote, read = wrote_at(seen.produced.produced, since), read_at(seen.consumed, since)
+    wrote, read = wrote_at(seen.produced.produced, since), read_at(_on_target(seen), since)
     logged = Counter((*seen.remote, *seen.local))
     acked = {row.id: row.acked_ms for row in seen.produced.produced if row.status is ProducedStatus.ACKED}
     absent = [at for name, at in acked.items() if name not in logged]
     processed = Counter(row.id for row in seen.consumed.consumed)
+    gone = [move.planned or at >= since for at in absent]
     again = sum(max(0, times - max(1, logged[name])) for name, times in processed.items())
     score = ClientScore(
         family=family.name,
@@ -96,14 +102,23 @@ def judge(family: Family, version: str, seen: Seen, move: Move) -> ClientScore:
         processed=sum(processed.values()),
         re_read=again,
         written_twice=sum(times - 1 for times in logged.values()),
-        not_crossed=sum(at < since for at in absent),
-        lost=sum(at >= since for at in absent) if family.acknowledges else None,
+        not_crossed=gone.count(False),
+        lost=gone.count(True) if family.acknowledges else None,
         skipped=len(unread(seen)),
         left_behind=seen.left_behind,
         verdict=Verdict.UNKNOWN,
     )
     verdict, why = _verdict(family, seen, score, move)
     return score.model_copy(update={"verdict": verdict, "why": why})
+
+
+def continued_at(scores: Iterable[ClientScore], move: Move) -> int | None:
+    """When the last of the clients that were to move had continued; None where one has not."""
+    moved = [score for score in scores if not score.left_behind]
+    reads = [score.read_after_s for score in moved]
+    writes = [score.wrote_after_s for score in moved if score.acknowledged is not None]
+    after_s = [each for each in (*reads, *writes) if each is not None]
+    return move.fault_ms + round(1000 * max(after_s)) if after_s and len(after_s) == len(reads) + len(writes) else None
 
 
 def not_run(family: Family, version: str, why: str) -> ClientScore:
@@ -123,6 +138,12 @@ def check(score: ClientScore, move: Move) -> Check:
     return Check(name, score.verdict, score.why)
 
 
+def _on_target(seen: Seen) -> History:
+    """Without what was processed under the source's name of the topic, and is not in the target's topic of that name."""
+    topics, local = {row.topic for row in seen.produced.produced}, frozenset(seen.local)
+    return History(consumed=tuple(r for r in seen.consumed.consumed if r.topic not in topics or r.id in local))
+
+
 def _seconds(at_ms: int | None, move: Move) -> float | None:
     return None if at_ms is None else round((at_ms - move.fault_ms) / 1000, 3)
 
@@ -131,7 +152,10 @@ def _verdict(family: Family, seen: Seen, score: ClientScore, move: Move) -> tupl
     before = any(row.at_ms < move.fault_ms for row in seen.consumed.consumed)
     writes = score.wrote_after_s is not None if family.acknowledges else bool(seen.local)
     if not before:
-        return Verdict.UNKNOWN, f"it processed nothing on {move.source} before the fault"
+        return (
+            Verdict.UNKNOWN,
+            f"it processed nothing on {move.source} before the {'move' if move.planned else 'fault'}",
+        )
     if seen.left_behind:
         if writes or score.read_after_s is not None:
             return Verdict.UNKNOWN, f"it has the address of {move.source} alone, and yet it continued after the move"

@@ -9,7 +9,6 @@ from typing import Final
 
 from pydantic import field_validator
 
-from drlib.client.pointer_file import read as read_pointer_file
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
@@ -58,24 +57,21 @@ class StartApplications(StateChangeAction):
     def entity(self) -> str:
         return f"applications at {self.flow.source}"
 
-    @property
-    def _pointer(self) -> str:
-        return f"active cluster, as {self.testbed.pointer_path.name} says"
-
     def reached(self) -> bool:
         return all(self.testbed.started(name) for name in APPLICATIONS)
 
     def observe(self) -> Sequence[Fact]:
         self.testbed.refuse_other_drill()
-        return (*super().observe(), Fact(self._pointer, _active(self.testbed)))
+        return (*super().observe(), Fact(self.testbed.pointer_entity, self.testbed.active()))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         now = {fact.entity: fact.value for fact in observed}
-        wanted = {self.entity: self.after, self._pointer: now[self._pointer] or self.flow.source}
-        if wanted[self._pointer] != self.flow.source:
+        pointer = self.testbed.pointer_entity
+        wanted = {self.entity: self.after, pointer: now[pointer] or self.flow.source}
+        if wanted[pointer] != self.flow.source:
             raise UsageError(
                 f"the applications cannot start at {self.flow.source}",
-                f"{self.testbed.pointer_path.name} names {wanted[self._pointer]}",
+                f"{self.testbed.pointer_path.name} names {wanted[pointer]}",
                 "Take the lab down and up again: drlib lab down.",
             )
         return tuple(Change(entity, now[entity], after) for entity, after in wanted.items() if now[entity] != after)
@@ -102,7 +98,7 @@ class StartApplications(StateChangeAction):
         entities = {change.entity for change in changes}
         if self.entity in entities:
             self.testbed.applications.stop(*APPLICATIONS)
-        if self._pointer in entities:
+        if self.testbed.pointer_entity in entities:
             self.testbed.pointer_path.unlink(missing_ok=True)
 
 
@@ -178,7 +174,7 @@ class StopApplications(StateChangeAction):
 
     def _read_out(self, abort: Abort) -> None:
         """Wait until every group to be stopped has committed the end of the active cluster's local topic."""
-        alias = _active(self.testbed) or self.flow.source
+        alias = self.testbed.active() or self.flow.source
         local = [TopicPartition("flights", partition) for partition in range(PARTITIONS)]
         with Cluster(self.context.cluster(alias)) as cluster:
             ends = cluster.log_ends(local)
@@ -197,11 +193,3 @@ class StopApplications(StateChangeAction):
         if self.reached():
             return Reach.PARTLY if changes else Reach.DONE  # act also keeps the samples
         return Reach.UNTOUCHED
-
-
-def _active(testbed: FailoverTestbed) -> str | None:
-    """The cluster the pointer names, None when there is no pointer."""
-    try:
-        return read_pointer_file(testbed.pointer_path).active
-    except FileNotFoundError:
-        return None

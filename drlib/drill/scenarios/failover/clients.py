@@ -10,11 +10,11 @@ from typing import Final
 
 from pydantic import field_validator
 
-from drlib.drill.plan.plan import Fact
+from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.argument_types import Seconds, Text, Texts, nearest
+from drlib.drill.step.argument_types import Flag, Seconds, Text, Texts, nearest
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_step import FailoverStep, StateChangeAction
 from drlib.errors import Unreachable, UsageError
@@ -24,7 +24,7 @@ from drlib.lab.clients.on_lab import Chosen, LabClients, One
 from drlib.lab.clients.rules import Move
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
-from drlib.runs.scorecard import ClientScore
+from drlib.runs.scorecard import ClientScore, RtoSeconds
 from drlib.runs.waiting import look_at, wait_for
 
 ENOUGH: Final = 20  # records that each client has processed before the fault
@@ -96,10 +96,16 @@ class StartClients(StateChangeAction, ClientsStep):
         return not self.clients or (bool(self.clients_on_lab.chosen.families) and self.clients_on_lab.runs())
 
     def observe(self) -> Sequence[Fact]:
-        return super().observe() if self.clients else ()
+        if not self.clients:
+            return ()
+        return (*super().observe(), Fact(self.testbed.pointer_entity, self.testbed.active()))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        return super().changes(observed) if self.clients else ()
+        if not self.clients:
+            return ()
+        runs, pointer = observed
+        named = () if pointer.value else (Change(pointer.entity, None, self.flow.source),)
+        return (*super().changes((runs,)), *named)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         if not self.clients:
@@ -152,6 +158,9 @@ class JudgeClients(ReadOnlyAction, ClientsStep):
 
     name = "proof.clients"
 
+    planned: Flag = False
+    """Whether the source serves: the clients were made to leave it, and all that it acknowledged has to be on the target. The
+    slowest of them ends the RTO."""
     deadline_s: Seconds = 90
     """How long they may take to continue; one that does not is judged all the same."""
 
@@ -166,21 +175,37 @@ class JudgeClients(ReadOnlyAction, ClientsStep):
         self._wait("they have read everything", lambda: not any(due[one] - clients.read(one) for one in ran), abort)
         clients.stop_all()
         scores = [self._score(one, move) for one in clients.each()]
+        rto = self._rto(scores, move) if self.planned else None
         scores += [rules.not_run(BY_NAME[each.family], each.version, each.missing) for each in self._not_run()]
         self.show(list(map(_row, scores)))
-        self.score(ScorecardPart(clients=tuple(scores), checks=tuple(rules.check(score, move) for score in scores)))
+        checks = tuple(rules.check(score, move) for score in scores)
+        self.score(ScorecardPart(clients=tuple(scores), checks=checks, rto_seconds=rto))
+        measured: dict[str, Scalar] = {}
+        if rto is not None:
+            measured = {"rto_why": rto.why} if rto.total is None else {"rto_seconds": rto.total}
         return {
             "clients": len(ran),
             "lost": sum(score.lost or 0 for score in scores if not score.left_behind),
             "skipped": sum(score.skipped or 0 for score in scores if not score.left_behind),
             "left_behind": clients.chosen.left_behind,
             "not_run": ", ".join(each.family for each in self._not_run()),
+            **measured,
         }
+
+    def _rto(self, scores: Sequence[ClientScore], move: Move) -> RtoSeconds:
+        """Mark its end where every client has continued."""
+        last_ms = rules.continued_at(scores, move)
+        if last_ms is None:
+            return moments.seconds(self.context.run_dir).model_copy(update={"why": "not every client has continued"})
+        moments.mark(self.context.run_dir, "verify", last_ms)
+        return moments.seconds(self.context.run_dir)
 
     def _move(self) -> Move | None:
         run = self.context.run_dir
-        fault, decided = moments.at(run, "fault"), moments.at(run, "decide")
-        return None if fault is None or decided is None else Move(self.flow.source, self.flow.target, fault, decided)
+        fault, led = moments.at(run, "fault"), moments.at(run, "act" if self.planned else "decide")
+        if fault is None or led is None:
+            return None
+        return Move(self.flow.source, self.flow.target, fault, led, self.planned)
 
     def _wait(self, what: str, holds: Callable[[], bool], abort: Abort) -> None:
         """Until then or for `deadline_s` seconds: what did not happen is seen in the histories."""

@@ -133,6 +133,10 @@ class ReconnectApplications(CutApplications):
     after = "connected again"
 
     @property
+    def entity(self) -> str:
+        return f"network between the applications and {self.alias} after the cut"
+
+    @property
     def _moment(self) -> str:
         return f"{self.step}-reconnected"
 

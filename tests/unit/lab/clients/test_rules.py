@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from drlib.lab.checker.history import Consumed, History, Produced, ProducedStatus
 from drlib.lab.clients.families import BY_NAME, FAMILIES, Family
-from drlib.lab.clients.rules import Move, Seen, check, continued, judge, not_run, unread
+from drlib.lab.clients.rules import Move, Seen, check, continued, continued_at, judge, not_run, unread
 from drlib.runs.check import Verdict
 
 MOVE = Move("LEFT", "RIGHT", fault_ms=10_000, decided_ms=12_000)
@@ -23,7 +23,7 @@ def produced(times: dict[str, int], status: ProducedStatus = ProducedStatus.ACKE
 
 
 def consumed(rows: Sequence[tuple[str, int]]) -> History:
-    return History(consumed=tuple(Consumed("g", "address", "t", 0, 0, name, "k", 0, at) for name, at in rows))
+    return History(consumed=tuple(Consumed("g", "address", "LEFT.t", 0, 0, name, "k", 0, at) for name, at in rows))
 
 
 # a and b cross, c does not; d and e are written on RIGHT
@@ -49,6 +49,30 @@ def test_record_that_was_acknowledged_after_the_decision_and_is_nowhere_is_lost(
     score = judge(JAVA, "", replace(GOOD, local=("e",)), MOVE)
     assert (score.lost, score.not_crossed, score.verdict) == (1, 1, Verdict.FAIL)
     assert score.why == "1 acknowledged records are not in the log"
+
+
+def test_record_that_the_source_acknowledged_before_a_planned_move_and_is_nowhere_is_lost() -> None:
+    """The source served until all had crossed: nothing is the price of a planned move."""
+    planned = replace(MOVE, planned=True)
+    score = judge(JAVA, "", GOOD, planned)
+    assert (score.lost, score.not_crossed, score.verdict) == (1, 0, Verdict.FAIL)
+    crossed = judge(JAVA, "", replace(GOOD, remote=("a", "b", "c")), planned)
+    assert (crossed.lost, crossed.not_crossed, crossed.verdict) == (0, 0, Verdict.PASS)
+    idle = judge(JAVA, "", replace(GOOD, remote=(), consumed=consumed([("d", 15_250), ("e", 15_260)])), planned)
+    assert (idle.verdict, idle.why) == (Verdict.UNKNOWN, "it processed nothing on LEFT before the move")
+
+
+def test_all_have_continued_when_the_slowest_one_has() -> None:
+    good = judge(JAVA, "", GOOD, MOVE)  # written after 4.5 s, read after 5.25 s
+    slow = good.model_copy(update={"wrote_after_s": 9.0})
+    console = good.model_copy(update={"acknowledged": None, "wrote_after_s": None, "read_after_s": 5.5})
+    left = good.model_copy(update={"left_behind": True, "wrote_after_s": None, "read_after_s": None})
+    assert continued_at([good, console, left], MOVE) == 15_500
+    assert continued_at([good, slow, console], MOVE) == 19_000
+    assert continued_at([good, slow.model_copy(update={"read_after_s": None})], MOVE) is None
+    assert continued_at([good, slow.model_copy(update={"wrote_after_s": None})], MOVE) is None
+    assert continued_at([left], MOVE) is None
+    assert continued_at([], MOVE) is None
 
 
 @pytest.mark.parametrize("name", ["a", "d"])
@@ -124,6 +148,19 @@ def test_client_left_behind_is_reported_with_what_it_has_not_read() -> None:
     assert score.why.startswith("its bootstrap.servers are those of LEFT; nothing written or processed since, 1 unread")
     assert check(score, MOVE).name == "the java client left behind at LEFT is reported"
     assert judge(JAVA, "", replace(GOOD, left_behind=True), MOVE).verdict is Verdict.UNKNOWN
+
+
+def test_record_fetched_from_the_source_and_processed_after_the_move_is_no_sign_of_continuing() -> None:
+    """As Java does with what it had fetched, once its commit has failed after a minute."""
+    fetched = Consumed("g", "address", "t", 0, 0, "b", "k", 0, 69_000)
+    seen = Seen(produced({"a": 8_000, "b": 9_000}), consumed([("a", 8_001)]), ("a", "b"), (), left_behind=True)
+    seen = replace(seen, consumed=seen.consumed + History(consumed=(fetched,)))
+    score = judge(JAVA, "", seen, MOVE)
+    assert (score.verdict, score.read_after_s, score.skipped) == (Verdict.CONDITIONS, None, 0)
+    crossed = replace(seen, consumed=seen.consumed + consumed([("b", 70_000)]))
+    assert judge(JAVA, "", crossed, MOVE).read_after_s == 60.0
+    written_there = replace(seen, local=("b",))
+    assert judge(JAVA, "", written_there, MOVE).read_after_s == 59.0
 
 
 def test_family_that_was_not_run_is_a_condition_with_the_reason() -> None:

@@ -1,6 +1,7 @@
 // A producer or consumer as people write them in Go with franz-go: it knows one address and follows no pointer. It writes what it
 // experienced as a history. Arguments: produce|consume, name, alias, bootstrap servers, topics, history, records per second, first
-// number, and seconds without an acknowledged or processed record after which the program begins again, as under a service manager.
+// number, and seconds without an acknowledged or processed record after which the program begins again, as under a service manager:
+// its client is closed first, so that its member leaves the group.
 package main
 
 import (
@@ -20,12 +21,14 @@ import (
 )
 
 const keys = 7
+const exitTime = 8 * time.Second // that a client may take to close before the program begins again without that
 
 type History struct {
 	lock   sync.Mutex
 	file   *os.File
 	made   atomic.Int64 // when something was acknowledged or processed last
 	number atomic.Int64 // that is sent next
+	again  atomic.Bool  // to begin again once the client is closed
 }
 
 func (h *History) line(fields ...any) {
@@ -50,8 +53,10 @@ func main() {
 		panic(err)
 	}
 	history := &History{file: file}
-	ended, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	terminated, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	ended, end := context.WithCancel(terminated)
+	defer end()
 	first, err := strconv.Atoi(os.Args[8])
 	if err != nil {
 		panic(err)
@@ -68,7 +73,7 @@ func main() {
 	starts.Close()
 	history.made.Store(nowMs() + int64(1000*silent)) // the first record may take twice as long
 	history.number.Store(int64(first))
-	go restartWhenSilent(ended, history, int64(1000*silent))
+	go restartWhenSilent(terminated, end, history, int64(1000*silent))
 	if os.Args[1] == "produce" {
 		perSecond, err := strconv.ParseFloat(os.Args[7], 64)
 		if err != nil {
@@ -78,16 +83,25 @@ func main() {
 	} else {
 		consume(ended, history, servers, name, alias, topics)
 	}
+	if history.again.Load() && terminated.Err() == nil {
+		beginAgain(history)
+	}
 	history.line("E")
 }
 
-func restartWhenSilent(ended context.Context, history *History, silentMs int64) {
+func restartWhenSilent(terminated context.Context, end func(), history *History, silentMs int64) {
 	for nowMs()-history.made.Load() <= silentMs {
 		time.Sleep(200 * time.Millisecond)
 	}
-	if ended.Err() != nil {
-		return
+	history.again.Store(true)
+	end()
+	time.Sleep(exitTime) // main begins again as soon as the client is closed
+	if terminated.Err() == nil {
+		beginAgain(history)
 	}
+}
+
+func beginAgain(history *History) {
 	history.lock.Lock() // for good: the history's last line is whole
 	os.Args[8] = strconv.FormatInt(history.number.Load()+1, 10)
 	panic(syscall.Exec(os.Args[0], os.Args, os.Environ()))

@@ -41,4 +41,5 @@ def test_unknown_family_is_refused_with_the_nearest_name(
 def test_no_clients_are_the_default_and_change_nothing() -> None:
     for step in (parse(), parse(clients=(), left_behind="")):
         assert (step.clients, step.left_behind, step.observe(), step.changes(())) == ((), "", (), ())
-    assert JudgeClients.parse(Call("proof.clients"), "here").deadline_s == 90
+    judge = JudgeClients.parse(Call("proof.clients"), "here")
+    assert (judge.deadline_s, judge.planned) == (90, False)
