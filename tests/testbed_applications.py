@@ -21,7 +21,6 @@ from deadline import Deadline
 from repository_root import ROOT
 
 from drlib.client import pointer, pointer_file
-from drlib.drill.actions.applications.pointer import own_file
 from drlib.lab.apps import specs
 from drlib.lab.checker.history import History
 from drlib.lab.checker.history_files import read_history
@@ -95,7 +94,7 @@ class Stage:
         """The pointer of one application, at first a copy of that of all."""
         if not own:
             return self.pointer
-        path = own_file(self.pointer, own)
+        path = pointer_file.own_file(self.pointer, own)
         if not path.exists():
             pointer_file.write_atomic(path, pointer_file.read(self.pointer))
         return path

@@ -55,6 +55,11 @@ def write_atomic(path: Path, pointer: Pointer) -> None:
         os.fsync(folder)
 
 
+def own_file(common: Path, application: str) -> Path:
+    """Where the pointer of one application is, beside that of all."""
+    return common.with_name(f"{common.stem}.{application}{common.suffix}")
+
+
 class PointerWatcher:
     """The newest pointer of a file, read at most every `interval_s` seconds. A `PointerSource`."""
 
@@ -142,3 +147,15 @@ class PointerWatcher:
 
     def close(self) -> None:
         """Does nothing: no file is kept open."""
+
+
+class OwnPointerWatcher(PointerWatcher):
+    """The newer one of the pointer of all applications and that of `application`, which need not exist."""
+
+    def __init__(self, path: Path, application: str, interval_s: float = 0.05) -> None:
+        super().__init__(path, interval_s)
+        self._own = PointerWatcher(own_file(path, application), interval_s)
+
+    def _newest(self) -> Pointer | None:
+        found = [pointer for pointer in (super()._newest(), self._own._newest()) if pointer is not None]
+        return max(found, key=lambda pointer: pointer.version, default=None)

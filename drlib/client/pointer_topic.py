@@ -55,6 +55,21 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """Every application's pointers on the clusters that answered, by alias, and why the others did not."""
+
+    pointers: Mapping[str, Pointers]
+    silent: Mapping[str, DrlibError]
+
+    def of(self, application: str) -> Reading:
+        """Raises `PointerConflict`, and `UsageError` when the topic holds something else."""
+        every = self.pointers.values()
+        found = newest(p for pointers in every for p in pointers_for(pointers, application))
+        versions = [p.version for pointers in every for p in pointers.values() if isinstance(p, Pointer)]
+        return Reading(found, self.silent, 1 + max(versions, default=0))
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """`where`: the aliases of the clusters that hold the pointer now; `missing`: why the others do not."""
 
@@ -95,17 +110,19 @@ def apply_record(pointers: Pointers, key: bytes | None, value: bytes | None, whe
 def read_pointer(
     clusters: Sequence[ClusterSettings], application: str = EVERYONE, *, topic: str = TOPIC, timeout_s: float = 5.0
 ) -> Reading:
-    """Read the pointer from all clusters at once. A cluster without the topic counts as one without a pointer.
+    """One application's pointer as `read_pointers` finds it. Raises as that and `Found.of` do."""
+    return read_pointers(clusters, topic=topic, timeout_s=timeout_s).of(application)
 
-    Raises `Unreachable` when no cluster answers within about `timeout_s` seconds, `PointerConflict`, and `UsageError` when
-    the topic holds something else.
+
+def read_pointers(clusters: Sequence[ClusterSettings], *, topic: str = TOPIC, timeout_s: float = 5.0) -> Found:
+    """Read the pointers of all applications from all clusters at once. A cluster without the topic counts as one without.
+
+    Raises `Unreachable` when no cluster answers within about `timeout_s` seconds.
     """
     answers, silent = ask_each(clusters, lambda cluster: _read_pointers(cluster, topic, timeout_s))
     if not answers:
         raise _no_answer("reading", topic, silent)
-    found = newest(p for pointers in answers.values() for p in pointers_for(pointers, application))
-    versions = [p.version for pointers in answers.values() for p in pointers.values() if isinstance(p, Pointer)]
-    return Reading(found, silent, 1 + max(versions, default=0))
+    return Found(answers, silent)
 
 
 def publish(

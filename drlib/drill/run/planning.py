@@ -9,6 +9,7 @@ import getpass
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -16,6 +17,7 @@ from pydantic import TypeAdapter
 
 from drlib import clock, decoding
 from drlib.drill.plan import plan as drill_plan
+from drlib.drill.plan.one_look import one_look
 from drlib.drill.plan.plan import Change, ChangedFact, Drill, Fact, Plan, StepPlan, Value
 from drlib.drill.plan.staleness import stale
 from drlib.drill.run import registry
@@ -78,9 +80,13 @@ def refuse_stale(
 
 
 def at_once(ask: Callable[[Asked], Answer], of: Sequence[Asked]) -> list[Answer]:
-    """`ask` of each, at the same time, as each waits for clusters: the answers in order. Raises the first one's exception."""
-    with ThreadPoolExecutor(max(1, len(of)), "planning") as pool:
-        return list(pool.map(ask, of))
+    """`ask` of each, at the same time, as each waits for clusters: the answers in order. Raises the first one's exception.
+
+    What several of them ask for `once` is asked once.
+    """
+    with one_look(), ThreadPoolExecutor(max(1, len(of)), "planning") as pool:
+        asked = [pool.submit(copy_context().run, ask, each) for each in of]
+        return [each.result() for each in asked]
 
 
 def stale_plan(name: str, moved: tuple[ChangedFact, ...]) -> StalePlan:

@@ -24,7 +24,6 @@ from confluent_kafka import KafkaException
 from drlib import decoding
 from drlib.client.ordered_member import Batch, CommitOutcome, OrderedMember
 from drlib.client.pointer import Pointer
-from drlib.client.pointer_file import PointerWatcher
 from drlib.client.read_plan import ReadPlan
 from drlib.clock import now_ms
 from drlib.formats import one_line
@@ -117,7 +116,7 @@ class ConsumerRun:
         self._spec = spec
         self._stop = stop
         self._history = history
-        self._watcher = PointerWatcher(Path(spec.pointer))
+        self._watcher = specs.watcher(spec)
         self._status = StatusFile(f"consumer:{spec.group}", spec.status)
         self._rate = spec.records_per_second
         self._done = 0

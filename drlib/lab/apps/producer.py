@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 
 from drlib.client.pointer import Pointer
-from drlib.client.pointer_file import PointerWatcher
 from drlib.errors import Unreachable
 from drlib.lab.apps import flights, specs, transactions
 from drlib.lab.apps.fleet import Fleet, Sent
@@ -37,7 +36,7 @@ class Replay:
         self._spec = spec
         self._stop = stop
         self._history = history
-        self._watcher = PointerWatcher(Path(spec.pointer))
+        self._watcher = specs.watcher(spec)
         self._status = StatusFile(f"producer:{spec.topic}", spec.status)
         self._clock = MachineClock(Path(spec.clocks) if spec.clocks else None)
         self._acked_before = 0
@@ -109,7 +108,7 @@ def produce_2013(spec: specs.ProducerSpec, stop: Stop, history: HistoryWriter) -
 
     Raises `Unreachable` when some are not.
     """
-    pointer = PointerWatcher(Path(spec.pointer)).wait(spec.pointer_deadline_s, stop)
+    pointer = specs.watcher(spec).wait(spec.pointer_deadline_s, stop)
     if pointer is None:
         return
     fleet = Fleet(specs.where(spec, pointer), pointer.active, spec.topic, history.append)

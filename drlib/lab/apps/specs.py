@@ -14,6 +14,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from drlib import decoding
 from drlib.client.pointer import Pointer
+from drlib.client.pointer_file import OwnPointerWatcher, PointerWatcher
 from drlib.client.read_plan import Scope
 from drlib.config.settings import load_client_settings
 from drlib.errors import UsageError
@@ -36,7 +37,8 @@ class ProducerSpec:
     `status`, if set, is a file rewritten every 200 ms with the application's state. `clocks`, if set, is the folder of the lab
     whose clocks give record timestamps (`drlib.lab.clocks`). `client`, if set, is a properties file with the security keys of
     Java's clients, secrets as references. `addresses` are the bootstrap.servers of clusters by alias, for a network of the
-    application's own; those of other clusters are the pointer's.
+    application's own; those of other clusters are the pointer's. `application`: its name, by which it has a pointer of its own
+    beside `pointer` where it is moved alone.
     """
 
     pointer: str
@@ -57,6 +59,7 @@ class ProducerSpec:
     client: str | None = None
     addresses: dict[str, str] = field(default_factory=dict)
     pointer_deadline_s: float = 30.0
+    application: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,9 @@ class ConsumerSpec:
     `records_per_second` 0 means unlimited; `after_move_records_per_second` applies after the first move of the pointer
     (None: unchanged). A batch has at most `max_batch` records. With a `pattern` it is an ordinary consumer: it reads every
     topic whose whole name matches, later ones too, concurrently and in no order between topics; `refresh_topics_s` is the
-    interval of metadata refreshes. `client` and `addresses` as for producers. With `parse` it stops at a value that is not
-    JSON, as an application does whose deserializer fails, until its group is moved past that record and it is started again.
+    interval of metadata refreshes. `client`, `addresses` and `application` as for producers. With `parse` it stops
+    at a value that is not JSON, as an application does whose deserializer fails, until its group is moved past that record and
+    it is started again.
     """
 
     pointer: str
@@ -85,6 +89,7 @@ class ConsumerSpec:
     client: str | None = None
     addresses: dict[str, str] = field(default_factory=dict)
     pointer_deadline_s: float = 30.0
+    application: str = ""
     parse: bool = False
 
 
@@ -97,6 +102,12 @@ def where(spec: ProducerSpec | ConsumerSpec, pointer: Pointer) -> Where:
     if spec.client is None:
         return bootstrap
     return load_client_settings(spec.client, pointer.active, bootstrap.split(","))[0]
+
+
+def watcher(spec: ProducerSpec | ConsumerSpec) -> PointerWatcher:
+    """What the application follows: its own pointer beside that of all, where it has a name."""
+    path = Path(spec.pointer)
+    return OwnPointerWatcher(path, spec.application) if spec.application else PointerWatcher(path)
 
 
 def write(path: Path, spec: ProducerSpec | ConsumerSpec) -> None:

@@ -44,7 +44,7 @@ class Transactions:
         self._spec = spec
         self._stop = stop
         self._history = history
-        self._watcher = watcher or PointerWatcher(Path(spec.pointer))
+        self._watcher = watcher or specs.watcher(spec)
         self._status = StatusFile(f"producer:{spec.topic}", spec.status)
         self._clock = MachineClock(Path(spec.clocks) if spec.clocks else None)
         self._stopping_since: float | None = None

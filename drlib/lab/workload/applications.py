@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from drlib.client.pointer_file import own_file
 from drlib.errors import UsageError
 from drlib.lab.apps import specs
 from drlib.lab.apps.process import AppStatus, read_status
@@ -45,7 +46,8 @@ class LabApplications:
         for path in sorted(self.lab.root.glob(f"*{_SPEC}")):
             name = path.name.removesuffix(_SPEC)
             try:
-                follows = Path(specs.load(path, specs.ProducerSpec).pointer) == pointer
+                spec = specs.load(path, specs.ProducerSpec)
+                follows = pointer in (Path(spec.pointer), own_file(Path(spec.pointer), spec.application))
             except UsageError:
                 continue  # a consumer, whose group says it
             status = self.status(name)
@@ -89,6 +91,7 @@ class LabApplications:
             return False
         self.histories.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.status_path(name).unlink(missing_ok=True)
+        spec = replace(spec, application=name)
         if isinstance(spec, specs.ProducerSpec):
             spec = replace(spec, clocks=str(self.lab.root))
         if (client := self.lab.client_file()) is not None:

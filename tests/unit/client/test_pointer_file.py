@@ -10,7 +10,7 @@ import pytest
 
 from drlib.client import pointer, pointer_file
 from drlib.client.pointer import Pointer, PointerConflict
-from drlib.client.pointer_file import PointerWatcher
+from drlib.client.pointer_file import OwnPointerWatcher, PointerWatcher, own_file
 from drlib.errors import Unreachable, UsageError
 
 LEFT = Pointer(1, "LEFT", "127.0.0.1:1")
@@ -210,3 +210,20 @@ def test_pointer_is_readable_by_applications_of_other_users(tmp_path: Path) -> N
     finally:
         os.umask(before)
     assert (tmp_path / "pointer.json").stat().st_mode & 0o777 == 0o644
+
+
+def test_application_follows_the_newer_one_of_its_own_pointer_and_that_of_all(tmp_path: Path) -> None:
+    common = tmp_path / "pointer.json"
+    own = own_file(common, "orders")
+    assert own.name == "pointer.orders.json"
+    watcher, other = (OwnPointerWatcher(common, name, interval_s=0.0) for name in ("orders", "billing"))
+    assert watcher.current() is None
+    pointer_file.write_atomic(common, LEFT)
+    assert (watcher.current(), other.current()) == (LEFT, LEFT)
+    pointer_file.write_atomic(own, RIGHT)
+    assert (watcher.current(), other.current()) == (RIGHT, LEFT)
+    back = Pointer(3, "LEFT", "127.0.0.1:1", hold=True)
+    pointer_file.write_atomic(common, back)
+    assert (watcher.current(), other.current()) == (back, back)
+    own.unlink()
+    assert watcher.current() == back

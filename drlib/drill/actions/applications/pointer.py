@@ -18,7 +18,8 @@ from drlib import clock
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer, PointerConflict
-from drlib.client.pointer_topic import EVERYONE, TOPIC, publish, read_pointer
+from drlib.client.pointer_topic import EVERYONE, TOPIC, Found, publish, read_pointers
+from drlib.drill.plan.one_look import once
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import DrillCall
 from drlib.drill.step.argument_types import Text
@@ -74,7 +75,11 @@ class PointerPlace:
     def file(self) -> Path | None:
         """The file that the application follows; None where it is the topic."""
         common = self._place.pointer
-        return common if common is None or self._application == EVERYONE else own_file(common, self._application)
+        return (
+            common
+            if common is None or self._application == EVERYONE
+            else pointer_file.own_file(common, self._application)
+        )
 
     def read(self) -> Read:
         """Raises `Unreachable` when no cluster answers, `PointerConflict` for two contents of one version, `UsageError`."""
@@ -83,12 +88,17 @@ class PointerPlace:
             ours = [stored[path] for path in (self.file, common) if path in stored]
             highest = max((each.version for each in stored.values()), default=0)
             return Read(max(ours, key=lambda each: each.version, default=None), {}, 1 + highest)
+        found, silent = once((self._place.run_dir, TOPIC), self._topics)
+        newest = found.of(self._application)
+        return Read(newest.pointer, silent, newest.next_version)
+
+    def _topics(self) -> tuple[Found, Mapping[str, str]]:
+        """The pointers of all applications, and why clusters are not among them."""
         answering, silent = self._who()
         began = time.monotonic()
-        newest = read_pointer(answering, self._application, timeout_s=ANSWER_S)
-        self._note(answering, newest.silent, began)
-        missing = silent | {alias: error.why for alias, error in newest.silent.items()}
-        return Read(newest.pointer, missing, newest.next_version)
+        found = read_pointers(answering, timeout_s=ANSWER_S)
+        self._note(answering, found.silent, began)
+        return found, silent | {alias: error.why for alias, error in found.silent.items()}
 
     def write(self, before: Pointer | None, after: Pointer, on: str | None = None) -> Mapping[str, str]:
         """Record both, and make `after` the newest, as written by this run; returns the clusters that did not get it, and
@@ -196,15 +206,10 @@ class PointerPlace:
         )
 
 
-def own_file(common: Path, application: str) -> Path:
-    """Where the pointer of one application is, beside that of all."""
-    return common.with_name(f"{common.stem}.{application}{common.suffix}")
-
-
 def _stored(common: Path) -> dict[Path, Pointer]:
     """The pointer of all applications and those of single ones, as far as they exist."""
     stored = {}
-    for path in (common, *sorted(common.parent.glob(own_file(common, "*").name))):
+    for path in (common, *sorted(common.parent.glob(pointer_file.own_file(common, "*").name))):
         with contextlib.suppress(FileNotFoundError):
             stored[path] = pointer_file.read(path)
     return stored
