@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from drlib.config.both_ways.shared_topics import refuse_shared_topics
 from drlib.config.settings import MirrorSettings
 from drlib.errors import UsageError
 from drlib.lab.lab import Lab
@@ -28,20 +27,12 @@ def of_file(
     *,
     enabled: bool = True,
     name_it: str = NAME_IT,
-    shared: bool = False,
 ) -> Flow:
     """The flow of a file that `asked` ("A->B") names, "" for its only enabled one.
 
     `command`: what was called, to which `name_it` is added in errors, with a flow for `{}`. `enabled`: a disabled flow is
-    refused; `shared`: one whose topics are copied in both directions is not. Raises `UsageError`.
+    refused. Raises `UsageError`.
     """
-    chosen = _of_file(settings, asked, command, enabled=enabled, name_it=name_it)
-    if not shared:
-        refuse_shared_topics(settings, chosen, "drills and analyses are not possible")
-    return chosen
-
-
-def _of_file(settings: MirrorSettings, asked: str, command: str, *, enabled: bool, name_it: str) -> Flow:
     every = tuple(each.flow for each in settings.flows)
     usable = tuple(each.flow for each in settings.enabled_flows)
     if not asked.strip():

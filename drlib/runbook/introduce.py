@@ -64,7 +64,7 @@ def introduce(
 def _analysed(book: Runbook, target: ClusterTarget, asked: str, *, lab: bool) -> Flow:
     if target.properties is not None:
         command = opening.command_of(book, target.properties)
-        return choose_flow.of_file(load_mirror_settings(target.properties), asked, command, enabled=False, shared=True)
+        return choose_flow.of_file(load_mirror_settings(target.properties), asked, command, enabled=False)
     aliases = book.lab.to_start
     if not lab and target.lab_dir is not None:
         aliases = choose_flow.lab_aliases(target.lab_dir, aliases)

@@ -180,7 +180,7 @@ def chosen_flow(
         )  # another one is refused: it is another drill
     if target.properties is not None:
         settings = load_mirror_settings(target.properties.absolute())
-        return choose_flow.of_file(settings, asked, command_of(book, target.properties), shared=True)
+        return choose_flow.of_file(settings, asked, command_of(book, target.properties))
     if target.lab_dir is None:
         raise _no_clusters(book.name)
     if start_lab:

@@ -6,13 +6,14 @@ best. The newest point comes from the clusters themselves, so there is one even 
 are pinned: what is written meanwhile is not read.
 Partitions that drlib's journal does not know are looked up in MirrorMaker 2's own topics (`mm2_offset_syncs`): those lags have
 two bounds.
+Of a topic that both directions copy under one name, the mirror lags by the source's own records; groups by all of them.
 Not for: what lag is (`frames`), what it means (`trend`, `mm2_lag`).
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
@@ -28,7 +29,8 @@ from drlib.analysis.lag.mm2_bounds import judge_checkpointed, missing_checkpoint
 from drlib.analysis.lag.mm2_offset_syncs import OffsetSyncs, read_offset_syncs
 from drlib.analysis.lag.result import CHECKPOINTED, HourOfLatency, LagReport, LagRequest, Series
 from drlib.analysis.lag.trend import Limits, judge_lag, partition_shares
-from drlib.analysis.spark.topics import pin_range, read_topic
+from drlib.analysis.spark.shares import refuse_unknown_copies, shared_of, with_shares
+from drlib.analysis.spark.topics import TopicRange, pin_range, read_range, read_topic
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
@@ -94,13 +96,17 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
     notes = [
         f"{flow.target} has no {copy}: no record of it was mirrored" for copy in sorted(set(copies) - set(existing))
     ]
+    shared = shared_of(settings, flow, topics)
+    refuse_unknown_copies(settings, flow, shared)
     mirror, syncs = _mirror_positions(spark, settings, chosen, topics, until_ms, notes)
     sides: list[_Side] = []
     persisted: list[DataFrame] = []
     try:
-        source_readers = [mirror, *_group_positions(spark, source, topics, until_ms, notes, persisted)]
+        readers = _group_positions(spark, source, topics, until_ms, notes, persisted)
+        own = partial(_own_records, settings, flow, shared) if shared else None
+        with_mirror = [mirror] if shared else [mirror, *readers]
         sides.append(
-            _side(spark, source, topics, reduce(DataFrame.unionByName, source_readers), moments, asked, from_ms)
+            _side(spark, source, topics, reduce(DataFrame.unionByName, with_mirror), moments, asked, from_ms, own)
         )
         series = with_lower_bounds(sides[0].records, _series(sides[0], str(flow)), syncs, moments)
         target_readers = _group_positions(spark, target, existing, until_ms, notes, persisted) if existing else []
@@ -112,6 +118,9 @@ def _analysed(spark: SparkSession, settings: MirrorSettings, chosen: FlowSetting
             sides.append(_side(spark, target, existing, positions_frame, moments, asked, from_ms))
             series += judge_checkpointed(_series(sides[1], str(flow)), series, syncs, chosen)
         notes += missing_checkpoints(series, syncs, chosen)
+        if shared and readers:  # groups read the records of both clusters
+            sides.append(_side(spark, source, topics, reduce(DataFrame.unionByName, readers), moments, asked, from_ms))
+            series += _series(sides[-1], str(flow))
         recent = sides[0].records.where(sf.unix_millis("timestamp") >= from_ms)
         return LagReport(
             flow,
@@ -167,7 +176,7 @@ def _mirror_positions(
         every = [TopicPartition(topic.name, n) for topic in source_topics.values() for n in range(topic.partitions)]
         starts, ends = cluster.log_starts(every), cluster.log_ends(every)
     ids = {topic.topic_id: name for name, topic in source_topics.items()}
-    maps = read_flow_maps(settings, flow)
+    maps = read_flow_maps(settings, flow, shared=True)
     newest = {
         (name, key.partition): at
         for key, offsets in maps.by_partition.items()
@@ -234,8 +243,9 @@ def _side(
     moments: DataFrame,
     asked: LagRequest,
     from_ms: int,
+    own: Callable[[TopicRange], TopicRange] | None = None,
 ) -> _Side:
-    """Read each partition from the earliest position, or from `from_ms`, whichever is earlier."""
+    """Read each partition from the earliest position, or from `from_ms`, whichever is earlier. `own` leaves out copies."""
     held = lag.positions_at(positions_frame, moments).persist()
     first = {
         (row["topic"], row["partition"]): row["first"]
@@ -263,8 +273,15 @@ def _side(
             written = since.get(at, -1)
             earliest = min(first.get((topic, number), end), end if written < 0 else written)
             begin[number] = min(max(earliest, pinned.start[number]), end)
-        frames.append(lag.record_sizes(read_topic(spark, settings, topic, start=begin, end=pinned.end), topic))
+        asked_range = replace(pinned, start=begin)
+        read = read_range(spark, settings, own(asked_range) if own is not None else asked_range)
+        frames.append(lag.record_sizes(read, topic))
     return _Side(settings, tuple(topics), reduce(DataFrame.unionByName, frames).persist(), held, starts, limits)
+
+
+def _own_records(settings: MirrorSettings, flow: Flow, shared: Collection[str], pinned: TopicRange) -> TopicRange:
+    """Of a topic that both directions copy, those of its records that were first written on the source."""
+    return with_shares(settings, flow, [pinned], copies=False)[0] if pinned.topic in shared else pinned
 
 
 def _by_checkpoint(

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from drlib.analysis.sessions.audit_practice import AuditPractice
-from drlib.config.both_ways.shared_topics import refuse_shared_topics
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
@@ -69,7 +68,6 @@ class AnalysedFlow:
         Raises `UsageError` for one that was asked for and is missing, and where there is none; `Unreachable`.
         """
         chosen = self.flow_settings
-        refuse_shared_topics(self.settings, self.flow, "topics cannot be compared")
         with Cluster(self.source) as cluster:
             source_topics = set(cluster.topics())
         with Cluster(self.target) as cluster:

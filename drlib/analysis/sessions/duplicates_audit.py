@@ -65,7 +65,7 @@ class DuplicatesAudit(AnalysisSession):
         """Search every topic, once; the number of duplicates by cause."""
         self._pin()
         if not self.reports:
-            maps = read_flow_maps(self.analysed.settings, self.analysed.flow)
+            maps = read_flow_maps(self.analysed.settings, self.analysed.flow, shared=True)
             commits = self._commits()
             reports = {}
             try:
@@ -92,7 +92,8 @@ class DuplicatesAudit(AnalysisSession):
             }
             for topic, report in self.reports.items()
         ]
-        return Table(f"Duplicates of {self.analysed.flow}", rows, self._groups_unread)
+        notes = [note for note in (self._groups_unread, self._shared_note) if note]
+        return Table(f"Duplicates of {self.analysed.flow}", rows, "; ".join(notes))
 
     def examples(self, limit: int = 10) -> Table:
         """A few of each topic and cause, with the record each repeats."""
@@ -184,7 +185,14 @@ class DuplicatesAudit(AnalysisSession):
         pinned_source, pinned_target = self._range(source.alias, pair.topic), self._range(target.alias, pair.remote)
         try:
             rereads = (
-                find_rereads(spark, source, target, pinned_source, pinned_target, commits)
+                find_rereads(
+                    spark,
+                    source,
+                    target,
+                    self._range(source.alias, pair.topic, whole=True),  # a group reads the records of both clusters
+                    self._range(target.alias, pair.remote, whole=True),
+                    commits,
+                )
                 if commits is not None
                 else ()
             )

@@ -12,6 +12,7 @@ from drlib.analysis.lag.report import analyse_lag
 from drlib.analysis.lag.result import LagReport, LagRequest, Series
 from drlib.analysis.lag.trend import Slope
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
+from drlib.analysis.spark.shares import shared_note, shared_of
 from drlib.config.quantities import seconds
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import LagPosition, Records
@@ -78,6 +79,9 @@ class LagAnalysis(AnalysisSession):
             )
         notes = [BOUNDED] * self.report.bounded + list(self.report.notes)
         notes += [self.report.transactions] * bool(self.report.transactions)
+        flow = self.analysed.flow
+        shared = shared_of(self.analysed.settings, flow, {series.partition.topic for series in self.report.mirror})
+        notes += [f"The lag of {flow}: {shared_note(flow, shared)}"] * bool(shared)
         return Table(f"Behind {self.analysed.flow}, now", rows, "; ".join(notes), above=self.analysed.banner)
 
     def partitions(self, limit: int | None = None) -> Table:

@@ -1,21 +1,24 @@
 """The base of every analysis in a notebook: its flow, a Spark session, pinned ranges and a scorecard.
 
 Rules: one Spark session per process; it starts in the background at once, so that the first cells do not wait. Ranges are
-pinned once and stored in the run's folder: a cell that is run twice, and a notebook that is executed again on that folder,
-read the same records. Interrupting a cell cancels its Spark jobs. `conclude` writes `scorecard.json`; an analysis moves
-nothing, so RTO and RPO are not in it. `close` stops Spark and a lab that were started for it.
+pinned once, the target's first, and stored in the run's folder: a cell that is run twice, and a notebook that is executed
+again on that folder, read the same records. Of a topic that both directions copy under one name the flow's own share is read:
+what was first written on the source, and its copies on the target. Interrupting a cell cancels its Spark jobs. `conclude`
+writes `scorecard.json`; an analysis moves nothing, so RTO and RPO are not in it. `close` stops Spark and a lab that were
+started for it.
 Not for: what an analysis computes (`duplicates_audit`, `nightly_audit`, `continuous_audit`, `lag_analysis`).
 """
 
 import platform
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from drlib import clock
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow, TopicPair
 from drlib.analysis.spark.jobs import OnProgress, SparkJobs
+from drlib.analysis.spark.shares import refuse_unknown_copies, shared_note, shared_of, with_shares
 from drlib.analysis.spark.topics import TopicRange, load_ranges, pin_range, save_ranges
 from drlib.closing import Closing
 from drlib.errors import StalePlan
@@ -89,7 +92,7 @@ class AnalysisSession(Closing):
                         "in open transactions": sum(pinned.undecided.values()) if pinned else None,
                     }
                 )
-        return Table("Read committed, between pinned offsets", rows, above=self.analysed.banner)
+        return Table("Read committed, between pinned offsets", rows, self._shared_note, above=self.analysed.banner)
 
     def close(self) -> None:
         """Stop Spark and the lab, if they were started for this."""
@@ -112,7 +115,7 @@ class AnalysisSession(Closing):
         ranges: dict[str, TopicRange] = {}
         clusters = self.analysed.settings.clusters
         for pair in pairs:
-            for alias, topic in self._sides(pair):
+            for alias, topic in reversed(self._sides(pair)):  # so that the source has what is on the target
                 if alias not in pair.absent:
                     key = _key(alias, topic)
                     current = pin_range(clusters[alias], topic)
@@ -123,14 +126,37 @@ class AnalysisSession(Closing):
                             "the records that the run pinned no longer exist",
                             "Start a new run: leave run_dir empty.",
                         )
+        ranges |= self._shares(pairs, ranges)
         save_ranges(self.run_dir / RANGES, ranges)
         self._ranges, self._pairs = ranges, pairs
+
+    def _shares(self, pairs: Sequence[TopicPair], ranges: Mapping[str, TopicRange]) -> dict[str, TopicRange]:
+        """The ranges of topics that both directions copy, with the flow's own share of each."""
+        settings, flow = self.analysed.settings, self.analysed.flow
+        names = shared_of(settings, flow, [pair.topic for pair in pairs if not pair.absent])
+        refuse_unknown_copies(settings, flow, names)
+        found: dict[str, TopicRange] = {}
+        for alias, copies in ((flow.target, True), (flow.source, False)):  # under one name on both
+            whole = [each for name in names if (each := ranges[_key(alias, name)]).parts is None]
+            found |= {_key(alias, each.topic): each for each in with_shares(settings, flow, whole, copies=copies)}
+        return found
 
     def _sides(self, pair: TopicPair) -> tuple[tuple[str, str], tuple[str, str]]:
         return (self.analysed.flow.source, pair.topic), (self.analysed.flow.target, pair.remote)
 
-    def _range(self, alias: str, topic: str) -> TopicRange:
-        return self._ranges[_key(alias, topic)]
+    def _range(self, alias: str, topic: str, *, whole: bool = False) -> TopicRange:
+        """`whole`: not only the flow's own share of it."""
+        pinned = self._ranges[_key(alias, topic)]
+        return replace(pinned, parts=None) if whole else pinned
+
+    @property
+    def _shared(self) -> tuple[str, ...]:
+        """The topics that both directions copy under one name."""
+        return shared_of(self.analysed.settings, self.analysed.flow, [pair.topic for pair in self._pairs])
+
+    @property
+    def _shared_note(self) -> str:
+        return shared_note(self.analysed.flow, self._shared)
 
     def _conclude(self, checks: Sequence[Check], records: Records, lag: Sequence[LagPosition] = ()) -> Table:
         """Write the scorecard and return its verdict as a table."""

@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from drlib.analysis.spark import kafka_source
+from drlib.analysis.spark.parts import only_inside
 from drlib.errors import UsageError
 from drlib.files import read_json, write_whole
 from drlib.kafka.admin.cluster import Cluster
@@ -45,7 +46,8 @@ class TopicRange:
     """By partition: the first offset to read, the end offset, and the log start offset when it was pinned.
 
     `undecided`: offsets at or after `end` that belong to open transactions, where there are any. `compacted`: the log cleaner
-    may remove records in between; a tombstone stays for `delete_retention_ms` at least.
+    may remove records in between; a tombstone stays for `delete_retention_ms` at least. `parts`: of each partition only records
+    in these (first, end) are read, ascending ones; None: all.
     """
 
     topic: str
@@ -56,6 +58,7 @@ class TopicRange:
     compacted: bool = False
     delete_retention_ms: int = DAY_MS
     undecided: Mapping[int, int] = field(default_factory=dict)
+    parts: Mapping[int, tuple[tuple[int, int], ...]] | None = None
 
     @property
     def offsets(self) -> int:
@@ -163,10 +166,13 @@ def read_topic(
 def read_range(
     spark: SparkSession, where: ClusterRef, pinned: TopicRange, *, read_committed: bool = True, split: bool = True
 ) -> DataFrame:
-    """The records of a pinned range; see `read_topic`."""
-    return read_topic(
+    """The records of a pinned range, in its parts where it has some; see `read_topic`."""
+    records = read_topic(
         spark, where, pinned.topic, start=pinned.start, end=pinned.end, read_committed=read_committed, split=split
     )
+    if pinned.parts is None:
+        return records
+    return only_inside(records, ((pinned.topic, n, *part) for n, those in pinned.parts.items() for part in those))
 
 
 def max_offsets_per_task(offsets: int, cores: int) -> int:

@@ -114,7 +114,7 @@ def _choose(settings: MirrorSettings, file: Path, flow: str) -> Flow:
     from drlib.config.both_ways.shared_topics import refuse_partly_shared
 
     command = f"drlib failback {shlex.quote(str(file))}"
-    chosen = choose_flow.of_file(settings, flow, command, name_it="'{}'", shared=True)
+    chosen = choose_flow.of_file(settings, flow, command, name_it="'{}'")
     refuse_partly_shared(settings, chosen, f"{chosen} cannot be failed back")
     return chosen
 

@@ -83,9 +83,7 @@ def failover(
     from drlib.lab import choose_flow
     from drlib.ui.terminal import failover as texts
 
-    chosen = choose_flow.of_file(
-        settings, flow, f"drlib failover {shlex.quote(str(file))}", name_it="'{}'", shared=True
-    )
+    chosen = choose_flow.of_file(settings, flow, f"drlib failover {shlex.quote(str(file))}", name_it="'{}'")
     book = _emergency(choose_runbook(runbook, file, chosen, "failover", SHIPPED, "fail over"), chosen)
     if yes:
         refuse_other_name(yes, chosen.target)

@@ -69,3 +69,23 @@ def test_checkpoints_check_is_exact_only_where_nothing_is_read_again(
     check = checkpoints_check("orders", [row], allowed)
     assert (check.name.endswith("checkpoints are exact"), check.verdict) == (exact, verdict)
     assert exact or "reads at most 10 records again" in check.name
+
+
+@pytest.mark.parametrize(
+    ("re_read", "skipped", "allowed", "verdict"),
+    [
+        (0, 0, 0, Verdict.PASS),
+        (7, 0, 0, Verdict.CONDITIONS),  # the logs differ in order
+        (7, 0, 6, Verdict.FAIL),
+        (7, 1, 0, Verdict.FAIL),
+    ],
+)
+def test_checkpoints_where_both_directions_copy_may_read_again_but_not_skip(
+    re_read: int, skipped: int, allowed: int, verdict: Verdict
+) -> None:
+    found = CheckpointAudit("billing", TopicPartition("orders", 0), 10, 10, re_read, skipped)
+    check = checkpoints_check("orders", [found], allowed, in_any_order=True)
+    assert check.verdict is verdict
+    assert (check.name == "orders: checkpoints are exact") == (
+        verdict is not Verdict.CONDITIONS and not (allowed and not skipped)
+    )

@@ -29,7 +29,6 @@ from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.actions.groups.verify import VerifyGroups
 from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
-from drlib.lab import choose_flow
 from drlib.model import Flow
 
 THERE, BACK = Flow("LEFT", "RIGHT"), Flow("RIGHT", "LEFT")
@@ -70,9 +69,6 @@ def test_commands_about_positions_are_refused_where_topics_may_be_shared(tmp_pat
     settings = load(tmp_path, IDENTITY + BOTH)
     with pytest.raises(TopicsShared, match="positions cannot be translated between LEFT and RIGHT"):
         refuse_shared_topics(settings, THERE, "positions cannot be translated")
-    with pytest.raises(TopicsShared, match="drills and analyses are not possible"):
-        choose_flow.of_file(settings, "RIGHT->LEFT")
-    assert choose_flow.of_file(settings, "RIGHT->LEFT", shared=True) == BACK
 
 
 def test_actions_refuse_shared_topics_but_those_that_know_them(tmp_path: Path) -> None:

@@ -1,0 +1,82 @@
+"""A flow's own share of topics that both directions copy under one name: what was first written on its source, and its copies.
+
+Rules: each log of such a topic has the records of both clusters. Compared are the source's own records with the flow's copies
+on the target, as if they were topics of their own; the other direction is another flow.
+Not for: telling them apart (`drlib.mirror.offsets.unreplicated.origins`).
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from drlib.analysis.spark.parts import only_inside
+from drlib.analysis.spark.topics import TopicRange
+from drlib.config.both_ways.shared_topics import shared_between
+from drlib.config.settings import MirrorSettings
+from drlib.kafka.admin.descriptions import Range
+from drlib.mirror.offsets.unreplicated.origins import read_shared_maps, read_stretches_of
+from drlib.model import Flow, TopicPartition
+
+_NAMED: Final = 5  # topics
+
+
+def shared_of(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> tuple[str, ...]:
+    """Those of `topics` that are copied in both directions under one name."""
+    shared = shared_between(settings, flow)
+    return () if shared is None else tuple(sorted(filter(shared, topics)))
+
+
+def refuse_unknown_copies(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> None:
+    """Raises `TopicsShared` where it is unknown which records of shared `topics` are copies; what clusters refuse."""
+    if topics:
+        maps = read_shared_maps(settings, flow)
+        for topic in sorted(topics):
+            maps.refuse_unknown_copies(topic)
+
+
+def with_shares(
+    settings: MirrorSettings, flow: Flow, pinned: Iterable[TopicRange], *, copies: bool
+) -> list[TopicRange]:
+    """The ranges of shared topics with the flow's share of each: on the target its `copies`, on the source all other records.
+
+    Raises as `drlib.mirror.offsets.unreplicated.origins.read_stretches_of` does.
+    """
+    wanted = list(pinned)
+    ranges = {
+        TopicPartition(each.topic, number): Range(first, each.end[number])
+        for each in wanted
+        for number, first in each.start.items()
+    }
+    found = read_stretches_of(settings, flow if copies else flow.reverse, ranges, copies=copies)
+    return [
+        replace(each, parts={n: found.get(TopicPartition(each.topic, n), ()) for n in each.start}) for each in wanted
+    ]
+
+
+def keep_share(
+    settings: MirrorSettings, flow: Flow, shared: Collection[str], records: DataFrame, *, copies: bool
+) -> DataFrame:
+    """Records of any topics (columns topic, partition, offset) without those of `shared` ones that are not of the flow's share.
+
+    They are read once more to see which offsets they span. Raises as `with_shares` does.
+    """
+    of_both = sf.col("topic").isin(*shared)
+    spans = records.where(of_both).groupBy("topic", "partition").agg(sf.min("offset"), sf.max("offset")).collect()
+    ranges = {TopicPartition(topic, number): Range(first, last + 1) for topic, number, first, last in spans}
+    found = read_stretches_of(settings, flow if copies else flow.reverse, ranges, copies=copies)
+    parts = ((at.topic, at.partition, *part) for at, those in found.items() for part in those)
+    return only_inside(records.where(of_both), parts).unionByName(records.where(~of_both))
+
+
+def shared_note(flow: Flow, topics: Sequence[str]) -> str:
+    """What of `topics`, which both directions copy, the figures of `flow` are about; empty without any."""
+    if not topics:
+        return ""
+    named = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
+    return (
+        f"{named}: copied in both directions. Counted are records that were first written on {flow.source}; for those of "
+        f"{flow.target} run it with the flow {flow.reverse}"
+    )
