@@ -9,11 +9,13 @@ import org.apache.kafka.connect.mirror.RemoteClusterUtils;
 
 /**
  * The checkpoints, heartbeats and topics that MirrorMaker 2's own client finds on a target cluster, as one line of JSON.
- * Arguments: bootstrap.servers, alias of the source, then group ids.
+ * Arguments: bootstrap.servers, alias of the source, then group ids. REPLICATION_POLICY in the environment: its class.
  */
 public class TranslateOffsets {
     public static void main(String[] args) throws Exception {
-        Map<String, Object> cluster = Map.of("bootstrap.servers", args[0]);
+        String policy = System.getenv().getOrDefault(
+            "REPLICATION_POLICY", "org.apache.kafka.connect.mirror.DefaultReplicationPolicy");
+        Map<String, Object> cluster = Map.of("bootstrap.servers", args[0], "replication.policy.class", policy);
         String source = args[1];
         Map<String, String> groups = new TreeMap<>();
         for (int i = 2; i < args.length; i++) {

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 from fix_engine import Engine, commit, create_topic, produce, wait_for
-from fix_two_way import RIGHTS_FIRST, worker
+from fix_two_way import IDENTITY, RIGHTS_FIRST, worker
+from testbed_mm2 import java
 
+from drlib import translate_offsets
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -125,6 +129,63 @@ def test_positions_without_the_source_are_exact_where_only_the_source_was_writte
     items = translate_groups(settings, there, list(groups), source_alive=False)
     assert {item.translation.kind for item in items} == {TranslationKind.EXACT}, items
     assert check(both, topic, items) == [0, 0, 0]
+
+
+@pytest.mark.long
+def test_offsets_of_applications_are_translated_as_those_of_groups(both: Engine) -> None:
+    topic, there = both.topics, Flow(both.source, both.target)
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+    with worker(both):
+        for number in range(4):
+            produce(both.left, topic, 40, partitions=1, first=100 * number, batch=2000)
+            produce(both.right, topic, 30, partitions=1, first=RIGHTS_FIRST + 100 * number, batch=2000)
+        settled(both, topic, 280)
+        settings, group = settings_of(both), f"g{topic}"
+        for at in (0, 77, 150, 270):
+            commit(both.left, group, topic, at)
+            (expected,) = translate_groups(settings, there, [group], source_alive=True)
+            (found,) = translate_offsets(both.properties, both.source, both.target, [(topic, 0, at)])
+            assert (found.target, found.translation) == (expected.target, expected.translation)
+    (beyond,) = translate_offsets(both.properties, both.source, both.target, [(topic, 0, 100_000)])
+    assert beyond.translation.offset is None
+    assert "ends at" in beyond.why
+
+
+@pytest.mark.long
+def test_java_clients_find_positions_in_both_directions_under_the_same_topic_name(
+    both: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, there = both.topics, Flow(both.source, both.target)
+    monkeypatch.setenv("REPLICATION_POLICY", IDENTITY)
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+    groups = {there: f"l{topic}", there.reverse: f"r{topic}"}
+
+    def found(flow: Flow) -> dict[str, list[object]]:
+        """By partition, the position and its metadata, of the flow's group, as the client asks on the flow's target."""
+        bootstrap = both.right if flow == there else both.left
+        answer = json.loads(java("TranslateOffsets.java", bootstrap, flow.source, groups[flow]))
+        assert answer["checkpointTopics"].count(f"{flow.source}.checkpoints.internal") == 1
+        positions = answer["groups"][groups[flow]]
+        assert isinstance(positions, dict)
+        return positions
+
+    with worker(both):
+        for number in range(4):
+            produce(both.left, topic, 40, partitions=1, first=100 * number, batch=2000)
+            produce(both.right, topic, 30, partitions=1, first=RIGHTS_FIRST + 100 * number, batch=2000)
+        settled(both, topic, 280)
+        commit(both.left, groups[there], topic, 150)
+        commit(both.right, groups[there.reverse], topic, 90)
+        for flow, group in groups.items():
+            (exact,) = translate_groups(settings_of(both), flow, [group], source_alive=True)
+            check(both, topic, (exact,), to_right=flow == there)
+            wait_for(
+                f"the client has where {group} continues",
+                lambda flow=flow, at=exact.translation.offset: found(flow) == {f"{topic}-0": [at, ""]},
+                60,
+            )
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int | None:

@@ -4,7 +4,8 @@ Rules: a position in a topic of the cluster that is left is translated forward, 
 has to answer. A position in a mirror of the target's topics is translated back to its source, by the map on the cluster that
 is left, as for groups (`two_way`). A position beyond the end of its log, or in a partition without a map, is unknown, with the
 reason. In a partition that was never mirrored, a position at the log start becomes the start of the mirror: Spark's checkpoints
-name empty partitions too.
+name empty partitions too. In a topic that both directions copy under one name it continues at the first record that it has not
+read, as a group does (`shared_logs`).
 Not for: positions of consumer groups (`translate_groups`, `two_way`); offsets of a topic that was re-created after the
 application's last record, because an offset does not say which of the two topics it belongs to.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
+from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.config.settings import MirrorSettings, load_mirror_settings
@@ -26,6 +28,8 @@ from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.translation.failback_position import failback_position
+from drlib.mirror.offsets.translation.shared_logs import Asked, SharedAnswer
+from drlib.mirror.offsets.translation.translate_groups import translate_shared
 from drlib.mirror.offsets.translation.two_way import FlowPairState, read_flow_pair
 from drlib.model import Flow, OffsetTranslation, TopicPartition, Translation, TranslationKind
 
@@ -77,6 +81,7 @@ class _ClusterState:
     source_bounds: Mapping[TopicPartition, tuple[int, int]]
     topic_ids: Mapping[str, UUID]
     target_log_starts: Mapping[TopicPartition, int]
+    shared: Mapping[Asked, SharedAnswer]
 
 
 def _read_clusters(
@@ -98,12 +103,20 @@ def _read_clusters(
             topic_ids = {name: topic.topic_id for name, topic in topics.items()}
         if not isinstance(flow_settings.policy, IdentityReplicationPolicy):
             flow_pair = read_flow_pair(settings, moving)
-    forward = flow_pair.forward if flow_pair is not None else read_flow_maps(settings, moving)
+    forward = flow_pair.forward if flow_pair is not None else read_flow_maps(settings, moving, shared=True)
+    of_both = shared_between(settings, moving) or (lambda _: False)
+    asked = {_as_asked(*position) for position in positions if of_both(position[0].topic)}
+    shared = translate_shared(settings, moving, asked, source_alive=source_error is None)
     mirror_names = {flow_settings.policy.remote_topic(moving.source, partition.topic) for partition, _ in positions}
     with Cluster(settings.clusters[moving.target]) as cluster:
         mirrors = cluster.topics(mirror_names)
         starts = cluster.log_starts(TopicPartition(t.name, n) for t in mirrors.values() for n in range(t.partitions))
-    return _ClusterState(forward, flow_pair, source_error, bounds, topic_ids, starts)
+    return _ClusterState(forward, flow_pair, source_error, bounds, topic_ids, starts, shared)
+
+
+def _as_asked(partition: TopicPartition, offset: int) -> Asked:
+    """Nothing is known of what the application has read on the target."""
+    return partition, offset, 0
 
 
 def _translate(
@@ -162,6 +175,8 @@ def _translate_forward(
     if topic_id is not None and topic_id not in names and mirrored_before:
         why = f"{partition.topic} was deleted and re-created, and {flow} has mirrored nothing of the new topic yet"
         return _unknown(partition, offset, target, why)
+    if (answer := clusters.shared.get(_as_asked(partition, offset))) is not None:
+        return OffsetTranslation(partition, offset, target, answer.translation, answer.why)
     offsets = clusters.forward.source(partition.topic, partition.partition)
     target_start = clusters.target_log_starts.get(target)
     if offsets is None or not offsets.segments():

@@ -325,6 +325,13 @@ async def _read_maps(
         return _FlowRead(maps, cluster.log_starts(mirrors), None, shared)
 
 
+def translate_shared(
+    settings: MirrorSettings, flow: Flow, asked: Collection[Asked], *, source_alive: bool
+) -> Mapping[Asked, SharedAnswer]:
+    """Positions in topics that both directions copy, of groups or kept elsewhere. Raises as `translate_known` does."""
+    return blocking(_read_maps(settings, flow, source_alive, asked)).shared if asked else {}
+
+
 def _known_reads(settings: MirrorSettings, flow: Flow) -> dict[TopicPartition, list[KnownRead]]:
     """What groups had read on the target, as the checkpoints there have it."""
     found: dict[TopicPartition, list[KnownRead]] = {}
