@@ -238,7 +238,9 @@ class _Observer:
         maps = survey.maps if survey is not None else Maps()
         unlisted = topics.unlisted_topics(self.flow, source, target, maps)
         unasked = self.flow.mirrors_unasked
-        names = {name: mirror for name, mirror in names.items() if available(target.topics, mirror) or not unasked(name)}
+        names = {
+            name: mirror for name, mirror in names.items() if available(target.topics, mirror) or not unasked(name)
+        }
         return MirrorTopics(names, source.topics, target.topics, unlisted)
 
     def _compared(

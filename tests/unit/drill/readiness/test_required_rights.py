@@ -71,7 +71,9 @@ def test_mirror_of_a_chain_may_mirror_the_heartbeats_that_it_brings(tmp_path: Pa
 
 def test_mirror_of_a_ring_has_rights_on_no_heartbeats_that_come_back(tmp_path: Path) -> None:
     ring = FILE + "lyon->paris.enabled = true\n"
-    topics = {resource for _, resource in rights(settings(tmp_path, file=ring), Role.MIRROR) if "heartbeats" in resource}
+    topics = {
+        resource for _, resource in rights(settings(tmp_path, file=ring), Role.MIRROR) if "heartbeats" in resource
+    }
     assert topics == {"topic heartbeats", "topic paris.heartbeats"}
 
 
