@@ -122,7 +122,7 @@ async def test_every_batch_that_the_engine_writes_is_recognised_by_its_journal(e
         await asyncio.to_thread(send, engine.right, mirror.topic, ["a client of the target"])
         known = Known(newest_epochs(await journal_of(client, engine)))
         found = await headers(client, mirror)
-        origins = [known.judge(w, marked=False) for h in data(found) for w in writers([h])]
+        origins = [known.judge(w, marked=False, whole=True) for h in data(found) for w in writers([h])]
         assert origins.count(Origin.CLIENT) == 1
         assert origins.count(Origin.COPY) == len(origins) - 1 > 2
         assert not [h for h in data(found) if h.is_transactional], "copies are never part of a transaction"

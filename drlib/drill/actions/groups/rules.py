@@ -132,9 +132,10 @@ def decide(
 def _kept_within_bound(item: GroupTranslation, committed: int) -> Translation:
     """The position on the target itself, where it is as good a translation as the item's."""
     translation = item.translation
-    offset, end = translation.offset, (translation.offset or 0) + translation.records
-    if translation.kind is not TranslationKind.BOUNDED or offset is None or not offset < committed:
+    offset = translation.offset
+    if translation.kind is not TranslationKind.BOUNDED or offset is None or committed < offset:
         return translation
+    end = offset + translation.records
     if item.both_maps is False:  # it was synchronized while both maps were known, or the group read there
         return Translation(committed, TranslationKind.BOUNDED, translation.records)
     if item.both_maps or committed > end:

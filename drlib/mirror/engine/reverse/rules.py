@@ -88,7 +88,7 @@ class Known:
         """Did the reverse flow write the records of a batch whose writer was judged?"""
         return header.producer_id in self.newest and header.magic >= 2
 
-    def judge(self, writer: Writer, *, marked: bool | None, whole: bool = True) -> Origin:
+    def judge(self, writer: Writer, *, marked: bool | None, whole: bool) -> Origin:
         """Who wrote a batch that was read before the journal was read to its end; never `UNKNOWN`.
 
         `marked`: does the partition's leader know of markers that were written for the producer? None where it has forgotten

@@ -40,7 +40,7 @@ class LogPart:
     start: int
     offsets: array[int]
     contents: array[int]
-    begins: bool = False
+    begins: bool
     transactional: bytes = b""
 
     @cached_property

@@ -148,12 +148,10 @@ class PartitionMap:
             self._end_parks()
 
     def _end_parks(self) -> None:
-        """Record the parks behind which a record was mirrored."""
-        end = self._segments.source_end
-        if end is not None and self._open_parks and end > self._open_parks[0]:
-            for park in self._open_parks:
-                self._park(park)
-            self._open_parks = [p for p in self._open_parks if p >= end]
+        """Record the parks behind which a record was mirrored; the others stay open."""
+        parks, self._open_parks = self._open_parks, []
+        for park in parks:
+            self._park(park)
 
     def _park(self, offset: int) -> None:
         """Record a park: it ends at the next mirrored record, and is open until there is one."""
@@ -171,7 +169,7 @@ class PartitionMap:
     def _lose(self, first: int, following: int) -> None:
         expired = self._segments.expired
         if expired is None or following > expired.source_end:
-            self._losses[first] = max(following, self._losses.get(first, 0))
+            self._losses[first] = max(following, self._losses.get(first, following))
 
     def _expire(self, expired: Expired) -> None:
         self._segments.expire(expired)
@@ -313,7 +311,7 @@ class PartitionMap:
     def unread(self, position: int) -> int:
         """How many mirrored records lie at `position` of the target or behind it; of what was not compared, offsets count."""
         not_compared = 0 if self.taken is None else max(0, self.taken.cursor[1] - position)
-        return not_compared + self.segments_on_target(position, max(position, self.target_end or 0))
+        return not_compared + self.segments_on_target(position, max(position, self.least_log_end))
 
     @property
     def diverged(self) -> int | None:

@@ -197,6 +197,14 @@ def test_decide_unfinished_run_is_resumed_or_rolled_back(notes: tuple[Note, ...]
     assert decide(STAYS, notes) == expected
 
 
+@pytest.mark.parametrize("notes", [BEGUN, STOPPED, (*STOPPED, *ENDED), (*STOPPED, *ENDED, *RESUMED)])
+def test_decide_superseded_run_is_over_and_not_resumable_wherever_it_stood(notes: tuple[Note, ...]) -> None:
+    over = decide(STAYS, (*notes, Note(N.SUPERSEDED, detail="by night")))
+    assert isinstance(over, Over)
+    assert over.ending.outcome is Outcome.SUPERSEDED
+    assert not over.resumable
+
+
 U, P, D, H, A = None, Outcome.PASSED, Outcome.DEVIATED, Outcome.HYPOTHESIS_FAILED, Outcome.ABORTED
 ALL_DONE = (*BEGUN, *did("look", "one", "two"), Note(N.HYPOTHESIS_HELD, detail="after"))
 WITHOUT_LAST = replace(DRILL, steps=(LOOK, ONE, TWO))

@@ -66,6 +66,28 @@ def test_refusal_names_run_state_age_folder_changes_and_both_commands(state: Dri
     assert "drlib run --resume /runs/old" in refused.remedy
     assert "drlib run --rollback /runs/old" in refused.remedy
     assert "drlib run e.yaml m.properties --supersede old." in refused.remedy
+    assert "is unfinished for" in refused.why
+    assert "--supersede names" not in refused.why
+    assert "stop it" not in refused.remedy
+
+
+def test_refusal_while_the_other_run_goes_says_so_and_to_stop_it_first() -> None:
+    refused = enter(FLOW, record(DrillState.RUNNING, **HALF_DONE), EMERGENCY, NOW, alive=True)
+    assert isinstance(refused, Refusal)
+    assert "is running for 1 h 00 min" in refused.why
+    assert "drlib abort /runs/old" in refused.remedy
+    assert "stop it and give it up" in refused.remedy
+
+
+def test_refusal_of_a_run_that_is_not_urgent_enough_does_not_say_that_it_names_another() -> None:
+    less = Beginning(run="new", command=DrillEvent.TEST, mode=Mode.PRACTICE, supersede="old")
+    refused = enter(FLOW, record(DrillState.INCOMPLETE, Mode.EMERGENCY), less, NOW)
+    assert isinstance(refused, Refusal)
+    assert "--supersede names" not in refused.why
+
+
+def test_urgency_rises_from_practice_to_emergency() -> None:
+    assert URGENCY[Mode.PRACTICE] < URGENCY[Mode.PLANNED] < URGENCY[Mode.EMERGENCY]
 
 
 def test_supersede_of_another_run_than_the_unfinished_one_is_refused_with_both_names() -> None:

@@ -95,3 +95,7 @@ def test_waves_written_down_are_read_as_they_were(
     texts = rules.written_down(plan)
     found = rules.read(f"w{at}", texts["waves"], texts["readers"], texts["writers"], texts["idle"])
     assert found == Waves(plan, at)
+
+
+def test_waves_written_down_name_as_idle_those_that_are_said_to_be() -> None:
+    assert rules.written_down(PLAN)["idle"] == ["ledger"]

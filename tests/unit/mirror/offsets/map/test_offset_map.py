@@ -367,6 +367,7 @@ class TestUnsure:
         assert offsets.forward(21, target_log_start=12) == Translation(12, LOST, 1)
         offsets.apply(SourceTruncated(P, 16, 22, 0))
         assert offsets.forward(15, target_log_start=10) == Translation(10, LOST, 7)
+        assert offsets.forward(16, target_log_start=10) == Translation(10, LOST, 6)
         assert offsets.forward(17, target_log_start=10).kind is UNKNOWN
 
 
@@ -586,6 +587,12 @@ def test_newest_record_and_least_log_end_follow_claims_and_placements() -> None:
     assert (offsets.newest_record, offsets.least_log_end) == ((31, later), 32)
     folded = built(Chunk(P, 0, (Segment(10, 1, 7),)), Placement(P, later, 0, 30))
     assert (folded.newest_record, folded.least_log_end) == ((7, None), 30)
+
+
+@pytest.mark.parametrize(("position", "unread"), [(0, 7), (1, 7), (3, 5), (7, 1), (8, 0), (50, 0)])
+def test_unread_counts_the_mirrored_records_at_a_position_and_behind_it(position: int, unread: int) -> None:
+    assert built(*TWO_RUNS).unread(position) == unread
+    assert PartitionMap().unread(position) == 0
 
 
 def test_claims_that_nothing_refers_to_are_forgotten_when_a_new_one_begins() -> None:

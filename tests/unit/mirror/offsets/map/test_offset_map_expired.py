@@ -138,6 +138,15 @@ def test_expired_positions_continue_at_its_end_with_a_bound_on_the_records() -> 
     assert offsets.segments_on_target(21, 31) == 10
 
 
+def test_expired_losses_and_parks_do_not_count_and_those_at_its_end_do() -> None:
+    expired = Expired(P, 0, 1, 21, 21, 20)
+    for entries in ((expired, SourceLoss(P, 10, 21, 0)), (SourceLoss(P, 10, 21, 0), expired)):
+        assert built(*THREE, *entries).absent(0, 32) == ()
+    assert built(*THREE, expired, SourceLoss(P, 10, 22, 0)).absent(0, 32) == ((10, 22),)
+    assert built(*THREE, expired, Parked(P, 20, "why", 0)).lost(0, 32) == 0
+    assert built(*THREE, expired, Parked(P, 21, "why", 0)).lost(0, 32) == 1
+
+
 def test_expired_keeps_the_last_stretch_whatever_the_log_starts() -> None:
     offsets = built(*THREE)
     assert offsets.expired(P, 1000, 1000) == Expired(P, 0, 1, 21, 21, 20)

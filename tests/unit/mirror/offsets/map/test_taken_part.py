@@ -6,7 +6,17 @@ from uuid import UUID
 
 import pytest
 
-from drlib.mirror.journal.entries import ClaimId, Compared, Expired, Placement, SourcePartition, Takeover
+from drlib.mirror.journal.entries import (
+    Ack,
+    ClaimId,
+    Compared,
+    Expired,
+    Placement,
+    Run,
+    SourcePartition,
+    Takeover,
+    Thinned,
+)
 from drlib.mirror.offsets.map import taken_part
 from drlib.mirror.offsets.map.fold_claims import fold, unfold
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -124,6 +134,22 @@ def test_taken_part_entry_that_does_not_lie_below_the_others_does_not_count() ->
         assert taken_over(UPPER, entry).cursor == taken_over(UPPER).cursor
 
 
+@pytest.mark.parametrize("entry", [compared(1, 66, 60, (66, 60, 1)), compared(1, 60, 65, (60, 60, 1))])
+def test_taken_part_entry_that_lies_below_the_others_on_one_side_counts(entry: Compared) -> None:
+    """Only repetitions lie between on the mirror, or only markers on the source."""
+    assert taken_over(UPPER, entry).cursor == (entry.source_offset, entry.target_offset)
+
+
+@pytest.mark.parametrize("beyond", [(57, 61), (60, 50)])
+def test_taken_part_below_what_was_compared_takes_syncs_only_that_lie_there_on_both_sides(
+    beyond: tuple[int, int],
+) -> None:
+    """One of another copy of its record would lead behind records that were not read."""
+    found = taken_over(UPPER, LOWER, pairs=((0, 0), (30, 30), beyond))
+    assert found.forward(57) == bounded(31, 28)
+    assert found.backward(58) == bounded(31, 27)
+
+
 def test_taken_part_is_extended_by_entries_that_say_all_that_is_known() -> None:
     found = taken_over()
     for step in ((66, 65, UPPER.segments), (58, 59, LOWER.segments)):
@@ -147,6 +173,50 @@ def test_taken_part_of_many_gaps_is_split_into_entries(monkeypatch: pytest.Monke
     assert [found.forward(g).offset for g in range(11, 100, 2)] == [g // 2 for g in range(11, 100, 2)]
     assert all(found.forward(g).exact for g in range(11, 100, 2))
     assert [found.backward(t) for t in range(5, 50)] == [exact(2 * t + 1) for t in range(5, 50)]
+
+
+def test_taken_part_found_bit_by_bit_is_in_entries_that_are_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taken_part, "SEGMENTS_PER_ENTRY", 3)
+    found, journal = taken_over(), {}
+    for at in range(90, 0, -10):  # with gaps on both sides
+        for entry in found.extended(at, at + 1, [Segment(at, at + 1, 2)]):
+            journal[entry.key()] = entry
+            found.apply(entry)
+    assert [len(entry.segments) for entry in journal.values()] == [3, 3, 3]
+    whole = taken_over().extended(10, 11, [Segment(at, at + 1, 2) for at in range(10, 100, 10)])
+    assert [len(entry.segments) for entry in whole] == [3, 3, 3]
+    for again in (taken_over(*journal.values()), taken_over(*whole)):
+        assert again.cursor == found.cursor == (10, 11)
+        assert [again.forward(at) for at in range(10, 100, 10)] == [exact(at + 1) for at in range(10, 100, 10)]
+        assert [again.backward(at + 1) for at in range(10, 100, 10)] == [exact(at) for at in range(10, 100, 10)]
+
+
+@pytest.mark.parametrize(
+    ("position", "unread"),
+    [(0, 59 + 38 + 5), (58, 1 + 38 + 5), (59, 38 + 5), (61, 37 + 5), (110, 5), (115, 0), (200, 0)],
+)
+def test_map_unread_counts_offsets_where_nothing_was_compared_and_copies_elsewhere(position: int, unread: int) -> None:
+    offsets = PartitionMap()
+    for entry in (Takeover(P, 100, 110, 99, 0, 0), UPPER, LOWER):
+        offsets.apply(entry)
+    assert offsets.unread(position) == max(0, unread - 5), "nothing was placed yet"
+    claim = ClaimId(7, 0)
+    for later in (Placement(P, claim, 0, 110), Run(P, claim, 0, 100), Ack(P, claim, 5, 115)):
+        offsets.apply(later)
+    assert offsets.unread(position) == unread
+
+
+def test_map_of_thinned_stretches_behind_the_takeover_bounds_by_their_records() -> None:
+    """Ten of their records are somewhere in 20 offsets: none of them has expired for certain."""
+    offsets = PartitionMap()
+    for entry in (Takeover(P, 100, 110, 99, 0, 0), Thinned(P, 120, 130, 10, (Segment(100, 110, 10),))):
+        offsets.apply(entry)
+    assert offsets.forward(115) == bounded(110, 10)
+    assert offsets.forward(115, target_log_start=114) == bounded(114, 10)
+    assert offsets.forward(115, target_log_start=125) == bounded(125, 5)
+    assert offsets.backward(125) == bounded(100, 10)
+    assert offsets.backward(125, source_log_start=104) == bounded(104, 10)
+    assert offsets.backward(125, source_log_start=115) == bounded(115, 5)
 
 
 def test_map_counts_compared_copies_that_expired_on_the_mirror_as_lost() -> None:

@@ -52,6 +52,14 @@ def test_local_topics_with_identity_names_are_none() -> None:
     assert local_topics.wanted(identity, ALIASES, cluster(topic("orders", 1)), cluster()) == {}
 
 
+def test_local_topics_are_those_of_the_source_that_answers_for_them() -> None:
+    refused, empty = replace(topic("bills", 1), error_code=29), topic("seats", 0)
+    after = local_topics.wanted(FLOW, ALIASES, cluster(topic("orders", 2), refused, empty), cluster())
+    assert list(after) == ["orders"]
+    mirrors = cluster(*(replace(each, name=f"A.{each.name}") for each in (topic("orders", 2), refused, empty)))
+    assert list(local_topics.wanted(FLOW, ALIASES, None, mirrors)) == ["orders"]
+
+
 def test_local_topics_without_the_source_are_those_of_its_mirrors() -> None:
     there = cluster(
         topic("A.orders", 3), topic("A.C.bills", 1), topic("C.bills", 1), topic("own", 1), topic("heartbeats", 1)
@@ -73,6 +81,8 @@ def test_new_topic_has_the_settings_of_the_source_within_what_the_target_can_hol
     spec = local_topics.new_topic(FLOW, "orders", topic("orders", 4, replicas=3), settings, 2)
     assert (spec.name, spec.partitions, spec.replication_factor) == ("orders", 4, 2)
     assert spec.config == {"retention.ms": "5", "min.insync.replicas": "2", "cleanup.policy": "compact"}
+    alone = local_topics.new_topic(FLOW, "orders", topic("orders", 4, replicas=3), settings, 1)
+    assert (alone.replication_factor, alone.config["min.insync.replicas"]) == (1, "1")
 
 
 def test_new_topics_whose_settings_are_refused_say_so() -> None:
