@@ -488,6 +488,8 @@ class PartitionMap:
             following = self._segments.next_target(target)
             if following is None:
                 following = max(self._target_next() or 0, target + high - low)
+            if (expired := self._segments.expired) is not None and target < expired.target_end:
+                following = min(following, expired.target_end)  # a record behind them has expired
             end = state.runs.at(high - 1)[0] + 1
             over = 0 if dropped is None else dropped.source_end
             if end <= over and self._expired_on_target(following):

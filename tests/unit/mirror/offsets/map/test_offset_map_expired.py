@@ -147,6 +147,24 @@ def test_expired_losses_and_parks_do_not_count_and_those_at_its_end_do() -> None
     assert built(*THREE, expired, Parked(P, 21, "why", 0)).lost(0, 32) == 1
 
 
+@pytest.mark.parametrize(("copied_again", "doubt"), [(2, True), (4, True), (5, False), (6, False)])
+def test_expired_doubtful_records_are_in_doubt_while_the_source_has_one_of_them(copied_again: int, doubt: bool) -> None:
+    """C1 appended 10 records, or up to 15, at 1 to 19 of the target; C2 copied from the source's record 10 on."""
+    source_end, target_end = 10 + copied_again, 20 + copied_again
+    offsets = built(
+        *(Placement(P, C1, 0, 1), Run(P, C1, 0, 0), Sealed(P, C1, 10, False), Unsure(P, C1, 10, 15, 0)),
+        *(Placement(P, C2, 0, 20), Run(P, C2, 0, 10), Placement(P, C2, copied_again, 40), Sealed(P, C2, 12, True)),
+    )
+    assert offsets.doubtful == 9
+    offsets.apply(Expired(P, 0, 1, source_end, target_end, source_end))  # and other records behind, up to 40
+    assert bool(offsets.doubtful) is doubt
+    assert offsets.backward(30) == Translation(source_end, TranslationKind.EXACT)
+    for g in range(source_end, 15):  # whichever of them were there have expired
+        assert offsets.forward(g, target_log_start=target_end) == Translation(target_end, LOST, 15 - g)
+    for g in range(max(source_end, 15), 23):
+        assert offsets.forward(g) == Translation(40 + g - source_end, TranslationKind.EXACT)
+
+
 def test_expired_keeps_the_last_stretch_whatever_the_log_starts() -> None:
     offsets = built(*THREE)
     assert offsets.expired(P, 1000, 1000) == Expired(P, 0, 1, 21, 21, 20)
