@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drlib.mirror.mm2 import offset_syncs
 from drlib.mirror.mm2.offset_syncs import MOST_DUE, OffsetSyncWriter
 from drlib.mirror.mm2.records import OffsetSync
 from drlib.model import TopicPartition
@@ -78,6 +79,16 @@ def test_due_pairs_that_are_not_taken_stay_bounded_and_are_the_newest() -> None:
     due = writer.take_due()
     assert len(due) == MOST_DUE
     assert {sync.upstream_offset for sync in due} == set(range(1_003_000 - MOST_DUE // 2, 1_003_000))
+
+
+def test_due_pairs_of_more_partitions_than_are_kept_are_the_newest_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_syncs, "MOST_DUE", 2)
+    writer = OffsetSyncWriter(0)
+    partitions = [TopicPartition("topic", number) for number in range(3)]
+    for offset in range(4):
+        for partition in partitions:
+            writer.acked(partition, offset, offset)
+    assert writer.take_due() == tuple(OffsetSync(partition, 3, 3) for partition in partitions)
 
 
 def test_acked_run_contiguous_records_are_due_every_lag_plus_one() -> None:

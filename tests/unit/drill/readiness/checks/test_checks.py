@@ -42,7 +42,7 @@ from drlib.drill.readiness.checks.observations import (
     Unanswered,
     UnmirroredReader,
 )
-from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity
+from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity, check_of
 from drlib.kafka.admin.descriptions import ConfigChange, Quota
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
@@ -435,6 +435,35 @@ def test_groups_exact_from_old_checkpoints_expires_from_checkpoint_time() -> Non
     old = (translation(TranslationKind.EXACT, offset=5, as_of_ms=NOW - 120_000),)
     finding = finding_of("groups-exact", translations=old)
     assert (finding.severity, finding.expires_ms) == (Severity.UNKNOWN, NOW - 60_000)
+
+
+def test_lost_source_evidence_has_the_age_of_its_oldest_part_and_lasts_as_any() -> None:
+    old, older = (translation(TranslationKind.EXACT, offset=5, as_of_ms=NOW - n * 60_000) for n in (2, 7))
+    groups = finding_of("groups-exact", source=LOST, translations=(old, older))
+    assert "as last known 7 min ago" in groups.evidence
+    status = mirror(partitions=(behind(1, 1.0, as_of_ms=NOW - 180_000),), source_error="LEFT is down")
+    lag = finding_of("lag", source=LOST, mirror=status)
+    assert "1 record not on the target" in lag.evidence
+    assert "as last known 3 min ago" in lag.evidence
+    assert (groups.expires_ms, lag.expires_ms) == tuple(NOW + check_of(c).lasts_s * 1000 for c in ("groups-exact", "lag"))
+
+
+def test_lost_source_whose_lag_is_unknown_has_no_age_of_it() -> None:
+    status = mirror(partitions=(behind(None, 1.0, as_of_ms=NOW - 180_000),), source_error="LEFT is down")
+    assert "as last known" not in finding_of("lag", source=LOST, mirror=status).evidence
+
+
+def test_lag_that_the_objective_allows_at_least_is_no_failure_for_certain() -> None:
+    most = CONTEXT.objectives.rpo_records
+    for least, severity in ((most, Severity.WARN), (most + 1, Severity.CRITICAL)):
+        status = by_mirror_maker(replace(up_to(most + 5, 1.0, least), outlook=behind(1, None).outlook))
+        assert finding_of("lag", mirror=status).severity is severity
+
+
+def test_producer_ids_written_at_the_epoch_are_old_and_without_a_time_of_unknown_age() -> None:
+    seen = replace(collision(), source_ms=0, target_ms=-1)
+    finding = finding_of("producer-ids", producer_ids=ComparedIds(1, 1, (seen,)))
+    assert "old on the source, of unknown age on the target" in finding.evidence
 
 
 def test_retention_unknown_record_age_is_unknown_and_so_is_lag() -> None:
