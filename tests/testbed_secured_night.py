@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -343,10 +343,10 @@ class Night:
 
         wait_for(f"{records} records more", done, deadline_s)
 
-    def all_read(self, deadline_s: float = 120) -> None:
+    def all_read(self, deadline_s: float = 120, lost: Collection[str] = ()) -> None:
         """Until every group has read every acknowledged record of its topic that is on the cluster it reads from, but for
-        those that were quarantined: what they are worth is decided by people."""
-        aside = {row.id for topic in TOPICS for row in self.log("lyon", f"drlib.tail.paris.{topic}")}
+        those that were `lost`, and those that were quarantined: what they are worth is decided by people."""
+        aside = {row.id for topic in TOPICS for row in self.log("lyon", f"drlib.tail.paris.{topic}")}.union(lost)
 
         def done() -> bool:
             time.sleep(1)

@@ -445,7 +445,9 @@ def test_lost_source_evidence_has_the_age_of_its_oldest_part_and_lasts_as_any() 
     lag = finding_of("lag", source=LOST, mirror=status)
     assert "1 record not on the target" in lag.evidence
     assert "as last known 3 min ago" in lag.evidence
-    assert (groups.expires_ms, lag.expires_ms) == tuple(NOW + check_of(c).lasts_s * 1000 for c in ("groups-exact", "lag"))
+    assert (groups.expires_ms, lag.expires_ms) == tuple(
+        NOW + check_of(c).lasts_s * 1000 for c in ("groups-exact", "lag")
+    )
 
 
 def test_lost_source_whose_lag_is_unknown_has_no_age_of_it() -> None:

@@ -43,7 +43,9 @@ def test_missing_topic_is_created_with_the_settings_of_the_source_where_they_are
     assert "--config cleanup.policy=compact --config retention.ms=5" in fix
     assert "flush.ms" not in fix
     refused = ClusterRefused("describing", "not authorized", "Grant it.", code="TOPIC_AUTHORIZATION_FAILED")
-    ((_, severity, _, fix),) = checks.producer_topics(replace(known, source_settings={"orders": refused}), FLOW, CONTEXT)
+    ((_, severity, _, fix),) = checks.producer_topics(
+        replace(known, source_settings={"orders": refused}), FLOW, CONTEXT
+    )
     assert severity is Severity.WARN
     assert "--partitions 1" in fix
     assert "--config " not in fix
