@@ -14,6 +14,7 @@ import asyncio
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from http import HTTPStatus
 from types import MappingProxyType
 
@@ -94,9 +95,10 @@ class FlowObserver:
         )
         with ThreadPoolExecutor(max(1, min(_MOST_REQUESTS, len(addresses)))) as pool:
             answers = dict(zip(addresses, pool.map(fetch_status, addresses), strict=True))
-        answered = [*(status for status in answers.values() if status is not None), *statuses]
-        workers = list({(worker.worker, worker.pid): worker for worker in answered}.values())
         now_ms = clock.now_ms()
+        # an answer is made when it is asked for, so that it is of now, whatever the clock of its machine says
+        current = [replace(status, at_ms=now_ms) for status in answers.values() if status is not None]
+        workers = list({(worker.worker, worker.pid): worker for worker in (*current, *statuses)}.values())
         return tuple(overview(survey, workers, now_ms, _silent_workers(survey, answers)) for survey in surveys)
 
     def _surveyor(self, settings: MirrorSettings, flow: FlowSettings) -> Surveyor:

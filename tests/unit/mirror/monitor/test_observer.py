@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sample_flow import worker
 from testbed_http import HttpServer, http_server
 
 from drlib import decoding
@@ -76,6 +77,16 @@ def test_views_asks_claimed_configured_and_given_workers_once_each(monkeypatch: 
     (view,) = observed.views()
     assert sorted(asked) == ["10.0.0.1:9464", "10.0.0.5:9464", "10.0.0.9:9464"]  # 10.0.0.2 owns no lane now
     assert [(e.name, e.entity) for e in view.open_events if e.name == "WorkerSilent"] == [("WorkerSilent", "host-7")]
+
+
+def test_views_worker_that_answers_is_current_whatever_its_clock_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = worker(at_ms=5)
+    monkeypatch.setattr(observer, "fetch_status", lambda _: slow)
+    observed = FlowObserver(addresses=["10.0.0.1:9464"])
+    observed.survey_blocking([(object(), flow())])  # type: ignore[list-item]
+    assert [view.workers for view in observed.views()] == [("host-7",)]
+    monkeypatch.setattr(observer, "fetch_status", lambda _: None)
+    assert [view.workers for view in observed.views([slow])] == [()]  # a file may be an old one
 
 
 def test_views_without_a_survey_is_empty() -> None:
