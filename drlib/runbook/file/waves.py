@@ -17,6 +17,7 @@ from drlib.runbook.file.drill_section import DrillSection, StepSection, Value, W
 
 MOVES: Final[Mapping[str, str]] = {"pointer.move": "wave.move", "switchover.move": "wave.switchover"}
 VERIFY: Final = "wave.verify"
+STARTS: Final = "lab.applications"
 _OF_ALL: Final = frozenset({"groups", "application"})  # what waves say instead
 
 
@@ -48,14 +49,23 @@ def expanded(section: DrillSection, where: str) -> DrillSection:
         raise UsageError(where, str(error), "Correct the waves.") from None
     arguments: dict[str, Value] = {key: list(texts) for key, texts in written.items() if texts}
     at = section.steps.index(moving[0])
-    steps = [
+    moved = [
         step
         for number, wave in enumerate(section.waves)
         for step in _steps(moving[0], wave, rules.label(number, len(plan), str(plan[number])), arguments)
     ]
     planned = section.mode is Mode.PLANNED and section.rollback is Rollback.DEFAULT
-    changed = {"waves": [], "steps": [*section.steps[:at], *steps, *section.steps[at + 1 :]]}
+    before = [
+        _starting(step, [each.name for wave in plan for each in wave.applications]) for step in section.steps[:at]
+    ]
+    changed = {"waves": [], "steps": [*before, *moved, *section.steps[at + 1 :]]}
     return section.model_copy(update={**changed, "rollback": Rollback.NEVER if planned else section.rollback})
+
+
+def _starting(step: StepSection, names: list[str]) -> StepSection:
+    """A step that starts a lab's applications also makes their pointers, so it is told which ones move alone."""
+    told: dict[str, Value] = {"moved_alone": list(names)}
+    return step if step.action != STARTS else step.model_copy(update={"arguments": {**step.arguments, **told}})
 
 
 def _steps(

@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic import field_validator
 
+from drlib.drill.actions.applications.pointer import PointerPlace
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
@@ -47,6 +48,8 @@ class StartApplications(StateChangeAction):
     """Records it produces at once, before that."""
     delays_per_second: Number = 2000.0
     """Records per second of the slower group."""
+    moved_alone: Texts = ()
+    """Applications that waves move by pointers of their own, which name the source as soon as there is a pointer."""
 
     @property
     def testbed(self) -> FailoverTestbed:
@@ -62,12 +65,19 @@ class StartApplications(StateChangeAction):
 
     def observe(self) -> Sequence[Fact]:
         self.testbed.refuse_other_drill()
-        return (*super().observe(), Fact(self.testbed.pointer_entity, self.testbed.active()))
+        found = ((place.entity, place.read().pointer) for place in self._own)
+        own = (Fact(entity, None if pointer is None else pointer.active) for entity, pointer in found)
+        return (*super().observe(), Fact(self.testbed.pointer_entity, self.testbed.active()), *own)
+
+    @property
+    def _own(self) -> tuple[PointerPlace, ...]:
+        return tuple(PointerPlace(self.context, self.step, name) for name in self.moved_alone)
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
         now = {fact.entity: fact.value for fact in observed}
         pointer = self.testbed.pointer_entity
-        wanted = {self.entity: self.after, pointer: now[pointer] or self.flow.source}
+        own = {place.entity: now[place.entity] or self.flow.source for place in self._own}
+        wanted = {self.entity: self.after, pointer: now[pointer] or self.flow.source, **own}
         if wanted[pointer] != self.flow.source:
             raise UsageError(
                 f"the applications cannot start at {self.flow.source}",
@@ -100,6 +110,9 @@ class StartApplications(StateChangeAction):
             self.testbed.applications.stop(*APPLICATIONS)
         if self.testbed.pointer_entity in entities:
             self.testbed.pointer_path.unlink(missing_ok=True)
+        for place in self._own:
+            if place.entity in entities and place.file is not None:
+                place.file.unlink(missing_ok=True)
 
 
 class WaitSteady(ReadOnlyAction, FailoverStep):

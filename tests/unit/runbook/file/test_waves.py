@@ -34,6 +34,12 @@ def load(tmp_path: Path, of: str, waves: object, **drill: object) -> model.Runbo
     return model.load(path)
 
 
+LAB_STEPS = [
+    {"name": "start", "title": "Start", "action": "lab.applications", "arguments": {"backlog": 5}},
+    {"name": "move", "title": "Move", "action": "pointer.move"},
+]
+
+
 def steps(book: model.Runbook) -> list[drill_section.StepSection]:
     assert book.drill is not None
     return book.drill.steps
@@ -124,3 +130,10 @@ def with_application(**changed: Any) -> list[dict[str, Any]]:
 def test_waves_that_mean_nothing_are_refused_where_they_stand(tmp_path: Path, of: str, waves: object, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         load(tmp_path, of, waves)
+
+
+def test_step_that_starts_the_applications_of_a_lab_is_told_which_ones_move_alone(tmp_path: Path) -> None:
+    """Their pointers are there as soon as it has made that of all, which a plan has to expect."""
+    start, *others = steps(load(tmp_path, "failback-drill", [FIRST, SECOND], steps=LAB_STEPS))
+    assert start.arguments == {"backlog": 5, "moved_alone": ["billing", "shop", "mail"]}
+    assert all("moved_alone" not in step.arguments for step in others)
