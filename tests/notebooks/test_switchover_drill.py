@@ -15,7 +15,7 @@ from drlib import open_drill
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.drill.step import rto_clock as moments
-from drlib.errors import StalePlan
+from drlib.errors import DeviatedRolledBack
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.checker import history_files
 from drlib.lab.checker.history import ProducedStatus
@@ -83,7 +83,7 @@ def test_switchover_drill_rolled_back_gives_the_clients_their_network_to_the_sou
         with Cluster(lab.clusters["RIGHT"].settings()) as right:
             assert right.group_offsets("client-librdkafka")
         pointer_file.write_atomic(pointer, Pointer(7, "THIRD", "127.0.0.1:1"))
-        with pytest.raises(StalePlan):
+        with pytest.raises(DeviatedRolledBack, match="Every change was undone"):
             drill.finish()
     assert not any(link.cut for link in lab.proxy.apps_links("LEFT"))
     with Cluster(lab.clusters["RIGHT"].settings()) as right:

@@ -63,9 +63,9 @@ def expanded(section: DrillSection, where: str) -> DrillSection:
 
 
 def _starting(step: StepSection, names: list[str]) -> StepSection:
-    """A step that starts a lab's applications also makes their pointers, so it is told which ones move alone."""
-    told: dict[str, Value] = {"moved_alone": list(names)}
-    return step if step.action != STARTS else step.model_copy(update={"arguments": {**step.arguments, **told}})
+    """A step that starts a lab's applications also makes their pointers, so it gets the names of those that move alone."""
+    names_alone: dict[str, Value] = {"moved_alone": list(names)}
+    return step if step.action != STARTS else step.model_copy(update={"arguments": {**step.arguments, **names_alone}})
 
 
 def _steps(

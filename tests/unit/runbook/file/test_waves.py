@@ -132,7 +132,7 @@ def test_waves_that_mean_nothing_are_refused_where_they_stand(tmp_path: Path, of
         load(tmp_path, of, waves)
 
 
-def test_step_that_starts_the_applications_of_a_lab_is_told_which_ones_move_alone(tmp_path: Path) -> None:
+def test_step_that_starts_the_applications_of_a_lab_gets_the_names_of_those_that_move_alone(tmp_path: Path) -> None:
     """Their pointers are there as soon as it has made that of all, which a plan has to expect."""
     start, *others = steps(load(tmp_path, "failback-drill", [FIRST, SECOND], steps=LAB_STEPS))
     assert start.arguments == {"backlog": 5, "moved_alone": ["billing", "shop", "mail"]}
