@@ -295,8 +295,8 @@ def test_contradiction_names_each_kind() -> None:
     assert contradiction(source, MirrorLog(5, copies, (), complete=True), 4, [(0, 0), (4, 4)]) == ""
     assert contradiction((), MirrorLog(100, (), (99,), complete=False), 4, []) == "", "expired on both sides"
     without_timestamps = marks([b"0", b"1", b"2", b"3", b"4"])
-    others = [RecordDigest(n, b"other", timestamp=-1) for n in range(5)]
-    assert "none is among" in contradiction(without_timestamps, MirrorLog(5, others, (), complete=True), 4, [])
+    others_without = marks([b"other"] * 5)
+    assert "none is among" in contradiction(without_timestamps, MirrorLog(5, others_without, (), complete=True), 4, [])
     assert contradiction(source, MirrorLog(5, copies[4:], (), complete=True), 4, []) == "", "the others expired"
     assert contradiction(source[:1], MirrorLog(1, copies[:1], (), complete=True), 0, []) == ""
 

@@ -270,6 +270,7 @@ CASES = [
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", -1),))}, "ok", "was 0.0 s ago", ""),  # by another clock
     ("drill-age", {"drills": PastDrills("runs", (drill("pass", 31),))}, "warn", "31 d ago, one is due every 30 d", "drlib"),
     ("drill-age", {"drills": PastDrills("runs", (rehearsal(3),))}, "ok", "(pass, a rehearsal) of 2", ""),
+    ("drill-age", {"drills": PastDrills("runs", (drill("pass", 3),))}, "ok", "(pass) of 2", ""),
     ("drill-age", {"drills": PastDrills("runs", (drill("fail", 1),))}, "warn", "no drill passed", "drlib run"),
     ("drill-age", {"drills": PastDrills("runs", (drill("fail", 1), drill("conditions", 5)))}, "warn", "ended with fail", ""),
 ]  # fmt: skip
@@ -429,6 +430,7 @@ def test_producer_ids_of_redirected_producers_that_can_lose_records_are_said_to_
     seen = observation(producer_ids=ComparedIds(1, 1, (collision(0, target_epoch),)))
     (found,) = [f for f in judge_flow(seen, replace(CONTEXT, redirected=True)).findings if f.check == "producer-ids"]
     assert (found.severity, "collide = true" in found.fix) == (Severity.WARN, refused)
+    assert "collide" not in finding_of("producer-ids", producer_ids=seen.producer_ids).fix, "they are not redirected"
 
 
 def test_groups_exact_from_old_checkpoints_expires_from_checkpoint_time() -> None:

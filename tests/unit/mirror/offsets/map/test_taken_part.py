@@ -179,9 +179,9 @@ def test_taken_part_found_bit_by_bit_is_in_entries_that_are_full(monkeypatch: py
     monkeypatch.setattr(taken_part, "SEGMENTS_PER_ENTRY", 3)
     found, journal = taken_over(), {}
     for at in range(90, 0, -10):  # with gaps on both sides
-        for entry in found.extended(at, at + 1, [Segment(at, at + 1, 2)]):
-            journal[entry.key()] = entry
-            found.apply(entry)
+        (entry,) = found.extended(at, at + 1, [Segment(at, at + 1, 2)])  # a full one is not written again
+        journal[entry.key()] = entry
+        found.apply(entry)
     assert [len(entry.segments) for entry in journal.values()] == [3, 3, 3]
     whole = taken_over().extended(10, 11, [Segment(at, at + 1, 2) for at in range(10, 100, 10)])
     assert [len(entry.segments) for entry in whole] == [3, 3, 3]
