@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from drlib.clock import now_ms
-from drlib.config.both_ways.shared_topics import refuse_shared_topics
+from drlib.config.both_ways.shared_topics import TopicsShared, shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
@@ -83,13 +83,21 @@ def plan(settings: MirrorSettings, flow: FlowSettings, topics: Collection[str]) 
 
     Raises `UsageError` for a topic that is not parked or that may not be filled again, `Unreachable`, `BrokerError`.
     """
-    refuse_shared_topics(settings, flow.flow, "no topic can be deleted to mirror it again")
+    shared = shared_between(settings, flow.flow)
     for topic in topics:
         if not flow.mirrors_topic(topic):
             raise UsageError(
                 f"{topic} is not mirrored by {flow.flow}",
                 f"topics and topics.exclude of {settings.path} do not select it",
                 "Correct the name, or give another flow: --flow.",
+            )
+        if shared is not None and shared(topic):
+            raise TopicsShared(
+                f"{topic} cannot be mirrored again while both directions copy it",
+                f"{flow.flow} leaves out what was first written on {flow.flow.target}, so {flow.flow.target} would not get "
+                "those records back",
+                f"Use it on {flow.flow.source}, which has all that had crossed, and keep applications away from it on "
+                f"{flow.flow.target}.",
             )
     journals = blocking(_read_journals(settings, flow))
     clusters = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]

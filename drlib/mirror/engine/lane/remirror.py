@@ -4,7 +4,8 @@ Rules:
 - A mirror topic is identified by the topic ID in the journal. Another topic under its name is filled only while it holds
   nothing but markers, and only with permission: by the file (`drlib.target.loss.policy`, `drlib.remirror.topics`), by a
   request in the journal (`drlib remirror`) that names the very ID that is gone, or because nothing of the present
-  incarnation of the source topic was ever copied, so that there is nothing to continue.
+  incarnation of the source topic was ever copied, so that there is nothing to continue. Of a topic that both directions copy
+  only the last is true: the copies of the target's own records, which the flow leaves out, would be missing.
 - A request is written beside the lane's claim, without a producer ID: it is a permission, and orders nothing. After the
   topic was filled again the journal has its new ID, so no request allows it twice.
 Not for: observing and deleting mirror topics (`drlib.mirror.remirror.plan`), nor for what a claim does with the permission
@@ -35,7 +36,11 @@ def may_fill_again(topic: LaneTopic, names: Iterable[TopicNames], requested: Map
     `names`: the lane's journal; `requested`: by mirror topic, the ID of the one that an operator gave up.
     """
     journaled = [n for n in names if n.target_topic == topic.target]
-    if topic.remirror or all(n.topic_id != topic.topic_id for n in journaled):
+    if all(n.topic_id != topic.topic_id for n in journaled):
+        return True
+    if topic.shared:
+        return False
+    if topic.remirror:
         return True
     return requested.get(topic.target) == journaled[-1].target_topic_id
 

@@ -37,6 +37,14 @@ def test_may_fill_again_needs_the_file_a_request_for_this_mirror_or_nothing_copi
     assert may_fill_again(topic, names, requested) is allowed
 
 
+@pytest.mark.parametrize(("names", "allowed"), [([COPIED], False), ([BEFORE], True)])
+def test_may_fill_again_a_topic_of_both_directions_only_where_nothing_was_copied(
+    names: list[TopicNames], allowed: bool
+) -> None:
+    topic = LaneTopic(TOPIC.source, TOPIC.topic_id, TOPIC.target, TOPIC.partitions, remirror=True, shared=True)
+    assert may_fill_again(topic, names, {"A.t": MIRROR}) is allowed
+
+
 def test_remirror_requests_newest_counts_for_each_mirror() -> None:
     requests = RemirrorRequests(TopicPartition("journal", 0))
     requests.take([RemirrorRequested("A.t", OLD_MIRROR, 1), COPIED, RemirrorRequested("A.u", MIRROR, 2)], 3)
