@@ -256,7 +256,10 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "incident list": (Example("drlib incident list", "names for act and diagnose"),),
     "incident start": (Example("drlib incident start --seed 7 --level 1", "an easy one"),),
     "incident status": (Example("drlib incident status", "what an operator can see"),),
-    "incident act": (Example("drlib incident act restart-broker LEFT", "one move"),),
+    "incident act": (
+        Example("drlib incident act restart-broker LEFT", "one move"),
+        Example("drlib incident act restart-broker LEFT --seat Ana --estimate 30", "the same in a team"),
+    ),
     "incident diagnose": (Example("drlib incident diagnose broker-killed", "a name of drlib incident list"),),
     "incident hint": (Example("drlib incident hint", "for 5 points"),),
     "incident finish": (Example("drlib incident finish", "score and cause"),),

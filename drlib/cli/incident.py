@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drlib.errors import UsageError
 from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
@@ -26,6 +29,9 @@ Run = Annotated[Path | None, typer.Option("--run", help="Folder of the incident.
 Seed = Annotated[int, typer.Option(help="The same seed gives the same incident.", min=0)]
 Level = Annotated[int | None, typer.Option(help="1 to 6; 4 and 5 have two faults. Default: chosen by the seed.")]
 LabDir = Annotated[Path | None, typer.Option("--lab-dir", help="A running, unused lab. Default: start a new one.")]
+Seat = Annotated[
+    str, typer.Option(help="In a team: the seat that does it. A new name joins as acting.", metavar="NAME")
+]
 AtOnce = Annotated[bool, typer.Option("--at-once", help="Inject the fault without a delay.")]
 RUNS = Path("runs")
 
@@ -62,9 +68,16 @@ def act(
     words: Annotated[list[str], typer.Argument(help="A move from drlib incident list.", metavar="MOVE...")],
     run: Run = None,
     runs_dir: RunsDir = RUNS,
+    seat: Seat = "",
+    estimate: Annotated[
+        float | None, typer.Option(help="In a team: how many seconds the move is going to take.", metavar="SECONDS")
+    ] = None,
 ) -> None:
     """Make one move, such as: drlib incident act restart-broker LEFT."""
-    show(str(_session(runs_dir, run).act(*words)))
+    if estimate is not None and not seat:
+        raise UsageError("--estimate", "a team estimates its moves, and none of it was named", "Give --seat NAME too.")
+    with _seated(runs_dir, run, seat) as session:
+        show(str(session.act(*words, estimate_s=estimate)))
 
 
 @incident_app.command()
@@ -72,15 +85,18 @@ def diagnose(
     cause: Annotated[str, typer.Argument(help="A diagnosis from drlib incident list.", metavar="CAUSE")],
     run: Run = None,
     runs_dir: RunsDir = RUNS,
+    seat: Seat = "",
 ) -> None:
     """Record a diagnosis; the reveal says whether it is right."""
-    show(str(_session(runs_dir, run).diagnose(cause)))
+    with _seated(runs_dir, run, seat) as session:
+        show(str(session.diagnose(cause)))
 
 
 @incident_app.command()
-def hint(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
+def hint(run: Run = None, runs_dir: RunsDir = RUNS, seat: Seat = "") -> None:
     """Show the next hint; it costs 5 points."""
-    show(str(_session(runs_dir, run).hint()))
+    with _seated(runs_dir, run, seat) as session:
+        show(str(session.hint()))
 
 
 @incident_app.command()
@@ -182,6 +198,23 @@ def _session(runs_dir: Path, run: Path | None) -> IncidentSession:
     from drlib.training.incidents.session import IncidentSession
 
     return IncidentSession(store.find(runs_dir, run))
+
+
+@contextmanager
+def _seated(runs_dir: Path, run: Path | None, seat: str) -> Iterator[IncidentSession]:
+    """The incident, in a team from `seat`, which this process holds until it is left."""
+    from drlib.training.incidents import store
+
+    session = _session(runs_dir, run)
+    if not seat:
+        yield session
+        return
+    session = store.seated(session.incident, seat)
+    try:
+        yield session
+    finally:
+        if session.seat is not None:
+            session.seat.leave()
 
 
 def _print_reveal(session: IncidentSession) -> None:

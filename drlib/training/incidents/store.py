@@ -14,7 +14,7 @@ from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.record import GAME
 from drlib.training.incidents.session import IncidentSession
 from drlib.training.incidents.team.seat import TeamSeat
-from drlib.training.incidents.team.seats import require_access, require_name
+from drlib.training.incidents.team.seats import Access, require_access, require_name, seats_of
 
 NAME = "incident"
 
@@ -70,6 +70,13 @@ def open_incident(
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     lab = Path(lab_dir) if lab_dir else None
     return _seated(Incident.start(path, seed, level or None, lab_dir=lab, at_once=at_once), player, seat, role)
+
+
+def seated(incident: Incident, seat: str) -> IncidentSession:
+    """`incident` from `seat`, with the role that this seat has; a new one joins as acting. Raises `UsageError`."""
+    require_name(seat)
+    role = seats_of(incident.record.lines()).get(seat, Access.ACTING)
+    return _seated(incident, "you", seat, role)
 
 
 def _seated(incident: Incident, player: str, seat: str, role: str) -> IncidentSession:

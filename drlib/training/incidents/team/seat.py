@@ -110,6 +110,6 @@ class TeamSeat:
         except LeaseHeld:
             raise UsageError(
                 f"seat {self.name} is taken",
-                "another notebook that runs holds it",
+                "another notebook that runs holds it, or a command in a terminal",
                 "Join with another name, or shut down that notebook's kernel first.",
             ) from None

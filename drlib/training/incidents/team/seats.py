@@ -121,7 +121,8 @@ def require_right(seats: Mapping[str, Access], name: str, right: Right) -> None:
         raise UsageError(
             "nothing was done",
             "this incident is played by a team, and what counts is done from a seat",
-            'Take one: drlib.open_incident(run_dir, seat="NAME", role="acting"), or "read-only", or "trainer".',
+            'Take one: drlib.open_incident(run_dir, seat="NAME", role="acting"), or "read-only", or "trainer"; in a terminal '
+            "--seat NAME, where the command has it.",
         )
     access = seats.get(name, Access.READ_ONLY)
     if right not in RIGHTS[access]:
@@ -140,12 +141,12 @@ def require_estimate(move: Move, estimate_s: float | None) -> int | None:
         raise UsageError(
             f"{move} was not made",
             "in a team each action is estimated before it begins",
-            f'Say how many seconds it takes: act("{move}", estimate_s=30)',
+            f'Say how many seconds it takes: act("{move}", estimate_s=30), or in a terminal: --estimate 30',
         )
     if not 1 <= estimate_s <= MOST_ESTIMATE_S:
         raise UsageError(
             f"an estimate of {estimate_s:g} seconds",
             f"it is to be between 1 and {MOST_ESTIMATE_S}",
-            f'Write: act("{move}", estimate_s=30)',
+            f'Write: act("{move}", estimate_s=30), or in a terminal: --estimate 30',
         )
     return round(estimate_s)

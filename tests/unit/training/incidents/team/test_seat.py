@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from repository_root import ROOT
 
+from drlib.cli.process import run_command
 from drlib.errors import UsageError
 from drlib.runs.table import Table
 from drlib.training.incidents.incident import Incident
@@ -157,3 +158,46 @@ def test_finished_incident_is_looked_at_without_joining(record: IncidentRecord) 
     assert "No action was made from a seat" in repr(late.debriefing())
     assert sorted(path.name for path in record.folder.iterdir()) == before
     late.close()
+
+
+def typed(incident: Incident, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """The exit code of `drlib incident ...` in a terminal."""
+    monkeypatch.setattr(sys, "argv", ["drlib", "incident", *words, "--run", str(incident.folder)])
+    return run_command()
+
+
+def test_command_in_a_terminal_is_given_from_a_seat_which_it_leaves(
+    incident: Incident, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(incident, monkeypatch, "diagnose", "broker-killed", "--seat", "Ana") == 0
+    assert typed(incident, monkeypatch, "diagnose", "full-disk", "--seat", "Ana") == 0
+    lines = incident.record.lines()
+    assert [line.data.get("seat") for line in lines if line.event == EventKind.DIAGNOSED] == ["Ana", "Ana"]
+    assert [line.data for line in lines if line.event == EventKind.SEATED] == [{"seat": "Ana", "access": "acting"}]
+    notebook = TeamSeat(incident, "Ana", "acting")
+    assert typed(incident, monkeypatch, "hint", "--seat", "Ana") == 2
+    assert "seat Ana is taken" in capsys.readouterr().err
+    notebook.leave()
+    assert typed(incident, monkeypatch, "act", "heal-link", "LEFT", "--seat", "Ana") == 2
+    assert "in a terminal: --estimate 30" in capsys.readouterr().err
+    assert typed(incident, monkeypatch, "act", "heal-link", "LEFT", "--seat", "Ana", "--estimate", "0") == 2
+    assert "between 1 and 3600" in capsys.readouterr().err
+    assert typed(incident, monkeypatch, "act", "heal-link", "LEFT", "--estimate", "30") == 2
+    assert "Give --seat NAME too" in capsys.readouterr().err
+    assert typed(incident, monkeypatch, "act", "acknowledge") == 2
+    assert "in a terminal --seat NAME" in " ".join(capsys.readouterr().err.split())
+    assert EventKind.BEGUN not in events(incident)
+    assert EventKind.ACTED not in events(incident)
+
+
+def test_command_in_a_terminal_has_the_role_of_its_seat(
+    incident: Incident, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tom = TeamSeat(incident, "Tom", "trainer")
+    tom.admit("Cy", "read-only")
+    assert typed(incident, monkeypatch, "diagnose", "broker-killed", "--seat", "Cy") == 2
+    assert "its role is read-only" in capsys.readouterr().err
+    assert typed(incident, monkeypatch, "hint", "--seat", "no/name") == 2
+    tom.admit("Cy", "acting")
+    assert typed(incident, monkeypatch, "diagnose", "broker-killed", "--seat", "Cy") == 0
+    tom.leave()
