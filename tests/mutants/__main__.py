@@ -31,7 +31,7 @@ from types import ModuleType
 import pytest
 
 from mutants.mutate import Mutant, mutants
-from mutants.select import ROOT, pure_modules, source, tests_of
+from mutants.select import ROOT, own_tests_of, pure_modules, source, tests_of
 from mutants.session import OPTIONS, FewerExamples, Fork
 
 CPU_LIMIT_S = 60  # for a mutant that loops: importing and collecting count as well
@@ -87,7 +87,8 @@ def survivors(todo: Mapping[str, Sequence[Mutant]]) -> Iterator[Mutant]:
             if state == "alive":
                 yield mutant
             elif state == "untried":
-                tests = [path for path in tests_of(module) if path in called[module]]
+                own = own_tests_of(module)  # a table or a default is seen without a call
+                tests = [path for path in tests_of(module) if path in own or path in called[module]]
                 again.append((mutant, pool.submit(survives, module, mutant, tests)))
             while again and again[0][1].done():
                 mutant, result = again.pop(0)

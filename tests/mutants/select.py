@@ -36,11 +36,18 @@ def source(module: str) -> Path:
     return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 
+def own_tests_of(module: str) -> list[Path]:
+    """The test files that are named after the module."""
+    return sorted(_package_of(module).glob(f"test_{module.rpartition('.')[2]}*.py"))
+
+
+def _package_of(module: str) -> Path:
+    return ROOT.joinpath("tests", "unit", *module.split(".")[1:-1])
+
+
 def tests_of(module: str) -> list[Path]:
     """The module's own test files first, then the others of its package, then those of other packages that import it."""
-    parent, _, name = module.rpartition(".")
-    package = ROOT.joinpath("tests", "unit", *parent.split(".")[1:])
-    own = sorted(package.glob(f"test_{name}*.py"))
+    package, own = _package_of(module), own_tests_of(module)
     neighbours = [path for path in sorted(package.glob("test_*.py")) if path not in own]
     importing = [
         path

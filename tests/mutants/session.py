@@ -7,8 +7,8 @@ mutant runs in a fork in which the code of the changed functions is exchanged, a
 Of what is outside functions, plain constants are exchanged, in every module that holds them, against the tests that call the
 module; the rest (defaults, class bodies, tables of objects) cannot be exchanged in a loaded module, and functions that no test
 calls may be called while tests are collected: they are untried. `__main__` tries these, and constants that are alive, in a
-process that imports the mutated module from the start, on the test files with a call (`file MODULE PATH`). Caches are emptied
-before each test of the first pass and before each fork.
+process that imports the mutated module from the start, on its own test files and those with a call (`file MODULE PATH`). Caches
+are emptied before each test of the first pass and before each fork.
 """
 
 from __future__ import annotations

@@ -245,10 +245,18 @@ def test_fetch_decode_topic_that_was_not_requested_is_refused() -> None:
         fetching.decode(12, memoryview(fetch_response([one], 0, 12)), {"eight-é": uuid.UUID(int=8)})
 
 
+def test_answer_of_another_topic_says_nothing_but_why() -> None:
+    topic_id = uuid.UUID(int=7)
+    given = FetchedPartition(topic_id, 3, 0, 9, 8, 2, ((5, 4),), DivergingEpoch(1, 6), 1, 2, memoryview(b"records"))
+    nothing = FetchedPartition(topic_id, 3, 100, -1, -1, -1, (), None, -1, -1, memoryview(b""))
+    assert fetching.other_topic(given, 100) == nothing
+
+
 def test_proof_holds_where_records_begin_with_the_batch_that_was_read() -> None:
     proof = Proof.of(7, memoryview(b"a batch"))
     assert proof == Proof(7, 7, proof.checksum)
     assert proof.holds(memoryview(b"a batch, and others"))
+    assert proof.holds(memoryview(b"a batch"))
     assert not proof.holds(memoryview(b"a match, and others"))
     assert not proof.holds(memoryview(b"a bat"))
     assert not proof.holds(memoryview(b""))

@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from drlib.kafka.protocol.flexible import Reader, compact_string, uvarint
+from drlib.kafka.protocol.flexible import PlainReader, Reader, compact_string, uvarint
 
 
 def reader(text: str) -> Reader:
@@ -39,6 +39,22 @@ def test_array_counts_from_one_and_is_no_longer_than_the_bytes_left() -> None:
     assert [len(reader(text).array()) for text in ("00", "01", "020a", "030a0a")] == [0, 0, 1, 2]
     with pytest.raises(ValueError, match="an array of 3 at byte 1 of 3"):
         reader("040a0a").array()
+
+
+def plain(text: str) -> PlainReader:
+    return PlainReader(memoryview(bytes.fromhex(text)))
+
+
+def test_plain_strings_and_bytes_tell_empty_from_null() -> None:
+    assert [plain(text).compact_string() for text in ("ffff", "0000", "0002c3a9")] == [None, "", "é"]
+    found = [plain(text).compact_bytes() for text in ("ffffffff", "00000000", "0000000161")]
+    assert [None if data is None else bytes(data) for data in found] == [None, b"", b"a"]
+
+
+def test_plain_array_is_no_longer_than_the_bytes_left() -> None:
+    assert [len(plain(text).array()) for text in ("ffffffff", "00000000", "000000020a0a")] == [0, 0, 2]
+    with pytest.raises(ValueError, match="an array of 3 at byte 4 of 6"):
+        plain("000000030a0a").array()
 
 
 def test_tags_are_read_or_skipped_to_their_end() -> None:
