@@ -5,7 +5,8 @@ Rules:
   it contradicts the journal or that the source's log was truncated. What only this command sees, or cannot see because it lacks
   a right, is no reason: a healthy mirror is never deleted.
 - Deleted is only the mirror topic that the journal names. One that holds records of another producer is refused: whether they
-  matter is the operator's decision.
+  matter is the operator's decision. A topic that both directions copy, or have copied, is not deleted here, and is mirrored
+  again by one direction alone, which then copies also what the other one had brought.
 - The request is journaled before the mirror topic is deleted: whenever the command dies, it can be repeated. A worker that
   runs continues within seconds, one that is started later does the same.
 Not for: what a lane does with the request (`drlib.mirror.engine.lane.remirror`).
@@ -29,7 +30,14 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 from drlib.mirror.engine.fencing.lanes import lane_of
-from drlib.mirror.journal.entries import MirrorRefused, RemirrorRequested, SourcePartition, SourceTruncated, TopicNames
+from drlib.mirror.journal.entries import (
+    MirrorRefused,
+    RemirrorRequested,
+    Shared,
+    SourcePartition,
+    SourceTruncated,
+    TopicNames,
+)
 from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.read_batches import holds_data, locate
@@ -72,6 +80,7 @@ class _Journals:
 
     names: Mapping[int, Mapping[str, TopicNames]]
     parked: Mapping[SourcePartition, str]
+    shared: Collection[UUID] = ()  # source topics that were read while both directions copied them
 
     @property
     def lanes(self) -> int:
@@ -96,8 +105,8 @@ def plan(settings: MirrorSettings, flow: FlowSettings, topics: Collection[str]) 
                 f"{topic} cannot be mirrored again while both directions copy it",
                 f"{flow.flow} leaves out what was first written on {flow.flow.target}, so {flow.flow.target} would not get "
                 "those records back",
-                f"Use it on {flow.flow.source}, which has all that had crossed, and keep applications away from it on "
-                f"{flow.flow.target}.",
+                f"Set '{flow.flow.reverse}.enabled = false' and restart the workers; then this command has all that "
+                f"{flow.flow.source} holds copied again. Enable {flow.flow.reverse} when it is: drlib status {settings.path}",
             )
     journals = blocking(_read_journals(settings, flow))
     clusters = settings.clusters[flow.flow.source], settings.clusters[flow.flow.target]
@@ -142,6 +151,14 @@ def _plan_topic(
     reasons = {lane_of(topic, key.partition, journals.lanes): why for key, why in parked.items()}
     delete = now is not None and bool(reasons.keys() - gone)
     lanes = set(names) if delete else gone
+    if delete and ids & {*journals.shared}:
+        raise TopicsShared(
+            f"{mirror} on {flow.flow.target} is not deleted",
+            f"both directions have copied it, so it may hold records that were first written on {flow.flow.target} and that "
+            f"{flow.flow.source} never got",
+            f"Compare first, with {flow.flow.reverse} enabled: drlib run nightly-audit {settings.path} -p "
+            f"'flow={flow.flow.reverse}'. If nothing is missing, delete {mirror} on {flow.flow.target} and repeat this.",
+        )
     if not lanes:
         raise UsageError(
             f"{topic} is mirrored to {mirror}",
@@ -213,6 +230,7 @@ async def _read_journals(settings: MirrorSettings, flow: FlowSettings) -> _Journ
     journal = flow.policy.journal_topic(flow.flow.source)
     names: dict[int, Mapping[str, TopicNames]] = {}
     parked: dict[SourcePartition, str] = {}
+    shared: set[UUID] = set()
     async with _client(settings, flow) as client:
         metadata = await client.metadata([journal])
         if metadata.topics[journal].error_code == UNKNOWN_TOPIC_OR_PARTITION:
@@ -220,12 +238,13 @@ async def _read_journals(settings: MirrorSettings, flow: FlowSettings) -> _Journ
         for lane in sorted(metadata.topics[journal].partitions):
             entries = await read_journal(client, TopicPartition(journal, lane))
             names[lane] = {entry.target_topic: entry for entry in entries if isinstance(entry, TopicNames)}
+            shared |= {entry.topic_id for entry in entries if isinstance(entry, Shared)}
             for entry in entries:
                 if isinstance(entry, MirrorRefused):
                     parked[entry.partition] = entry.reason
                 elif isinstance(entry, SourceTruncated):
                     parked[entry.partition] = f"the source's log went back to offset {entry.first}"
-    return _Journals(names, parked)
+    return _Journals(names, parked, shared)
 
 
 async def _any_data(settings: MirrorSettings, flow: FlowSettings, partitions: Iterable[TopicPartition]) -> bool:

@@ -89,6 +89,7 @@ from drlib.mirror.journal.entries import (
     Remirrored,
     Run,
     Sealed,
+    Shared,
     SourcePartition,
     Thinned,
     TopicIdentified,
@@ -513,6 +514,8 @@ class Lane:
         journal = replace(journal, entries=tuple(renamed(journal.entries, self._real)))
         entries = valid_entries([*journal.entries, *remirrored])
         acks = [] if journal.lost else unjournaled_acks(self.streams, entries)
+        if self.context.reverse is not None:
+            self.context.reverse.forget(_shared(journal.entries) - _shared(entries))
         self.claim_id = claim_id
         if remirrored:  # behind the fence: until then the former owner may have begun to fill the same topic
             behind = await recreated_mirrors(target, (self._names or {}).values(), topics)
@@ -867,6 +870,11 @@ class Lane:
             names[each.target_topic].append(each)
         gone = [topic for topic in self._identified(topics) if topic.target in recreated]
         return [topic for topic in gone if may_fill_again(topic, names[topic.target], self._requests.void)]
+
+
+def _shared(entries: Iterable[Entry]) -> set[uuid.UUID]:
+    """The source topics that were read as ones that both directions copy."""
+    return {entry.topic_id for entry in entries if isinstance(entry, Shared)}
 
 
 def unjournaled_acks(streams: Iterable[PartitionStream], entries: Sequence[Entry]) -> list[Ack]:

@@ -149,6 +149,11 @@ class ReverseJournal:
         """Take what this flow's own journal says of the reverse flow's."""
         self._remembered |= {e.topic_id: e.reverse_journal for e in entries if isinstance(e, Shared)}
 
+    def forget(self, topics: Iterable[uuid.UUID]) -> None:
+        """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
+        for topic_id in topics:
+            self._remembered.pop(topic_id, None)
+
     def remembers(self, topic_id: uuid.UUID) -> bool:
         """Was the source topic ever read as one that both directions copy?"""
         return topic_id in self._remembered
