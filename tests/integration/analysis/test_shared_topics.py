@@ -214,6 +214,7 @@ def test_the_mirror_lags_by_the_records_of_its_own_source_and_groups_by_all(spar
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("spark")
 def test_deleted_journal_leaves_the_origin_of_records_unknown(both: Engine, tmp_path: Path) -> None:
     topic, there = both.topics, Flow(both.source, both.target)
     for bootstrap in (both.left, both.right):
