@@ -15,11 +15,13 @@ from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import publish, read_pointer
 from drlib.clock import now_ms
 from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.actions.applications.pointer import PointerPlace
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Unreachable
 from drlib.model import Flow
 from drlib.runs import journal
+from drlib.runs.abort import Abort
 from drlib.runs.journal import JOURNAL
 
 
@@ -92,6 +94,32 @@ def test_pointer_move_without_a_copy_on_the_target_fails_and_completes_it_when_r
     assert repeated.write(known, known, on=away) == {}
     assert read_pointer([clusters[away]], application).pointer == known
     assert known.active == away
+
+
+def test_pointer_that_another_run_moves_in_the_same_moment_is_kept_and_not_put_back(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sources of one target fail together: both runs have read the pointer, and one of them is the first to write it."""
+    home, away = engine.source, engine.target
+    clusters = load_mirror_settings(engine.properties).clusters
+    first = Pointer(now_ms(), away, engine.right, by="run of another flow")
+
+    def moves_meanwhile(*_: object, **__: object) -> str:
+        publish([clusters[away]], replace(first, version=move.pointer.read().next_version), application)
+        return "none"
+
+    application = f"app-{home}"
+    where = DrillContext(clusters=clusters, flow=Flow(home, away), run_dir=tmp_path, properties=engine.properties)
+    move = MovePointer(application=application, cutover=False).bind(where, "move")
+    publish([clusters[home], clusters[away]], Pointer(now_ms(), home, engine.left), application)
+    monkeypatch.setattr(MovePointer, "refuse_collisions", moves_meanwhile)
+    changes = move.changes(move.observe())
+    assert move.act(changes, Abort(tmp_path))["active"] == away
+    kept = move.pointer.read().pointer
+    assert kept is not None
+    assert (kept.active, kept.by) == (away, first.by)
+    move.undo(changes)
+    assert move.pointer.read().pointer == kept
 
 
 def test_pointer_that_names_the_target_on_the_source_only_is_completed_by_the_move(

@@ -10,7 +10,7 @@ Not for: what the pointer is and where it is kept (`drlib.drill.actions.applicat
 
 from collections.abc import Mapping, Sequence
 
-from drlib.client.pointer import Pointer
+from drlib.client.pointer import Pointer, PointerConflict
 from drlib.client.pointer_copies import moved_pointer
 from drlib.drill.actions.applications.pointer import PointerArgument, Read, conflict
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
@@ -63,7 +63,15 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             before, after = now.pointer, self._after(now.next_version)
             ids = self.refuse_collisions(flow, planned=False)
             abort.check()
-        missing = self.pointer.write(before, after, on=flow.target)
+        try:
+            missing = self.pointer.write(before, after, on=flow.target)
+        except PointerConflict:
+            found = self.pointer.read().pointer
+            if found is None or found.active != flow.target:
+                raise
+            self.pointer.forget()  # another run was first, in this moment, with the same move
+            after = found
+            missing = self.pointer.write(found, found, on=flow.target)
         at_ms = moments.mark(run_dir, "act")
         self.mark(Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}"))
         ends: list[Mapping[str, Scalar]] = [

@@ -130,6 +130,10 @@ class PointerPlace:
             )
         return missing
 
+    def forget(self) -> None:
+        """What the step was about to write was not written, and is not the step's."""
+        details.write_rows(self._place.run_dir, self._file, [])
+
     def kept(self) -> Moved | None:
         """What the step wrote, or was about to when it was killed."""
         rows = {row["which"]: row["pointer"] for row in details.read_rows(self._place.run_dir, self._file)}
