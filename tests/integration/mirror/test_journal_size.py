@@ -313,6 +313,7 @@ def test_journal_of_older_version_gets_small_segments_and_says_so(engine: Engine
 
 def test_journal_of_this_version_is_created_with_small_segments(engine: Engine) -> None:
     create_topic(engine.left, engine.topics, 1)
+    produce(engine.left, engine.topics, 10, partitions=1)  # of an empty topic a worker has caught up before it began
     engine.mirror_now(engine.topics)
     assert journal_settings(engine) == {**JOURNAL_LOG, "cleanup.policy": "compact"}
 
