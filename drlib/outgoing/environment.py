@@ -18,6 +18,7 @@ NEEDED: Final = frozenset(
     }
 )  # fmt: skip
 OURS: Final = "DRLIB_"
+FORCED: Final = frozenset({"FORCE_COLOR", "CLICOLOR_FORCE"})  # colours and progress bars, whatever the output is
 
 
 def child_environment(
@@ -32,5 +33,8 @@ def child_environment(
 
 
 def whole(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """All of this process's variables and `more`: for drlib's own Python processes, which resolve references."""
-    return {**os.environ, **(more or {})}
+    """All of this process's variables and `more`: for drlib's own Python processes, which resolve references.
+
+    But those of `FORCED`: a Jupyter kernel has them, and the output of these processes goes to files, where others read it.
+    """
+    return {**{name: value for name, value in os.environ.items() if name not in FORCED}, **(more or {})}

@@ -27,3 +27,10 @@ def test_whole_has_this_process_variables(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("DRLIB_TEST_REFERENCE", "canary")
     assert whole({"PYTHONPATH": "x"})["DRLIB_TEST_REFERENCE"] == "canary"
     assert whole({"PYTHONPATH": "x"})["PYTHONPATH"] == "x"
+
+
+@pytest.mark.parametrize("name", ["FORCE_COLOR", "CLICOLOR_FORCE"])
+def test_whole_forces_no_colours_as_a_jupyter_kernel_does(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, "1")
+    assert name not in whole()
+    assert whole({name: "1"})[name] == "1"
