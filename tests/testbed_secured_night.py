@@ -26,13 +26,13 @@ from fix_engine import wait_for
 from drlib import publish_pointer
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.lease_record import LeaseRecord
-from drlib.drill.readiness.required_rights import required_rights
 from drlib.drill.readiness.role import Role
 from drlib.drill.session.unfinished_runs import read_state
+from drlib.drill.testbed.lab_roles import grant_roles
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
-from drlib.lab.brokers.acls import grant, grant_application
+from drlib.lab.brokers.acls import grant_application
 from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.brokers.security import MODES
 from drlib.lab.checker.history import History, Mirrored
@@ -235,7 +235,7 @@ class Night:
             topics = ",".join([*TOPICS, *(f"paris.{topic}" for topic in TOPICS)])
             lines += [f"clusters=lyon, {alias}", f"{flow}.enabled=true", f"{flow}.topics={topics}"]
             self.file(role).write_text("\n".join(lines) + "\n")
-        grant_roles(self.root, flow, {**self.lab.clusters, alias: self.paris})
+        grant_roles({role: self.file(role) for role in Role}, flow, {**self.lab.clusters, alias: self.paris})
 
     def ended(self, runbook: str, step: str) -> bool:
         """Whether the newest run of the runbook has done the step."""
@@ -417,18 +417,9 @@ def write_files(lab: Lab, root: Path) -> None:
 
 
 def grant_all(lab: Lab, root: Path) -> None:
-    grant_roles(root, THERE, lab.clusters)
+    grant_roles({role: root / f"{role}.properties" for role in Role}, THERE, lab.clusters)
     for cluster in lab.clusters.values():
         grant_application(cluster)
-
-
-def grant_roles(root: Path, flow: Flow, clusters: Mapping[str, LabCluster]) -> None:
-    """Each role gets the rights for `flow` and the flow back; `clusters` by the aliases of its file."""
-    for role in Role:
-        settings = load_mirror_settings(root / f"{role}.properties")
-        for each in (flow, flow.reverse):
-            for wanted in required_rights(settings, settings.flow(each.source, each.target), role).grants:
-                grant(clusters[wanted.alias], role, [wanted.right])
 
 
 @contextmanager

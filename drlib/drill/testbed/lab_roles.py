@@ -12,7 +12,9 @@ from drlib.config.settings import load_mirror_settings
 from drlib.drill.readiness.required_rights import required_rights
 from drlib.drill.readiness.role import Role
 from drlib.lab.brokers.acls import grant, grant_application
+from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.lab import Lab
+from drlib.model import Flow
 
 
 def prepare_users(lab: Lab) -> Mapping[Role, Path]:
@@ -24,17 +26,19 @@ def prepare_users(lab: Lab) -> Mapping[Role, Path]:
     files = {Role.MIRROR: lab.write_properties()}
     for role in (Role.DRILL, Role.DOCTOR, Role.AUDIT):
         files[role] = lab.write_properties(lab.root / f"{role}.properties", user=role)
-    grant_roles(lab, files)
+    grant_roles(files, Flow(*lab.aliases[:2]), lab.clusters)
     for cluster in lab.clusters.values():
         grant_application(cluster)
     return files
 
 
-def grant_roles(lab: Lab, files: Mapping[Role, Path]) -> None:
-    """Grant each role what it needs for the flows of its file. Raises `KafkaException`."""
-    source, target = lab.aliases[:2]
+def grant_roles(files: Mapping[Role, Path], flow: Flow, clusters: Mapping[str, LabCluster]) -> None:
+    """Grant each role what it needs for `flow` and its reverse; `clusters` by the aliases of its file.
+
+    Raises `KafkaException`.
+    """
     for role, file in files.items():
         settings = load_mirror_settings(file)
-        for pair in ((source, target), (target, source)):
-            for granted in required_rights(settings, settings.flow(*pair), role).grants:
-                grant(lab.clusters[granted.alias], role, [granted.right])
+        for each in (flow, flow.reverse):
+            for granted in required_rights(settings, settings.flow(each.source, each.target), role).grants:
+                grant(clusters[granted.alias], role, [granted.right])

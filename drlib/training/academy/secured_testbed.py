@@ -88,7 +88,7 @@ class SecuredTestbed(LessonTestbed):
         files = {role: self.role_file(role) for role in Role}
         for role, file in files.items():
             self.lab.write_properties(file, topics=f"{self.prefix}.*", user=role, **keys)
-        grant_roles(self.lab, files)
+        grant_roles(files, FLOW, self.lab.clusters)
         for cluster in self.lab.clusters.values():
             grant_application(cluster)
 

@@ -1,4 +1,4 @@
-"""What several steps ask at the same time is asked once; what a later look asks is asked anew."""
+"""What several steps ask at the same time is asked once; what a later look asks is asked again."""
 
 from __future__ import annotations
 
