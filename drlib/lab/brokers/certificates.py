@@ -8,7 +8,9 @@ Not for: production certificates.
 import os
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,18 @@ from drlib.outgoing.environment import child_environment
 
 DAYS: Final = 825
 HERE: Final = ("IP:127.0.0.1", "DNS:localhost")  # subject alternative names
+# What `openssl ca` wants to write down, for one certificate.
+_DATABASE: Final = """[ca]
+default_ca=lab
+[lab]
+database={folder}/index.txt
+serial={folder}/serial
+new_certs_dir={folder}
+default_md=sha256
+policy=any
+[any]
+commonName=supplied
+"""
 _CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
 
 
@@ -37,29 +51,42 @@ class Authority:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.certificate.exists():
             return
-        key, certificate = self.folder / "ca.key", self.folder / "ca.draft"
+        certificate = self.folder / "ca.draft"
         subject = ("-subj", f"/CN=drlib lab authority {os.urandom(4).hex()}", "-days", str(DAYS))
-        _openssl("req", "-x509", *_CURVE, "-keyout", str(key), "-out", str(certificate), *subject)
+        _openssl("req", "-x509", *_CURVE, "-keyout", str(self._key), "-out", str(certificate), *subject)
         certificate.rename(self.certificate)
 
-    def issue(self, name: str) -> Path:
-        """One PEM file with the private key (PKCS8), the certificate for this machine's names, and the authority's."""
+    def issue(self, name: str, *, file: str = "", until: datetime | None = None) -> Path:
+        """One PEM file with the private key (PKCS8), the certificate for this machine's names, and the authority's.
+
+        `file`: its name without `.pem`, if it is not `name`, which is the subject. `until`: when the certificate expires.
+        """
         self.prepare()
-        made = self.folder / f"{name}.pem"
+        made = self.folder / f"{file or name}.pem"
         if made.exists():
             return made
-        key, request, signed, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "crt", "ext"))
-        write_whole(extensions, f"subjectAltName={','.join(HERE)}\nextendedKeyUsage=serverAuth,clientAuth\n")
-        _openssl("req", *_CURVE, "-keyout", str(key), "-out", str(request), "-subj", f"/CN={name}")
-        authority = ("-CA", str(self.certificate), "-CAkey", str(self.folder / "ca.key"), "-CAcreateserial")
-        _openssl(
-            *("x509", "-req", "-in", str(request), *authority, "-days", str(DAYS)),
-            *("-extfile", str(extensions), "-out", str(signed)),
-        )
-        write_whole(made, key.read_text() + signed.read_text() + self.certificate.read_text())
-        for part in (key, request, signed, extensions):
-            part.unlink()
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix=".issue-") as scratch:
+            place = Path(scratch)
+            key, request, signed = (place / part for part in ("key", "csr", "crt"))
+            write_whole(place / "ext", f"subjectAltName={','.join(HERE)}\nextendedKeyUsage=serverAuth,clientAuth\n")
+            _openssl("req", *_CURVE, "-keyout", str(key), "-out", str(request), "-subj", f"/CN={name}")
+            made_by = ("-in", str(request), "-out", str(signed), "-extfile", str(place / "ext"))
+            if until is None:
+                authority = ("-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial")
+                _openssl("x509", "-req", *authority, "-days", str(DAYS), *made_by)
+            else:  # `x509` counts in days
+                write_whole(place / "ca.cnf", _DATABASE.format(folder=place))
+                write_whole(place / "index.txt", "")
+                begins = until - timedelta(days=DAYS)
+                dates = ("-startdate", f"{begins:%Y%m%d%H%M%SZ}", "-enddate", f"{until:%Y%m%d%H%M%SZ}")
+                authority = ("-cert", str(self.certificate), "-keyfile", str(self._key), "-rand_serial")
+                _openssl("ca", "-batch", "-notext", "-config", str(place / "ca.cnf"), *authority, *dates, *made_by)
+            write_whole(made, key.read_text() + signed.read_text() + self.certificate.read_text())
         return made
+
+    @property
+    def _key(self) -> Path:
+        return self.folder / "ca.key"
 
 
 def _openssl(*arguments: str) -> None:

@@ -68,6 +68,11 @@ class Cluster:
         """librdkafka's configuration for `internal_bootstrap`, without the address."""
         return {} if self._vault is None else self._vault.broker_client()
 
+    @property
+    def vault(self) -> Vault | None:
+        """Certificates and passwords of a secured lab."""
+        return self._vault
+
     def at(self, listener: str) -> str:
         """The bootstrap.servers of one listener: CLIENT, LINK (through the proxy), or a further one of a secured lab."""
         if listener in ("CLIENT", "LINK"):

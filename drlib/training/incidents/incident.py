@@ -15,7 +15,7 @@ from typing import Final
 from drlib.errors import DrlibError, UsageError
 from drlib.files import write_whole
 from drlib.lab.lab import Lab
-from drlib.training.incidents.lab.inject import require_suitable_lab
+from drlib.training.incidents.lab.inject import needed_security, require_suitable_lab
 from drlib.training.incidents.lab.measure import measure
 from drlib.training.incidents.lab.moves import apply_move
 from drlib.training.incidents.lab.observe import Observer
@@ -51,7 +51,12 @@ class Incident:
         `UsageError`, `MissingDependency` or `Unreachable`; a lab started here is taken down in that case.
         """
         plan = draw_plan(seed, level)
-        lab = Lab(folder / LAB_DIR, extra=GUARDED, detach=True) if lab_dir is None else Lab.attach(lab_dir)
+        security = needed_security(plan.causes)
+        lab = (
+            Lab(folder / LAB_DIR, extra=GUARDED, security=security, detach=True)
+            if lab_dir is None
+            else Lab.attach(lab_dir)
+        )
         own = lab_dir is None
         try:
             if own:

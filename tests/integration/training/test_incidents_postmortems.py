@@ -15,6 +15,7 @@ from testbed_incidents import Start, incidents_in, wait_for_symptoms
 
 from drlib.errors import UsageError
 from drlib.kafka.admin.errors import GroupNotEmpty
+from drlib.lab.processes import wait_until
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.lab.testbed import LOADERS, READERS
 from drlib.training.incidents.record import GAME
@@ -138,6 +139,52 @@ def test_half_dead_source_taken_for_a_cut_link_or_a_dead_broker_costs_points(sta
     incident.act("restart-broker LEFT")
     reveal = incident.finish(settle_s=60)
     assert (reveal.score.points, reveal.measurements.lost) == (90, 0), reveal
+
+
+def test_restarts_before_an_expired_certificate_is_renewed_end_connections_that_work(start: Start) -> None:
+    incident = start("expired-certificate")
+    reader = incident.record.plan().causes[0].how
+    wait_for_symptoms(incident, Symptom.SITE_SILENT, Symptom.APPLICATION_STALLED)
+    incident.act("acknowledge")
+    said = incident.act("ask-broker LEFT").splitlines()
+    assert said[1:] == [
+        "its port accepts connections",
+        "its certificate is refused: certificate has expired",
+        "it does not answer a Metadata request within 3 s",
+    ]
+    assert "its certificate is valid until" in incident.act("ask-broker RIGHT")
+    works = {"flights", "bookings", "gates", *READERS} - {reader}
+    assert makes_progress(incident, works), "what is connected stays connected"
+    incident.act("stop-application", reader)
+    incident.act("start-application", reader)
+    assert makes_progress(incident, works)
+    assert not makes_progress(incident, {reader})
+    incident.act("restart-broker LEFT")
+    assert incident.act("ask-broker LEFT").splitlines()[2] == said[2], "a restart renews nothing"
+    assert not makes_progress(incident, {"flights", "bookings"})
+    incident.diagnose("expired-certificate")
+    incident.act("renew-certificate LEFT")
+    reveal = incident.finish(settle_s=90)
+    assert (reveal.score.wrong, reveal.score.harmful) == (2, 1)
+    assert reveal.score.recover_s is not None
+    assert reveal.measurements.lost == 0
+    assert reveal.score.points <= 100 - 2 * 5 - 20, reveal
+
+
+def makes_progress(incident: Incident, names: set[str]) -> bool:
+    """Does every one of these applications acknowledge or process records within some seconds?"""
+    applications = incident.testbed().applications
+    before = {name: applications.done(name) for name in names}
+    return wait_until(lambda: all(applications.done(name) > before[name] for name in names), 6)
+
+
+def test_an_expired_certificate_is_not_injected_into_a_lab_without_tls(start: Start) -> None:
+    incident = start("stopped-group-sync")
+    with pytest.raises(UsageError, match="this incident cannot use the lab") as refused:
+        incident.inject("expired-certificate", by="the trainer")
+    assert "it needs clusters with TLS" in refused.value.why
+    with pytest.raises(UsageError, match="LEFT has no certificate"):
+        incident.act("renew-certificate LEFT")
 
 
 def test_dead_cluster_started_before_its_applications_are_moved_back_cannot_recover(start: Start) -> None:

@@ -7,7 +7,8 @@ Not for: recording an injection (`record`), nor undoing a fault (`moves`).
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Final
 
@@ -29,6 +30,8 @@ from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.net import requests
 from drlib.lab import clocks
+from drlib.lab.brokers.renewal import renew_certificate
+from drlib.lab.brokers.security import LabSecurity
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import acknowledged, create_topics, log_ends
@@ -39,6 +42,7 @@ from drlib.training.incidents.lab.testbed import (
     MENUS,
     PRODUCERS,
     READERS,
+    TLS,
     VOUCHERS,
     IncidentTestbed,
 )
@@ -52,19 +56,32 @@ _AHEAD: Final = 12
 _RETRIES: Final = 4
 _AVRO: Final = b"\x00\x00\x00\x00\x07\x06AA1\x08"  # magic byte, schema ID, and a value of that schema
 _LATEST_S: Final = 30.0
+_VALID_S: Final = 2  # a certificate counts in seconds
+EXPIRED: Final = "expired-certificate"
 _RETENTION_MS: Final = {"retention.ms": "60000", "segment.ms": "5000"}
 _SHORT_SEGMENTS: Final = {"segment.ms": "2000"}  # only a closed segment is deleted
 ANALYTICS: Final = "User:analytics"
 
 
-def require_suitable_lab(lab: Lab, causes: Iterable[InjectedCause]) -> None:
+def require_suitable_lab(lab: Lab, causes: Collection[InjectedCause]) -> None:
     """Raises `UsageError` if one of `causes` cannot be injected into `lab`, which was started for another purpose."""
-    if any(injected.cause == "wrong-acl" for injected in causes) and not _has_authorizer(lab):
+    names = {injected.cause for injected in causes}
+    lacking = ""
+    if "wrong-acl" in names and not _has_authorizer(lab):
+        lacking = "it needs clusters with an authorizer, and the lab's brokers have none"
+    elif needed_security(causes) is not None and not lab.secured:
+        lacking = "it needs clusters with TLS, and the lab's listeners have none"
+    if lacking:
         raise UsageError(
             "this incident cannot use the lab",
-            "it needs clusters with an authorizer, and the lab's brokers have none",
+            lacking,
             "Leave --lab-dir (lab_dir) out: the incident starts a suitable lab.",
         )
+
+
+def needed_security(causes: Iterable[InjectedCause]) -> LabSecurity | None:
+    """What the lab of an incident with `causes` has to be started with."""
+    return TLS if any(injected.cause == EXPIRED for injected in causes) else None
 
 
 def _has_authorizer(lab: Lab) -> bool:
@@ -101,7 +118,7 @@ def _recreate_topic(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     with testbed.cluster("LEFT") as left:
         left.delete_topic(MENUS.name)
         testbed.wait("the topic is deleted", lambda: not left.topics([MENUS.name]))
-    create_topics(testbed.bootstrap("LEFT"), [MENUS])
+    create_topics(testbed.settings("LEFT"), [MENUS])
     testbed.write_menus(_OTHER_MENUS)
 
 
@@ -135,7 +152,7 @@ def _create_acl(testbed: IncidentTestbed, injected: InjectedCause) -> None:
         AclPermissionType.ALLOW,
     )
     # The variable keeps the client alive: its destruction would end the call.
-    admin = AdminClient({"bootstrap.servers": testbed.bootstrap("RIGHT"), "log_level": 0})
+    admin = AdminClient(testbed.client("RIGHT"))
     admin.create_acls([acl])[acl].result(15)
 
 
@@ -171,7 +188,7 @@ def _collide(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     second continues when the first is five and more ahead.
     """
     for site in SITES:
-        create_topics(testbed.bootstrap(site), [VOUCHERS])
+        create_topics(testbed.settings(site), [VOUCHERS])
     _assign_same_next_producer_id(testbed)
     first, second = LOADERS
     done = testbed.applications.done
@@ -203,6 +220,15 @@ def _use_producer_id(testbed: IncidentTestbed, site: str) -> int:
     return blocking(ask())
 
 
+def _expire_certificate(testbed: IncidentTestbed, injected: InjectedCause) -> None:
+    """Give the site a certificate that expires in a moment, and restart one reader when it has."""
+    until = datetime.now(UTC) + timedelta(seconds=_VALID_S)
+    renew_certificate(testbed.lab.clusters[injected.where], until)
+    testbed.wait("the certificate has expired", lambda: datetime.now(UTC) > until + timedelta(seconds=1))
+    testbed.applications.stop(injected.how)
+    testbed.start_application(injected.how)
+
+
 def _fail_over_wrongly(testbed: IncidentTestbed, injected: InjectedCause) -> None:
     """Kill RIGHT's broker, then move every application to it."""
     pointers = {name: testbed.pointer_to(name, "RIGHT") for name in (*PRODUCERS, *READERS)}
@@ -232,13 +258,13 @@ def _reset_to_latest(testbed: IncidentTestbed, injected: InjectedCause) -> None:
         "records that nothing reads",
         lambda: sum(log_ends(testbed.lab.clusters["LEFT"], [topic]).values()) >= left_alone,
     )
-    _commit_latest(testbed.bootstrap("LEFT"), group, topic)
+    _commit_latest(testbed.client("LEFT"), group, topic)
     testbed.start_application(group)
 
 
-def _commit_latest(bootstrap: str, group: str, topic: str) -> None:
+def _commit_latest(client: Mapping[str, object], group: str, topic: str) -> None:
     """Consume as a group without offsets under auto.offset.reset=latest until every partition has one, and commit."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "latest", "log_level": 0}
+    settings = {**client, "group.id": group, "auto.offset.reset": "latest"}
     consumer = Consumer({**settings, "enable.auto.commit": False})
     try:
         consumer.subscribe([topic])
@@ -264,7 +290,7 @@ def configure(testbed: IncidentTestbed, topic: str, settings: Mapping[str, str])
     """Set configurations of a topic on LEFT. Raises `KafkaException`."""
     entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in settings.items()]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": testbed.bootstrap("LEFT"), "log_level": 0})
+    admin = AdminClient(testbed.client("LEFT"))
     admin.incremental_alter_configs([resource])[resource].result(15)
 
 
@@ -289,5 +315,6 @@ _INJECTORS: Final[Mapping[str, Callable[[IncidentTestbed, InjectedCause], None]]
         "half-dead-source": _suspend_broker,
         "wrong-failover": _fail_over_wrongly,
         "producer-id-collision": _collide,
+        EXPIRED: _expire_certificate,
     }
 )

@@ -4,6 +4,8 @@ Rules: an answer is lines of text; it changes nothing and judges nothing. Raises
 Not for: what `drlib incident status` shows (`observe`), nor moves that change something (`moves`).
 """
 
+import socket
+import ssl
 from pathlib import Path
 from typing import Final
 
@@ -45,7 +47,7 @@ def describe_group(testbed: IncidentTestbed, site: str, group: str) -> str:
 
 
 def ask_broker(testbed: IncidentTestbed, site: str) -> str:
-    """What ps, a TCP connection and a Metadata request say of the site's broker, each by itself."""
+    """What ps, a TCP connection, a TLS handshake where there is one, and a Metadata request say of the site's broker."""
     broker = testbed.lab.clusters[site].brokers[0]
     state = next((process.state for process in testbed.lab.status() if process.name == broker.name), "")
     try:
@@ -54,7 +56,26 @@ def ask_broker(testbed: IncidentTestbed, site: str) -> str:
     except DrlibError:
         answer = f"it does not answer a Metadata request within {_ASK_S:g} s"
     port = "its port accepts connections" if testbed.answers(site) else "its port accepts no connection"
-    return "\n".join((f"process state {state}" if state else "its process has ended", port, answer))
+    process = f"process state {state}" if state else "its process has ended"
+    certificate = (_certificate(testbed, site),) if testbed.lab.secured and testbed.answers(site) else ()
+    return "\n".join((process, port, *certificate, answer))
+
+
+def _certificate(testbed: IncidentTestbed, site: str) -> str:
+    """What a TLS handshake says of the certificate that the site's broker presents."""
+    settings = testbed.settings(site)
+    host, _, port = settings.bootstrap_servers[0].rpartition(":")
+    context = ssl.create_default_context(cafile=settings.security["ssl.truststore.location"])
+    try:
+        with (
+            socket.create_connection((host, int(port)), timeout=_ASK_S) as raw,
+            context.wrap_socket(raw, server_hostname=host) as secured,
+        ):
+            return f"its certificate is valid until {(secured.getpeercert() or {}).get('notAfter')}"
+    except ssl.SSLCertVerificationError as error:
+        return f"its certificate is refused: {error.verify_message}"
+    except OSError as error:
+        return f"it makes no TLS connection: {type(error).__name__}"
 
 
 def read_log(testbed: IncidentTestbed, name: str) -> str:

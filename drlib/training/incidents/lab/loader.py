@@ -6,7 +6,7 @@ start obtains a producer ID; it begins the list again, whose records may be repe
 started again. Each record is a batch, written after the one before was acknowledged, and acknowledged ones are in its history.
 Not for: the applications that a failover moves, which make a new producer (`drlib.lab.apps`).
 
-Run as `python -m drlib.training.incidents.lab.loader POINTER TOPIC HISTORY STATUS`; the name is that of STATUS.
+Run as `python -m drlib.training.incidents.lab.loader POINTER TOPIC HISTORY STATUS [CLIENT]`; the name is that of STATUS.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from typing import Final
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_file import PointerWatcher
 from drlib.clock import now_ms
+from drlib.config.settings import load_client_settings
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.connect import wire_client
 from drlib.kafka.net import requests
@@ -51,9 +52,16 @@ class Loader:
     """One run of the application called `name`."""
 
     def __init__(
-        self, name: str, topic: str, watcher: PointerWatcher, history: HistoryWriter, status: StatusFile
+        self,
+        name: str,
+        topic: str,
+        watcher: PointerWatcher,
+        history: HistoryWriter,
+        status: StatusFile,
+        client: str = "",
     ) -> None:
         self._name = name
+        self._client = client  # the properties file of a client, where clients need TLS
         self._topic = topic
         self._watcher = watcher
         self._history = history
@@ -74,7 +82,10 @@ class Loader:
 
     async def _at(self, pointer: Pointer, stop: Stop) -> None:
         """Write to the cluster of `pointer` until the address leads elsewhere. Raises `DrlibError`."""
-        settings = ClusterSettings(pointer.active, tuple(pointer.bootstrap.split(",")))
+        servers = pointer.bootstrap.split(",")
+        settings = ClusterSettings(pointer.active, tuple(servers))
+        if self._client:
+            settings, _ = load_client_settings(self._client, pointer.active, servers)
         async with wire_client(settings, client_id=self._name) as client:
             metadata = await client.metadata([self._topic])
             connection = await client.connection(min(metadata.brokers))  # the only one, and therefore the leader
@@ -125,14 +136,14 @@ def voucher(record_id: str, at_ms: int, producer_id: int, epoch: int, sequence: 
 
 def main(argv: Sequence[str]) -> int:
     """Raises `UsageError` for wrong arguments."""
-    if len(argv) != 4:
-        raise UsageError("wrong arguments", f"got {list(argv)}", "Give POINTER TOPIC HISTORY STATUS.")
-    pointer, topic, history, status = argv
+    if len(argv) not in (4, 5):
+        raise UsageError("wrong arguments", f"got {list(argv)}", "Give POINTER TOPIC HISTORY STATUS [CLIENT].")
+    pointer, topic, history, status, *client = argv
     name = Path(status).name.split(".")[0]
     stop = Stop()
     stop.install()
     with HistoryWriter(Path(history)) as writer:
-        loader = Loader(name, topic, PointerWatcher(Path(pointer)), writer, StatusFile(name, status))
+        loader = Loader(name, topic, PointerWatcher(Path(pointer)), writer, StatusFile(name, status), *client)
         asyncio.run(loader.run(stop))
     return 0
 

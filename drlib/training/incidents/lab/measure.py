@@ -79,7 +79,7 @@ def _scan(testbed: IncidentTestbed, site: str, *topics: str) -> tuple[Mirrored, 
     if not testbed.answers(site):
         return None
     try:
-        return tuple(row for topic in topics for row in scan(testbed.bootstrap(site), topic, deadline_s=_SCAN_S))
+        return tuple(row for topic in topics for row in scan(testbed.settings(site), topic, deadline_s=_SCAN_S))
     except (DrlibError, OSError):
         return None
 

@@ -25,7 +25,9 @@ from drlib import clock, decoding
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import clocks
+from drlib.lab.brokers.renewal import renew_certificate
 from drlib.lab.disk import Disk
 from drlib.lab.workload.mirrors import has_crossed, partition_statuses
 from drlib.lab.workload.topics import log_ends
@@ -58,6 +60,11 @@ def _restart_broker(testbed: IncidentTestbed, site: str) -> str:
         broker.kill()
     Disk(testbed.lab, site).start_broker()
     return f"the broker of {site} runs"
+
+
+def _renew_certificate(testbed: IncidentTestbed, site: str) -> str:
+    renew_certificate(testbed.lab.clusters[site])
+    return f"{site} presents a new certificate; its broker was not restarted"
 
 
 def _free_disk(testbed: IncidentTestbed, site: str) -> str:
@@ -98,10 +105,9 @@ def _abort_transaction(testbed: IncidentTestbed, topic: str) -> str:
 
     The coordinator aborts an open transaction when its transactional ID is initialized again (InitProducerId).
     """
-    bootstrap = testbed.bootstrap("LEFT")
     with testbed.cluster("LEFT") as cluster:
         partitions = _partition_count(cluster, topic)
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+    admin = KafkaAdminClient(**_of_kafka_python(testbed.settings("LEFT")))
     try:
         states = admin.describe_producers([KafkaTopicPartition(topic, n) for n in range(partitions)])
         listed = admin.list_transactions()
@@ -116,9 +122,17 @@ def _abort_transaction(testbed: IncidentTestbed, topic: str) -> str:
     transactions = [transaction for of_broker in listed.values() for transaction in of_broker]
     ids = [transaction.transactional_id for transaction in transactions if transaction.producer_id in open_producers]
     for transactional_id in ids:
-        settings = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id, "log_level": 0}
-        Producer(settings).init_transactions(30)
+        Producer({**testbed.client("LEFT"), "transactional.id": transactional_id}).init_transactions(30)
     return f"aborted: {', '.join(ids)}" if ids else f"no transaction is open in {topic}"
+
+
+def _of_kafka_python(settings: ClusterSettings) -> dict[str, object]:
+    """The settings of kafka-python for a site without logins."""
+    servers: dict[str, object] = {"bootstrap_servers": list(settings.bootstrap_servers)}
+    if not settings.security:
+        return servers
+    keys = settings.security
+    return {**servers, "security_protocol": keys["security.protocol"], "ssl_cafile": keys["ssl.truststore.location"]}
 
 
 def _remove_acl(testbed: IncidentTestbed, site: str, topic: str) -> str:
@@ -131,7 +145,7 @@ def _remove_acl(testbed: IncidentTestbed, site: str, topic: str) -> str:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    admin = AdminClient({"bootstrap.servers": testbed.bootstrap(site), "log_level": 0})
+    admin = AdminClient(testbed.client(site))
     deleted = admin.delete_acls([acl_filter])[acl_filter].result(15)
     return f"{len(deleted)} ACLs were deleted"
 
@@ -261,6 +275,7 @@ _MOVES: Final[Mapping[str, Callable[..., str]]] = MappingProxyType(
         "read-log": read_log,
         "ask-broker": ask_broker,
         "restart-broker": _restart_broker,
+        "renew-certificate": _renew_certificate,
         "free-disk": _free_disk,
         "heal-link": _heal_link,
         "raise-retention": _raise_retention,

@@ -137,7 +137,7 @@ class Observer:
 
     def _newest_timestamp(self, topic: str) -> int | None:
         """The greatest timestamp in the topic on LEFT, in ms (ListOffsets with max timestamp, KIP-734)."""
-        admin = AdminClient({"bootstrap.servers": self._testbed.bootstrap("LEFT"), "log_level": 0})
+        admin = AdminClient(self._testbed.client("LEFT"))
         request = {ConfluentTopicPartition(topic, 0): OffsetSpec.max_timestamp()}
         try:
             futures = admin.list_offsets(request, request_timeout=_CALL_S)
@@ -159,7 +159,7 @@ class Observer:
             return None
         history = self._testbed.applications.history(*LOADERS)
         try:
-            present = {row.id for row in scan(self._testbed.bootstrap("RIGHT"), VOUCHERS.name, deadline_s=_CALL_S)}
+            present = {row.id for row in scan(self._testbed.settings("RIGHT"), VOUCHERS.name, deadline_s=_CALL_S)}
         except (DrlibError, KafkaException):
             return None
         return len({row.id for row in history.produced if row.cluster == "RIGHT"} - present)

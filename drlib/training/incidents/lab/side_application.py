@@ -6,20 +6,22 @@ Rules: real Kafka clients as processes of the lab, stopped by SIGTERM, with a st
 transaction, writes, and never ends it, not even when it is stopped.
 Not for: the applications that a failover moves (`drlib.lab.apps`).
 
-Run as `python -m drlib.training.incidents.lab.side_application ROLE BOOTSTRAP TOPIC STATUS SITE`; STATUS is NAME.status.json
-in the lab's folder.
+Run as `python -m drlib.training.incidents.lab.side_application ROLE BOOTSTRAP TOPIC STATUS SITE [CLIENT]`; STATUS is
+NAME.status.json in the lab's folder, CLIENT a properties file with the security keys of clients.
 """
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka import KafkaError, Producer
 
+from drlib.config.settings import load_client_settings
 from drlib.errors import UsageError
 from drlib.formats import one_line
+from drlib.kafka.admin.connect import librdkafka
 from drlib.lab.apps.process import StatusFile, Stop
 from drlib.lab.clocks import MachineClock
 from drlib.outgoing.terminal import show
@@ -34,8 +36,8 @@ _TRANSACTION_MS: Final = 900_000  # transaction.max.timeout.ms of a broker: it d
 class _PacedWriter:
     """Writes numbered records to a topic and counts those that were acknowledged."""
 
-    def __init__(self, bootstrap: str, topic: str, now_ms: Callable[[], int]) -> None:
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "log_level": 0})
+    def __init__(self, client: Mapping[str, object], topic: str, now_ms: Callable[[], int]) -> None:
+        self._producer = Producer({**client, "linger.ms": 0, "log_level": 0})
         self._topic = topic
         self._now_ms = now_ms
         self._number = 0
@@ -64,19 +66,21 @@ class _PacedWriter:
             show(one_line(f"records of {self._topic} are refused: {self._refusal}"), error=True)
 
 
-def write_gates(bootstrap: str, topic: str, status: StatusFile, stop: Stop, now_ms: Callable[[], int]) -> None:
+def write_gates(
+    client: Mapping[str, object], topic: str, status: StatusFile, stop: Stop, now_ms: Callable[[], int]
+) -> None:
     """Write a record every 0.2 s, with the timestamp of `now_ms`, until stopped."""
-    writer = _PacedWriter(bootstrap, topic, now_ms)
+    writer = _PacedWriter(client, topic, now_ms)
     while not stop.wait(_EVERY_S):
         writer.write(status)
     writer.close()
 
 
-def leave_transaction_open(bootstrap: str, topic: str, status: StatusFile, stop: Stop) -> None:
+def leave_transaction_open(client: Mapping[str, object], topic: str, status: StatusFile, stop: Stop) -> None:
     """Write a record to every partition of `topic` in a transaction that is never ended."""
     producer = Producer(
         {
-            "bootstrap.servers": bootstrap,
+            **client,
             "transactional.id": TRANSACTIONAL_ID,
             "transaction.timeout.ms": _TRANSACTION_MS,
             "log_level": 0,
@@ -94,16 +98,19 @@ def leave_transaction_open(bootstrap: str, topic: str, status: StatusFile, stop:
 
 def run(argv: Sequence[str], stop: Stop) -> None:
     """Raises `UsageError` for wrong arguments."""
-    if len(argv) != 5 or argv[0] not in ROLES:
-        raise UsageError("wrong arguments", f"got {list(argv)}", "Give ROLE BOOTSTRAP TOPIC STATUS SITE.")
-    role, bootstrap, topic, path, site = argv
+    if len(argv) not in (5, 6) or argv[0] not in ROLES:
+        raise UsageError("wrong arguments", f"got {list(argv)}", "Give ROLE BOOTSTRAP TOPIC STATUS SITE [CLIENT].")
+    role, bootstrap, topic, path, site, *file = argv
+    client: Mapping[str, object] = {"bootstrap.servers": bootstrap}
+    if file:
+        client = librdkafka(load_client_settings(file[0], site, bootstrap.split(","))[0])
     name = Path(path).name.split(".")[0]
     status = StatusFile(name, path)
     if role == "import":
-        leave_transaction_open(bootstrap, topic, status, stop)
+        leave_transaction_open(client, topic, status, stop)
     else:
         clock = MachineClock(Path(path).parent, name)
-        write_gates(bootstrap, topic, status, stop, lambda: clock.now_ms(site))
+        write_gates(client, topic, status, stop, lambda: clock.now_ms(site))
 
 
 def main(argv: Sequence[str]) -> int:

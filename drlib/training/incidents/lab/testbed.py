@@ -17,8 +17,11 @@ from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import librdkafka
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.apps import specs
 from drlib.lab.brokers import jvm_log
+from drlib.lab.brokers.security import MODES, LabSecurity
 from drlib.lab.lab import Lab
 from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.mirrors import MirrorWorker
@@ -57,6 +60,7 @@ GUARDED: Final = MappingProxyType(
         "log.segment.delete.delay.ms": "1000",
     }
 )
+TLS: Final[LabSecurity] = MODES["tls"]  # where a certificate is the fault
 _PATIENCE_S: Final = 90.0
 
 
@@ -80,8 +84,16 @@ class IncidentTestbed:
     def bootstrap(self, site: str) -> str:
         return self.lab.clusters[site].bootstrap
 
+    def settings(self, site: str) -> ClusterSettings:
+        """How clients reach a site."""
+        return self.lab.clusters[site].settings()
+
+    def client(self, site: str) -> Mapping[str, object]:
+        """librdkafka's configuration of a client of a site."""
+        return {**librdkafka(self.settings(site)), "log_level": 0}
+
     def cluster(self, site: str, timeout_s: float = 10.0) -> Cluster:
-        return Cluster(self.lab.clusters[site].settings(), timeout_s=timeout_s)
+        return Cluster(self.settings(site), timeout_s=timeout_s)
 
     def answers(self, site: str) -> bool:
         """Report whether the site's broker accepts a connection within a second; a Kafka client would retry for longer."""
@@ -102,8 +114,8 @@ class IncidentTestbed:
         """Topics, a night's menus, the mirror, applications; returns when all of it works. Raises `Unreachable`,
         `UsageError`."""
         self.refuse_used_lab()
-        create_topics(self.bootstrap("LEFT"), ON_LEFT)
-        create_topics(self.bootstrap("RIGHT"), ON_RIGHT)
+        create_topics(self.settings("LEFT"), ON_LEFT)
+        create_topics(self.settings("RIGHT"), ON_RIGHT)
         self.write_properties()
         self.worker.launch()
         self.write_menus(MENU)
@@ -214,7 +226,7 @@ class IncidentTestbed:
         if name in LOADERS and self.pointer_path(name).exists():
             files = (self.applications.history_path(name), self.applications.status_path(name))
             files[1].unlink(missing_ok=True)
-            arguments = (str(self.pointer_path(name)), VOUCHERS.name, *map(str, files))
+            arguments = (str(self.pointer_path(name)), VOUCHERS.name, *map(str, files), *self._client_file)
             self.lab.start_module(name, "drlib.training.incidents.lab.loader", *arguments)
             return True
         return False
@@ -227,8 +239,15 @@ class IncidentTestbed:
     def start_side_application(self, name: str, role: str, site: str, topic: str) -> None:
         """Start a side application unless one of that name runs."""
         if not self.applications.runs(name):
-            arguments = (role, self.bootstrap(site), topic, str(self.applications.status_path(name)), site)
+            status = str(self.applications.status_path(name))
+            arguments = (role, self.bootstrap(site), topic, status, site, *self._client_file)
             self.lab.start_module(name, "drlib.training.incidents.lab.side_application", *arguments)
+
+    @property
+    def _client_file(self) -> tuple[str, ...]:
+        """The argument of applications where clients need TLS."""
+        file = self.lab.client_file()
+        return () if file is None else (str(file),)
 
     def application_names(self) -> tuple[str, ...]:
         """Every application in the lab's registry, in the order in which they were started."""

@@ -47,6 +47,7 @@ MOVES: Final[Mapping[str, MoveDefinition]] = {
         changes_state=False,
     ),
     "restart-broker": MoveDefinition(("SITE",), "start the broker of a site on its existing data"),
+    "renew-certificate": MoveDefinition(("SITE",), "let a site's broker present a new certificate, without a restart"),
     "free-disk": MoveDefinition(("SITE",), "free space on the disk of a site's broker"),
     "heal-link": MoveDefinition(("SITE",), "repair the mirror's network link to a site"),
     "raise-retention": MoveDefinition(("TOPIC",), "set retention.ms of a topic on LEFT to one day"),

@@ -170,10 +170,34 @@ _COLLISION = Cause(
     ),
 )
 
+_EXPIRED = Cause(
+    name="expired-certificate",
+    level=LEVEL,
+    title="A certificate has expired",
+    story="The certificate of {where}'s broker expired. Clients that were connected stayed so; {how} was restarted, and could "
+    "not connect.",
+    wheres=("LEFT",),
+    hows=("arrivals", "billing"),
+    places=("LEFT", "applications"),
+    symptoms=(Symptom.SITE_SILENT, Symptom.APPLICATION_STALLED),
+    repair=("renew-certificate {where}",),
+    harmful=("restart-broker", "restart-mirror", "stop-mirror", "move-applications"),
+    good="Your own tools cannot connect, and one application cannot, while all others work on the same broker: what is "
+    "connected stays connected, and every new TLS handshake fails. Ask the broker: its certificate is refused, because it has "
+    "expired. Renew it while the broker runs; clients then connect by themselves. Until then nothing may be restarted: a "
+    "restart of the broker, of the mirror or of an application ends connections that work and makes none that do.",
+    hints=(
+        "{where} does not answer you, and most applications work there. What is different about their connections?",
+        "Ask the broker of {where}: its port is open, and its certificate is refused.",
+        "Renew the certificate of {where}, and restart nothing before.",
+    ),
+)
+
 POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType(
     {
         13: _COLLISION,
         14: _POISON,
+        15: _EXPIRED,
         16: _RETENTION,
         17: _WRONG_WAY,
         18: _HALF_DEAD,
@@ -181,3 +205,6 @@ POSTMORTEMS: Final[Mapping[int, Cause]] = MappingProxyType(
         20: _LATEST,
     }
 )
+
+# Not drawn by other seeds of level 6, whose incidents were agreed before.
+LATER: Final = frozenset({15})

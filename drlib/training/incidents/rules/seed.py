@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from drlib.errors import UsageError
 from drlib.training.incidents.rules.cause import Cause
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
-from drlib.training.incidents.rules.postmortems import LEVEL, POSTMORTEMS
+from drlib.training.incidents.rules.postmortems import LATER, LEVEL, POSTMORTEMS
 
 _DRAWN: Final = (1, 2, 3, 4, 5)
 LEVELS: Final = (*_DRAWN, LEVEL)
@@ -64,7 +64,8 @@ def _pools(level: int, seed: int) -> tuple[tuple[Cause, ...], ...]:
             # split-brain affects everything and therefore goes with no other cause
             return tuple(c for c in of_level[3] if c.name != "split-brain"), (*of_level[1], *of_level[2])
         case 6:
-            return ((POSTMORTEMS[seed],) if seed in POSTMORTEMS else tuple(POSTMORTEMS.values()),)
+            known = tuple(cause for of_seed, cause in POSTMORTEMS.items() if of_seed not in LATER)
+            return ((POSTMORTEMS[seed],) if seed in POSTMORTEMS else known,)
     return (of_level[level],)
 
 
