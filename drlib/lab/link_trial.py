@@ -127,7 +127,7 @@ class LinkTrial:
         path = self._lab.root / f"trial-{alias}.properties"
         wanted = {
             "clusters": f"{alias}, to-{alias}",
-            **_reached(alias, self._lab.clusters[SOURCE].settings("LINK")),
+            **_reached(alias, self._behind_the_link),
             **_reached(f"to-{alias}", self._lab.clusters[TARGET].settings()),
             f"{alias}->to-{alias}.enabled": "true",
             "topics": self.topic,
@@ -139,6 +139,11 @@ class LinkTrial:
         }
         write_whole(path, "".join(f"{join_key_value(key, value)}\n" for key, value in wanted.items()))
         return path
+
+    @property
+    def _behind_the_link(self) -> ClusterSettings:
+        """LEFT over the link, as the lab's admin: a secured lab's mirror has no rights on the trial's topic."""
+        return self._lab.clusters[SOURCE].settings("LINK", user=self._lab.admin)
 
     def _watch(self, copy: list[TopicPartition], log: Path) -> float:
         """Bytes per second between a tenth and nine tenths of the records."""
@@ -187,7 +192,7 @@ class LinkTrial:
 
     async def _wait_for_answers(self, request: int, clients: int) -> float:
         """The sum of the clients' rates in bytes per second, each measured after its first response."""
-        source = wire_client(self._lab.clusters[SOURCE].settings("LINK"), client_id="drlib-trial")
+        source = wire_client(self._behind_the_link, client_id="drlib-trial")
         try:
             metadata = (await source.metadata([self.topic])).topics[self.topic]
             raise_for(metadata.error_code, f"reading {self.topic}")

@@ -5,7 +5,7 @@ drill writes to besides a lab's own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
@@ -39,12 +39,19 @@ class DrillContext:
         return self.clusters[alias]
 
     def mirror_settings(self) -> MirrorSettings:
-        """What the mirror's file says now. Raises `UsageError` where there is none, `ConfigError` where it is wrong."""
+        """What the mirror's file says now. Raises `UsageError` where there is none, `ConfigError` where it is wrong.
+
+        On a secured lab the clusters are those of the drill, which has a login and rights of its own.
+        """
         if self.properties is None:
             raise UsageError(
                 f"the mirror of {self.flow}", "no properties file was given", "Give connect-mirror-maker.properties."
             )
-        return load_mirror_settings(self.properties)
+        settings = load_mirror_settings(self.properties)
+        if self.lab is None or not self.lab.operator:
+            return settings
+        own = {alias: self.clusters.get(alias, each) for alias, each in settings.clusters.items()}
+        return replace(settings, clusters=own)
 
     def needs_lab(self, what: str) -> Lab:
         """The lab. Raises `UsageError` where the drill is on real clusters, naming `what` needs one."""

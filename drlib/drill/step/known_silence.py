@@ -2,8 +2,10 @@
 
 Rules: a finding that cost a wait counts for `FRESH_S`, then the question is asked again for `AGAIN_S` only, and after
 `FORGOTTEN_S` in full. One that cost no wait, such as a refused connection, is asked again each time. What answers again is
-forgotten at once. The target of a run is always asked in full, since no step is done without it. Any other cluster that
-this host cannot use, by its certificate, its login or a secret that is not here, counts as one that does not answer.
+forgotten at once. A cluster most of whose brokers are silent answers Metadata, but nothing that its controller is asked for:
+that is a finding of its own (`controller_of`). The target of a run is always asked in full, since no step is done without it.
+Any other cluster that this host cannot use, by its certificate, its login or a secret that is not here, counts as one that
+does not answer.
 Not for: how long a first question may take (`drlib.kafka.admin.connect.ANSWER_S`, `PROBE_S`).
 """
 
@@ -23,6 +25,7 @@ from drlib.drill.step.step_output import DETAILS
 from drlib.errors import Unreachable, UsageError
 from drlib.files import read_json, write_whole
 from drlib.kafka.admin.connect import ANSWER_S, Refused, who_answers
+from drlib.kafka.admin.reachability import ClusterService
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -50,7 +53,7 @@ _SILENCES: Final = TypeAdapter(dict[str, Silence])
 
 def patience_s(known: Silence | None, now_ms: int, full_s: float) -> float:
     """How long to wait for an answer now; 0 where the finding counts as it is. Pure."""
-    if known is None or not 0 <= now_ms - known.at_ms < FORGOTTEN_S * 1000:
+    if known is None or not counts(known, now_ms):
         return full_s
     if known.took_s <= CHEAP_S:
         return min(full_s, AGAIN_S)
@@ -117,6 +120,24 @@ def ask_in_run(
         }
     )
     return {alias: answer for alias, (answer, _) in found.items()}
+
+
+def controller_of(alias: str) -> str:
+    """What a silence of most brokers is kept under: topics' settings, ACLs and quotas are then asked of other places."""
+    return f"controller of {alias}"
+
+
+def most_are_silent(service: ClusterService, now_ms: int) -> Silence | None:
+    """The finding about `controller_of`; None where at least half of the brokers answer. Pure."""
+    brokers = len(service.metadata.brokers)
+    if 2 * len(service.silent) <= brokers:
+        return None
+    return Silence(f"{len(service.silent)} of {brokers} brokers do not answer", now_ms, 0.0)
+
+
+def counts(known: Silence | None, now_ms: int) -> bool:
+    """Whether a finding is recent enough to rely on it without asking. Pure."""
+    return known is not None and 0 <= now_ms - known.at_ms < FORGOTTEN_S * 1000
 
 
 def repeated(subject: str, now_ms: int, known: Mapping[str, Silence]) -> Unreachable:

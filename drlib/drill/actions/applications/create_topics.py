@@ -27,7 +27,7 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns
 from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments, Shared
-from drlib.drill.step.known_silence import KnownSilence, patience_s
+from drlib.drill.step.known_silence import KnownSilence, controller_of, counts, patience_s
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -84,6 +84,8 @@ class CreateTopics(FlowArguments, DrillAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         source, target = self._answers()
+        if counts(KnownSilence(self.context.run_dir).of(controller_of(self.flow.source)), clock.now_ms()):
+            source = None  # its controller would have to be asked
         planned = {self._name(change.entity) for change in changes}
         try:
             after, answers = self._create(source, target, planned)
@@ -105,8 +107,9 @@ class CreateTopics(FlowArguments, DrillAction):
         )
         refused = {name: str(answer) for name, answer in answers.items() if isinstance(answer, DrlibError)}
         made = sorted(name for name, topic_id in self._kept().items() if topic_id != EXISTED)
-        acls = self._copy_acls(made) if source is not None else "not copied: the source does not answer"
-        quotas = self._copy_quotas() if source is not None else "not copied: the source does not answer"
+        lost = "the source does not answer, or most of its brokers do not"
+        acls = self._copy_acls(made) if source is not None else f"not copied: {lost}"
+        quotas = self._copy_quotas() if source is not None else f"not copied: {lost}"
         self._report(after, refused)
         return {
             "topics": len(after),

@@ -22,7 +22,7 @@ from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds, Text, Texts
 from drlib.drill.step.flow_arguments import ProbeDeadline, ReadOnlyTargetAction, Shared, question_row
-from drlib.drill.step.known_silence import FORGOTTEN_S, ask_in_run
+from drlib.drill.step.known_silence import FORGOTTEN_S, KnownSilence, ask_in_run, controller_of, most_are_silent
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.witness.evidence import Finding, View
 from drlib.drill.witness.login import NO_LOGIN, login_of
@@ -90,6 +90,8 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             }
             state = observed.result()
         abort.check()
+        if isinstance(of_source := found[flow.source], ClusterService):
+            KnownSilence(run_dir).note({controller_of(flow.source): most_are_silent(of_source, clock.now_ms())})
         source, target = (side_of(each.alias, found[each.alias], topics[each.alias]) for each in asked)
         if not source.serves or given_ms is not None:
             self._mark_fault(state, given_ms, probe_ms, source.serves)

@@ -161,12 +161,16 @@ class AddressCertificates:
 
 @dataclass(frozen=True, slots=True)
 class Durability:
-    """Existing mirror topics with their settings. `factor` is the configured replication factor, -1 for the default."""
+    """Existing mirror topics with their settings. `factor` is the configured replication factor, -1 for the default.
+
+    `source_lost`: the source cannot be asked what else there would be to mirror.
+    """
 
     brokers: int
     factor: int
     topics: tuple[TopicMetadata, ...]
     settings: TopicSettings
+    source_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)

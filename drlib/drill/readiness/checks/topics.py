@@ -74,6 +74,10 @@ def durability(durability: Durability, context: CheckContext) -> Judgements:
             rows.append((topic.name, severity, why, fix))
     if rows:
         return rows
+    if not durability.topics and durability.source_lost:
+        why = "no mirrored topic is there: applications would move to a cluster without their records"
+        fix = f"Check the names of the flow and of its topics: {context.drlib('status')}"
+        return [("", Severity.CRITICAL, why, fix)]
     if not durability.topics:
         return passed(f"no mirror topic yet; {count(brokers, 'broker')}")
     least = min(_fewest_replicas(topic) for topic in durability.topics)

@@ -43,6 +43,7 @@ from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.descriptions import Quota
+from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.mirror.monitor.observer import FlowObserver
 from drlib.mirror.monitor.survey import Survey
@@ -314,9 +315,21 @@ class _Observer:
         metadata = self.target.metadata
         if metadata is None:
             return self.target.unanswered
-        mirrors = tuple(metadata.topics[name] for name in names.values() if available(metadata.topics, name))
+        lost = self.source.metadata is None
+        wanted = tuple(names.values()) or (self._named_as_mirrors(metadata) if lost else ())
+        mirrors = tuple(metadata.topics[name] for name in wanted if available(metadata.topics, name))
         values = {} if isinstance(settings, Unanswered) else settings
-        return Durability(len(metadata.brokers), self.flow.replication_factor, mirrors, values)
+        return Durability(len(metadata.brokers), self.flow.replication_factor, mirrors, values, lost)
+
+    def _named_as_mirrors(self, target: ClusterMetadata) -> tuple[str, ...]:
+        """The flow's topics on the target as far as names show: another mirror's, while neither source nor journal is read."""
+        flow = self.flow
+        upstream = {
+            name: flow.policy.upstream_topic(name)
+            for name in target.topics
+            if flow.policy.source_of(name) == flow.flow.source and not flow.policy.is_heartbeats(name)
+        }
+        return tuple(name for name, topic in upstream.items() if topic is not None and flow.mirrors_topic(topic))
 
 
 def _unmapped(survey: Survey) -> tuple[Event, ...]:

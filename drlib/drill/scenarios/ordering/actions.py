@@ -107,10 +107,19 @@ class Move(OrderingStep):
 
     @property
     def _switchover(self) -> MoveApplications:
-        """The shipped action, with the pointer and the mirror of this drill's applications."""
+        """The shipped action, with the pointer and the mirror of this drill's applications.
+
+        It logs in as the lab's admin: on a secured lab the user of drills has rights on the topics of the lab's file alone.
+        """
         move = MoveApplications(source=self.source, target=self.target, groups=GROUPS, held_s=_HELD_S, stopped_s=_RTO_S)
-        mirror = self.testbed.mirrors(self.flow).properties
-        return move.bind(replace(self.context, properties=mirror, pointer=self.testbed.pointer_path), self.step)
+        testbed = self.testbed
+        context = replace(
+            self.context,
+            clusters={alias: each.settings(user=testbed.lab.admin) for alias, each in testbed.lab.clusters.items()},
+            properties=testbed.mirrors(self.flow).properties,
+            pointer=testbed.pointer_path,
+        )
+        return move.bind(context, self.step)
 
     def observe(self) -> Sequence[Fact]:
         return (*super().observe(), *self._switchover.observe())

@@ -17,11 +17,14 @@ from drlib.drill.step.known_silence import (
     KnownSilence,
     Silence,
     ask_in_run,
+    counts,
+    most_are_silent,
     patience_s,
 )
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.connect import Refused
-from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.kafka.admin.reachability import ClusterService
+from drlib.kafka.net.cluster_client import Broker, ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.ports import free_ports
 from drlib.model import Flow
@@ -121,3 +124,13 @@ def test_ask_in_run_source_that_this_host_cannot_use_is_no_answer_and_a_target_i
     assert isinstance(known_silence.repeated("LEFT", silence.at_ms, {"LEFT": silence}), Refused)
     with pytest.raises(UsageError, match=r"ssl\.truststore\.location"):
         ask_in_run(place, [target])
+
+
+@pytest.mark.parametrize(("silent", "found"), [((), False), ((1,), False), ((1, 2), True), ((1, 2, 3), True)])
+def test_controller_counts_as_silent_where_most_brokers_are(silent: tuple[int, ...], found: bool) -> None:
+    metadata = ClusterMetadata("id", 1, {n: Broker(n, "127.0.0.1", 9092 + n) for n in (1, 2, 3)}, {})
+    service = ClusterService(metadata, dict.fromkeys(silent, "no answer"))
+    known = most_are_silent(service, NOW)
+    assert (known is not None) == found
+    assert counts(known, NOW + 10_000) == found
+    assert not counts(known, NOW + int(FORGOTTEN_S * 1000))

@@ -31,6 +31,7 @@ from drlib.drill.readiness.checks.observations import (
     AddressCertificates,
     ClusterAnswer,
     ClusterIdentity,
+    Durability,
     LastHeartbeat,
     MirrorStatus,
     Obstacle,
@@ -243,6 +244,9 @@ CASES = [
     ("durability", {"durability": durability(2, 2, 0, 2, brokers=2)}, "warn", "the loss of one broker stops producers", ""),
     ("durability", {"durability": durability(minimum=None)}, "unknown", "could not be read", "DescribeConfigs"),
     ("durability", {"durability": durability(1, 1, 0, 1, brokers=1)}, "ok", "1 copy or more", ""),
+    ("durability", {"durability": Durability(3, 3, (), {})}, "ok", "no mirror topic yet", ""),
+    ("durability", {"durability": Durability(3, 3, (), {}, source_lost=True)}, "critical",
+     "applications would move to a cluster without their records", "drlib status"),
     ("producer-ids", {"producer_ids": ComparedIds(1, 1, (collision(),))}, "warn",
      "epoch 0 on both clusters (there drlib.LEFT.RIGHT.0), orders-0: if the source's producer is redirected, records can be "
      "acknowledged and not written; the last records are 1.0 s old on the source, of unknown age on the target",
