@@ -8,10 +8,11 @@ What a cluster can cause is an answer here and not an error.
 import socket
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from drlib import clock
+from drlib.client.pointer_topic import TOPIC as POINTER_TOPIC
 from drlib.client.pointer_topic import read_pointer
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.pointer import topic_on
@@ -30,8 +31,8 @@ from drlib.drill.witness.evidence import Finding
 from drlib.drill.witness.login import login_of
 from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
 from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.connect import ANSWER_S, Refused, who_answers
-from drlib.kafka.admin.reachability import examine
+from drlib.kafka.admin.connect import Refused, who_answers
+from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.monitor.observer import FlowObserver, claimed_addresses, configured_address
@@ -70,7 +71,7 @@ def observe(
         unfinished = pool.submit(unfinished_runs.find, [(flow, target)], runs_dir, place, down=silent)
         record = pool.submit(_record, target, flow, silent)
         pointer = pool.submit(_pointer, target, silent)
-        source_pointer = pool.submit(_silent_pointer, source, silent)
+        source_pointer = pool.submit(_silent_pointer, source, silent, serving)
         refused = isinstance(answers[flow.source], Refused)
         seen = pool.submit(_seen, settings, flow, silent, witnesses, waited_s, refused)
         services = {**{a: e for a, e in answers.items() if isinstance(e, Unreachable)}, **serving.result()}
@@ -159,12 +160,18 @@ def _record(target: ClusterSettings, flow: Flow, silent: Collection[str]) -> Lea
         return None  # what stands in the way is said of the unfinished runs, which read the same
 
 
-def _silent_pointer(source: ClusterSettings, silent: Collection[str]) -> Mapping[str, Silence]:
-    """The source's copy of the pointer, where it gives no answer though the source answers."""
+def _silent_pointer(
+    source: ClusterSettings, silent: Collection[str], serving: Future[Mapping[str, ClusterService | Unreachable]]
+) -> Mapping[str, Silence]:
+    """The source's copy of the pointer, where it gives no answer though the source answers: its leader is not waited for where
+    `serving` says that it is silent."""
     began = time.monotonic()
     try:
         if source.alias not in silent:
-            read_pointer([source], timeout_s=ANSWER_S)
+            service = serving.result()[source.alias]
+            if isinstance(service, ClusterService) and service.not_led([POINTER_TOPIC]):
+                raise Unreachable(topic_on(source.alias), "its leader does not answer", "Start the brokers.")
+            read_pointer([source], timeout_s=BROKERS_S)
     except Unreachable as error:
         return {topic_on(source.alias): Silence(error.why, clock.now_ms(), round(time.monotonic() - began, 3))}
     except (DrlibError, OSError):

@@ -70,9 +70,9 @@ class Start(lab_step.AppearingStep, OrderingStep):
         if testbed.pointer() is None:
             testbed.point(self.flow.source)
         testbed.start_producer(self.records_per_second, self.backlog)
-        for group in GROUPS:
-            testbed.start_members(group)
         testbed.mirrors(self.flow).start(abort)
+        for group in GROUPS:  # last: what they read while others start is not left for after the move
+            testbed.start_members(group)
         for group in GROUPS:
             self.wait(
                 abort,
