@@ -48,6 +48,7 @@ LEADER_MOVES = frozenset(
         KafkaError.FENCED_LEADER_EPOCH,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet what is replicated (KIP-207)
     }
 )
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import Future
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from drlib.kafka.admin import cluster
 from drlib.kafka.admin.descriptions import NewTopicSpec
+from drlib.kafka.admin.errors import LEADER_MOVES
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.model import TopicPartition
 
 
 @pytest.mark.parametrize(
@@ -45,3 +50,21 @@ def test_deadline_is_of_each_call_or_of_all_together(
             now += passed_s
             found.append(handle._timeout_s)
     assert found == pytest.approx(left_s)
+
+
+@pytest.mark.parametrize(
+    "code", sorted({*LEADER_MOVES, KafkaError.OFFSET_NOT_AVAILABLE}), ids=lambda code: KafkaError(code).name()
+)
+def test_log_ends_are_asked_again_while_a_new_leader_does_not_know_them(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Future[SimpleNamespace](), Future[SimpleNamespace]()
+    first.set_exception(KafkaException(KafkaError(code)))
+    second.set_result(SimpleNamespace(offset=7))
+    answers = [first, second]
+    monkeypatch.setattr(cluster, "_RETRY_S", 0.0)
+    monkeypatch.setattr(
+        cluster.Cluster, "_call", lambda _, doing, method, wanted, **__: dict.fromkeys(wanted, answers.pop(0))
+    )
+    with cluster.Cluster(ClusterSettings("A", ("127.0.0.1:1",)), timeout_s=5.0) as handle:
+        assert handle.log_ends([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 7}
