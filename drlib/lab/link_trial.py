@@ -197,8 +197,10 @@ class LinkTrial:
             metadata = (await source.metadata([self.topic])).topics[self.topic]
             raise_for(metadata.error_code, f"reading {self.topic}")
             wanted = [TopicPartition(self.topic, n % self.partitions) for n in range(clients)]
-            first = await source.connection(metadata.partitions[0].leader, "waiting-0")
-            ends = await requests.list_offsets(first, sorted(set(wanted)), -1)
+            ends = {}
+            for partition in set(wanted):
+                leader = await source.connection(metadata.partitions[partition.partition].leader, "waiting-0")
+                ends |= await requests.list_offsets(leader, [partition], requests.LATEST)
 
             async def one(number: int) -> float:
                 partition = wanted[number]

@@ -1,7 +1,7 @@
 """The roles of a secured lab: a properties file for each, and exactly the rights that `drlib doctor --rights` prints.
 
-Rules: rights are granted for both directions of the flow between the lab's first two clusters. A lab whose brokers cannot tell
-clients apart has no roles. Granting again changes nothing. No file holds a secret.
+Rules: rights are granted for both directions of the flow between the lab's first two clusters, each as its drills enable it.
+A lab whose brokers cannot tell clients apart has no roles. Granting again changes nothing. No file holds a secret.
 Not for: what a role needs (`drlib.drill.readiness.required_rights`).
 """
 
@@ -26,10 +26,19 @@ def prepare_users(lab: Lab) -> Mapping[Role, Path]:
     files = {Role.MIRROR: lab.write_properties()}
     for role in (Role.DRILL, Role.DOCTOR, Role.AUDIT):
         files[role] = lab.write_properties(lab.root / f"{role}.properties", user=role)
-    grant_roles(files, Flow(*lab.aliases[:2]), lab.clusters)
+    flow = Flow(*lab.aliases[:2])
+    grant_roles(files, flow, lab.clusters)
+    way_back = lab.write_properties(lab.root / "way-back.properties", **_way_back(flow))
+    grant_roles(dict.fromkeys(files, way_back), flow, lab.clusters)
+    way_back.unlink()
     for cluster in lab.clusters.values():
         grant_application(cluster)
     return files
+
+
+def _way_back(flow: Flow) -> dict[str, str]:
+    """What the file of a lab's drill has after it failed over: the opposite mirror, which emits heartbeats, too."""
+    return {f"{flow}.enabled": "false", f"{flow.reverse}.enabled": "true"}
 
 
 def grant_roles(files: Mapping[Role, Path], flow: Flow, clusters: Mapping[str, LabCluster]) -> None:

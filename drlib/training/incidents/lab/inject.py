@@ -69,6 +69,8 @@ def require_suitable_lab(lab: Lab, causes: Collection[InjectedCause]) -> None:
     lacking = ""
     if "wrong-acl" in names and not _has_authorizer(lab):
         lacking = "it needs clusters with an authorizer, and the lab's brokers have none"
+    elif "wrong-acl" in names and lab.operator:
+        lacking = "it takes a right from a user without rights of its own, and this lab's users have rights by role"
     elif needed_security(causes) is not None and not lab.secured:
         lacking = "it needs clusters with TLS, and the lab's listeners have none"
     if lacking:

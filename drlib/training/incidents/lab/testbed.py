@@ -15,6 +15,8 @@ from typing import Final
 
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
+from drlib.drill.readiness.role import Role
+from drlib.drill.testbed.lab_roles import grant_roles
 from drlib.errors import Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import librdkafka
@@ -157,7 +159,7 @@ class IncidentTestbed:
                 )
 
     def write_properties(self, *, group_sync: bool = True) -> None:
-        """Write the mirror's file."""
+        """Write the mirror's file, and on a lab with roles grant it what that file needs. Raises `KafkaException`."""
         self.lab.write_properties(
             self.properties,
             topics="|".join(topic.name for topic in ON_LEFT),
@@ -170,6 +172,8 @@ class IncidentTestbed:
                 "drlib.lanes": "1",
             },
         )
+        if self.lab.operator:
+            grant_roles({Role.MIRROR: self.properties}, FLOW, self.lab.clusters)
 
     def write_menus(self, count: int) -> None:
         """Write `count` menus to LEFT. Raises `Unreachable` if they are not acknowledged."""
