@@ -197,7 +197,7 @@ class LinkTrial:
             metadata = (await source.metadata([self.topic])).topics[self.topic]
             raise_for(metadata.error_code, f"reading {self.topic}")
             wanted = [TopicPartition(self.topic, n % self.partitions) for n in range(clients)]
-            ends = {}
+            ends: dict[TopicPartition, int] = {}
             for partition in set(wanted):
                 leader = await source.connection(metadata.partitions[partition.partition].leader, "waiting-0")
                 ends |= await requests.list_offsets(leader, [partition], requests.LATEST)
