@@ -151,7 +151,9 @@ def is_resumed_after_each_kill(key: str, lesson_lab: Lab, lab: Lab, tmp_path: Pa
         assert tag in ("", current.tag), "a new attempt was started instead of resuming"
         killed, last, tag = killed + 1, last + (5 if key == "L7" else 2), current.tag
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["100", "of", "100", "points."], done.stdout
+    said = done.stdout.splitlines()  # before it, L7 shows what kafka-acls.sh prints
+    assert said[-1] == "100 of 100 points.", done.stdout
+    assert key == "L7" or len(said) == 1, done.stdout
     assert killed > 2
     lesson = open_lesson(key, lesson_lab.root, tmp_path)
     assert lesson.testbed.tag == tag
