@@ -164,7 +164,7 @@ def test_restarts_before_an_expired_certificate_is_renewed_end_connections_that_
     assert not makes_progress(incident, {"flights", "bookings"})
     incident.diagnose("expired-certificate")
     incident.act("renew-certificate LEFT")
-    reveal = incident.finish(settle_s=90)
+    reveal = incident.finish(settle_s=180)
     assert (reveal.score.wrong, reveal.score.harmful) == (2, 1)
     assert reveal.score.recover_s is not None
     assert reveal.measurements.lost == 0
