@@ -23,14 +23,17 @@ from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
 from drlib.formats import one_line
+from drlib.lab import choose_flow
 from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
+from drlib.model import Flow
 from drlib.outgoing.terminal import show
 from drlib.runbook import plans as drills
 from drlib.runbook import run_parameters
 from drlib.runbook.execution import alert
 from drlib.runbook.execution.execute import Listener, RunResult, execute
 from drlib.runbook.file import parameters
+from drlib.runbook.file.drill_section import asked_flow
 from drlib.runbook.file.model import Runbook, Value, load
 from drlib.runbook.introduce import Introduction, introduce
 from drlib.runbook.just_found import NOTHING_FOUND, JustFound
@@ -119,9 +122,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
                 )
 
         try:
-            result = (
-                _in_lab(wanted, runbook.lab.to_start, progress.stage, ready) if wanted.lab else ready(wanted.target)
-            )
+            result = _in_lab(wanted, runbook, arguments, progress.stage, ready) if wanted.lab else ready(wanted.target)
         except DrlibError as refused:
             _alert(runbook, refused)
             raise
@@ -256,8 +257,13 @@ def _told(result: RunResult) -> int:
 
 
 def _in_lab(
-    wanted: Wanted, aliases: tuple[str, ...], stage: Callable[[str], None], ready: Callable[[ClusterTarget], RunResult]
+    wanted: Wanted,
+    runbook: Runbook,
+    arguments: Mapping[str, Value],
+    stage: Callable[[str], None],
+    ready: Callable[[ClusterTarget], RunResult],
 ) -> RunResult:
+    aliases, flow = runbook.lab.to_start, _of_any_clusters(runbook, arguments)
     root = wanted.runs_dir.absolute().parent / f".lab-{os.getpid()}-{secrets.token_hex(2)}"
     root.parent.mkdir(parents=True, exist_ok=True)
     shape = wanted.shape
@@ -272,6 +278,11 @@ def _in_lab(
 
                 stage("granting users their rights")
                 prepare_users(lab)
+            if flow is not None:
+                from drlib.drill.testbed.practice import start_practice
+
+                stage("starting a mirror and applications")
+                start_practice(lab, flow)
             return ready(ClusterTarget(lab_dir=root))
         except KeyboardInterrupt:
             raise Aborted(
@@ -281,6 +292,12 @@ def _in_lab(
             with _signals_ignored():
                 stage("stopping the lab")
                 _end(lab)
+
+
+def _of_any_clusters(runbook: Runbook, arguments: Mapping[str, Value]) -> Flow | None:
+    """The lab's flow for a runbook that is not written for one, and so does not start its mirror; else None."""
+    asked = None if runbook.drill is None else asked_flow(runbook.drill, {**runbook.parameters, **arguments})
+    return None if asked is None else choose_flow.of_lab(runbook.lab.to_start, asked)
 
 
 def _end(lab: Lab) -> None:

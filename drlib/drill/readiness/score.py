@@ -189,11 +189,14 @@ def gate_without_source(readiness: Readiness) -> None:
 
 
 def _why(readiness: Readiness, minimum: int) -> str:
-    critical = dict.fromkeys(finding.check for finding in readiness.critical)
+    critical = [finding for finding in readiness.worst_first() if finding.severity is Severity.CRITICAL]
     if readiness.source_lost:
         return _why_lost(readiness)
     low = f"score {readiness.score} of 100" + (f", {minimum} required" if readiness.score < minimum else "")
-    return low + (f", critical: {', '.join(critical)}" if critical else "")
+    if not critical:
+        return low
+    names = ", ".join(dict.fromkeys(finding.check for finding in critical))
+    return f"{low}, critical: {names} ({critical[0].evidence.rstrip('.')})"
 
 
 def _why_lost(readiness: Readiness) -> str:

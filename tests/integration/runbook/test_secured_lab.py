@@ -23,7 +23,16 @@ SHARED = (
     "continuous-audit",
     "size-the-link",
 )
-OWN = ("ordering-drill", "active-active", "failover-drill", "failback-drill", "game-day")
+OWN = (
+    "ordering-drill",
+    "active-active",
+    "failover-drill",
+    "failback-drill",
+    "game-day",
+    "switchover-drill",
+    "planned-switchover",
+    "rehearse-failover",
+)
 
 
 def cli(folder: Path, *arguments: str, deadline_s: float = 600) -> subprocess.CompletedProcess[str]:

@@ -138,7 +138,8 @@ def test_gate_refusal_names_flow_reason_and_first_fix() -> None:
     assert stopped.score == 90
     with pytest.raises(ReadinessError) as caught:
         gate([judge_flow(observation(), CONTEXT), stopped], 80)
-    assert str(caught.value).startswith("LEFT->RIGHT is not ready for a failover: score 90 of 100, critical: worker. ")
+    why = "score 90 of 100, critical: worker (the flow's group has no member: nothing is mirrored)"
+    assert str(caught.value).startswith(f"LEFT->RIGHT is not ready for a failover: {why}. ")
     assert "drlib mirror mm2.properties" in caught.value.remedy
     with pytest.raises(ReadinessError, match="score 90 of 100, critical: worker"):
         gate([stopped], 90)
