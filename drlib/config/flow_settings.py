@@ -16,6 +16,8 @@ from drlib import decoding
 from drlib.config.patterns.selection import PatternTooSlow, Selection, split_list
 from drlib.config.replication_policy import (
     ALIAS_LETTERS,
+    DEFAULT,
+    IDENTITY,
     POINTER_TOPIC,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
@@ -35,8 +37,8 @@ CONFIG_PROPERTIES_EXCLUDE_DEFAULT: Final = (
 )
 _MIRROR_PACKAGE: Final = "org.apache.kafka.connect.mirror"
 _POLICIES: Final[Mapping[str, type[ReplicationPolicy]]] = {
-    f"{_MIRROR_PACKAGE}.DefaultReplicationPolicy": DefaultReplicationPolicy,
-    f"{_MIRROR_PACKAGE}.IdentityReplicationPolicy": IdentityReplicationPolicy,
+    DEFAULT: DefaultReplicationPolicy,
+    IDENTITY: IdentityReplicationPolicy,
     "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy": IdentityReplicationPolicy,
 }
 
@@ -170,7 +172,7 @@ def _policy(values: Values, key: str, default: str) -> Callable[[Flow], Replicat
 
 _POLICY: Final = Key(
     "replication.policy.class",
-    f"{_MIRROR_PACKAGE}.DefaultReplicationPolicy",
+    DEFAULT,
     _policy,
     "how topics are named on the target",
 )

@@ -22,7 +22,8 @@ POINTER_TOPIC: Final = "drlib.active.internal"  # each cluster has its own, and 
 DRILLS_TOPIC: Final = "drlib.drills.internal"  # on the target of a flow: where its drills stand
 # Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
 JOURNAL_PREFIX: Final = "__drlib-journal"
-IDENTITY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"  # as a value of replication.policy.class
+DEFAULT: Final = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"  # as values of replication.policy.class
+IDENTITY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +149,10 @@ class DefaultReplicationPolicy(ReplicationPolicy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityReplicationPolicy(ReplicationPolicy):
-    """Names stay as they are, for one-way flows; only heartbeats are prefixed.
+    """Names stay as they are; only heartbeats are prefixed.
 
-    `source_alias` is the flow's source. A name does not tell where a topic came from, so cycles cannot be detected:
-    never run both directions of a pair under this policy.
+    `source_alias` is the flow's source. A name does not tell where a topic came from, so this policy detects no cycle: with
+    both directions of a pair enabled, copies are recognised otherwise (`drlib.mirror.engine.reverse`).
     """
 
     source_alias: str | None = None

@@ -1,20 +1,22 @@
 """`drlib init`: the first runbooks for the clusters of a properties file, and what to do next.
 
-Rules: the clusters are only read, in bounded time. Objectives are options, or asked for on a terminal; nothing else is.
-What is kept instead of replaced is named with the reason. At the end the doctor says what is worst now, at most `WORST`
-findings.
+Rules: the clusters are only read, in bounded time. Objectives are options, or asked for on a terminal, and so are the names of
+mirror topics where they can still be chosen; nothing else is. The properties file is the user's: its lines are printed. What is
+kept instead of replaced is named with the reason. At the end the doctor says what is worst now, at most `WORST` findings.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from drlib import decoding
+from drlib.cli.drill.confirmation import ask
 from drlib.errors import UsageError
 from drlib.formats import one_line
 from drlib.outgoing.terminal import can_ask, show
@@ -23,6 +25,7 @@ from drlib.runbook.first_runbooks.naming import Names
 if TYPE_CHECKING:
     from drlib.config.settings import MirrorSettings
     from drlib.runbook.first_runbooks.folder import Outcome
+    from drlib.runbook.first_runbooks.observation import FlowFacts
     from drlib.runs.scorecard import Objectives
 
 WORST: Final = 5
@@ -48,7 +51,7 @@ def init(
     names: Annotated[
         Names | None,
         typer.Option(
-            help="How topics have to be named on both clusters; the file is refused where it names them otherwise.",
+            help="How mirror topics are named, instead of asking; the file is refused where it names them otherwise.",
             metavar="identical|prefixed",
         ),
     ] = None,
@@ -79,8 +82,7 @@ def init(
     facts = observation.facts(settings, seen, whole)
     for line in readme.lines_of(facts):
         show(one_line(line))
-    for line in naming.advice(whole, facts) if names is None else ():
-        show(one_line(line))
+    _names(whole, facts, names)
     for cluster in seen.values():
         if cluster.silence or cluster.in_part:
             show(one_line(f"{cluster.alias} did not answer: {cluster.silence or cluster.in_part}"))
@@ -119,6 +121,33 @@ def _chosen(settings: MirrorSettings, flow: str | None) -> MirrorSettings:
             f"Set '{flow or 'A->B'}.enabled = true'.",
         )
     return settings
+
+
+def _names(settings: MirrorSettings, facts: Sequence[FlowFacts], names: Names | None) -> None:
+    """Say how topics are named and what that costs; ask where it is open. Raises `UsageError` where the file says otherwise."""
+    from drlib.config.explain import explain
+    from drlib.runbook.first_runbooks import naming
+
+    values = explain(settings.path, naming.KEY).values
+    written = {
+        value.scope: value.line for value in values if value.line and value.scope in {str(f.flow) for f in facts}
+    }
+    for line in naming.stated(settings, facts, written):
+        show(one_line(line))
+    if why := naming.why_not_asked(settings, facts, written):
+        if not written:
+            show(one_line(f"Names are not asked for: {why}."))
+        return
+    if names is None:
+        for line in naming.question(settings, facts):
+            show(one_line(line))
+        if not can_ask():
+            for line in naming.choices(settings):
+                show(one_line(line))
+            return
+        names = Names(ask("Names of mirror topics", [*Names]))
+        naming.refuse_other_names(settings, names)
+    show(one_line(f"Write into the file, so that drlib init does not ask again: {naming.DEFAULT_LINE}"))
 
 
 def _parse(rto: str | None, rpo: str | None, rpo_records: str | None) -> dict[str, float | int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer
 from fix_engine import Engine, commit, create_topic, produce, wait_for
 
+from drlib.config.replication_policy import DEFAULT, IDENTITY
 from drlib.config.settings import load_mirror_settings
 from drlib.lab.brokers.security import ADMIN, MODES
 from drlib.lab.lab import Lab
@@ -98,6 +101,55 @@ def test_init_writes_runbooks_that_can_be_planned_and_replaces_no_edited_one(par
     kept = drlib("init", file, "--rto", "10m", cwd=tmp_path)
     assert "kept, as it was edited since drlib init wrote it: " in kept
     assert failover.read_text().endswith("# mine\n")
+
+
+def at_a_terminal(file: Path, answer: str) -> tuple[int, str]:
+    """`drlib init` with a terminal as its standard input, at which `answer` is typed: its exit code and what it said."""
+    terminal, end = pty.openpty()
+    try:
+        argv = [sys.executable, "-m", "drlib.cli", "init", str(file), "--rto", "5m"]  # objectives are not asked for
+        process = subprocess.Popen(
+            argv, cwd=file.parent, stdin=end, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        os.write(terminal, f"{answer}\n".encode())
+        said, _ = process.communicate(timeout=120)
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert "Traceback" not in said
+    return process.returncode, said
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+def test_names_are_asked_for_at_a_terminal_and_the_file_is_left_to_its_owner(engine: Engine, tmp_path: Path) -> None:
+    create_topic(engine.left, engine.topics, 1)
+    file = tmp_path / "mm2.properties"
+    text = (
+        f"clusters = paris, lyon\nparis.bootstrap.servers = {engine.left}\nlyon.bootstrap.servers = {engine.right}\n"
+        f"paris->lyon.enabled = true\ntopics = {engine.topics}\n"
+    )
+    file.write_text(text)
+
+    code, said = at_a_terminal(file, "identical")
+    assert code == 2
+    assert "  prefixed: orders of paris is paris.orders on lyon. Cost: " in said
+    assert "Recommended: identical, as lyon stands by" in said
+    lines = (f"replication.policy.class = {IDENTITY}", "paris->lyon.enabled = true", "lyon->paris.enabled = true")
+    assert f"write into it: {'; '.join(lines)}." in said
+    assert not (tmp_path / "runbooks").exists()
+
+    code, said = at_a_terminal(file, "prefixed")
+    assert code == 0
+    assert f"does not ask again: replication.policy.class = {DEFAULT}" in said
+    assert (tmp_path / "runbooks" / "failover.yaml").exists()
+    assert file.read_text() == text
+
+    file.write_text(text + "\n".join(lines) + "\n")
+    code, said = at_a_terminal(file, "nothing is asked")
+    assert code == 0
+    assert "paris->lyon: names are identical, in both directions (replication.policy.class in line 6)." in said
+    assert "How are mirror topics to be named" not in said
 
 
 def test_secured_clusters_are_asked_and_a_user_who_is_not_shown_all_groups_knows_none(tmp_path: Path) -> None:

@@ -44,6 +44,8 @@ def test_init_of_silent_clusters_names_them_writes_and_lets_the_doctor_speak(fil
     assert "Traceback" not in done.stdout + done.stderr
     for alias in ("paris", "lyon"):
         assert f"{alias} did not answer: " in done.stdout
+    assert "paris->lyon: names are prefixed (the default, as the file has no replication.policy.class)." in done.stdout
+    assert "Names are not asked for: it is not known whether topics are mirrored already." in done.stdout
     folder = file.parent / "runbooks"
     assert f"written: {folder / 'failover.yaml'}" in done.stdout
     assert f"drlib run {folder / 'rehearse.yaml'} {file}" in done.stdout
