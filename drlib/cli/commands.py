@@ -231,7 +231,10 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example(f"drlib inventory {FILE} --flow 'paris->lyon' --json", "of one flow, as JSON"),
     ),
     "pointer": (Example(f"drlib pointer show {FILE}", "which cluster serves, and whether all copies agree"),),
-    "pointer show": (Example(f"drlib pointer show {FILE} --application billing", "of one application"),),
+    "pointer show": (
+        Example(f"drlib pointer show {FILE} --application billing", "of one application"),
+        Example(f"drlib pointer show {FILE} --history", "each move so far: when, by which run"),
+    ),
     "pointer move": (Example(f"drlib pointer move {FILE} lyon", "by hand; asks for the name"),),
     "pointer publish": (Example(f"drlib pointer publish {FILE}", "where a copy is missing or old"),),
     "pointer watch": (Example(f"drlib pointer watch {FILE} --json", "one JSON document a change"),),

@@ -94,8 +94,9 @@ def newest(pointers: Iterable[Pointer]) -> Pointer | None:
     return best
 
 
-def encode(pointer: Pointer) -> bytes:
-    document = {
+def document(pointer: Pointer) -> dict[str, object]:
+    """The fields of the pointer as the format has them."""
+    return {
         "version": pointer.version,
         "active": pointer.active,
         "bootstrap": pointer.bootstrap,
@@ -105,7 +106,10 @@ def encode(pointer: Pointer) -> bytes:
         **({"hold_limit_s": pointer.hold_limit_s} if pointer.hold_limit_s else {}),
         **({"by": pointer.by} if pointer.by else {}),
     }
-    return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def encode(pointer: Pointer) -> bytes:
+    return json.dumps(document(pointer), indent=1).encode() + b"\n"
 
 
 def decode(content: bytes, name: str = POINTER_NAME) -> Pointer:

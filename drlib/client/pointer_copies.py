@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from drlib.client import pointer_file
-from drlib.client.pointer import Pointer, PointerConflict, newest
-from drlib.client.pointer_topic import EVERYONE, TOPIC, apply_record, ask_each, publish, read_records
+from drlib.client.history.entries import History, Past, readable
+from drlib.client.pointer import Pointer, PointerConflict, encode, newest
+from drlib.client.pointer_topic import EVERYONE, TOPIC, Held, ask_each, publish, read_topic
 from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
@@ -36,14 +37,24 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """`was` was written, first at its time; `places` have it now."""
+
+    was: Past
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PointerCopies:
     """`held` is by place (a cluster's alias, or the path of a file), then by application; `silent` has the places that gave
-    no answer, and why. `topics`: the aliases whose topic counts as a place; none of them where only a file is followed."""
+    no answer, and why. `topics`: the aliases whose topic counts as a place; none of them where only a file is followed.
+    `past`: earlier pointers, by alias; a file has none."""
 
     held: Mapping[str, Mapping[str, Copy]]
     silent: Mapping[str, str]
     topics: tuple[str, ...]
     file: Path | None = None
+    past: Mapping[str, History] = field(default_factory=dict)
 
     @property
     def applications(self) -> tuple[str, ...]:
@@ -102,6 +113,36 @@ class PointerCopies:
             default=None,
         )
 
+    def moves(self, application: str) -> list[Move]:
+        """The pointers of the application and of all, newest first, those that are still there among them; holds are left out.
+
+        With `EVERYONE` those of every application. Of two different ones with one version both are there.
+        """
+        held = [
+            (place, Past(name, copy.pointer, copy.at_ms or 0))
+            for place, copies in self.held.items()
+            for name, copy in copies.items()
+            if copy.pointer is not None and not copy.pointer.hold
+        ]
+        kept = [(place, past) for place, history in self.past.items() for past in readable(history)]
+        found: dict[tuple[str, bytes], dict[str, Past]] = {}
+        for place, past in [*kept, *held]:
+            if application in (EVERYONE, past.application) or past.application == EVERYONE:
+                same = (past.key, encode(replace(past.pointer, by="")))
+                found.setdefault(same, {}).setdefault(place, past)
+        moves = [Move(min(at.values(), key=lambda past: past.written_ms), tuple(at)) for at in found.values()]
+        return sorted(moves, key=lambda each: (each.was.pointer.version, each.was.key, each.places), reverse=True)
+
+    @property
+    def unreadable(self) -> list[str]:
+        """Why entries of the history cannot be read."""
+        return [
+            f"{e.what}: {e.why}"
+            for history in self.past.values()
+            for e in history.values()
+            if isinstance(e, UsageError)
+        ]
+
     @property
     def agree(self) -> bool:
         """Did every place answer, with the newest pointer of every application, at least one?"""
@@ -139,18 +180,20 @@ def read_copies(
     timeout_s: float = READ_S,
 ) -> PointerCopies:
     """Read every copy; `file` counts as the pointer that `application` follows. Raises `Unreachable` when nothing was read."""
-    answers, errors = ask_each(clusters, lambda cluster: _read_topic(cluster, topic, timeout_s))
+    found, errors = ask_each(clusters, lambda cluster: read_topic(cluster, topic, timeout_s))
+    answers = {alias: _copies(held) for alias, held in found.items()}
+    past = {alias: held.history for alias, held in found.items()}
     silent = {alias: f"{error.what}: {error.why}" for alias, error in errors.items()}
     if file is None:
         if not answers:
             raise Unreachable(
                 "the pointer cannot be read", "; ".join(f"{a}: {why}" for a, why in silent.items()), "Start a cluster."
             )
-        return PointerCopies(answers, silent, tuple(cluster.alias for cluster in clusters))
+        return PointerCopies(answers, silent, tuple(cluster.alias for cluster in clusters), past=past)
     in_topics = {name for held in answers.values() for name in held}
     of_file = {str(file): _read_file(file, EVERYONE if in_topics and application not in in_topics else application)}
     if in_topics:
-        return PointerCopies({**answers, **of_file}, silent, tuple(cluster.alias for cluster in clusters), file)
+        return PointerCopies({**answers, **of_file}, silent, tuple(cluster.alias for cluster in clusters), file, past)
     return PointerCopies(of_file, {}, (), file)
 
 
@@ -281,17 +324,12 @@ def _write(
     return Written(pointer, where, missing)
 
 
-def _read_topic(settings: ClusterSettings, topic: str, timeout_s: float) -> Mapping[str, Copy]:
-    pointers: dict[str, Pointer | UsageError] = {}
-    times: dict[str, int] = {}
-    for record in read_records(settings, topic, timeout_s):
-        apply_record(pointers, record.key, record.value, f"{topic} on {settings.alias} at offset {record.offset}")
-        times[(record.key or b"").decode(errors="replace")] = record.timestamp_ms
+def _copies(held: Held) -> Mapping[str, Copy]:
     return {
-        key: Copy(None, times[key], f"{stored.what}: {stored.why}")
+        key: Copy(None, held.written_ms[key], f"{stored.what}: {stored.why}")
         if isinstance(stored, UsageError)
-        else Copy(stored, times[key])
-        for key, stored in pointers.items()
+        else Copy(stored, held.written_ms[key])
+        for key, stored in held.pointers.items()
     }
 
 

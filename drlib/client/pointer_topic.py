@@ -2,7 +2,7 @@
 
 A record's key is an application, or `*` for all of them. Versions are one sequence over all keys, so the newest pointer counts
 for every key: `orders` can be moved alone, and a later pointer for `*` moves it with the others. The topic is never mirrored
-(`FlowSettings.mirrors_topic`).
+(`FlowSettings.mirrors_topic`). Keys that begin with `*/` are earlier pointers (`drlib.client.history`).
 Rules:
 - On one cluster a version is compared and set: every writer claims the same transactional ID, which fences the previous
   writer, reads the topic to its end, and only then commits. A pointer never replaces a newer one or another of its version.
@@ -10,6 +10,8 @@ Rules:
   that answers, in the order of aliases, and unreachable clusters are reported. Of two writers that see the same cluster, one
   is refused. Two that see only different clusters can both write a version; a reader that sees both clusters raises
   `PointerConflict`, until a higher version is published.
+- What is replaced becomes a part of the history in the same transaction. A history that cannot be written holds up no move: the
+  last attempt leaves it out.
 - A reader uses the newest version among the clusters that answer, and reports those that do not.
 Not for: following changes (`drlib.client.pointer_watch`).
 """
@@ -23,6 +25,17 @@ from typing import Any, Final, TypeVar
 
 from confluent_kafka import KafkaException, Producer
 
+from drlib.client.history.entries import (
+    PREFIX,
+    History,
+    Past,
+    apply_entry,
+    changes,
+    is_entry,
+    readable,
+    replaced_by,
+    union,
+)
 from drlib.client.pointer import Pointer, PointerConflict, decode, encode, newest
 from drlib.config.replication_policy import POINTER_TOPIC
 from drlib.errors import DrlibError, Unreachable, UsageError
@@ -42,6 +55,19 @@ _QUIET: Final = logging.getLogger("drlib.librdkafka")
 Answer = TypeVar("Answer")
 
 Pointers = dict[str, Pointer | UsageError]  # by key, the last value; an error where it is not a pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What one cluster's topic holds: pointers by key, when the record of each key was written, and earlier pointers."""
+
+    pointers: Pointers
+    written_ms: Mapping[str, int]
+    history: History
+
+    def replaced(self, application: str, pointer: Pointer) -> Past | None:
+        """What becomes history when `pointer` is written."""
+        return replaced_by(pointer, application, self.pointers.get(application), self.written_ms.get(application, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +113,22 @@ def pointers_for(pointers: Mapping[str, Pointer | UsageError], application: str)
     return [pointer for pointer in chosen if isinstance(pointer, Pointer)]
 
 
-def fold_records(records: Iterable[Record], where: str) -> Pointers:
-    """The last pointer of every key; a tombstone removes its key."""
+def fold_records(records: Iterable[Record], where: str) -> Held:
+    """The last record of every key; a tombstone removes its key."""
     pointers: Pointers = {}
+    history: dict[str, Past | UsageError] = {}
+    written_ms: dict[str, int] = {}
     for record in records:
-        apply_record(pointers, record.key, record.value, f"{where} at offset {record.offset}")
-    return pointers
+        if record.key is not None and is_entry(record.key):
+            apply_entry(history, record.key, record.value, f"{where} at offset {record.offset}")
+        else:
+            apply_record(pointers, record.key, record.value, f"{where} at offset {record.offset}")
+            written_ms[(record.key or b"").decode(errors="replace")] = record.timestamp_ms
+    return Held(pointers, written_ms, history)
 
 
 def apply_record(pointers: Pointers, key: bytes | None, value: bytes | None, where: str) -> None:
-    """Apply one record of the topic to `pointers`."""
+    """Apply one record of the topic, which is not of the history, to `pointers`."""
     name = (key or b"").decode(errors="replace")
     if value is None:
         pointers.pop(name, None)
@@ -119,7 +151,7 @@ def read_pointers(clusters: Sequence[ClusterSettings], *, topic: str = TOPIC, ti
 
     Raises `Unreachable` when no cluster answers within about `timeout_s` seconds.
     """
-    answers, silent = ask_each(clusters, lambda cluster: _read_pointers(cluster, topic, timeout_s))
+    answers, silent = ask_each(clusters, lambda cluster: read_topic(cluster, topic, timeout_s).pointers)
     if not answers:
         raise _no_answer("reading", topic, silent)
     return Found(answers, silent)
@@ -142,13 +174,28 @@ def publish(
     newer one (the error lists where it was written), `Unreachable` or `ClusterRefused` when it was written nowhere.
     With `repair` the pointer is one that exists elsewhere: newer ones of other applications do not stand in its way.
     """
+    if application.startswith(PREFIX):
+        raise UsageError(
+            f"there is no pointer of application {application}",
+            f"keys that begin with {PREFIX} are those of earlier pointers",
+            "Give the application another name.",
+        )
     writer = _Writer(application, pointer, topic, replication_factor, timeout_s, repair)
     claims, missing = ask_each(clusters, writer.claim)
     if not claims:
         raise _no_answer("publishing to", topic, missing)
-    refused = {alias: why for alias, claim in claims.items() if (why := writer.conflict(claim.pointers)) is not None}
+    refused = {
+        alias: why for alias, claim in claims.items() if (why := writer.conflict(claim.held.pointers)) is not None
+    }
     if refused:
         raise _conflict(pointer, refused, ())
+    writer.elsewhere = union(
+        [
+            *readable(claim.held.history),
+            *([replaced] if (replaced := claim.held.replaced(application, pointer)) else []),
+        ]
+        for claim in claims.values()
+    )
     where: list[str] = []
     for settings in sorted(clusters, key=lambda cluster: cluster.alias):
         if settings.alias not in claims:
@@ -170,7 +217,7 @@ class _Claim:
     """A producer that has fenced every writer before it, and what the topic held from then on."""
 
     producer: Any
-    pointers: Pointers
+    held: Held
 
 
 class _Writer:
@@ -183,6 +230,7 @@ class _Writer:
         self._factor = factor
         self._timeout_s = timeout_s
         self._repair = repair
+        self.elsewhere: Mapping[str, Past] = {}  # of all clusters that answered
 
     def claim(self, settings: ClusterSettings) -> _Claim:
         """First the fence, then the look: what another writer committed is seen, what it has not is never committed."""
@@ -202,7 +250,7 @@ class _Writer:
             producer.init_transactions(self._timeout_s)
         except KafkaException as error:
             raise as_drlib_error(error, settings, f"claiming {self._topic}") from error
-        return _Claim(producer, _read_pointers(settings, self._topic, self._timeout_s))
+        return _Claim(producer, read_topic(settings, self._topic, self._timeout_s))
 
     def conflict(self, pointers: Pointers) -> str | None:
         """Why the pointer may not be written here, or None."""
@@ -222,14 +270,14 @@ class _Writer:
         for tries_left in reversed(range(_CLAIMS)):
             if failed is not None:
                 claim = self.claim(settings)  # the claim settles the outcome of the previous commit and reads it
-            if (why := self.conflict(claim.pointers)) is not None:
+            if (why := self.conflict(claim.held.pointers)) is not None:
                 raise PointerConflict("the pointer was not written", why, "Read it again.")
-            if any(isinstance(p, Pointer) and self._is_ours(key, p) for key, p in claim.pointers.items()):
+            if any(isinstance(p, Pointer) and self._is_ours(key, p) for key, p in claim.held.pointers.items()):
                 return
             if not tries_left:
                 break
             try:
-                written = self._commit(claim)
+                written = self._commit(claim, with_history=tries_left > 1)
             except KafkaException as error:
                 failed = as_drlib_error(error, settings, f"writing {self._topic}")
             else:
@@ -242,10 +290,14 @@ class _Writer:
             "Wait, then publish it again.",
         )
 
-    def _commit(self, claim: _Claim) -> dict[TopicPartition, int]:
+    def _commit(self, claim: _Claim, *, with_history: bool) -> dict[TopicPartition, int]:
         """Where the pointer is, which is committed."""
         written: dict[TopicPartition, int] = {}
         claim.producer.begin_transaction()
+        if with_history:
+            replaced = claim.held.replaced(self._application, self._pointer)
+            for key, content in changes(claim.held.history, replaced, self.elsewhere).items():
+                claim.producer.produce(self._topic, content, key=key, partition=0)
         claim.producer.produce(
             self._topic,
             encode(self._pointer),
@@ -261,7 +313,8 @@ class _Writer:
         return key == self._application and stored == self._pointer
 
 
-def _read_pointers(settings: ClusterSettings, topic: str, timeout_s: float) -> Pointers:
+def read_topic(settings: ClusterSettings, topic: str, timeout_s: float) -> Held:
+    """What one cluster's topic holds. Raises as `read_records`."""
     return fold_records(read_records(settings, topic, timeout_s), f"{topic} on {settings.alias}")
 
 

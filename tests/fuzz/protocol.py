@@ -34,10 +34,13 @@ from kafka.protocol.producer import AddPartitionsToTxnResponse, InitProducerIdRe
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from drlib.client import pointer_topic
+from drlib.client.history import entries as history
+from drlib.client.pointer import Pointer
 from drlib.client.pointer import decode as decode_pointer
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.decoding import json_value
 from drlib.drill.plan import lease_record
+from drlib.errors import UsageError
 from drlib.kafka import answers
 from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.net import cluster_client, listener_probe, sasl
@@ -298,6 +301,25 @@ def pointer_record(key: bytes, value: bytes) -> object:
     pointers: pointer_topic.Pointers = {}
     pointer_topic.apply_record(pointers, key, value, "offset 5")
     return pointers
+
+
+POINTER_HISTORY: Final[tuple[Case, ...]] = tuple(
+    (past.key.encode(), history.encode(past))
+    for past in (
+        history.Past("*", Pointer(7, "RIGHT", "127.0.0.1:9092", "LEFT.", {"LEFT.orders": (5, 6)}, by="run 7"), 5),
+        history.Past("orders", Pointer(1, "LEFT", "127.0.0.1:9092"), 0),
+    )
+)
+
+
+def pointer_entry(key: bytes, value: bytes) -> object:
+    return history.decode(key, value, "offset 5")
+
+
+def pointer_history(key: bytes, value: bytes) -> object:
+    found: dict[str, history.Past | UsageError] = {}
+    history.apply_entry(found, key, value, "offset 5")
+    return found
 
 
 def lease(value: bytes) -> object:

@@ -107,6 +107,8 @@ TARGETS: Final[tuple[Target, ...]] = (
     ),
     Target("drlib.client.pointer:decode", protocol.pointer, samples.POINTERS, _USAGE),
     Target("drlib.client.pointer_topic:apply_record", protocol.pointer_record, protocol.POINTER_RECORDS, ()),
+    Target("drlib.client.history.entries:decode", protocol.pointer_entry, protocol.POINTER_HISTORY, _USAGE),
+    Target("drlib.client.history.entries:apply_entry", protocol.pointer_history, protocol.POINTER_HISTORY, ()),
     Target("drlib.drill.witness.service:decode", service.decode, samples.as_json(samples.SEEN), _BAD),
     Target("drlib.drill.witness.service:decode_proven", service.decode_proven, samples.as_json(samples.PROVEN), _BAD),
     Target("drlib.drill.witness.login:decode", text(login.decode), samples.WITNESS_LOGINS, _BAD),

@@ -39,7 +39,13 @@ _LOOK_S: Final = 0.2
 
 @pointer_app.command()
 def show(
-    file: PropertiesFile, application: Application = ALL, pointer: PointerFile = None, as_json: AsJson = False
+    file: PropertiesFile,
+    application: Application = ALL,
+    pointer: PointerFile = None,
+    as_json: AsJson = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Show the moves so far instead, newest first, as the clusters keep them.")
+    ] = False,
 ) -> None:
     """Show where the pointer is, what it says, since when and by which run, and whether all copies agree.
 
@@ -47,11 +53,15 @@ def show(
     """
     from drlib.client.pointer_copies import read_copies
     from drlib.config.settings import load_mirror_settings
-    from drlib.ui.terminal.pointer import copies_json, render_copies
+    from drlib.ui.terminal.pointer import copies_json, moves_json, render_copies, render_moves
 
     clusters = tuple(load_mirror_settings(file).clusters.values())
     copies = read_copies(clusters, pointer, application=application)
-    if as_json:
+    if history and as_json:
+        write_document(moves_json(copies, application) + "\n")
+    elif history:
+        plain_console().print(render_moves(copies, application), soft_wrap=True)
+    elif as_json:
         write_document(copies_json(copies, application, clock.now_ms()) + "\n")
     else:
         plain_console().print(render_copies(copies, application, clock.now_ms()), soft_wrap=True)

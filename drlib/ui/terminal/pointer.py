@@ -49,6 +49,56 @@ def copies_json(copies: PointerCopies, application: str, now_ms: int) -> str:
     )
 
 
+def render_moves(copies: PointerCopies, application: str) -> RenderableType:
+    """The newest pointer and those before it, a line each, and what is not known of them."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for name in ("version", "application", "active", "written", "by", "ends", "on"):
+        table.add_column(name, overflow="fold")
+    moves = copies.moves(application)
+    for each in moves:
+        pointer = each.was.pointer
+        ends = f"{len(pointer.cutover)} topics" if pointer.cutover else "not recorded"
+        written = formats.second(each.was.written_ms) + " UTC"
+        cells = (
+            pointer.version,
+            each.was.application,
+            pointer.active,
+            written,
+            pointer.by,
+            ends,
+            ", ".join(each.places),
+        )
+        table.add_row(*(Text(formats.one_line(formats.cell(value))) for value in cells))
+    notes = [
+        "Each was in effect until the next one of its application or of * above it. Ends of topics at each move: --json."
+        if moves
+        else "No pointer.",
+        *(formats.one_line(f"{place} did not answer: {why}") for place, why in copies.silent.items()),
+        *map(formats.one_line, copies.unreadable),
+    ]
+    return Group(table, Text(), *map(Text, notes))
+
+
+def moves_json(copies: PointerCopies, application: str) -> str:
+    """One document: `moves`, newest first, each a pointer with its application, time and places; `silent` and `unreadable`."""
+    return json.dumps(
+        {
+            "moves": [
+                {
+                    "application": each.was.application,
+                    "written_ms": each.was.written_ms,
+                    "places": each.places,
+                    "pointer": pointer_json(each.was.pointer),
+                }
+                for each in copies.moves(application)
+            ],
+            "silent": dict(copies.silent),
+            "unreadable": copies.unreadable,
+        },
+        indent=2,
+    )
+
+
 def pointer_json(pointer: Pointer) -> Pairs:
     """The fields of the pointer as the format has them, and those that are left out there."""
     return {

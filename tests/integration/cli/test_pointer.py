@@ -145,6 +145,17 @@ def test_pointer_is_moved_shown_watched_and_repaired(own: Lab, file: Path) -> No
     assert (code, again["agree"]) == (0, True)
     assert again["pointer"] == now["pointer"], "a repair changed what applications do"
     assert read_pointer([paris], "billing").pointer == Pointer(4, "lyon", lyon.bootstrap_servers[0])
+    history = json.loads(drlib("pointer", "show", str(file), "--history", "--json").stdout)
+    assert (history["silent"], history["unreadable"]) == ({}, [])
+    assert [
+        (m["pointer"]["version"], m["application"], m["pointer"]["active"], m["places"]) for m in history["moves"]
+    ] == [
+        (4, "billing", "lyon", ["paris", "lyon"]),
+        (2, "*", "lyon", ["paris", "lyon"]),
+        (1, "*", "paris", ["paris", "lyon"]),
+    ]
+    assert history["moves"][1]["pointer"]["cutover"] == {"paris.orders": [5, 5]}
+    assert "1 topics" in drlib("pointer", "show", str(file), "--history").stdout
 
 
 def error_line_last(result: subprocess.CompletedProcess[str], code: int) -> str:

@@ -10,13 +10,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from deadline import Deadline
+from fix_engine import alter
 from fix_lab import LabFactory
 
 import drlib
 from drlib.client.active_cluster import NoPointer
 from drlib.client.pointer import Pointer, PointerConflict, encode
+from drlib.client.pointer_copies import read_copies
 from drlib.client.pointer_topic import Published, publish, read_pointer
 from drlib.client.pointer_watch import PointerTopicWatcher
+from drlib.errors import UsageError
 from drlib.kafka.admin import Cluster, Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
@@ -144,6 +147,50 @@ def test_pointer_of_all_is_published_above_that_of_one_application_moved_alone(
     assert read_pointer(settings(lab), topic=topic).next_version == alone.version + 1 == 3
     every = drlib.publish_pointer(config, "LEFT", topic=topic).pointer
     assert read_pointer(settings(lab), "orders", topic=topic).pointer == every
+
+
+def test_earlier_pointers_stay_on_both_clusters_and_move_no_follower(
+    lab: Lab, fresh_topic: Fresh, watch: Callable[..., PointerTopicWatcher]
+) -> None:
+    clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
+    left, _ = clusters
+    publish(clusters, Pointer(1, "LEFT", "h:1", by="first"), topic=topic)
+    publish(clusters, Pointer(2, "LEFT", "h:1", hold=True), topic=topic)
+    publish([left], Pointer(3, "RIGHT", "h:2", "LEFT.", {"LEFT.orders": (5, 6)}, by="run 3"), topic=topic)
+    publish([left], Pointer(4, "LEFT", "h:1"), "orders", topic=topic)
+    publish(clusters, Pointer(5, "LEFT", "h:1", by="run 5"), topic=topic)  # RIGHT was away for 3 and 4
+    follower, alone = watch(clusters, "*", topic), watch(clusters, "orders", topic)
+    until(lambda: follower.settled() and alone.settled())
+    assert follower.current() == alone.current() == Pointer(5, "LEFT", "h:1")
+    assert read_pointer(clusters, topic=topic).next_version == 6
+
+    copies = read_copies(clusters, topic=topic)
+    assert copies.applications == ("*", "orders")
+    moves = copies.moves("*")
+    assert [(each.was.pointer.version, each.was.application, each.was.pointer.by, each.places) for each in moves] == [
+        (5, "*", "run 5", ("LEFT", "RIGHT")),
+        (4, "orders", "", ("LEFT",)),  # it is still the newest of that key there
+        (3, "*", "run 3", ("LEFT", "RIGHT")),
+        (1, "*", "first", ("LEFT", "RIGHT")),
+    ]
+    assert moves[2].was.pointer.cutover == {"LEFT.orders": (5, 6)}
+    times = [each.was.written_ms for each in moves]
+    assert times == sorted(times, reverse=True)
+    assert [each.was.pointer.version for each in copies.moves("bills")] == [5, 3, 1]
+    assert publish(clusters, Pointer(5, "LEFT", "h:1"), topic=topic).where == ("LEFT", "RIGHT")  # the same once more
+    assert read_copies(clusters, topic=topic).moves("*") == moves
+    with pytest.raises(UsageError, match="keys that begin with"):
+        publish(clusters, Pointer(6, "LEFT", "h:1"), "*/1/*", topic=topic)
+
+
+def test_history_that_the_topic_does_not_take_holds_up_no_move(lab: Lab, fresh_topic: Fresh) -> None:
+    topic, (left, _) = f"{fresh_topic('active')}.internal", settings(lab)
+    ends = {f"LEFT.topic-{n}": (n,) * 10 for n in range(100)}
+    publish([left], Pointer(1, "RIGHT", "h:2", "LEFT.", ends), topic=topic)
+    alter(left.bootstrap_servers[0], topic, "max.message.bytes", "1000")
+    publish([left], Pointer(2, "LEFT", "h:1"), topic=topic)
+    assert read_pointer([left], topic=topic).pointer == Pointer(2, "LEFT", "h:1")
+    assert [each.was.pointer.version for each in read_copies([left], topic=topic).moves("*")] == [2]
 
 
 @pytest.mark.long
