@@ -66,6 +66,7 @@ from drlib.mirror.sync.internal_topics import (
 )
 from drlib.mirror.sync.source_groups import GroupPositions
 from drlib.mirror.sync.tasks import SyncTasks
+from drlib.mirror.transactions.recorder import TransactionRecorder
 from drlib.model import TopicPartition
 
 WORKER = "worker"  # reports the events that outlive a restart of the flow
@@ -321,6 +322,7 @@ class RunningFlow:
             "internal topics": self._internal_topics_watch().run,
             "lag": self._lag_monitor.run,
             "comparison": self._comparison.run,
+            "transactions": TransactionRecorder(self._settings, self._source, lambda: self._lanes.get(0)).run,
             "preflight": lambda: retract_when(lambda: self.ready, self._events, PREFLIGHT),
             "progress": lambda: watch_progress(
                 self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events

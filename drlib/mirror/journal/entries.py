@@ -4,7 +4,8 @@ Rules: the journal is compacted, so equal keys supersede each other and every fa
 a `Run` or `Placement` is never replaced by a later one, an `Ack` or `Covered` is. A `Run` is a promise and precedes its
 data; `Ack` and `Sealed` are findings. Key = format, kind, identity; value = format, the rest. A kind that this version
 does not know stays visible as `Unknown`; a format it does not know is an error, because a promise that cannot be read
-must not be ignored. The kinds are declared in `claims_and_runs`, `partition_events` and `chunks`.
+must not be ignored. The kinds are declared in `claims_and_runs`, `partition_events`, `chunks` and
+`transactions`.
 Not for: what the entries mean together (`drlib.mirror.offsets.map`), nor for writing them (`LaneJournal`).
 """
 
@@ -40,6 +41,7 @@ from drlib.mirror.journal.partition_events import (
     Takeover,
     Unsure,
 )
+from drlib.mirror.journal.transactions import CommittedTransactions, Transactions
 
 __all__ = [
     "Ack",
@@ -47,6 +49,7 @@ __all__ = [
     "Claim",
     "ClaimId",
     "Clusters",
+    "CommittedTransactions",
     "Compared",
     "Covered",
     "Entry",
@@ -71,6 +74,7 @@ __all__ = [
     "Thinned",
     "TopicIdentified",
     "TopicNames",
+    "Transactions",
     "Unknown",
     "Unsure",
     "decode",

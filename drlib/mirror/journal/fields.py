@@ -56,17 +56,17 @@ def _pack_segments(segments: Sequence[Segment]) -> bytes:
     """Their number, then each as three LEB128 numbers: how far both sides moved since the one before, and its count."""
     out = bytearray()
     source = target = 0
-    _varint(out, len(segments))
+    pack_varint(out, len(segments))
     for segment in segments:
         for number in (segment.source - source, segment.target - target, segment.count):
-            _varint(out, number)
+            pack_varint(out, number)
         source, target = segment.source_end, segment.target_end
     return bytes(out)
 
 
 def _pack_claims(claims: Sequence[ClaimId]) -> bytes:
     out = bytearray()
-    _varint(out, len(claims))
+    pack_varint(out, len(claims))
     return bytes(out) + b"".join(claim.pack() for claim in claims)
 
 
@@ -78,7 +78,8 @@ def _pack_flag(flag: bool) -> bytes:
     return bytes([flag])
 
 
-def _varint(out: bytearray, number: int) -> None:
+def pack_varint(out: bytearray, number: int) -> None:
+    """Append a LEB128 number. Raises `ValueError` for a negative one."""
     if number < 0:
         raise ValueError(f"segments go back by {-number}")
     while number > 0x7F:

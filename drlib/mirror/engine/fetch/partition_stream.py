@@ -31,9 +31,12 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import (
     SEQUENCE_MODULUS,
+    TRANSACTIONAL_MASK,
     BatchHeader,
+    ControlType,
     CorruptBatch,
     OutgoingBatch,
+    control_type,
     iter_batches,
     rewrite,
     verify,
@@ -45,6 +48,7 @@ from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.reverse.rules import Known
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Entry, Placement, Run, SourceEpoch, SourcePartition
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH, epoch_below, taken_back
+from drlib.mirror.journal.transactions import TransactionEvent, TransactionRing
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
 
@@ -131,6 +135,8 @@ class PartitionStream:
     real_id: uuid.UUID | None = None  # the ID that is not journaled yet
     proof: Proof | None = None  # of such a topic: the batch that was read last
     shared: bool = False  # both directions copy the topic: others write to its mirror, and it holds copies of theirs
+    next_slot: int = 0  # of the journal's ring of transactions
+    transactions: TransactionRing | None = None  # made when the first one is read
 
     def observe(self, answer: FetchedPartition) -> None:
         """Take from an answer of the leader where the source's log begins and ends: a follower's says nothing about it."""
@@ -167,6 +173,8 @@ class PartitionStream:
         except CorruptBatch as corrupt:
             if self.position == position and not self._may_be_new(corrupt):
                 raise
+        if self.transactions is not None:
+            entries += self.transactions.take(self.key)
         at_end = of_leader and self.position == fetched.high_watermark
         if at_end and not (self.queue or self.unacked or self.promised):
             self.cover(self.position)  # also of a log that was empty from the start: there is nothing before its end
@@ -217,6 +225,8 @@ class PartitionStream:
                 self._begin_epoch(epoch, max(base, self.position), entries)
             data = count > 0 and ((plain and header.attributes == 0) or aborted.keep(header, view))
             data = data and not (copies is not None and copies.is_copy(header))
+            if header.attributes & TRANSACTIONAL_MASK and header.magic >= 2:
+                self._note_transaction(header, view, data=data)
             length = len(view)
             if (
                 data
@@ -267,6 +277,23 @@ class PartitionStream:
             self._enqueue(merged.batch, ((self.position, merged.number),), end, merged.max_timestamp, copied=True)
             at = merged.after
         return records[at:] if at > 0 else records
+
+    def _note_transaction(self, header: BatchHeader, view: memoryview, *, data: bool) -> None:
+        """Note a batch that is copied, or a commit marker; both are journaled before what was read with them is sent."""
+        if not data:
+            try:
+                committed = header.is_control and control_type(view) is ControlType.COMMIT
+            except CorruptBatch:  # of a marker that is read through: its records are copied all the same
+                return
+            if not committed:
+                return
+        if header.producer_id < 0 or header.producer_epoch < 0:
+            return
+        if self.transactions is None:
+            self.transactions = TransactionRing(self.next_slot)
+        first, end = max(header.base_offset, self.position), header.next_offset
+        records, at_ms = (min(header.count, end - first), 0) if data else (0, max(header.max_timestamp, 0))
+        self.transactions.note(TransactionEvent(header.producer_id, header.producer_epoch, first, end, records, at_ms))
 
     def _begin_epoch(self, epoch: int, first: int, entries: list[Entry]) -> None:
         """Journal a new leader epoch, before its first record, at offset `first`, is sent."""

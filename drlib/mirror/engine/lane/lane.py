@@ -83,6 +83,7 @@ from drlib.mirror.journal.entries import (
     Claim,
     ClaimId,
     Clusters,
+    CommittedTransactions,
     Entry,
     Expired,
     Incarnation,
@@ -171,6 +172,7 @@ class Lane:
     state: LaneState = LaneState.CLAIMING
     claim_id: ClaimId | None = None
     streams: tuple[PartitionStream, ...] = ()
+    committed: Sequence[CommittedTransactions] = ()  # of the source, as the claim found them in the journal
     _running: _RunningClaim | None = None
     _stopping: bool = False
     _reassigned: bool = False
@@ -654,6 +656,7 @@ class Lane:
             self.context.reverse.remember(entries)
         self._requests.take(entries, journal.next_offset)
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
+        self.committed = [e for e in entries if isinstance(e, CommittedTransactions)]
         self.generation = max([self.generation, *(e.generation for e in entries if isinstance(e, Claim))])
 
     # -- recovery ------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from drlib.mirror.errors import (
 )
 from drlib.mirror.journal.entries import ClaimId, Covered, Entry, Foreign, Remirrored, SourcePartition, TopicNames
 from drlib.mirror.journal.leader_epochs import epochs_read
+from drlib.mirror.journal.transactions import next_slots
 from drlib.mirror.mm2.connect_offsets import ConnectRecordUnreadable
 from drlib.mirror.mm2.takeover import MirrorTooLong, Mm2Progress, TakeoverContradiction, TakeoverReader
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -92,7 +93,7 @@ class ClaimStart:
             self.events.open("TopicRecreated", incarnation.source_topic, change)
         progress = await self._mm2_progress(topics)
         remirrored = {entry.target_topic for entry in journaled if isinstance(entry, Remirrored)}
-        epochs = epochs_read(journaled)
+        epochs, slots = epochs_read(journaled), next_slots(journaled)
         known = {(entry.source_topic, entry.topic_id) for entry in journaled if isinstance(entry, TopicNames)}
         begins = await self.begin(self._never_mirrored(topics, {name for name, _ in known}, remirrored))
         known_ids: dict[str, set[uuid.UUID]] = defaultdict(set)  # there may be thousands of topics: none is looked for
@@ -128,7 +129,7 @@ class ClaimStart:
             for key in keys:
                 why = self.excluded.get(topic.target) or self.maps.refused.get(key)
                 if why is None:
-                    self.streams.append(self._stream(topic, key, target_id, epochs.get(key, {})))
+                    self.streams.append(self._stream(topic, key, target_id, epochs.get(key, {}), slots.get(key, 0)))
                 else:
                     self.parked.append(self._parked(topic, key, why))
             # Where nothing of this incarnation was ever copied, the journal does not say so: it may still begin at its start.
@@ -164,7 +165,7 @@ class ClaimStart:
             self.events.resolve("StartChosen", str(source))  # a fact: there is nothing to do about it
 
     def _stream(
-        self, topic: LaneTopic, key: SourcePartition, target_id: uuid.UUID, epochs: Mapping[int, int]
+        self, topic: LaneTopic, key: SourcePartition, target_id: uuid.UUID, epochs: Mapping[int, int], next_slot: int
     ) -> PartitionStream:
         target = TopicPartition(topic.target, key.partition)
         offsets = self.maps.get(key)
@@ -186,6 +187,7 @@ class ClaimStart:
             unproven=topic.unproven,
             real_id=topic.real_id,
             shared=topic.shared or self.was_shared(topic.topic_id),
+            next_slot=next_slot,
         )
         limit, learned = self.logs.limits.get(topic.target, 0), self.learned.get(topic.target, 0)
         stream.most_bytes = min(filter(None, (limit, learned)), default=0)

@@ -33,6 +33,7 @@ from drlib.mirror.journal.entries import (
     Ack,
     Claim,
     ClaimId,
+    CommittedTransactions,
     Entry,
     Folded,
     Foreign,
@@ -47,6 +48,7 @@ from drlib.mirror.journal.entries import (
     SourcePartition,
     SourceTruncated,
     TopicNames,
+    Transactions,
     Unsure,
 )
 from drlib.mirror.journal.renamed import identified, renamed, stand_ins
@@ -92,6 +94,7 @@ class Maps:
         default_factory=dict
     )  # source topic -> by which copies are known
     producers: set[int] = field(default_factory=set)  # of all claims: with their IDs the mirrors were written
+    transactions: list[Transactions | CommittedTransactions] = field(default_factory=list)  # the newest of the source
 
     def get(self, key: SourcePartition) -> PartitionMap:
         found = self.by_partition.get(key)
@@ -518,6 +521,7 @@ async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
         entries = renamed(entries, ids)
         maps.merge(await build_maps(target, entries, ends))
         maps.producers |= _producers(entries)
+        maps.transactions += [e for e in entries if isinstance(e, Transactions | CommittedTransactions)]
         maps.reverse_journals |= {e.topic_id: e.reverse_journal for e in entries if isinstance(e, Shared)}
         claims = [entry for entry in entries if isinstance(entry, Claim)]
         if claims:

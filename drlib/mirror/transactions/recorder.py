@@ -1,0 +1,186 @@
+"""Follows `__transaction_state` of the source: keeps its newest committed transactions, with their partitions, in the journal.
+
+Rules:
+- The worker that owns lane 0 does it, beside that lane's claim. It continues where the journal says that it stopped; without
+  that, at the end of the topic: transactions of before are not determined.
+- A transaction's record there precedes its markers, which precede everything that a reader of committed records gets of it. So
+  what is journaled here was never copied by a worker that did not note it.
+- Without the right to read the topic nothing is kept, and nothing else changes: what is missing then is said where it matters
+  (`find`), and `drlib doctor --rights` names the right. A source that does not answer is reported by others.
+Not for: what was read of a transaction's records (`PartitionStream`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from drlib.config.flow_settings import FlowSettings
+from drlib.errors import DrlibError
+from drlib.kafka.net import requests
+from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.protocol import recode
+from drlib.kafka.protocol.batch import iter_batches
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
+from drlib.kafka.protocol.fetch import FetchedPartition, FetchPartition, TopicId
+from drlib.mirror.engine.lane.lane import Lane
+from drlib.mirror.engine.lane.state import LaneState
+from drlib.mirror.journal.transactions import (
+    PREPARED_EACH,
+    PREPARED_SLOTS,
+    CommittedTransactions,
+    TransactionCommitted,
+)
+from drlib.mirror.mm2.records import MalformedRecord
+from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
+from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC, decode
+from drlib.model import TopicPartition
+
+PURPOSE: Final = "transactions"
+POLL_S: Final = 0.2  # how soon a new owner of lane 0 begins, and a claim is asked again whether it copies
+PAUSE_S: Final = 5.0  # where the topic cannot be followed
+_WAIT_MS: Final = 500
+_BYTES: Final = 256 << 10  # small, because it shares the link with the records
+
+
+class CommittedRing:
+    """The newest slots of committed transactions: what to journal, and where reading continues."""
+
+    def __init__(self, entries: Sequence[CommittedTransactions]) -> None:
+        """`entries`: those of the journal."""
+        self._number = max((entry.number + 1 for entry in entries), default=0)
+        self._slot: list[TransactionCommitted] = []
+        self.positions: dict[int, int] = {}
+        for entry in entries:
+            for each in entry.transactions:
+                number, offset = each.read_to
+                self.positions[number] = max(offset, self.positions.get(number, 0))
+
+    def add(self, found: Sequence[TransactionCommitted]) -> list[CommittedTransactions]:
+        """What to journal once `found` was read; an entry that has room is written again."""
+        entries: dict[int, CommittedTransactions] = {}
+        for each in found:
+            self._slot.append(each)
+            entries[self._number] = CommittedTransactions(
+                self._number % PREPARED_SLOTS, self._number, tuple(self._slot)
+            )
+            if len(self._slot) == PREPARED_EACH:
+                self._number += 1
+                self._slot.clear()
+        return list(entries.values())
+
+
+class TransactionRecorder:
+    """Keeps one flow's transactions. `lane`: lane 0 while this worker owns it."""
+
+    def __init__(self, settings: FlowSettings, source: ClusterClient, lane: Callable[[], Lane | None]) -> None:
+        self._settings = settings
+        self._source = source
+        self._lane = lane
+        self._absent = False  # was the topic not there, so that it is read from its start?
+
+    async def run(self) -> None:
+        """Follow the topic while lane 0 is this worker's; start over after every fault."""
+        owned: Lane | None = None
+        ring = CommittedRing(())
+        while True:
+            lane = self._lane()
+            if lane is None or lane.state is not LaneState.RUNNING:
+                await asyncio.sleep(POLL_S)
+                continue
+            if lane is not owned:
+                owned, ring = lane, CommittedRing(lane.committed)
+            try:
+                await asyncio.create_task(self._follow(lane, ring))
+            except* (DrlibError, MalformedRecord, TimeoutError, OSError):
+                pass  # that lanes and the membership report, or a right that is optional
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # a task group that has errors forgets that it was cancelled
+                raise asyncio.CancelledError
+            await asyncio.sleep(PAUSE_S if self._lane() is lane else POLL_S)
+
+    async def _follow(self, lane: Lane, ring: CommittedRing) -> None:
+        """Read the topic's partitions from their leaders until one moves, or the lane is another worker's."""
+        topic = (await self._source.metadata([TRANSACTIONS_TOPIC])).topics[TRANSACTIONS_TOPIC]
+        self._absent |= topic.error_code == UNKNOWN_TOPIC_OR_PARTITION
+        raise_for(topic.error_code, f"following {TRANSACTIONS_TOPIC}")
+        by_node: dict[int, list[int]] = defaultdict(list)
+        for number, partition in topic.partitions.items():
+            by_node[partition.leader].append(number)
+        writing = asyncio.Lock()  # slots are written in order
+        async with asyncio.TaskGroup() as tasks:
+            for node, numbers in by_node.items():
+                if node >= 0:
+                    tasks.create_task(self._follow_node(node, topic.topic_id, numbers, lane, ring, writing))
+
+    async def _follow_node(
+        self,
+        node: int,
+        topic_id: TopicId,
+        numbers: Sequence[int],
+        lane: Lane,
+        ring: CommittedRing,
+        writing: asyncio.Lock,
+    ) -> None:
+        connection = await self._source.connection(node, PURPOSE)
+        partitions = [TopicPartition(TRANSACTIONS_TOPIC, n) for n in numbers]
+        starts = await requests.list_offsets(connection, partitions, requests.EARLIEST)
+        ends = await requests.list_offsets(connection, partitions, requests.LATEST)
+        for p in partitions:
+            known = ring.positions.get(p.partition, starts[p] if self._absent else ends[p])
+            ring.positions[p.partition] = known if starts[p] <= known <= ends[p] else ends[p]
+        while self._lane() is lane:
+            answers = await requests.fetch(
+                connection,
+                [FetchPartition(TRANSACTIONS_TOPIC, topic_id, n, ring.positions[n], _BYTES) for n in numbers],
+                max_wait_ms=_WAIT_MS,
+                min_bytes=1,
+                max_bytes=_BYTES,
+                read_committed=True,
+            )
+            async with writing:
+                found: list[TransactionCommitted] = []
+                for answer in answers:
+                    raise_for(answer.error_code, f"following {TRANSACTIONS_TOPIC}")
+                    found += self._read(answer, ring)
+                entries = ring.add(found)
+                while entries and not await lane.journal_beside(entries):
+                    await asyncio.sleep(POLL_S)  # it claims again
+                    if self._lane() is not lane:
+                        return
+
+    def _read(self, answer: FetchedPartition, ring: CommittedRing) -> list[TransactionCommitted]:
+        number, found = answer.partition, []
+        for header, view in iter_batches(answer.records):
+            if header.last_offset < ring.positions[number]:
+                continue
+            ring.positions[number] = header.next_offset
+            if header.is_control:
+                continue
+            for record in recode.records(view):
+                with contextlib.suppress(MalformedRecord):
+                    each = decode(record.key, record.value)
+                    if each is None or not (mirrored := self._mirrored(each.partitions)):
+                        continue
+                    read_to = (number, record.offset + 1)
+                    found.append(
+                        TransactionCommitted(
+                            read_to,
+                            each.transactional_id,
+                            each.producer_id,
+                            each.epoch,
+                            max(0, each.version),
+                            each.at_ms,
+                            mirrored,
+                        )
+                    )
+        return found
+
+    def _mirrored(self, partitions: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Those of a transaction that matter; none where the flow mirrors none of them."""
+        known = [(topic, numbers) for topic, numbers in partitions if self._settings.mirrors_topic(topic)]
+        offsets = [(topic, numbers) for topic, numbers in partitions if topic == OFFSETS_TOPIC]
+        return (*known, *offsets) if known else ()

@@ -1,0 +1,306 @@
+"""Decides which transactions of a source the target has whole, in part or not at all, from what was recorded on the target.
+
+Rules:
+- With transaction version 2 (clients of Kafka 4, KIP-890) every transaction of a producer has its own epoch, so that
+  producer ID and epoch name it. With earlier versions epochs stay, and nothing says which records of two partitions belong
+  together: such a transaction is complete where every partition that the producer used is past a marker of the same producer
+  that is newer by more than brokers' clocks may differ, else it is not determined.
+- Partitions advance by themselves and each in order: what a producer wrote before something of it that was read, was read.
+- A transaction is partial where something of it is on the target, and something else is known not to be: a part of one
+  partition, or all of another one that it has by `__transaction_state`.
+- It is complete only where its partitions are known and each has all of it. Unknown is a verdict: a transaction whose
+  partitions are not known, whose marker was not read, or that is older than what was kept, is not determined.
+- Times are compared only to doubt, and never to call a transaction complete, apart from those of earlier versions.
+Not for: reading the journal (`find`), and what becomes of groups.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
+from drlib.model import TopicPartition
+
+CLOCKS_MS: Final = 10_000
+"""How much the clocks of brokers of one cluster may differ."""
+OWN_EPOCHS: Final = 2
+"""The transaction version from which on each transaction of a producer has an epoch of its own."""
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+
+
+class State(StrEnum):
+    """What of a transaction in one partition is on the target."""
+
+    WHOLE = "all of it"
+    PART = "a part"
+    NONE = "nothing"
+    OPEN = "all that was read"  # its marker was not read: more may follow
+    UNKNOWN = "not known"
+
+
+class Verdict(StrEnum):
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    NOT_DETERMINED = "not determined"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """What is known of a source partition: `reached`, below which all is on the target (None: unknown), what was read of
+    transactions, in log order, and whether earlier events were `dropped`."""
+
+    partition: TopicPartition
+    reached: int | None
+    events: tuple[TransactionEvent, ...] = ()
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A transaction in one source partition. Offsets are those of its records that were read, `first` -1 without any;
+    `present` of `known` records are on the target."""
+
+    partition: TopicPartition
+    state: State
+    first: int = -1
+    end: int = -1
+    known: int = 0
+    present: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTransaction:
+    """`epoch`: of its records. `why` says what is not known, of one that is not determined."""
+
+    producer_id: int
+    epoch: int
+    transactional_id: str
+    verdict: Verdict
+    parts: tuple[Part, ...]
+    why: str = ""
+
+    @property
+    def present(self) -> int:
+        return sum(part.present for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`transactions`: those of which something is on the target, in the order of their producers and epochs. `older`:
+    partitions that may be behind transactions which are no longer recorded."""
+
+    transactions: tuple[FoundTransaction, ...]
+    older: tuple[TopicPartition, ...] = ()
+
+    def of(self, verdict: Verdict) -> tuple[FoundTransaction, ...]:
+        return tuple(each for each in self.transactions if each.verdict is verdict)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One transaction as read in one partition; `marker`: the offset of its marker, -1 while it was not read."""
+
+    producer_id: int
+    epoch: int
+    version: int = 0  # 0: not known
+    marker: int = -1
+    at_ms: int = 0
+    pieces: list[TransactionEvent] = field(default_factory=list)
+
+
+def decide(logs: Iterable[PartitionLog], committed: Iterable[TransactionCommitted]) -> Decision:
+    """Decide about every transaction that is recorded. `committed`: oldest first, as far as recorded."""
+    by_partition = {log.partition: _Log(log) for log in logs}
+    prepared: dict[tuple[int, int], TransactionCommitted] = {}
+    earlier: dict[int, list[TransactionCommitted]] = defaultdict(list)
+    for each in committed:
+        if each.version >= OWN_EPOCHS:
+            prepared[each.producer_id, each.epoch - 1] = each
+        else:
+            earlier[each.producer_id].append(each)
+    versions = {producer: OWN_EPOCHS for producer, _ in prepared} | dict.fromkeys(earlier, 1)
+    for each_log in by_partition.values():
+        versions |= {seen.producer_id: seen.version for seen in each_log.seen if seen.version}
+    found: list[FoundTransaction] = []
+    seen_in: dict[tuple[int, int], dict[TopicPartition, _Log]] = defaultdict(dict)
+    for partition, log in by_partition.items():
+        for seen in log.seen:
+            # A marker whose records are not recorded has the epoch behind theirs.
+            seen_in[seen.producer_id, seen.epoch if seen.pieces else seen.epoch - 1][partition] = log
+    for (producer, epoch), mine in sorted(seen_in.items()):
+        if versions.get(producer) == 1:
+            found += _of_earlier_version(producer, epoch, by_partition, earlier[producer])
+            continue
+        committed_as = prepared.get((producer, epoch))
+        one = _decided(producer, epoch, mine, by_partition, committed_as, is_named=producer in versions)
+        found += [one] if one.present else []
+    return Decision(tuple(found), _older(found, by_partition, list(prepared.values())))
+
+
+class _Log:
+    """A partition's events as transactions."""
+
+    def __init__(self, log: PartitionLog) -> None:
+        self.log = log
+        self.seen: list[_Seen] = []
+        self.floor = min((event.first for event in log.events), default=0)
+        self.oldest_ms = next((event.at_ms for event in log.events if event.is_marker), 0)
+        open_ones: dict[int, _Seen] = {}
+        end = 0
+        for event in sorted(set(log.events), key=lambda event: (event.first, event.end)):
+            if event.end <= end and not event.is_marker:
+                continue  # read twice
+            seen = open_ones.get(event.producer_id)
+            if event.is_marker:
+                if seen is None or event.epoch not in (seen.epoch, seen.epoch + 1):
+                    seen = self._new(event, event.epoch)  # its records are no longer recorded, or there are none
+                else:
+                    seen.version = OWN_EPOCHS if event.epoch > seen.epoch else 1
+                seen.marker, seen.at_ms = event.first, event.at_ms
+                open_ones.pop(event.producer_id, None)
+                continue
+            if event.first < end:
+                event = event._replace(first=end, records=min(event.records, event.end - end))
+            end = event.end
+            if seen is None or seen.epoch != event.epoch:
+                seen = open_ones[event.producer_id] = self._new(event, event.epoch)
+            seen.pieces.append(event)
+
+        self._by_epoch = {(s.producer_id, s.epoch): s for s in reversed(self.seen) if s.pieces}
+        self._markers = {(s.producer_id, s.epoch): s for s in self.seen if not s.pieces}
+        self._newest: dict[int, int] = {}
+        for seen in self.seen:
+            epoch = seen.epoch if seen.pieces else seen.epoch - 1
+            self._newest[seen.producer_id] = max(epoch, self._newest.get(seen.producer_id, 0))
+
+    def _new(self, event: TransactionEvent, epoch: int) -> _Seen:
+        seen = _Seen(event.producer_id, epoch)
+        self.seen.append(seen)
+        return seen
+
+    def of(self, producer: int, epoch: int) -> _Seen | None:
+        """The transaction of version 2. A marker whose records are not recorded has the epoch behind theirs."""
+        return self._by_epoch.get((producer, epoch)) or self._markers.get((producer, epoch + 1))
+
+    def is_past(self, producer: int, epoch: int) -> bool:
+        """Was something read that the producer wrote after that transaction?"""
+        return self._newest.get(producer, -1) > epoch
+
+    def part(self, seen: _Seen) -> Part:
+        reached, pieces = self.log.reached, seen.pieces
+        first, end = (pieces[0].first, pieces[-1].end) if pieces else (-1, -1)
+        known = sum(piece.records for piece in pieces)
+        if reached is None:
+            return Part(self.log.partition, State.UNKNOWN, first, end, known)
+        present = sum(min(piece.records, max(0, reached - piece.first)) for piece in pieces)
+        if present < known:
+            state = State.PART if present else State.NONE
+        elif not pieces and reached < self.floor:
+            state = State.UNKNOWN
+        else:
+            state = State.WHOLE if seen.marker >= 0 else State.OPEN
+        return Part(self.log.partition, state, first, end, known, present)
+
+    def unseen(self, producer: int, epoch: int, at_ms: int) -> Part:
+        """The part of a transaction of which nothing was recorded here, although it has the partition."""
+        reached = self.log.reached
+        if reached is None:
+            state = State.UNKNOWN
+        elif reached >= self.floor and self.is_past(producer, epoch):
+            state = State.WHOLE  # it is older than what is recorded, or wrote nothing here
+        elif self.log.dropped and at_ms <= self.oldest_ms + CLOCKS_MS:
+            state = State.UNKNOWN
+        else:
+            state = State.NONE
+        return Part(self.log.partition, state)
+
+
+def _decided(
+    producer: int,
+    epoch: int,
+    mine: Mapping[TopicPartition, _Log],
+    logs: Mapping[TopicPartition, _Log],
+    committed: TransactionCommitted | None,
+    *,
+    is_named: bool,
+) -> FoundTransaction:
+    """`mine`: the partitions in which something of it was read. `is_named`: is it known that the epoch is its own?"""
+    parts = {p: log.part(seen) for p, log in mine.items() if (seen := log.of(producer, epoch)) is not None}
+    if committed is not None:
+        for partition in partitions_of(committed):
+            if partition in parts or partition.topic == OFFSETS_TOPIC:
+                continue
+            log = logs.get(partition)  # without one nothing was ever mirrored
+            unseen = Part(partition, State.NONE) if log is None else log.unseen(producer, epoch, committed.at_ms)
+            parts[partition] = unseen
+    states = {part.state for part in parts.values()}
+    name = committed.transactional_id if committed is not None else ""
+    ordered = tuple(parts[p] for p in sorted(parts))
+    some = any(part.present for part in ordered)
+    if some and (State.PART in states or (State.NONE in states and is_named)):
+        return FoundTransaction(producer, epoch, name, Verdict.PARTIAL, ordered)
+    if committed is None:
+        why = "which partitions it has is not recorded"
+    elif State.OPEN in states:
+        why = "its marker was not read, so that more records may follow"
+    elif State.UNKNOWN in states:
+        why = "what a partition has of it is not known"
+    else:
+        return FoundTransaction(producer, epoch, name, Verdict.COMPLETE, ordered)
+    return FoundTransaction(producer, epoch, name, Verdict.NOT_DETERMINED, ordered, why)
+
+
+def _of_earlier_version(
+    producer: int, epoch: int, logs: Mapping[TopicPartition, _Log], committed: Sequence[TransactionCommitted]
+) -> list[FoundTransaction]:
+    """Transactions of a producer whose epoch stays. Each partition's are listed apart, as nothing relates them."""
+    used = {p for p, log in logs.items() if any(s.producer_id == producer for s in log.seen)}
+    named = {p for each in committed for p in partitions_of(each) if p.topic != OFFSETS_TOPIC}
+    newest = {p: max((s.at_ms for s in _crossed(logs.get(p), producer)), default=0) for p in used | named}
+    name = committed[-1].transactional_id if committed else ""
+    found: list[FoundTransaction] = []
+    for log in (logs[p] for p in sorted(used)):
+        for seen in log.seen:
+            if (seen.producer_id, seen.epoch) != (producer, epoch):
+                continue
+            part = log.part(seen)
+            if not part.present:
+                continue
+            later = committed and seen.at_ms and all(at >= seen.at_ms + CLOCKS_MS for at in newest.values())
+            why = "its client uses no transaction version 2, so that nothing relates its parts"
+            verdict = Verdict.NOT_DETERMINED
+            if part.state is State.PART:
+                verdict, why = Verdict.PARTIAL, ""
+            elif later and part.state is State.WHOLE:
+                verdict, why = Verdict.COMPLETE, ""
+            found.append(FoundTransaction(producer, epoch, name, verdict, (part,), why))
+    return found
+
+
+def _crossed(log: _Log | None, producer: int) -> list[_Seen]:
+    """The producer's transactions of a partition whose markers lie below what was reached."""
+    if log is None or log.log.reached is None:
+        return []
+    return [s for s in log.seen if s.producer_id == producer and 0 <= s.marker <= log.log.reached]
+
+
+def _older(
+    found: Sequence[FoundTransaction], logs: Mapping[TopicPartition, _Log], committed: Sequence[TransactionCommitted]
+) -> tuple[TopicPartition, ...]:
+    """Partitions that lack the first transaction that is recorded for them: they may lack ones that are not."""
+    first: dict[TopicPartition, State] = {}
+    parts = {(t.producer_id, t.epoch): {p.partition: p.state for p in t.parts} for t in found}
+    for each in committed:
+        mine = parts.get((each.producer_id, each.epoch - 1), {})
+        for partition in partitions_of(each):
+            if partition in logs and logs[partition].log.dropped:
+                first.setdefault(partition, mine.get(partition, State.NONE))
+    return tuple(sorted(p for p, state in first.items() if state in (State.NONE, State.UNKNOWN)))
+
+
+def partitions_of(committed: TransactionCommitted) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic, numbers in committed.partitions for number in numbers]

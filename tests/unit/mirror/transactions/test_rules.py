@@ -1,0 +1,232 @@
+"""Which transactions the target has whole: tables of what was recorded, and random transactions with random cuts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
+from drlib.mirror.transactions.rules import CLOCKS_MS, Decision, PartitionLog, State, Verdict, decide
+from drlib.model import TopicPartition
+
+ONE, TWO, THREE = (TopicPartition("orders", n) for n in range(3))
+OFFSETS = TopicPartition("__consumer_offsets", 7)
+
+
+def data(first: int, count: int = 2, *, producer: int = 4, epoch: int = 0) -> TransactionEvent:
+    return TransactionEvent(producer, epoch, first, first + count, count)
+
+
+def marker(at: int, *, producer: int = 4, epoch: int = 1, at_ms: int = 1000) -> TransactionEvent:
+    return TransactionEvent(producer, epoch, at, at + 1, 0, at_ms)
+
+
+def committed(*partitions: TopicPartition, epoch: int = 1, version: int = 2, at_ms: int = 900) -> TransactionCommitted:
+    topics = tuple((p.topic, (p.partition,)) for p in partitions)
+    return TransactionCommitted((0, 1), "app", 4, epoch, version, at_ms, topics)
+
+
+def only(decision: Decision) -> tuple[Verdict, dict[TopicPartition, State]]:
+    (found,) = decision.transactions
+    return found.verdict, {part.partition: part.state for part in found.parts}
+
+
+def test_transaction_that_all_its_partitions_have_is_complete() -> None:
+    logs = [PartitionLog(ONE, 3, (data(0), marker(2))), PartitionLog(TWO, 3, (data(0), marker(2)))]
+    assert only(decide(logs, [committed(ONE, TWO, OFFSETS)])) == (
+        Verdict.COMPLETE,
+        {ONE: State.WHOLE, TWO: State.WHOLE},
+    )
+
+
+def test_transaction_is_partial_where_a_partition_of_it_was_not_read() -> None:
+    logs = [PartitionLog(ONE, 3, (data(0), marker(2))), PartitionLog(TWO, 0)]
+    assert only(decide(logs, [committed(ONE, TWO)])) == (Verdict.PARTIAL, {ONE: State.WHOLE, TWO: State.NONE})
+
+
+def test_transaction_is_partial_where_a_partition_was_never_mirrored() -> None:
+    logs = [PartitionLog(ONE, 3, (data(0), marker(2)))]
+    assert only(decide(logs, [committed(ONE, TWO)])) == (Verdict.PARTIAL, {ONE: State.WHOLE, TWO: State.NONE})
+
+
+def test_transaction_is_partial_where_its_records_were_read_and_did_not_arrive() -> None:
+    """What was read proves itself: neither the coordinator's record nor the marker is needed."""
+    logs = [PartitionLog(ONE, 1, (data(0, 2),))]
+    (found,) = decide(logs, []).transactions
+    assert (found.verdict, found.parts[0].present, found.parts[0].known) == (Verdict.PARTIAL, 1, 2)
+
+
+def test_transaction_of_unknown_partitions_is_not_determined() -> None:
+    logs = [PartitionLog(ONE, 3, (data(0), marker(2)))]
+    (found,) = decide(logs, []).transactions
+    assert (found.verdict, found.why) == (Verdict.NOT_DETERMINED, "which partitions it has is not recorded")
+
+
+def test_transaction_whose_marker_was_not_read_is_not_determined() -> None:
+    logs = [PartitionLog(ONE, 2, (data(0),)), PartitionLog(TWO, 3, (data(0), marker(2)))]
+    assert only(decide(logs, [committed(ONE, TWO)])) == (
+        Verdict.NOT_DETERMINED,
+        {ONE: State.OPEN, TWO: State.WHOLE},
+    )
+
+
+def test_partition_without_a_map_is_not_known() -> None:
+    logs = [PartitionLog(ONE, 3, (data(0), marker(2))), PartitionLog(TWO, None)]
+    assert only(decide(logs, [committed(ONE, TWO)])) == (
+        Verdict.NOT_DETERMINED,
+        {ONE: State.WHOLE, TWO: State.UNKNOWN},
+    )
+
+
+def test_transaction_of_which_nothing_arrived_is_not_listed() -> None:
+    logs = [PartitionLog(ONE, 0, (data(0), marker(2))), PartitionLog(TWO, 0)]
+    assert decide(logs, [committed(ONE, TWO)]).transactions == ()
+
+
+def test_what_the_producer_wrote_later_shows_that_the_earlier_one_was_read() -> None:
+    """The ring of the second partition has lost the transaction, and has a later one of the producer."""
+    logs = [
+        PartitionLog(ONE, 3, (data(0), marker(2))),
+        PartitionLog(TWO, 9, (data(6, epoch=1), marker(8, epoch=2)), dropped=True),
+    ]
+    first, second = decide(logs, [committed(ONE, TWO), committed(TWO, epoch=2)]).transactions
+    assert (first.verdict, second.verdict) == (Verdict.COMPLETE, Verdict.COMPLETE)
+
+
+def test_transaction_older_than_what_a_partition_recorded_is_not_determined() -> None:
+    logs = [
+        PartitionLog(ONE, 3, (data(0), marker(2))),
+        PartitionLog(TWO, 9, (data(6, producer=5), marker(8, producer=5, at_ms=900 - CLOCKS_MS)), dropped=True),
+    ]
+    found = {each.producer_id: each.verdict for each in decide(logs, [committed(ONE, TWO)]).transactions}
+    assert found[4] is Verdict.NOT_DETERMINED
+    later = [logs[0], PartitionLog(TWO, 9, logs[1].events)]
+    assert {e.producer_id: e.verdict for e in decide(later, [committed(ONE, TWO)]).transactions}[4] is Verdict.PARTIAL
+
+
+def test_marker_whose_records_are_no_longer_recorded_is_the_transactions() -> None:
+    logs = [PartitionLog(ONE, 3, (data(0), marker(2))), PartitionLog(TWO, 9, (marker(8),), dropped=True)]
+    assert only(decide(logs, [committed(ONE, TWO)])) == (
+        Verdict.COMPLETE,
+        {ONE: State.WHOLE, TWO: State.WHOLE},
+    )
+
+
+def test_partition_behind_the_oldest_recorded_transaction_may_lack_older_ones() -> None:
+    logs = [
+        PartitionLog(ONE, 9, (data(6), marker(8)), dropped=True),
+        PartitionLog(TWO, 3, (data(0, producer=5, epoch=8), marker(2, producer=5, epoch=9)), dropped=True),
+    ]
+    assert decide(logs, [committed(ONE, TWO, at_ms=10**6)]).older == (TWO,)
+
+
+def test_same_epoch_in_several_transactions_is_not_determined() -> None:
+    """librdkafka, and Java before 4.0: nothing says which record of one partition belongs to which of another."""
+    logs = [
+        PartitionLog(ONE, 6, (data(0), marker(2, epoch=0), data(3), marker(5, epoch=0, at_ms=1100))),
+        PartitionLog(TWO, 3, (data(0), marker(2, epoch=0))),
+    ]
+    names = [committed(ONE, TWO, epoch=0, version=0), committed(ONE, TWO, epoch=0, version=0, at_ms=1050)]
+    found = decide(logs, names).transactions
+    assert [each.verdict for each in found] == [Verdict.NOT_DETERMINED] * 3
+
+
+def test_same_epoch_is_complete_once_the_producer_committed_long_after_it_everywhere() -> None:
+    late = 1000 + CLOCKS_MS
+    logs = [
+        PartitionLog(p, 6, (data(0), marker(2, epoch=0), data(3), marker(5, epoch=0, at_ms=late))) for p in (ONE, TWO)
+    ]
+    found = decide(logs, [committed(ONE, TWO, epoch=0, version=0)]).transactions
+    assert [each.verdict for each in found] == [Verdict.COMPLETE, Verdict.NOT_DETERMINED] * 2
+
+
+def test_records_that_were_read_twice_count_once() -> None:
+    events = (data(0, 2), data(0, 4), marker(4), marker(4))
+    (found,) = decide([PartitionLog(ONE, 5, events)], [committed(ONE)]).transactions
+    assert (found.verdict, found.parts[0].known) == (Verdict.COMPLETE, 4)
+
+
+@dataclass
+class _Log:
+    """A source partition: every offset with the transaction of its record, or the marker of one."""
+
+    items: list[tuple[tuple[int, int], bool]] = field(default_factory=list)
+
+    def events(self, end: int, aborted: set[tuple[int, int]]) -> list[TransactionEvent]:
+        found: list[TransactionEvent] = []
+        for offset, ((producer, epoch), is_marker) in enumerate(self.items[:end]):
+            if (producer, epoch) in aborted:
+                continue
+            if is_marker:
+                found.append(TransactionEvent(producer, epoch + 1, offset, offset + 1, 0, 1000 + offset))
+            else:
+                found.append(TransactionEvent(producer, epoch, offset, offset + 1, 1))
+        return found
+
+
+@given(st.data())
+def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.DataObject) -> None:
+    """Every partial one is found, no complete one is accused, and nothing is called complete that is not."""
+    number = draw.draw(st.integers(1, 3), "partitions")
+    partitions = [TopicPartition("t", n) for n in range(number)]
+    logs = {p: _Log() for p in partitions}
+    records: dict[tuple[int, int], dict[TopicPartition, int]] = {}
+    aborted: set[tuple[int, int]] = set()
+    names: list[TransactionCommitted] = []
+    epochs = dict.fromkeys(range(draw.draw(st.integers(1, 3), "producers")), 0)
+    running: dict[int, dict[TopicPartition, int]] = {}
+    for _ in range(draw.draw(st.integers(1, 40), "steps")):
+        producer = draw.draw(st.sampled_from(sorted(epochs)), "producer")
+        mine = running.setdefault(producer, {})
+        key = (producer, epochs[producer])
+        if not mine or draw.draw(st.integers(0, 2), "more") > 0:
+            partition = draw.draw(st.sampled_from(partitions), "partition")
+            logs[partition].items.append((key, False))
+            mine[partition] = mine.get(partition, 0) + 1
+            continue
+        if draw.draw(st.integers(0, 3), "abort") == 0:
+            aborted.add(key)
+        else:
+            records[key] = mine
+            topics = tuple((p.topic, (p.partition,)) for p in sorted(mine))
+            names.append(TransactionCommitted((0, len(names)), "x", producer, key[1] + 1, 2, 1000, topics))
+        for partition in draw.draw(st.permutations(sorted(mine)), "markers"):
+            logs[partition].items.append((key, True))
+        epochs[producer] += 1
+        running[producer] = {}
+    unfinished = {(producer, epochs[producer]) for producer, mine in running.items() if mine}
+    found_logs, reached = [], {}
+    kept_all = draw.draw(st.booleans(), "everything was kept")
+    for partition, log in logs.items():
+        # A reader of committed records gets nothing from the first record of a transaction on that has not ended.
+        stable = next((n for n, (key, _) in enumerate(log.items) if key in unfinished), len(log.items))
+        read = draw.draw(st.integers(0, stable), "read")
+        reached[partition] = draw.draw(st.integers(0, read), "reached")
+        events = log.events(read, aborted)
+        gone = 0 if kept_all else draw.draw(st.integers(0, len(events)), "dropped")
+        found_logs.append(PartitionLog(partition, reached[partition], tuple(events[gone:]), dropped=gone > 0))
+    first = 0 if kept_all else draw.draw(st.integers(0, len(names)), "named from")
+    decision = decide(found_logs, names[first:])
+    verdicts = {(each.producer_id, each.epoch): each for each in decision.transactions}
+    named = {(each.producer_id, each.epoch - 1) for each in names[first:]}
+    for key, mine in records.items():
+        crossed = sum(
+            each == key and not is_marker and offset < reached[p]
+            for p in mine
+            for offset, (each, is_marker) in enumerate(logs[p].items)
+        )
+        whole, found = crossed == sum(mine.values()), verdicts.get(key)
+        verdict = found.verdict if found is not None else None
+        assert verdict is not Verdict.COMPLETE or whole, (key, found)
+        assert verdict is not Verdict.PARTIAL or not whole, (key, found)
+        if not kept_all or not crossed:
+            assert crossed or found is None
+            continue
+        assert found is not None and key in named
+        waiting = any(part.state is State.OPEN for part in found.parts)
+        if whole:
+            assert verdict is Verdict.COMPLETE or waiting, (key, found)
+        else:
+            assert verdict is Verdict.PARTIAL or waiting, (key, found)
