@@ -18,6 +18,7 @@ from drlib.kafka.protocol.recode import Record, rebuild
 from drlib.lab.checker import history
 from drlib.mirror.engine.fencing import assignment
 from drlib.mirror.journal import entries as e
+from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from drlib.mirror.offsets.unreplicated.ledger import Closing, Progress
 from drlib.mirror.offsets.unreplicated.rules import Settle
@@ -65,6 +66,12 @@ ENTRIES: Final[tuple[e.Entry, ...]] = (
     e.Expired(P0, 10, 1, 15, 6, 5),
     e.Thinned(P0, 600, 500, 207, SEGMENTS),
     e.Remirrored("LEFT.orders", T2, 5),
+    e.Transactions(
+        P0, 3, 67, (TransactionEvent(300, 1, 5, 8, 2), TransactionEvent(300, 2, 9, 10, 0, 1_700_000_000_000))
+    ),
+    e.CommittedTransactions(
+        1, 257, (TransactionCommitted((4, 9), "app-0", 300, 2, 2, 1_700_000_000_000, (("orders", (0, 1)),)),)
+    ),
 )
 JOURNAL: Final[tuple[Case, ...]] = tuple((entry.key(), entry.value()) for entry in ENTRIES)
 
@@ -110,6 +117,15 @@ CONSUMER_OFFSETS: Final[tuple[Case, ...]] = (
     (b"\0\2\0\1g", b"\0\3" + bytes(30)),
 )
 ASSIGNMENTS: Final[tuple[Case, ...]] = ((assignment.encode("journal", [0, 3, 7]),), (assignment.encode("j", []),))
+
+_PREPARED: Final = (
+    "0001000000000000000000030000ea600203046f6e650200000000000474776f020000000000000001a218db33e8000001a218db3357"
+)
+TRANSACTION_STATE: Final[tuple[Case, ...]] = (
+    (b"\0\0\0\x08java-app", bytes.fromhex(f"{_PREPARED}020008000000000000000002020002")),
+    (b"\0\0\0\x03rdk", bytes.fromhex(f"{_PREPARED}0100080000000000000001")),
+    (b"\0\0\0\x01x", b"\0\0" + bytes(14) + b"\x02\0\0\0\x01\0\x01a\0\0\0\x01\0\0\0\x05" + bytes(16)),
+)
 
 CONNECT_OFFSETS: Final[tuple[Case, ...]] = (
     (b'["MirrorSourceConnector",{"cluster":"LEFT","partition":3,"topic":"orders"}]', b'{"offset":499}'),

@@ -26,6 +26,7 @@ from drlib.mirror.mm2.connect_offsets import ConnectRecordUnreadable
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, MalformedRecord, OffsetSync
 from drlib.mirror.offsets.map.segments import MapContradiction
 from drlib.mirror.offsets.translation import external_files
+from drlib.mirror.transactions import transaction_state
 from fuzz import clients, processes, protocol, samples, stored
 from fuzz.adapters import file, files, text, with_checksum, word
 from fuzz.mutate import Case
@@ -90,6 +91,12 @@ TARGETS: Final[tuple[Target, ...]] = (
         "drlib.mirror.mm2.consumer_offsets:decode",
         consumer_offsets.decode,
         samples.CONSUMER_OFFSETS,
+        (MalformedRecord,),
+    ),
+    Target(
+        "drlib.mirror.transactions.transaction_state:decode",
+        transaction_state.decode,
+        samples.TRANSACTION_STATE,
         (MalformedRecord,),
     ),
     Target(

@@ -29,6 +29,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "source.unfence": "actions.applications.fence_source:UnfenceSource",
     "topics.create": "actions.applications.create_topics:CreateTopics",
     "mirror.drain": "actions.failover.drain:DrainMirror",
+    "transactions.list": "actions.failover.transactions:ListTransactions",
     "groups.translate": "actions.groups.translate:TranslateGroups",
     "pointer.move": "actions.applications.move_pointer:MovePointer",
     "groups.verify": "actions.groups.verify:VerifyGroups",

@@ -139,6 +139,8 @@ class Fields:
             number |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
+                if not byte and shift > 7:
+                    raise ValueError("a number with a byte that it does not need")
                 return number
             if shift > 63:
                 raise ValueError("a number of more than 64 bits")

@@ -12,8 +12,9 @@ serves (`drlib.mirror.sync.rules.group_offsets`).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from drlib.formats import second
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -22,6 +23,9 @@ from drlib.model import GroupTranslation, TopicPartition, Translation, Translati
 
 GroupPositions = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 """Committed offsets, by group and partition."""
+
+
+BEFORE_TRANSACTION: Final = "placed before a transaction of which the target has a part"
 
 
 class Left(StrEnum):
@@ -158,6 +162,18 @@ def decide_all(
         own = ours is not None and now is not None and ours.get(item.group, {}).get(item.target) == now
         moves.append(decide(item, bounds.get(item.target), now, rewind=rewind or own))
     return tuple(moves)
+
+
+def before_transactions(move: PositionMove, first: int | None) -> PositionMove:
+    """The move with its position at or before `first`, where a transaction begins that the target has in part.
+
+    Only a position that is committed is moved, and only back: the records up to where it was are read again.
+    """
+    if first is None or move.offset is None or move.offset <= first:
+        return move
+    back = move.offset - first
+    known = move.records if move.kind is TranslationKind.BOUNDED else 0
+    return replace(move, offset=first, kind=TranslationKind.BOUNDED, records=known + back, why=BEFORE_TRANSACTION)
 
 
 @dataclass(frozen=True, slots=True)

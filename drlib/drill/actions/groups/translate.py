@@ -17,9 +17,17 @@ from typing import ClassVar, Final
 
 from drlib import clock, formats
 from drlib.config.patterns.selection import matches
+from drlib.drill.actions.failover.transactions import read_firsts
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
-from drlib.drill.actions.groups.rules import AsOf, PositionMove, blocked, decide_all
+from drlib.drill.actions.groups.rules import (
+    BEFORE_TRANSACTION,
+    AsOf,
+    PositionMove,
+    before_transactions,
+    blocked,
+    decide_all,
+)
 from drlib.drill.actions.groups.rules import as_of as as_of_words
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
@@ -69,6 +77,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     """Groups that may be moved although some of their positions cannot be translated; those positions stay as they are."""
     rewind: Flag = False
     """Whether a group that is further ahead on the target may be set back."""
+    before_partial_transactions: Flag = True
+    """Whether positions behind the first record of a transaction that `transactions.list` found in part are set back to it."""
     positions_from: PositionsFrom = PositionsFrom.EITHER
     """Where the positions are read: the source now, the mirror's last knowledge on the target, or whichever answers."""
 
@@ -104,6 +114,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         as_of = self._as_of(moves)
         self.show([_row(move, each, self.flow.source, target) for move, each in zip(moves, as_of, strict=True)])
         self.mark(Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"))
+        before = sum(move.why == BEFORE_TRANSACTION for move in moves)
         kinds, again = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
         return {
             "groups": len({move.group for move in moves}),
@@ -116,6 +127,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             **{kind.value: kinds[kind] for kind in TranslationKind if kinds[kind]},
             "records_behind": sum(move.records for move in moves if move.kind is TranslationKind.BEHIND),
             "left": sum(move.offset is None for move in moves),
+            **({"before_partial_transactions": before} if before else {}),
             "re_reads_at_most": None if None in again else sum(each or 0 for each in again),
             "translated_s": (decided_ms - began_ms) / 1000,
             "committed_s": (done_ms - decided_ms) / 1000,
@@ -181,6 +193,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
                 "; ".join(shown[:5]) + more,
                 "See drlib translate; name groups that may stay in `leave`.",
             )
+        firsts = read_firsts(self.context.run_dir, self.flow) if self.before_partial_transactions else {}
+        moves = tuple(before_transactions(move, firsts.get(move.target)) for move in moves)
         return tuple(replace(move, group=names[move.group]) for move in moves)
 
     def _name_unknown(self, chosen: Sequence[GroupTranslation], mirror_maker: MirrorMakerFlow) -> None:
@@ -258,10 +272,10 @@ def _row(move: PositionMove, as_of: AsOf, source: str, target: str) -> dict[str,
         "partition": move.source.partition,
         f"on {source}": move.source_offset,
         f"on {target}": move.offset,
-        "meaning": move.kind.value,
+        "meaning": f"{move.kind.value}, {move.why}" if move.why and move.left is None else move.kind.value,
         "records": move.records,
         "reads again at most": move.re_reads,
         "before": "none" if move.before is None else move.before,
-        "left because": move.why,
+        "left because": "" if move.left is None else move.why,
         "as of": as_of.words,
     }

@@ -45,7 +45,7 @@ RIGHT: dict[str, Value] = {
 # of each runbook's drill from LEFT to RIGHT with its defaults and no step observed
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
-    "emergency-failover": "80839437b5d4baf8133d9a6bbf7af7990c4427df731348e27288cf358f3abb94",
+    "emergency-failover": "1c41cf35baedbe445519f12a7d428ca94c39d75ff9807046537880bb7aca1a54",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
     "failover-drill": "4394e1a5328bf5ff06c0c7668e5a0956c0ec2db0235585e5645972577306a2ee",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",

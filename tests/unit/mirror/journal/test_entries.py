@@ -16,6 +16,7 @@ from drlib.mirror.journal.entries import (
     Claim,
     ClaimId,
     Clusters,
+    CommittedTransactions,
     Compared,
     Covered,
     Entry,
@@ -39,11 +40,13 @@ from drlib.mirror.journal.entries import (
     Thinned,
     TopicIdentified,
     TopicNames,
+    Transactions,
     Unknown,
     Unsure,
     decode,
     names_key,
 )
+from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
 from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.model import Segment
 
@@ -68,7 +71,34 @@ times = st.integers(-(2**63), 2**63 - 1)
 stretches = st.lists(st.tuples(*[st.integers(0, 2**40)] * 2, st.integers(1, 2**40)), max_size=5).map(
     lambda steps: tuple(_in_order(steps))
 )
+
+
+def _events(steps: list[tuple[int, int, int, int, int]]) -> tuple[TransactionEvent, ...]:
+    """Records, or a marker where there are none."""
+    events, at = [], 0
+    for producer, epoch, ahead, length, records in steps:
+        at += ahead
+        at_ms = 0 if records else producer
+        events.append(TransactionEvent(producer, epoch, at, at + length, min(records, length), at_ms))
+    return tuple(events)
+
+
+small = st.integers(0, 2**40)
+epochs = st.integers(0, 2**15 - 1)
+events = st.lists(st.tuples(small, epochs, small, st.integers(1, 2**40), small), max_size=5).map(_events)
+committed = st.builds(
+    TransactionCommitted,
+    st.tuples(small, small),
+    st.text(),
+    small,
+    epochs,
+    epochs,
+    small,
+    st.lists(st.tuples(st.text(), st.lists(small, max_size=3).map(tuple)), max_size=3).map(tuple),
+)
 entries: st.SearchStrategy[Entry] = st.one_of(
+    st.builds(Transactions, partitions, st.integers(0, 63), numbers, events),
+    st.builds(CommittedTransactions, st.integers(0, 255), numbers, st.lists(committed, max_size=3).map(tuple)),
     st.builds(Claim, claims, st.integers(-(2**31), 2**31 - 1), times, st.text()),
     st.builds(TopicNames, uuids, st.text(), st.text(), uuids),
     st.builds(TopicIdentified, uuids, uuids, times),
@@ -112,6 +142,19 @@ def test_topic_names_bytes_are_pinned() -> None:
     assert names.value() == b"\x01\0\0\0\x02\xc3\xa9\0\0\0\x04A.\xc3\xa9" + OTHER.bytes
 
 
+EVENTS = TransactionEvent(300, 1, 5, 8, 2), TransactionEvent(300, 2, 9, 10, 0, 7)
+COMMITTED = TransactionCommitted((4, 9), "é", 300, 2, 2, 128, (("a", (0, 1)),))
+
+
+def test_transactions_bytes_are_pinned() -> None:
+    entry = Transactions(P, 1, 65, EVENTS)
+    assert entry.key() == bytes.fromhex("011b 00112233445566778899aabbccddeeff 00000003 00000001")
+    assert entry.value() == bytes.fromhex("01 0000000000000041 02 ac02 01 05 03 02 ac02 02 04 01 00 07")
+    kept = CommittedTransactions(1, 257, (COMMITTED,))
+    assert kept.key() == bytes.fromhex("011c 00000001")
+    assert kept.value() == bytes.fromhex("01 0000000000000101 01 04 09 ac02 02 02 8001 01 02 c3a9 01 61 02 00 01")
+
+
 def test_entry_kinds_are_pinned() -> None:
     every = {
         1: Claim(C, 0, 1, "w"),
@@ -138,6 +181,8 @@ def test_entry_kinds_are_pinned() -> None:
         23: Compared(P, 0, 1, 2, (Segment(1, 2, 3),)),
         25: TopicIdentified(TOPIC, OTHER, 1),
         26: Shared(TOPIC, OTHER),
+        27: Transactions(P, 0, 0, EVENTS),
+        28: CommittedTransactions(0, 0, (COMMITTED,)),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 
@@ -231,6 +276,19 @@ RUN = Run(P, C, 5, 258)
         (Sealed(P, C, 1, True).key(), Sealed(P, C, 1, True).value()[:-1] + b"\x02", "2 where 0 or 1"),
         (Parked(P, 1, "a", 1).key(), b"\x01\0\0\0\x01\xff" + bytes(8), "utf-8"),
         (Parked(P, 1, "a", 1).key(), b"\x01\xff\xff\xff\xff", "4294967295 bytes wanted"),
+        (Transactions(P, 0, 0, ()).key(), bytes.fromhex("01 0000000000000000 8100"), "does not need"),
+        (Transactions(P, 0, 0, ()).key(), bytes.fromhex("01 0000000000000000 8120"), "at most 1024"),
+        (
+            Transactions(P, 0, 0, ()).key(),
+            bytes.fromhex("01 0000000000000000 01 01 01 00 01 02"),
+            "2 records in 1 offsets",
+        ),
+        (
+            Transactions(P, 0, 0, ()).key(),
+            bytes.fromhex("01 0000000000000000 01 01 01 00 00 00"),
+            "0 records in 0 offsets",
+        ),
+        (CommittedTransactions(0, 0, ()).key(), bytes.fromhex("01 0000000000000000 21"), "at most 32"),
     ],
 )
 def test_decode_corrupt_bytes_names_the_cause(key: bytes, value: bytes, says: str) -> None:

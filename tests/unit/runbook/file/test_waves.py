@@ -48,7 +48,7 @@ def steps(book: model.Runbook) -> list[drill_section.StepSection]:
 @pytest.mark.parametrize(
     ("of", "moving", "names"),
     [
-        ("emergency-failover", "move", ["decide", "fence", "drain", "translate", "topics"]),
+        ("emergency-failover", "move", ["decide", "fence", "drain", "transactions", "translate", "topics"]),
         ("planned-switchover", "go-home", ["workers", "caught-up", "topics"]),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from uuid import UUID
 
 import google_crc32c
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.kafka.protocol import merge_batches, recode
-from drlib.kafka.protocol.batch import CorruptBatch, iter_batches, verify
+from drlib.kafka.protocol.batch import CorruptBatch, compose, iter_batches, verify
 from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.kafka.protocol.merge_batches import GROWTH
 from drlib.mirror.engine.fencing.producer_expiration import last_sequence
@@ -24,8 +25,18 @@ from drlib.mirror.engine.fetch.partition_stream import (
     PromiseChanged,
 )
 from drlib.mirror.engine.reverse.rules import Known
-from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Placement, Run, SourceEpoch, SourcePartition
+from drlib.mirror.journal.entries import (
+    Ack,
+    ClaimId,
+    Covered,
+    Placement,
+    Run,
+    SourceEpoch,
+    SourcePartition,
+    Transactions,
+)
 from drlib.mirror.journal.leader_epochs import NEVER
+from drlib.mirror.journal.transactions import TransactionEvent
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import Segment, TopicPartition, TranslationKind
 
@@ -389,3 +400,64 @@ def test_plan_log_that_is_empty_is_covered_up_to_its_end() -> None:
     assert stream.map.forward(49).kind is TranslationKind.NEVER_MIRRORED
     stream.plan(fetched(b"", 50))
     assert stream.progress() == []
+
+
+def in_transaction(base: int, count: int, *, producer: int, epoch: int) -> bytes:
+    builder = DefaultRecordBatchBuilder(
+        magic=2, compression_type=0, is_transactional=1, producer_id=producer, producer_epoch=epoch, base_sequence=0,
+        batch_size=1 << 20,
+    )  # fmt: skip
+    for n in range(count):
+        builder.append(n, NOW + n, b"k", b"v", [])
+    return base.to_bytes(8, "big") + bytes(builder.build()[8:])
+
+
+def transaction_marker(base: int, *, producer: int, epoch: int, commit: bool = True) -> bytes:
+    """As brokers write it: key version 0, type 1 for a commit."""
+    body = bytes.fromhex("2000000008") + bytes((0, 0, 0, commit)) + b"\x0c" + bytes(7)
+    built = compose(
+        body, codec=0x30, count=1, base_timestamp=NOW, max_timestamp=NOW, producer_id=producer, producer_epoch=epoch,
+        base_sequence=-1,
+    )  # fmt: skip
+    return base.to_bytes(8, "big") + built.head[8:] + body
+
+
+@pytest.mark.parametrize("merge_bytes", [0, 64 << 10])
+def test_plan_notes_committed_transactions_before_their_records_are_sent(merge_bytes: int) -> None:
+    stream = new_stream(merge_bytes)
+    stream.next_slot = 3
+    data = (
+        in_transaction(0, 2, producer=4, epoch=0)
+        + in_transaction(2, 2, producer=5, epoch=7)  # aborted
+        + in_transaction(4, 1, producer=4, epoch=0)
+        + transaction_marker(5, producer=5, epoch=8, commit=False)
+        + transaction_marker(6, producer=4, epoch=1)
+    )
+    response = replace(fetched(data, 7), aborted=((5, 2),))
+    entries = stream.plan(response)
+    noted = (
+        TransactionEvent(4, 0, 0, 2, 2),
+        TransactionEvent(4, 0, 4, 5, 1),
+        TransactionEvent(4, 1, 6, 7, 0, NOW),
+    )
+    assert [e for e in entries if isinstance(e, Transactions)] == [Transactions(P, 3, 3, noted)]
+    assert any(
+        isinstance(e, Run) for e in entries
+    )  # in the same call, so that nothing is sent before both are journaled
+    later = stream.plan(fetched(in_transaction(7, 3, producer=4, epoch=1), 10))
+    entry = next(e for e in later if isinstance(e, Transactions))
+    assert entry == Transactions(P, 3, 3, (*noted, TransactionEvent(4, 1, 7, 10, 3)))
+
+
+def test_plan_without_transactions_journals_what_it_did_before(stream: PartitionStream) -> None:
+    entries = stream.plan(plain_batches(0, 3))
+    assert not [e for e in entries if isinstance(e, Transactions)]
+    assert stream.transactions is None
+
+
+def test_plan_notes_what_is_left_of_a_batch_behind_the_position() -> None:
+    stream = new_stream(0, position=2)
+    (entry,) = [
+        e for e in stream.plan(fetched(in_transaction(0, 5, producer=4, epoch=0), 5)) if isinstance(e, Transactions)
+    ]
+    assert entry.events == (TransactionEvent(4, 0, 2, 5, 3),)

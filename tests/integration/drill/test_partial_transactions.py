@@ -1,0 +1,139 @@
+"""A transaction over two partitions of which one crossed: the target knows it when the source is gone, and groups go before it.
+
+Long: brokers of its own, one of which is killed, and a Java program.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+from fix_engine import Engine, alter, create_topic, wait_for, wait_for_markers
+from fix_lab import LabFactory
+from repository_root import ROOT
+from testbed_moves import Place, drill, in_process, step
+
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.failover.transactions import CHECK, read_firsts
+from drlib.drill.plan.plan import Mode
+from drlib.drill.step.step_output import read_part, read_rows
+from drlib.kafka.admin import Cluster, Range
+from drlib.lab import jars
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.model import Flow, TopicPartition
+from drlib.runs.check import Verdict
+
+pytestmark = pytest.mark.long
+A, B = "orders", "payments"
+GROUP = "billing"
+
+
+class Producer:
+    """A transactional producer of Kafka's own client, one line for each transaction."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert self._answer() == "ready"
+
+    def commit(self, *parts: str) -> None:
+        assert self._process.stdin is not None
+        print(*parts, file=self._process.stdin, flush=True)
+        assert self._answer() == "done"
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+@contextmanager
+def producer(bootstrap: str, name: str) -> Iterator[Producer]:
+    classpath = ":".join(map(str, jars.classpath("kafka")))
+    program = str(ROOT / "tests" / "java" / "Transactions.java")
+    with subprocess.Popen(
+        [str(jars.java().path), "-cp", classpath, program, bootstrap, name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            yield Producer(process)
+        finally:
+            process.kill()
+
+
+def commit_ends(bootstrap: str, group: str, *topics: str) -> None:
+    """The group has read everything of these topics' first partitions."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    try:
+        ends = [Position(t, 0, consumer.get_watermark_offsets(Position(t, 0), timeout=20)[1]) for t in topics]
+        consumer.commit(offsets=ends, asynchronous=False)
+    finally:
+        consumer.close()
+
+
+def positions(engine: Engine) -> set[TopicPartition]:
+    """Of which source partitions the target knows the group's position."""
+    known = checkpointed_positions(load_mirror_settings(engine.properties), Flow("LEFT", "RIGHT"))
+    return {partition for group, partition in known if group == GROUP}
+
+
+def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before_it(
+    lab_factory: LabFactory, tmp_path: Path
+) -> None:
+    lab = lab_factory()
+    left, right = (lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
+    for topic in (A, B):
+        create_topic(left, topic, 1)
+    engine = Engine(tmp_path, left, right, "LEFT", "RIGHT", f"{A}, {B}", {"sync.topic.configs.enabled": "false"})
+    worker = engine.start()
+    try:
+        with producer(left, "shop") as shop:
+            shop.commit(f"{A}:0:4:10", f"{B}:0:2:10")
+            for topic in (A, B):
+                engine.wait_caught_up(topic, 1)
+            alter(right, f"LEFT.{B}", "max.message.bytes", "2000")
+            shop.commit("abort", f"{A}:0:5:10", f"{B}:0:5:10")
+            shop.commit(f"{A}:0:3:10", f"{B}:0:1:9000")  # the target refuses the second partition's
+            shop.commit(f"{A}:0:2:10")
+            wait_for_markers(left, A, 1)
+            commit_ends(left, GROUP, A, B)
+            engine.wait_caught_up(A, 1)
+            engine.wait_reported("TargetRefused", f"{B}-0")
+            wait_for("the group's positions are on the target", lambda: len(positions(engine)) == 2)
+        lab.clusters["LEFT"].kill()
+    finally:
+        worker.kill()
+        worker.wait(10)
+
+    place = Place(properties=str(engine.properties), pointer=str(tmp_path / "pointer.json"))
+    steps = step("transactions", "transactions.list"), step("translate", "groups.translate", positions_from="target")
+    run = tmp_path / "run"
+    run.mkdir()
+    assert in_process(run, drill(*steps, mode=Mode.EMERGENCY), place) == 0
+
+    (check,) = read_part(run, "transactions").checks
+    assert (check.name, check.verdict) == (CHECK, Verdict.CONDITIONS), check
+    assert "3 transactions of LEFT have records on RIGHT. 1 in part: shop (producer " in check.evidence
+    assert f"{A}-0 all of it (3 of 3 records), {B}-0 nothing" in check.evidence
+    rows = read_rows(run, "transactions")
+    assert [(row["topic"], row["on the target"], row["records there"]) for row in rows] == [
+        (A, "all of it", 3),
+        (B, "nothing", 0),
+    ]
+    # 4 records of the first transaction come before the part, on the target without the source's markers.
+    first = rows[0]["first offset there"]
+    assert read_firsts(run, Flow("LEFT", "RIGHT")) == {TopicPartition(f"LEFT.{A}", 0): first}
+    with Cluster(lab.clusters["RIGHT"].settings()) as cluster:
+        before = cluster.read({TopicPartition(f"LEFT.{A}", 0): Range(0, int(first or 0))})
+        assert [record.key for record in before] == [b"k0", b"k1", b"k2", b"k3"]
+        committed = {p: c.offset for p, c in cluster.group_offsets(GROUP).items()}
+    assert committed[TopicPartition(f"LEFT.{A}", 0)] == first
+    journal = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    assert [line for line in journal if "'before_partial_transactions': 1" in str(line)]
