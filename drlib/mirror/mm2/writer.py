@@ -24,6 +24,7 @@ from drlib.mirror.status.worker_status import EventLog
 
 POSITION_HEADER = "drlib.position"  # the group's committed source offset, where the mirror was behind it
 AS_OF_HEADER = "drlib.as-of-ms"  # when that was known to be its position
+TRANSACTION_HEADER = "drlib.transaction"  # producer ID and epoch of the transaction that committed the position
 TOPICS_HEADER = "drlib.topic-ids"  # of a topic that both directions copy: its IDs on the source and on the target
 
 
@@ -75,8 +76,17 @@ class Mm2Writer:
         beat = Heartbeat(self._flow.source, self._flow.target, now)
         self._produce(self._target, self._heartbeats, beat.key(), beat.value(), timestamp=now)
 
-    def checkpoint(self, checkpoint: Checkpoint, position: int, as_of_ms: int, topic_ids: str = "") -> None:
+    def checkpoint(
+        self,
+        checkpoint: Checkpoint,
+        position: int,
+        as_of_ms: int,
+        topic_ids: str = "",
+        transaction: tuple[int, int] | None = None,
+    ) -> None:
         headers = [(POSITION_HEADER, str(position).encode()), (AS_OF_HEADER, str(as_of_ms).encode())]
+        if transaction is not None:
+            headers.append((TRANSACTION_HEADER, f"{transaction[0]}/{transaction[1]}".encode()))
         if topic_ids:
             headers.append((TOPICS_HEADER, topic_ids.encode()))
         self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)

@@ -22,7 +22,7 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
@@ -62,11 +62,13 @@ UNREADABLE, UNLISTED = "GroupUnreadable", "GroupsUnlisted"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A committed offset, as of `as_of_ms`."""
+    """A committed offset, as of `as_of_ms`. `transaction`: the producer ID and the epoch of the one that committed it, if one
+    did and its commit was read."""
 
     offset: int
     metadata: str
     as_of_ms: int
+    transaction: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class GroupPositions:
         self._behind: dict[TopicPartition, set[str]] = defaultdict(set)
         self._written: dict[tuple[str, TopicPartition], Checkpoint] = {}
         self._headers: dict[tuple[str, TopicPartition], int] = {}
+        self._transactions: dict[tuple[str, TopicPartition], tuple[int, int] | None] = {}
         self._topic_ids: dict[tuple[str, TopicPartition], str] = {}  # of topics that both directions copy
         self._following_broke = False
         self._refused: set[str] = set()
@@ -175,11 +178,17 @@ class GroupPositions:
             checkpoint = Checkpoint(group, stream.target, upstream, translation.offset, position.metadata)
             key = (group, stream.target)
             last = self._written.get(key)
-            moved = self._headers.get(key) != position.offset and (last is None or checkpoint.offset >= last.offset)
+            said = self._headers.get(key), self._transactions.get(key)
+            moved = said != (position.offset, position.transaction) and (
+                last is None or checkpoint.offset >= last.offset
+            )
             if checkpoint.follows(last) or moved:
-                self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms)
+                self._writer.checkpoint(
+                    checkpoint, position.offset, position.as_of_ms, transaction=position.transaction
+                )
                 self._written[key] = checkpoint
                 self._headers[key] = position.offset
+                self._transactions[key] = position.transaction
 
     def _emit_shared(self, group: str, stream: PartitionStream, position: Position) -> None:
         """Write the checkpoint of a position in a topic that both directions copy."""
@@ -218,6 +227,9 @@ class GroupPositions:
             return
         known = self._positions.get(key)
         if known is not None and known.as_of_ms > position.as_of_ms:
+            if (known.offset, known.transaction) == (position.offset, None) and position.transaction is not None:
+                self._positions[key] = replace(known, transaction=position.transaction)  # a poll had found it first
+                self._dirty.add(key)
             return
         if known is None or (known.offset, known.metadata) != (position.offset, position.metadata):
             self._positions[key] = position
@@ -366,7 +378,8 @@ class GroupPositions:
                 if commit.offset is None:
                     self._learn(commit.group, partition, None)
                 else:
-                    committed = Position(commit.offset, commit.metadata, commit.commit_timestamp_ms)
+                    of = (header.producer_id, header.producer_epoch) if header.is_transactional else None
+                    committed = Position(commit.offset, commit.metadata, commit.commit_timestamp_ms, of)
                     self._learn(commit.group, partition, committed)
         return position
 

@@ -15,18 +15,29 @@ from drlib.mirror.journal.entries import CommittedTransactions, SourcePartition,
 from drlib.mirror.journal.transactions import TransactionCommitted
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.transactions.rules import Decision, PartitionLog, decide
 from drlib.model import Flow, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionsFound:
-    """`followed`: were partitions of transactions recorded at all? `noted`: were transactions read?"""
+    """`committed`: transactions whose partitions are recorded, oldest first. `noted`: were transactions read?"""
 
     decision: Decision
-    followed: bool
+    committed: tuple[TransactionCommitted, ...]
     noted: bool
     maps: Maps
+
+    @property
+    def followed(self) -> bool:
+        """Were partitions of transactions recorded at all?"""
+        return bool(self.committed)
+
+    def mirrored_to(self, partition: TopicPartition) -> int | None:
+        """Below which source offset all is on the target; None where that is not known."""
+        offsets = self.maps.source(partition.topic, partition.partition)
+        return None if offsets is None else _reached(offsets)
 
     def mirror_of(self, partition: TopicPartition) -> TopicPartition | None:
         """The mirror of a source partition; None without one."""
@@ -62,12 +73,16 @@ def found_in(maps: Maps) -> TransactionsFound:
     ordered: list[TransactionCommitted] = []
     for number in sorted(committed):
         ordered += committed[number].transactions
-    return TransactionsFound(decide(logs, ordered), bool(ordered), bool(slots), maps)
+    return TransactionsFound(decide(logs, ordered), tuple(ordered), bool(slots), maps)
 
 
 def _log(maps: Maps, key: SourcePartition, partition: TopicPartition, slots: list[Transactions]) -> PartitionLog:
     offsets = maps.by_partition.get(key)
-    reached = None if offsets is None else max(offsets.covered or 0, offsets.source_end or 0)
+    reached = None if offsets is None else _reached(offsets)
     in_order = sorted(slots, key=lambda slot: slot.number)
     events = tuple(event for slot in in_order for event in slot.events)
     return PartitionLog(partition, reached, events, dropped=bool(in_order) and in_order[0].number > 0)
+
+
+def _reached(offsets: PartitionMap) -> int:
+    return max(offsets.covered or 0, offsets.source_end or 0)

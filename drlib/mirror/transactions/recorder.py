@@ -42,6 +42,7 @@ from drlib.model import TopicPartition
 PURPOSE: Final = "transactions"
 POLL_S: Final = 0.2  # how soon a new owner of lane 0 begins, and a claim is asked again whether it copies
 PAUSE_S: Final = 5.0  # where the topic cannot be followed
+ABSENT_S: Final = 1.0  # where it does not exist: it is created with the first transactional producer
 _WAIT_MS: Final = 500
 _BYTES: Final = 256 << 10  # small, because it shares the link with the records
 
@@ -100,7 +101,7 @@ class TransactionRecorder:
             task = asyncio.current_task()
             if task is not None and task.cancelling():  # a task group that has errors forgets that it was cancelled
                 raise asyncio.CancelledError
-            await asyncio.sleep(PAUSE_S if self._lane() is lane else POLL_S)
+            await asyncio.sleep(POLL_S if self._lane() is not lane else ABSENT_S if self._absent else PAUSE_S)
 
     async def _follow(self, lane: Lane, ring: CommittedRing) -> None:
         """Read the topic's partitions from their leaders until one moves, or the lane is another worker's."""

@@ -45,6 +45,7 @@ class State(StrEnum):
 class Verdict(StrEnum):
     COMPLETE = "complete"
     PARTIAL = "partial"
+    ABSENT = "absent"
     NOT_DETERMINED = "not determined"
 
 
@@ -90,10 +91,12 @@ class FoundTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`transactions`: those of which something is on the target, in the order of their producers and epochs. `older`:
-    partitions that may be behind transactions which are no longer recorded."""
+    """`transactions`: those of which something is on the target, in the order of their producers and epochs. `absent`: those
+    of which nothing is, as far as their partitions are known. `older`: partitions that may be behind transactions which are
+    no longer recorded."""
 
     transactions: tuple[FoundTransaction, ...]
+    absent: tuple[FoundTransaction, ...] = ()
     older: tuple[TopicPartition, ...] = ()
 
     def of(self, verdict: Verdict) -> tuple[FoundTransaction, ...]:
@@ -136,9 +139,18 @@ def decide(logs: Iterable[PartitionLog], committed: Iterable[TransactionCommitte
             found += _of_earlier_version(producer, epoch, by_partition, earlier[producer])
             continue
         committed_as = prepared.get((producer, epoch))
-        one = _decided(producer, epoch, mine, by_partition, committed_as, is_named=producer in versions)
-        found += [one] if one.present else []
-    return Decision(tuple(found), _older(found, by_partition, list(prepared.values())))
+        found.append(_decided(producer, epoch, mine, by_partition, committed_as, is_named=producer in versions))
+    for (producer, epoch), committed_as in prepared.items():
+        if (producer, epoch) not in seen_in:
+            found.append(_decided(producer, epoch, {}, by_partition, committed_as, is_named=True))
+    found.sort(key=lambda each: (each.producer_id, each.epoch))
+    absent = tuple(each for each in found if each.verdict is Verdict.ABSENT and each.transactional_id)
+    there = tuple(each for each in found if each.verdict is not Verdict.ABSENT)
+    return Decision(
+        tuple(each for each in there if each.present or each.verdict is Verdict.PARTIAL),
+        absent,
+        _older(found, by_partition, list(prepared.values())),
+    )
 
 
 class _Log:
@@ -240,7 +252,9 @@ def _decided(
     states = {part.state for part in parts.values()}
     name = committed.transactional_id if committed is not None else ""
     ordered = tuple(parts[p] for p in sorted(parts))
-    some = any(part.present for part in ordered)
+    some = any(part.present or part.state is State.WHOLE for part in ordered)
+    if not some and State.NONE in states:
+        return FoundTransaction(producer, epoch, name, Verdict.ABSENT, ordered)
     if some and (State.PART in states or (State.NONE in states and is_named)):
         return FoundTransaction(producer, epoch, name, Verdict.PARTIAL, ordered)
     if committed is None:

@@ -20,12 +20,14 @@ from repository_root import ROOT
 from testbed_moves import Place, drill, in_process, step
 
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.actions.failover.transactions import CHECK, read_firsts
+from drlib.drill.actions.failover.transactions import CHECK, read_kept
 from drlib.drill.plan.plan import Mode
 from drlib.drill.step.step_output import read_part, read_rows
 from drlib.kafka.admin import Cluster, Range
 from drlib.lab import jars
+from drlib.mirror.journal.entries import CommittedTransactions
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.transactions.find import find_transactions
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict
 
@@ -84,6 +86,12 @@ def positions(engine: Engine) -> set[TopicPartition]:
     return {partition for group, partition in known if group == GROUP}
 
 
+def recorded(engine: Engine) -> int:
+    """How many transactions' partitions are in the journal."""
+    maps = find_transactions(load_mirror_settings(engine.properties), Flow("LEFT", "RIGHT")).maps
+    return sum(len(e.transactions) for e in maps.transactions if isinstance(e, CommittedTransactions))
+
+
 def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before_it(
     lab_factory: LabFactory, tmp_path: Path
 ) -> None:
@@ -107,6 +115,7 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
             engine.wait_caught_up(A, 1)
             engine.wait_reported("TargetRefused", f"{B}-0")
             wait_for("the group's positions are on the target", lambda: len(positions(engine)) == 2)
+            wait_for("the worker knows the transactions' partitions", lambda: recorded(engine) == 3)
         lab.clusters["LEFT"].kill()
     finally:
         worker.kill()
@@ -129,7 +138,7 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
     ]
     # 4 records of the first transaction come before the part, on the target without the source's markers.
     first = rows[0]["first offset there"]
-    assert read_firsts(run, Flow("LEFT", "RIGHT")) == {TopicPartition(f"LEFT.{A}", 0): first}
+    assert read_kept(run, Flow("LEFT", "RIGHT")).first(GROUP, TopicPartition(f"LEFT.{A}", 0)) == first
     with Cluster(lab.clusters["RIGHT"].settings()) as cluster:
         before = cluster.read({TopicPartition(f"LEFT.{A}", 0): Range(0, int(first or 0))})
         assert [record.key for record in before] == [b"k0", b"k1", b"k2", b"k3"]

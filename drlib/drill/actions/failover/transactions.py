@@ -3,23 +3,28 @@
 Rules: it asks the target alone, so that a source that is lost can be judged. Every partial transaction is listed with each of
 its partitions: the source offsets of its records as far as they were read, and how many of them are on the target. What is not
 determined is counted by reason and producer, and makes the check unknown. In which mirror partitions a part begins is kept for
-`groups.translate`, which places groups before it. Without a transaction that was read there is nothing to check.
+`groups.translate`, which places groups before it. Without a transaction that was read there is nothing to check. Of each
+Kafka Streams application it says whether its state matches the input positions that the target knows.
 Not for: the decision (`drlib.mirror.transactions.rules`), and positions (`actions.groups.rules`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter
 
+from drlib.drill.actions.failover.streams_rules import KnownInput, Match, StreamsState, applications, judge
+from drlib.drill.inventory.rules import streams_topics
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.drill.step.step_output import DETAILS, ScorecardPart
 from drlib.files import read_json, write_whole
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.transactions.find import TransactionsFound, find_transactions
 from drlib.mirror.transactions.rules import FoundTransaction, Verdict
 from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
@@ -31,7 +36,30 @@ from drlib.runs.journal import Scalar
 
 CHECK: Final = "no transaction is on the target in part"
 _NAMED: Final = 5
-_FIRSTS: Final = TypeAdapter(tuple[tuple[str, int, int], ...])
+STATE_CHECK: Final = "the state of Kafka Streams application {} matches its input positions"
+REBUILD: Final = (
+    "before it is started delete its internal topics on the target, and set it back to the beginning of its input "
+    "(kafka-streams-application-reset): it then rebuilds its state from the records that crossed"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTransactions:
+    """What `groups.translate` is told. `firsts`: topic and partition on the target, and the offset at which the first partial
+    transaction begins there; `streams`: groups that are Kafka Streams applications."""
+
+    firsts: tuple[tuple[str, int, int], ...] = ()
+    streams: tuple[str, ...] = ()
+
+    def first(self, group: str, partition: TopicPartition) -> int | None:
+        """Where a group has to be placed at or before; None where it stays. The positions of a Streams application belong to
+        its state, and are not changed."""
+        if group in self.streams:
+            return None
+        return next((at for topic, n, at in self.firsts if (topic, n) == (partition.topic, partition.partition)), None)
+
+
+_KEPT: Final = TypeAdapter(KeptTransactions)
 
 
 class ListTransactions(ReadOnlyTargetAction):
@@ -45,12 +73,12 @@ class ListTransactions(ReadOnlyTargetAction):
         found = find_transactions(self.context.mirror_settings(), self.flow)
         decision = found.decision
         partial, unknown = decision.of(Verdict.PARTIAL), decision.of(Verdict.NOT_DETERMINED)
-        firsts = first_offsets(partial, found)
-        write_firsts(self.context.run_dir, self.flow, firsts)
+        states = self._streams(found)
+        firsts = tuple((p.topic, p.partition, at) for p, at in sorted(first_offsets(partial, found).items()))
+        keep(self.context.run_dir, self.flow, KeptTransactions(firsts, tuple(each.application for each in states)))
         self.show([*partial_rows(partial, found), *unknown_rows(unknown)])
         check = judged(found, self.flow)
-        if check is not None:
-            self.score(ScorecardPart(checks=(check,)))
+        self.score(ScorecardPart(checks=(*([check] if check is not None else []), *map(judged_state, states))))
         return {
             "partial": len(partial),
             "records_of_partial": sum(each.present for each in partial),
@@ -60,6 +88,36 @@ class ListTransactions(ReadOnlyTargetAction):
             if found.noted
             else f"no transaction of {self.flow.source} was read by a worker that records them",
         }
+
+    def _streams(self, found: TransactionsFound) -> list[StreamsState]:
+        """The Kafka Streams applications of the flow's groups, by the positions that the target knows."""
+        settings, flow = self.context.mirror_settings(), self.flow
+        known = checkpointed_positions(settings, flow)
+        topics = {names.source_topic for names in found.maps.names.values()}
+        keeps = {names.source_topic for names in found.maps.names.values() if names.target_topic == names.source_topic}
+        states = []
+        for application in applications({group for group, _ in known}, topics):
+            positions = {
+                partition: KnownInput(at.offset, at.transaction, found.mirrored_to(partition))
+                for (group, partition), at in known.items()
+                if group == application
+            }
+            kept = keeps.issuperset(streams_topics(application, topics))
+            states.append(judge(application, topics, positions, found.decision, found.committed, keeps_names=kept))
+        return states
+
+
+_VERDICTS: Final = {
+    Match.MATCHES: checks.Verdict.PASS,
+    Match.DIFFERS: checks.Verdict.CONDITIONS,
+    Match.NOT_DETERMINED: checks.Verdict.UNKNOWN,
+}
+
+
+def judged_state(state: StreamsState) -> Check:
+    said = f"{state.match.value}: {state.why}"
+    remedy = "" if state.match is Match.MATCHES else f". {REBUILD}"
+    return Check(STATE_CHECK.format(state.application), _VERDICTS[state.match], said + remedy)
 
 
 def judged(found: TransactionsFound, flow: Flow) -> Check | None:
@@ -195,21 +253,19 @@ def _row(
     }
 
 
-def write_firsts(run_dir: Path, flow: Flow, firsts: Mapping[TopicPartition, int]) -> None:
-    """Keep where the first partial transaction begins in each mirror partition."""
+def keep(run_dir: Path, flow: Flow, kept: KeptTransactions) -> None:
     path = _path(run_dir, flow)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    rows = tuple((p.topic, p.partition, offset) for p, offset in sorted(firsts.items()))
-    write_whole(path, _FIRSTS.dump_json(rows))
+    write_whole(path, _KEPT.dump_json(kept))
 
 
-def read_firsts(run_dir: Path, flow: Flow) -> dict[TopicPartition, int]:
-    """Those of this run; empty where no step listed transactions. Raises `UsageError` for a file that was changed."""
+def read_kept(run_dir: Path, flow: Flow) -> KeptTransactions:
+    """What a step of this run kept; nothing where none listed transactions. Raises `UsageError` for a file that was changed."""
     try:
-        rows: tuple[tuple[str, int, int], ...] = read_json(_path(run_dir, flow), _FIRSTS, "Begin a new run.")
+        kept: KeptTransactions = read_json(_path(run_dir, flow), _KEPT, "Begin a new run.")
     except FileNotFoundError:
-        return {}
-    return {TopicPartition(topic, number): offset for topic, number, offset in rows}
+        return KeptTransactions()
+    return kept
 
 
 def _path(run_dir: Path, flow: Flow) -> Path:

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from drlib import clock, formats
 from drlib.config.patterns.selection import matches
-from drlib.drill.actions.failover.transactions import read_firsts
+from drlib.drill.actions.failover.transactions import read_kept
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import (
@@ -193,8 +193,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
                 "; ".join(shown[:5]) + more,
                 "See drlib translate; name groups that may stay in `leave`.",
             )
-        firsts = read_firsts(self.context.run_dir, self.flow) if self.before_partial_transactions else {}
-        moves = tuple(before_transactions(move, firsts.get(move.target)) for move in moves)
+        if self.before_partial_transactions:
+            kept = read_kept(self.context.run_dir, flow)
+            moves = tuple(before_transactions(move, kept.first(move.group, move.target)) for move in moves)
         return tuple(replace(move, group=names[move.group]) for move in moves)
 
     def _name_unknown(self, chosen: Sequence[GroupTranslation], mirror_maker: MirrorMakerFlow) -> None:

@@ -30,7 +30,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMaps
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
@@ -52,13 +52,15 @@ PARTLY_DEAD_S = 3.0  # for those whose coordinators answer, where others are mis
 @dataclass(frozen=True, slots=True)
 class KnownPosition:
     """A committed offset on the source, as of `as_of_ms`. `read`: what the checkpoint says that is read by then on the target,
-    of a topic that both directions copy. `there`: its offset in the mirror, by the checkpoint; None of the source."""
+    of a topic that both directions copy. `there`: its offset in the mirror, by the checkpoint; None of the source.
+    `transaction`: producer ID and epoch of the one that committed it, where the checkpoint says so."""
 
     offset: int
     as_of_ms: int
     metadata: str
     read: KnownRead | None = None
     there: int | None = None
+    transaction: tuple[int, int] | None = None
 
 
 Positions = Mapping[tuple[str, TopicPartition], KnownPosition]  # (group, source partition)
@@ -169,8 +171,15 @@ def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Position
             checkpoint.metadata,
             _known_read(position, checkpoint.offset, headers.get(TOPICS_HEADER, b"")),
             checkpoint.offset,
+            _transaction(headers.get(TRANSACTION_HEADER, b"")),
         )
     return known
+
+
+def _transaction(header: bytes) -> tuple[int, int] | None:
+    producer, _, epoch = header.partition(b"/")
+    found = decoding.integer_or(-1, producer), decoding.integer_or(-1, epoch)
+    return found if min(found) >= 0 else None
 
 
 def _known_read(position: int, there: int, topic_ids: bytes) -> KnownRead | None:

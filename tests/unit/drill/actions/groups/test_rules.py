@@ -5,11 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.drill.actions.groups.rules import (
+    BEFORE_TRANSACTION,
     AsOf,
     Left,
     LogBounds,
     PositionMove,
     as_of,
+    before_transactions,
     blocked,
     decide,
     decide_all,
@@ -33,6 +35,19 @@ def test_decide_known_translation_is_committed_with_its_metadata(kind: Translati
     assert (move.before, move.left) == (None, None)
     assert blocked([move]) == {}
     assert move.translation == translated(50, kind, 3)
+
+
+def test_position_behind_a_partial_transaction_is_set_back_to_it_and_no_other() -> None:
+    move = decide(translated(50), BOUNDS, CommittedOffset(20))
+    back = before_transactions(move, 42)
+    assert (back.offset, back.kind, back.records, back.before) == (42, TranslationKind.BOUNDED, 8, 20)
+    assert (back.why, read_again(back), back.harmless) == (BEFORE_TRANSACTION, 8, True)
+    bounded = decide(translated(50, TranslationKind.BOUNDED, 3), BOUNDS)
+    assert before_transactions(bounded, 42).records == 11
+    for first in (None, 50, 55):
+        assert before_transactions(move, first) == move
+    left = decide(translated(50), BOUNDS, CommittedOffset(55))
+    assert before_transactions(left, 42) == left
 
 
 def test_decide_equal_position_is_kept_and_a_lower_one_raised() -> None:

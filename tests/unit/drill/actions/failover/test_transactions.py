@@ -1,0 +1,124 @@
+"""What the step about transactions says: its check, its rows, and what groups are placed before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from drlib.drill.actions.failover.streams_rules import Match, StreamsState
+from drlib.drill.actions.failover.transactions import (
+    CHECK,
+    REBUILD,
+    KeptTransactions,
+    first_offsets,
+    judged,
+    judged_state,
+    keep,
+    partial_rows,
+    read_kept,
+    unknown_rows,
+)
+from drlib.errors import UsageError
+from drlib.mirror.journal.entries import (
+    Ack,
+    ClaimId,
+    CommittedTransactions,
+    Covered,
+    Entry,
+    Placement,
+    Run,
+    SourcePartition,
+    TopicNames,
+    Transactions,
+)
+from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
+from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.transactions.find import TransactionsFound, found_in
+from drlib.mirror.transactions.rules import Verdict
+from drlib.model import Flow, TopicPartition
+from drlib.runs import check as checks
+
+A, B = UUID(int=1), UUID(int=2)
+C = ClaimId(700, 0)
+FLOW = Flow("LEFT", "RIGHT")
+MIRROR = TopicPartition("LEFT.orders", 0)
+NAMED = TransactionCommitted((0, 1), "shop", 4, 2, 2, 900, (("orders", (0,)), ("payments", (0,))))
+
+
+def found(*committed: TransactionCommitted) -> TransactionsFound:
+    """Two records from source offset 10 on, which are at 105 on the target; of the second topic nothing was read."""
+    orders = SourcePartition(A, 0)
+    events = TransactionEvent(4, 1, 10, 12, 2), TransactionEvent(4, 2, 12, 13, 0, 1000)
+    maps = Maps()
+    applied: list[Entry] = [
+        Placement(orders, C, 0, 100),
+        Run(orders, C, 0, 0),
+        Run(orders, C, 5, 10),
+        Ack(orders, C, 7, 107),
+        Covered(orders, 13),
+        Covered(SourcePartition(B, 0), 0),
+    ]
+    for entry in applied:
+        maps.get(entry.partition).apply(entry)  # type: ignore[attr-defined]
+    maps.names = {
+        A: TopicNames(A, "orders", MIRROR.topic, UUID(int=3)),
+        B: TopicNames(B, "payments", "LEFT.payments", UUID(int=4)),
+    }
+    maps.transactions = [Transactions(orders, 0, 0, events)]
+    maps.transactions += [CommittedTransactions(0, 0, committed)] if committed else []
+    return found_in(maps)
+
+
+def test_partial_transaction_is_a_condition_with_its_partitions_and_its_place_on_the_target() -> None:
+    it = found(NAMED)
+    partial = it.decision.of(Verdict.PARTIAL)
+    assert first_offsets(partial, it) == {MIRROR: 105}
+    check = judged(it, FLOW)
+    assert check is not None
+    assert (check.name, check.verdict) == (CHECK, checks.Verdict.CONDITIONS)
+    assert check.evidence == (
+        "1 transactions of LEFT have records on RIGHT. 1 in part: shop (producer 4, epoch 1): "
+        "orders-0 all of it (2 of 2 records), payments-0 nothing"
+    )
+    rows = partial_rows(partial, it)
+    assert [(r["topic"], r["first source offset"], r["last source offset"], r["first offset there"]) for r in rows] == [
+        ("orders", 10, 11, 105),
+        ("payments", None, None, None),
+    ]
+
+
+def test_unknown_partitions_are_no_pass_and_name_the_right_that_is_missing() -> None:
+    it = found()
+    check = judged(it, FLOW)
+    assert check is not None
+    assert check.verdict is checks.Verdict.UNKNOWN
+    assert "not determined: 1 of producer 4: which partitions it has is not recorded" in check.evidence
+    assert "no worker could read __transaction_state: drlib doctor --rights" in check.evidence
+    (row,) = unknown_rows(it.decision.of(Verdict.NOT_DETERMINED))
+    assert (row["verdict"], row["records there"]) == ("not determined", 2)
+
+
+def test_without_transactions_there_is_nothing_to_check() -> None:
+    assert judged(found_in(Maps()), FLOW) is None
+
+
+def test_state_that_does_not_match_says_how_to_rebuild_it() -> None:
+    differs = judged_state(StreamsState("sums", Match.DIFFERS, "it is ahead"))
+    assert (differs.verdict, REBUILD in differs.evidence) == (checks.Verdict.CONDITIONS, True)
+    assert judged_state(StreamsState("sums", Match.NOT_DETERMINED, "why")).verdict is checks.Verdict.UNKNOWN
+    matches = judged_state(StreamsState("sums", Match.MATCHES, "all complete"))
+    assert (matches.verdict, matches.evidence) == (checks.Verdict.PASS, "matches: all complete")
+
+
+def test_groups_are_placed_before_and_streams_applications_are_not(tmp_path: Path) -> None:
+    assert read_kept(tmp_path, FLOW) == KeptTransactions()
+    keep(tmp_path, FLOW, KeptTransactions(((MIRROR.topic, 0, 105),), ("sums",)))
+    kept = read_kept(tmp_path, FLOW)
+    assert kept.first("billing", MIRROR) == 105
+    assert kept.first("billing", TopicPartition(MIRROR.topic, 1)) is None
+    assert kept.first("sums", MIRROR) is None
+    (tmp_path / "details" / "transactions.LEFT.RIGHT.json").write_text("{")
+    with pytest.raises(UsageError):
+        read_kept(tmp_path, FLOW)
