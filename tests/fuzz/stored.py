@@ -16,6 +16,7 @@ from drlib.analysis.spark import topics
 from drlib.client.bootstrap import state_file
 from drlib.decoding import json_as
 from drlib.drill.actions.applications import create_topics
+from drlib.drill.actions.failover import transactions
 from drlib.drill.actions.groups import decided as decided_moves
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.hooks import actions as hook_actions
@@ -275,6 +276,15 @@ def _moves() -> bytes:
 
 
 MOVES: Final[tuple[Case, ...]] = ((_moves() + b"\n" + _moves(),),)
+
+
+KEPT_TRANSACTIONS: Final = (
+    (transactions._KEPT.dump_json(transactions.KeptTransactions((("LEFT.orders", 0, 105),), ("sums",))),),
+)
+
+
+def kept_transactions(data: bytes) -> object:
+    return transactions.read_kept(in_details("details/transactions.LEFT.RIGHT.json", data), Flow("LEFT", "RIGHT"))
 
 
 def decided(data: bytes) -> object:

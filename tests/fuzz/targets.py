@@ -181,6 +181,12 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.drill.step.step_output:read_part", stored.step_part, stored.PARTS, _USAGE),
     Target("drlib.drill.step.rto_clock:at", stored.moment, ((b"1700000000000",),), _USAGE),
     Target("drlib.drill.testbed.sampler:read", stored.run_samples, stored.SAMPLED, _USAGE),
+    Target(
+        "drlib.drill.actions.failover.transactions:read_kept",
+        stored.kept_transactions,
+        stored.KEPT_TRANSACTIONS,
+        _USAGE,
+    ),
     Target("drlib.drill.actions.groups.decided:read", stored.decided, stored.MOVES, _USAGE),
     Target("drlib.drill.actions.applications.create_topics:quota_of", stored.quota, stored.QUOTAS, _USAGE),
     Target("drlib.drill.actions.hooks.actions:_Memory", stored.hook_memory, stored.HOOKS, _USAGE),

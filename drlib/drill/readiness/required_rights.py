@@ -28,6 +28,7 @@ from drlib.mirror.preflight.pattern_resources import Names, resources
 from drlib.mirror.preflight.required_acls import ANONYMOUS, UNKNOWN_PRINCIPAL, Right, command, principal_of
 from drlib.mirror.sync.rules.local_topics import keeps_names
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
+from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import Flow
 
 COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
@@ -35,6 +36,7 @@ SOURCE_GONE: Final = "a source that does not answer"
 DENY_WRITES: Final = "source.fence with deny_write"
 NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
+PARTS: Final = "transactions.list"
 SHADOWS: Final = "drill."  # the groups of rehearsals
 
 
@@ -164,6 +166,7 @@ def _mirror(reach: _Reach) -> list[Grant]:
         *reach.on(target, "transactional-id", [Names(f"drlib.{source}.{target}.", True)], "WRITE"),
     ]
     wanted += reach.on(target, "cluster", [""], "DESCRIBE_CONFIGS")  # for how long it remembers producers
+    wanted += reach.on(source, "topic", [TRANSACTIONS_TOPIC], "READ", only=PARTS)  # which partitions a transaction has
     if flow.emit_checkpoints or flow.sync_group_offsets:
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE")
         wanted += reach.on(source, "topic", [OFFSETS_TOPIC], "READ")  # commits are known when they are made

@@ -45,8 +45,8 @@ REBUILD: Final = (
 
 @dataclass(frozen=True, slots=True)
 class KeptTransactions:
-    """What `groups.translate` is told. `firsts`: topic and partition on the target, and the offset at which the first partial
-    transaction begins there; `streams`: groups that are Kafka Streams applications."""
+    """What `groups.translate` takes from it. `firsts`: topic and partition on the target, and the offset at which the first
+    partial transaction begins there; `streams`: groups that are Kafka Streams applications."""
 
     firsts: tuple[tuple[str, int, int], ...] = ()
     streams: tuple[str, ...] = ()

@@ -1,0 +1,198 @@
+"""A Kafka Streams application with exactly_once_v2 whose cluster is killed: its totals on the target are those of the records
+that crossed, and the drill says whether its state can be used for it.
+
+Long: brokers of its own, Java programs. Kafka's Streams library is downloaded at the first use; its stores are in memory.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from fix_engine import Engine, create_topic, read_all, wait_for
+from fix_lab import LabFactory
+from repository_root import ROOT
+from testbed_moves import Place, drill, in_process, step
+
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.failover.transactions import STATE_CHECK
+from drlib.drill.plan.plan import Mode
+from drlib.drill.step.step_output import read_part
+from drlib.kafka.admin import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab import jars
+from drlib.lab.lab import Lab
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.model import Flow
+from drlib.runs.check import Check, Verdict
+
+pytestmark = pytest.mark.long
+STREAMS: Final = jars.Jar(
+    f"org.apache.kafka:kafka-streams:{jars.KAFKA_VERSION}",
+    "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b",
+    2277950,
+    frozenset(),
+)
+APP, INPUT, OUTPUT, PARTITIONS = "sums", "numbers", "totals", 2
+CHANGELOG, REPARTITION = f"{APP}-total-changelog", f"{APP}-by-key-repartition"
+FLOW = Flow("LEFT", "RIGHT")
+KEYS = 7
+
+
+@contextmanager
+def sums(bootstrap: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The application on a cluster. It is killed in the end."""
+    jars.fetch([STREAMS])
+    classpath = ":".join(map(str, (*jars.classpath("kafka"), jars.store() / STREAMS.file_name)))
+    program = str(ROOT / "tests" / "java" / "Sums.java")
+    argv = [str(jars.java().path), "-cp", classpath, program, bootstrap, APP, str(folder), INPUT, OUTPUT]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def numbers(bootstrap: str, first: int, count: int) -> None:
+    """Numbers under keys that are repartitioned: the key's last part is what is summed by."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
+    for number in range(first, first + count):
+        producer.produce(INPUT, key=f"{number}/k{number % KEYS}", value=str(number), partition=number % PARTITIONS)
+    producer.flush(20)
+
+
+@contextmanager
+def load(bootstrap: str) -> Iterator[None]:
+    """Numbers without end, while inside."""
+    over = threading.Event()
+
+    def write() -> None:
+        at = 0
+        while not over.wait(0.02):
+            try:
+                numbers(bootstrap, at, 20)
+            except KafkaException:
+                return
+            at += 20
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        yield
+    finally:
+        over.set()
+        writing.join()
+
+
+def expected(bootstrap: str) -> dict[bytes, int]:
+    """The sum of each key's numbers that are in the cluster's input topic."""
+    found: Counter[bytes] = Counter()
+    for records in read_all(bootstrap, INPUT, PARTITIONS).values():
+        for key, value, _, _ in records:
+            found[(key or b"").partition(b"/")[2]] += int(value or b"0")
+    return dict(found)
+
+
+def totals(bootstrap: str) -> dict[bytes, int]:
+    """The last sum of each key in the cluster's output topic."""
+    records = [record for those in read_all(bootstrap, OUTPUT, PARTITIONS).values() for record in those]
+    return {key or b"": int(value or b"0") for key, value, _, _ in records}
+
+
+def committed(bootstrap: str) -> Mapping[object, int]:
+    with Cluster(ClusterSettings("CLUSTER", (bootstrap,))) as cluster:
+        return {partition: at.offset for partition, at in cluster.group_offsets(APP).items()}
+
+
+class Site:
+    """Both clusters, a worker that keeps topic names, and the application on LEFT."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab, self.folder = lab, folder
+        self.left, self.right = (lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
+        for topic in (INPUT, OUTPUT):
+            create_topic(self.left, topic, PARTITIONS)
+        extra = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
+        self.engine = Engine(folder, self.left, self.right, "LEFT", "RIGHT", f"{INPUT}, {OUTPUT}, {APP}-.*", extra)
+        self.worker = self.engine.start()
+
+    def known(self) -> Mapping[object, int]:
+        """The application's positions that RIGHT knows."""
+        found = checkpointed_positions(load_mirror_settings(self.engine.properties), FLOW)
+        return {partition: at.offset for (group, partition), at in found.items() if group == APP}
+
+    def fail_over(self) -> Check:
+        """What the drill says of the application's state, whose positions it has committed."""
+        run = self.folder / "run"
+        run.mkdir()
+        place = Place(properties=str(self.engine.properties), pointer=str(self.folder / "pointer.json"))
+        steps = (
+            step("transactions", "transactions.list"),
+            step("translate", "groups.translate", positions_from="target", leave=(".*",)),
+        )
+        assert in_process(run, drill(*steps, mode=Mode.EMERGENCY), place, deadline_s=240) == 0
+        return next(c for c in read_part(run, "transactions").checks if c.name == STATE_CHECK.format(APP))
+
+    def rebuild(self) -> None:
+        """As the drill says: the internal topics are deleted, and the application begins at its input's beginning."""
+        with Cluster(self.lab.clusters["RIGHT"].settings()) as cluster:
+            for topic in (CHANGELOG, REPARTITION):
+                cluster.delete_topic(topic)
+            cluster.delete_group(APP)
+            wait_for("the topics are gone", lambda: not cluster.topics([CHANGELOG, REPARTITION]))
+
+    def close(self) -> None:
+        self.engine.close()
+
+
+@pytest.fixture
+def site(lab_factory: LabFactory, tmp_path: Path) -> Iterator[Site]:
+    found = Site(lab_factory(), tmp_path)
+    yield found
+    found.close()
+
+
+def test_state_that_matches_its_positions_is_continued(site: Site, tmp_path: Path) -> None:
+    with sums(site.left, tmp_path / "left"):
+        numbers(site.left, 0, 300)
+        wait_for("LEFT has all totals", lambda: totals(site.left) == expected(site.left), 120)
+        for topic in (INPUT, OUTPUT, CHANGELOG, REPARTITION):
+            site.engine.wait_caught_up(topic, PARTITIONS, deadline_s=120)
+        wait_for("RIGHT knows the positions", lambda: site.known() == committed(site.left) and bool(site.known()), 60)
+        site.lab.clusters["LEFT"].kill()
+    site.worker.kill()
+    check = site.fail_over()
+    assert check.verdict is Verdict.PASS, check
+    numbers(site.right, 300, 200)  # only a state that holds the first 300 gives the right sums
+    with sums(site.right, tmp_path / "right"):
+        wait_for("RIGHT has all totals", lambda: totals(site.right) == expected(site.right), 120)
+    assert sum(expected(site.right).values()) == sum(range(500))
+
+
+def test_cluster_killed_under_load_leaves_totals_of_the_records_that_crossed(site: Site, tmp_path: Path) -> None:
+    with sums(site.left, tmp_path / "left"), load(site.left):
+        wait_for("the output is mirrored", lambda: _sums(site) > 50, 120)
+        site.lab.clusters["LEFT"].kill()
+    site.worker.kill()
+    check = site.fail_over()
+    print(check)
+    if check.verdict is not Verdict.PASS:
+        assert "kafka-streams-application-reset" in check.evidence, check
+        site.rebuild()
+    with sums(site.right, tmp_path / "right"):
+        wait_for("RIGHT has all totals", lambda: totals(site.right) == expected(site.right), 120)
+    assert expected(site.right)
+
+
+def _sums(site: Site) -> int:
+    with Cluster(site.lab.clusters["RIGHT"].settings()) as cluster:
+        if not cluster.topics([OUTPUT]):
+            return 0
+    return sum(len(records) for records in read_all(site.right, OUTPUT, PARTITIONS).values())
