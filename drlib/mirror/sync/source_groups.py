@@ -208,7 +208,7 @@ class GroupPositions:
         if last is not None and (before, last.offset) == (position.offset, offset):
             return
         checkpoint = Checkpoint(group, stream.target, position.offset, offset, position.metadata)
-        self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms, topic.ids)
+        self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms, topic.ids, position.transaction)
         self._written[key], self._headers[key], self._topic_ids[key] = checkpoint, position.offset, topic.ids
 
     async def _emit_loop(self) -> None:

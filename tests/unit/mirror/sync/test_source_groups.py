@@ -32,9 +32,13 @@ class Written:
 
     def __init__(self) -> None:
         self.checkpoints: list[tuple[int, int, int]] = []
+        self.transactions: list[tuple[int, int] | None] = []
 
-    def checkpoint(self, checkpoint: Checkpoint, position: int, as_of_ms: int) -> None:
+    def checkpoint(
+        self, checkpoint: Checkpoint, position: int, as_of_ms: int, transaction: tuple[int, int] | None = None
+    ) -> None:
         self.checkpoints.append((checkpoint.upstream_offset, checkpoint.offset, position))
+        self.transactions.append(transaction)
 
 
 @pytest.mark.parametrize("emits_first", [0, 1, 2])  # how often before anything is mirrored
@@ -55,6 +59,31 @@ def test_emit_group_known_before_first_mirrored_record_gets_its_position(emits_f
         groups.progressed(SOURCE)
         groups.emit()
     assert written.checkpoints[-1] == (500, 501, 500)
+
+
+def test_checkpoint_says_which_transaction_committed_also_where_a_poll_found_the_position_first() -> None:
+    stream = PartitionStream(KEY, SOURCE, TARGET, CLAIM, PartitionMap(), position=0, target_next=1)
+    for entry in (Placement(KEY, CLAIM, 0, 1), Run(KEY, CLAIM, 0, 0)):
+        stream.map.apply(entry)
+    stream.map.ack(CLAIM, 100)
+    written: Any = Written()
+    settings: Any = SimpleNamespace(mirrors_group=lambda group: True)
+    unused: Any = None
+    groups = GroupPositions(settings, unused, unused, written, EventLog(), lambda partition: stream)
+    steps = [
+        (Position(10, "", 1, (4, 7)), (4, 7)),
+        (Position(10, "", 2), None),  # a poll that finds the same changes nothing
+        (Position(20, "", 5), None),
+        (Position(20, "", 4, (4, 8)), (4, 8)),  # the commit, read after the poll
+        (Position(15, "", 3, (4, 9)), None),  # an older one
+    ]
+    for position, of in steps:
+        before = len(written.checkpoints)
+        groups._learn("g", SOURCE, position)
+        groups.emit()
+        groups.emit()
+        assert written.transactions[before:] == ([of] if of is not None or position.as_of_ms == 5 else [])
+    assert [offset for _, _, offset in written.checkpoints] == [10, 20, 20]
 
 
 def test_checkpoint_of_a_shared_topic_that_was_exact_by_an_old_map_back_follows_the_newer_one() -> None:

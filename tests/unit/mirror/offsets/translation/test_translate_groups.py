@@ -9,7 +9,7 @@ import pytest
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.kafka.admin.descriptions import Record
 from drlib.mirror.mm2.records import Checkpoint
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
 from drlib.mirror.offsets.translation.shared_logs import KnownRead
 from drlib.mirror.offsets.translation.translate_groups import KnownPosition, last_known
 from drlib.model import TopicPartition
@@ -33,6 +33,17 @@ def test_last_known_position_newest_checkpoint_counts() -> None:
 def test_last_known_position_header_that_is_no_number_counts_as_missing(header: bytes | None) -> None:
     known = last_known([record(5, (POSITION_HEADER, header), (AS_OF_HEADER, header))], POLICY)
     assert known == {(GROUP, ORDERS): KnownPosition(5, 1000, "m", there=7)}
+
+
+@pytest.mark.parametrize(
+    ("header", "transaction"),
+    [(b"4/7", (4, 7)), (None, None), (b"", None), (b"4", None), (b"4/", None), (b"-1/7", None), (b"4/7/8", None)],
+)
+def test_last_known_position_says_which_transaction_committed_it(
+    header: bytes | None, transaction: tuple[int, int] | None
+) -> None:
+    known = last_known([record(5, (POSITION_HEADER, b"9"), (TRANSACTION_HEADER, header))], POLICY)
+    assert known[GROUP, ORDERS].transaction == transaction
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0", b"text that is no checkpoint"])
