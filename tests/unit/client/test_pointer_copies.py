@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drlib.client import pointer_file
+from drlib.client.history.entries import History, Past
 from drlib.client.pointer import Pointer, PointerConflict, decode, encode
-from drlib.client.pointer_copies import Copy, PointerCopies, pointer_by_hand, read_copies, repair
+from drlib.client.pointer_copies import Copy, Move, PointerCopies, pointer_by_hand, read_copies, repair
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable, UsageError
 
@@ -49,6 +51,28 @@ def test_copies_of_one_version_that_differ_are_a_conflict_until_a_newer_one() ->
     with pytest.raises(PointerConflict):
         repair([], two, "*")
     assert two.next_version == 5
+
+
+def test_moves_are_listed_newest_first_with_where_they_are_kept_and_without_holds() -> None:
+    first, own = Past("*", Pointer(1, "paris", "p:1"), 10), Past("bills", Pointer(2, "lyon", "l:1"), 20)
+    held = replace(THERE, version=5, hold=True)
+    now = copies(paris={"*": THERE}, lyon={"*": held, "orders": HERE})
+    at_paris: History = {
+        first.key: replace(first, written_ms=11),
+        own.key: own,
+        "*/x": UsageError("here", "no", "entry"),
+    }
+    moved = replace(now, past={"paris": at_paris, "lyon": {first.key: first}})
+    assert moved.moves("*") == [
+        Move(Past("*", THERE, 4000), ("paris",)),
+        Move(Past("orders", HERE, 3000), ("lyon",)),
+        Move(own, ("paris",)),
+        Move(first, ("paris", "lyon")),
+    ]
+    assert [each.was.pointer.version for each in moved.moves("orders")] == [4, 3, 1]
+    assert moved.unreadable == ["here: no"]
+    two = copies(paris={"*": Pointer(4, "paris", "p:1")}, lyon={"*": THERE})
+    assert {each.was.pointer.active for each in two.moves("*")} == {"paris", "lyon"}
 
 
 def test_copies_of_an_application_count_until_a_newer_pointer_of_all_replaces_them() -> None:
