@@ -50,12 +50,33 @@ KNOWN: Final[Mapping[str, tuple[int, int, int]]] = {
     "DescribeProducers": (61, 0, 0),
     "DescribeTransactions": (65, 0, 0),
     "ListTransactions": (66, 0, 0),
+    "FindShareCoordinator": (10, 6, 6),  # FindCoordinator with the key type of share groups (KIP-932)
+    "ReadShareGroupState": (84, 0, 0),
+    "WriteShareGroupState": (85, 0, 1),
+    "DescribeShareGroupOffsets": (90, 0, 1),  # v1 also the lag (KIP-1226, Kafka 4.2)
+    "AlterShareGroupOffsets": (91, 0, 0),
+    "DeleteShareGroupOffsets": (92, 0, 0),
 }
 """Request name -> (API key, oldest, newest version that can be sent)."""
 
 OF_SOURCE: Final = ("Fetch", "ListOffsets", "Metadata", "OffsetFetch", "FindCoordinator")
 """What nothing can be read without: checked when a connection is opened."""
-_OPTIONAL: Final = ("DescribeQuorum", "DescribeCluster", "DescribeClientQuotas", "AlterClientQuotas")
+OF_SHARE_GROUPS: Final = (
+    "FindShareCoordinator",
+    "ReadShareGroupState",
+    "WriteShareGroupState",
+    "DescribeShareGroupOffsets",
+    "AlterShareGroupOffsets",
+    "DeleteShareGroupOffsets",
+)
+"""Not supported before Kafka 4.1: nothing is asked about share groups there."""
+_OPTIONAL: Final = (
+    "DescribeQuorum",
+    "DescribeCluster",
+    "DescribeClientQuotas",
+    "AlterClientQuotas",
+    *OF_SHARE_GROUPS,
+)
 OF_TARGET: Final = tuple(name for name in KNOWN if name not in _OPTIONAL)
 """What a target must support in the newest version."""
 NEWEST: Final[Mapping[str, int]] = {name: newest for name, (_, _, newest) in KNOWN.items()}

@@ -26,6 +26,9 @@ POSITION_HEADER = "drlib.position"  # the group's committed source offset, where
 AS_OF_HEADER = "drlib.as-of-ms"  # when that was known to be its position
 TRANSACTION_HEADER = "drlib.transaction"  # producer ID and epoch of the transaction that committed the position
 TOPICS_HEADER = "drlib.topic-ids"  # of a topic that both directions copy: its IDs on the source and on the target
+SHARE_HEADER = (
+    "drlib.share-group"  # of a share group: what lies complete behind its start offset (`mirror.share_groups`)
+)
 
 
 _ANSWERS_MISSING = frozenset(  # no broker refused the record
@@ -89,6 +92,11 @@ class Mm2Writer:
             headers.append((TRANSACTION_HEADER, f"{transaction[0]}/{transaction[1]}".encode()))
         if topic_ids:
             headers.append((TOPICS_HEADER, topic_ids.encode()))
+        self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)
+
+    def share_checkpoint(self, checkpoint: Checkpoint, start: int, as_of_ms: int, complete: bytes) -> None:
+        headers = [(POSITION_HEADER, str(start).encode()), (AS_OF_HEADER, str(as_of_ms).encode())]
+        headers.append((SHARE_HEADER, complete))
         self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)
 
     def offset_syncs(self, syncs: Sequence[OffsetSync]) -> None:

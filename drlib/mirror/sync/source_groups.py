@@ -11,6 +11,7 @@ Rules:
   that was written for an earlier position, the checkpoint keeps that one: it skips nothing either. Whenever the map back
   advanced the position is looked up again, because one that was exact by a map that lacks the newest copies is too low.
 - Only for partitions of this worker's lanes; other workers write those of theirs.
+- Share groups have another protocol, and a follower of their own (`drlib.mirror.share_groups.follow`), which this one runs.
 - A group that may not be described is an event with the missing right (`GroupUnreadable`); the others are followed. An empty
   list means no groups only where the cluster may be described; else brokers omit groups (`GroupsUnlisted`).
 """
@@ -48,6 +49,7 @@ from drlib.mirror.mm2.writer import Mm2Writer
 from drlib.mirror.offsets.translation.shared_followed import FollowedBack, SharedTopic
 from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
+from drlib.mirror.share_groups.follow import SharePositions
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.threads import in_daemon
 from drlib.model import TopicPartition, TranslationKind
@@ -111,6 +113,7 @@ class GroupPositions:
         self._topic_ids: dict[tuple[str, TopicPartition], str] = {}  # of topics that both directions copy
         self._following_broke = False
         self._refused: set[str] = set()
+        self._shares = SharePositions(settings, cluster, source, writer, events, stream_of)
 
     def positions(self) -> Mapping[tuple[str, TopicPartition], Position]:
         """A copy of the committed offsets known now, by (group, source partition), of all partitions of the source."""
@@ -122,6 +125,8 @@ class GroupPositions:
                 tasks.create_task(self._follow())
                 tasks.create_task(self._polls())
             tasks.create_task(self._emit_loop())
+            if self._settings.groups and self._settings.emit_checkpoints:
+                tasks.create_task(self._shares.run())
             if self._back is not None and self._settings.groups and self._settings.emit_checkpoints:
                 tasks.create_task(self._back.run(self._look_again))
 
@@ -146,11 +151,13 @@ class GroupPositions:
 
     def assigned(self, partition: TopicPartition) -> None:
         """A lane of this worker started to mirror `partition`: write the checkpoints of its groups."""
+        self._shares.rewrite(partition)
         for group in self._groups_of.get(partition, ()):
             self._dirty.add((group, partition))
 
     def rewrite(self) -> None:
         """Write every checkpoint again: their topic was deleted."""
+        self._shares.rewrite()
         self._written.clear()
         self._headers.clear()
         self._dirty |= self._positions.keys()

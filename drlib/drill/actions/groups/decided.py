@@ -7,7 +7,7 @@ of `MOVES_PER_LINE` at most, so that any number of positions stays within what o
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -22,22 +22,31 @@ MOVES_PER_LINE: Final = 10_000
 IN_USE: Final = "in-use"
 _MOVES: Final = TypeAdapter(tuple[PositionMove, ...])
 _NAMES: Final = TypeAdapter(tuple[str, ...])
+Move = TypeVar("Move")
 
 
 def write(run_dir: Path, target: str, moves: Sequence[PositionMove], use: str = "groups") -> None:
-    path = _path(run_dir, target, use)
+    write_lines(_path(run_dir, target, use), _MOVES, moves, MOVES_PER_LINE)
+
+
+def write_lines(path: Path, kind: TypeAdapter[tuple[Move, ...]], moves: Sequence[Move], per_line: int) -> None:
+    """The file, of any kind of moves."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    parts = [tuple(moves[at : at + MOVES_PER_LINE]) for at in range(0, len(moves), MOVES_PER_LINE)]
-    write_whole(path, b"\n".join(_MOVES.dump_json(part) for part in parts or [()]))
+    parts = [tuple(moves[at : at + per_line]) for at in range(0, len(moves), per_line)]
+    write_whole(path, b"\n".join(kind.dump_json(part) for part in parts or [()]))
 
 
 def read(run_dir: Path, target: str, use: str = "groups") -> tuple[PositionMove, ...] | None:
     """None when nothing was decided yet. Raises `UsageError` for a file that was changed."""
-    path = _path(run_dir, target, use)
+    return read_lines(_path(run_dir, target, use), _MOVES)
+
+
+def read_lines(path: Path, kind: TypeAdapter[tuple[Move, ...]]) -> tuple[Move, ...] | None:
+    """As `read`, of any kind of moves."""
     try:
         with open_stored(path) as file:
             lines = iter(lambda: file.readline(decoding.MOST_BYTES + 1), b"")
-            return tuple(move for line in lines for move in decoding.json_as(_MOVES, line))
+            return tuple(move for line in lines for move in decoding.json_as(kind, line))
     except FileNotFoundError:
         return None
     except (OSError, decoding.Undecodable) as error:

@@ -56,6 +56,7 @@ class ShadowGroups(TranslateGroups):
 
     name = "groups.shadow"
     use: ClassVar[str] = SHADOW
+    share_groups: ClassVar[bool] = False  # a shadow of one would begin where nothing is read by it
     none_is_enough: ClassVar[bool] = False  # it would rehearse nothing
 
     @property

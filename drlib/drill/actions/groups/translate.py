@@ -5,6 +5,7 @@ members on the target is refused by name, and so is one of which a position woul
 `leave` names groups that may be moved in part. A position that is neither what it was nor what was decided was changed by
 others: it is left, and named. A source that does not answer in time is not waited for: positions are those that the target
 knows, and the step says as of when. Undo restores what was there before; a group that had nothing there is deleted.
+Share groups are moved by the same step (`drlib.drill.actions.share_groups`), once everything of both kinds is decided.
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
 """
 
@@ -29,6 +30,8 @@ from drlib.drill.actions.groups.rules import (
     decide_all,
 )
 from drlib.drill.actions.groups.rules import as_of as as_of_words
+from drlib.drill.actions.share_groups import move as share_moves
+from drlib.drill.actions.share_groups.rules import ShareMove
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
@@ -68,6 +71,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     name = "groups.translate"
     shared_topics = Shared.SOME
     use: ClassVar[str] = "groups"
+    share_groups: ClassVar[bool] = True
     none_is_enough: ClassVar[bool] = True
     """Is it done where no group has a position on a mirrored topic, as with producers alone, or offsets kept elsewhere?"""
 
@@ -106,13 +110,20 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             moves = self.decided()
             moves = tuple(replace(m, re_reads=a.re_reads) for m, a in zip(moves, self._as_of(moves), strict=True))
             positions.write(run_dir, target, moves, self.use)
+        shares = self._kept_shares()
+        if shares is None:
+            shares = self.decided_shares()
+            share_moves.keep(run_dir, target, self.use, shares)
         decided_ms = clock.now_ms()
         abort.check()
         group_writing.write(self.target_cluster, moves)
+        shares = share_moves.write(self.target_cluster, shares)
         done_ms = clock.now_ms()
         group_writing.read_back(self.target_cluster, moves)
+        share_moves.keep(run_dir, target, self.use, shares)
         as_of = self._as_of(moves)
-        self.show([_row(move, each, self.flow.source, target) for move, each in zip(moves, as_of, strict=True)])
+        shown = [_row(move, each, self.flow.source, target) for move, each in zip(moves, as_of, strict=True)]
+        self.show([*shown, *share_moves.rows(shares, self.flow)])
         self.mark(Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"))
         before = sum(move.why == BEFORE_TRANSACTION for move in moves)
         kinds, again = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
@@ -131,6 +142,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             "re_reads_at_most": None if None in again else sum(each or 0 for each in again),
             "translated_s": (decided_ms - began_ms) / 1000,
             "committed_s": (done_ms - decided_ms) / 1000,
+            **share_moves.evidence(shares, share_moves.delivered_again(self.target_cluster, shares)),
         }
 
     def _as_of(self, moves: Sequence[PositionMove]) -> list[AsOf]:
@@ -145,14 +157,42 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         return [as_of_words(move, ends.get(move.target), at_ms, ahead) for move in moves]
 
     def probe(self, changes: Changes) -> Reach:
-        return group_writing.reached(self.target_cluster, self._kept())
+        reach = group_writing.reached(self.target_cluster, self._kept())
+        shares = self._kept_shares()
+        if not shares or reach is Reach.UNKNOWN:
+            return reach
+        of_shares = share_moves.reached(self.target_cluster, shares)
+        return reach if of_shares is reach else Reach.UNKNOWN if of_shares is Reach.UNKNOWN else Reach.PARTLY
 
     def undo(self, changes: Changes) -> None:
         """Restore what was there before. Raises `Deviated` for what was moved since, `GroupNotEmpty` for members."""
-        moves = self._kept()
+        moves, shares = self._kept(), self._kept_shares()
+        if shares is not None:
+            share_moves.put_back(self.target_cluster, shares)
+            share_moves.forget(self.context.run_dir, self.flow.target, self.use)
         if moves is not None:
             group_writing.put_back(self.target_cluster, moves)
             positions.forget(self.context.run_dir, self.flow.target, self.use)
+
+    def _kept_shares(self) -> tuple[ShareMove, ...] | None:
+        return share_moves.kept(self.context.run_dir, self.flow.target, self.use) if self.share_groups else ()
+
+    def decided_shares(self) -> tuple[ShareMove, ...]:
+        """Decide every partition of the chosen share groups. Raises as `decided`."""
+        settings, flow = self.context.mirror_settings(), self.flow
+        alive = _SOURCE_ALIVE[self.positions_from]
+        if alive is None:
+            answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[flow.source]
+            alive = False if isinstance(answer, Unreachable) else None
+        known = share_moves.known_shares(settings, flow, alive=alive, timeout_s=self.probe_s)
+        chosen = share_moves.Chosen(self._chosen, lambda group: matches(self.leave, group), self.rewind)
+        return share_moves.decide(
+            settings,
+            flow,
+            known,
+            lambda asked: translate_known(settings, flow, source_alive=alive, positions=asked).translations,
+            chosen,
+        )
 
     def _kept(self) -> tuple[PositionMove, ...] | None:
         return positions.read(self.context.run_dir, self.flow.target, self.use)

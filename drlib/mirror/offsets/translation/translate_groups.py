@@ -30,7 +30,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, SHARE_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMaps
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
@@ -155,7 +155,7 @@ def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
 
 
 def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Positions:
-    """The newest position of each group and partition in a log of checkpoints; records that are none are skipped. Pure."""
+    """The newest position of each consumer group and partition in a log of checkpoints; other records are skipped. Pure."""
     known: dict[tuple[str, TopicPartition], KnownPosition] = {}
     for record in records:
         try:
@@ -165,7 +165,11 @@ def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Position
         headers = {name: value for name, value in record.headers if value is not None}
         source_topic = policy.upstream_topic(checkpoint.partition.topic) or checkpoint.partition.topic
         position = decoding.integer_or(checkpoint.upstream_offset, headers.get(POSITION_HEADER, b""))
-        known[checkpoint.group, TopicPartition(source_topic, checkpoint.partition.partition)] = KnownPosition(
+        key = checkpoint.group, TopicPartition(source_topic, checkpoint.partition.partition)
+        if SHARE_HEADER in headers:
+            known.pop(key, None)  # the group of that name is a share group by now
+            continue
+        known[key] = KnownPosition(
             position,
             decoding.integer_or(record.timestamp_ms, headers.get(AS_OF_HEADER, b"")),
             checkpoint.metadata,

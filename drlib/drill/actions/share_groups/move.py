@@ -1,0 +1,336 @@
+"""Share groups of a flow on the target: what they have there, and start offsets and complete records written as decided.
+
+Every step that moves positions of groups moves those of share groups with this.
+Rules: what is decided (`rules`) is on disk before anything is written, and a resumed step completes exactly that. A group with
+members on the target is refused by name. First start offsets are set; then what is complete behind them is written, which needs
+ClusterAction on the target: where that is refused, the move is made all the same, and what is delivered again is said. A group
+that is neither what it was nor what was decided was used by others: it is left, and named. What will be delivered again is then
+read from the target itself, and compared with the prediction.
+Not for: consumer groups (`drlib.drill.actions.groups`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from drlib import clock
+from drlib.config.settings import MirrorSettings
+from drlib.drill.actions.groups import decided
+from drlib.drill.actions.groups.commit import log_bounds, refuse_busy
+from drlib.drill.actions.groups.rules import sum_known
+from drlib.drill.actions.share_groups import rules
+from drlib.drill.actions.share_groups.rules import ShareMove
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step.action import Evidence
+from drlib.drill.step.step_output import DETAILS
+from drlib.errors import Deviated, DrlibError, UsageError
+from drlib.formats import second
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.share_groups import admin
+from drlib.kafka.share_groups.state import Interval, ShareState, missing
+from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares, read_shares, source_shares
+from drlib.mirror.share_groups.translate import Boundaries, translate_shares
+from drlib.model import Flow, GroupTranslation, TopicPartition
+from drlib.runs.journal import Scalar
+
+TIMEOUT_S: Final = 20.0
+PER_LINE: Final = 100
+_MOVES: Final = TypeAdapter(tuple[ShareMove, ...])
+_FREE: Final = frozenset({"EMPTY", "DEAD"})
+States = Mapping[tuple[str, TopicPartition], ShareState]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which share groups are moved, and which of them may be moved in part."""
+
+    moves: Callable[[str], bool]
+    leaves: Callable[[str], bool] = lambda _: False
+    rewind: bool = False
+
+
+def known_shares(settings: MirrorSettings, flow: Flow, *, alive: bool | None, timeout_s: float) -> KnownShares:
+    """Of the source, or what the mirror last knew where it does not answer; `alive` None: of whichever answers."""
+    if alive is False:
+        return checkpointed_shares(settings, flow)
+    try:
+        return source_shares(settings, flow, timeout_s)
+    except DrlibError:
+        if alive:
+            raise
+        return checkpointed_shares(settings, flow)
+
+
+def decide(
+    settings: MirrorSettings,
+    flow: Flow,
+    known: KnownShares,
+    translate: Callable[[Boundaries], Iterable[GroupTranslation]],
+    chosen: Chosen,
+) -> tuple[ShareMove, ...]:
+    """Decide every partition of the chosen share groups. Raises `GroupNotEmpty`, or `UsageError` naming what prevents it."""
+    for group, error in (known.refused or {}).items():
+        if chosen.moves(group) and not chosen.leaves(group):
+            raise error
+    flow_settings, target = settings.flow(flow.source, flow.target), settings.clusters[flow.target]
+    positions = {key: each for key, each in known.positions.items() if chosen.moves(key[0])}
+    unset = [key for key in known.unset if chosen.moves(key[0]) and flow_settings.mirrors_topic(key[1].topic)]
+    translations = translate_shares(positions, translate)
+    if not translations and not unset:
+        return ()
+    groups = sorted({item.group for item in translations} | {group for group, _ in unset})
+    there = admin.listed(target, TIMEOUT_S)
+    if there.supported:
+        _refuse_others(target, there, groups)
+    states = read_states(target, groups) if there.supported else {}
+    bounds = log_bounds(target, (item.target for item in translations))
+    moves = [
+        rules.decide(item, bounds.get(item.target), states.get((item.group, item.target)), rewind=chosen.rewind)
+        for item in translations
+    ]
+    if not there.supported:
+        return tuple(rules.unsupported(move) for move in moves)
+    stuck = {group: those for group, those in rules.blocked(moves).items() if not chosen.leaves(group)}
+    if stuck:
+        shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(stuck.items())]
+        more = f"; and {len(shown) - 5} groups more" if len(shown) > 5 else ""
+        raise UsageError(
+            f"{len(stuck)} share groups have positions that cannot be moved to {flow.target}",
+            "; ".join(shown[:5]) + more,
+            "Find out who uses them there; name groups that may stay in `leave`.",
+        )
+    return (*moves, *_unset(settings, flow, unset))
+
+
+def _unset(settings: MirrorSettings, flow: Flow, unset: Sequence[tuple[str, TopicPartition]]) -> list[ShareMove]:
+    if not unset:
+        return []
+    policy = settings.flow(flow.source, flow.target).policy
+    resets: Mapping[str, str] = {}
+    with contextlib.suppress(DrlibError):  # it is said that it is not known
+        resets = admin.reset_policies(settings.clusters[flow.source], {group for group, _ in unset}, TIMEOUT_S)
+    now_ms = clock.now_ms()
+    return [
+        rules.unset(
+            group,
+            partition,
+            TopicPartition(policy.remote_topic(flow.source, partition.topic), partition.partition),
+            resets.get(group, ""),
+            now_ms,
+        )
+        for group, partition in unset
+    ]
+
+
+def read_states(cluster: ClusterSettings, groups: Collection[str]) -> dict[tuple[str, TopicPartition], ShareState]:
+    """What the groups have on a cluster, where they have a start offset. Raises `Unreachable`, and a group's own error."""
+    known = read_shares(cluster, frozenset(groups).__contains__, TIMEOUT_S)
+    for error in (known.refused or {}).values():
+        raise error
+    return {key: each.state for key, each in known.positions.items()}
+
+
+def write(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> tuple[ShareMove, ...]:
+    """Write what is not written yet; `moves` with whether what is complete could be written, once it was read back.
+
+    Raises `Deviated` for a group that was used by others, `GroupNotEmpty`, or the first group's error.
+    """
+    groups = {move.group for move in moves if move.start is not None}
+    if not groups:
+        return tuple(moves)
+    states = read_states(cluster, groups)
+    _refuse_used(cluster, moves, states)
+    todo = _by_group(move for move in moves if move.start is not None and _to_do(move, states))
+    _refuse_others(cluster, admin.listed(cluster, TIMEOUT_S), todo)
+    reasons: dict[tuple[str, TopicPartition], str] = {}
+    for group, those in todo.items():
+        starts = {m.target: m.start for m in those if m.start is not None and _start(states, m) != m.start}
+        if starts:
+            admin.set_starts(cluster, group, starts, TIMEOUT_S)
+        wanted = {m.target: (m.start, m.complete) for m in those if m.start is not None and m.complete}
+        answers = _write_complete(cluster, group, wanted)
+        reasons |= {(group, target): why for target, why in answers.items()}
+    done = rules.after_writing(moves, reasons)
+    _refuse_used(cluster, done, read_states(cluster, groups), written=True)
+    return done
+
+
+def _to_do(move: ShareMove, states: States) -> bool:
+    """Is anything of it not on the target yet?"""
+    state = states.get((move.group, move.target))
+    return state is None or state.start != move.start or bool(missing(move.complete, state.complete or ()))
+
+
+def _write_complete(
+    cluster: ClusterSettings, group: str, wanted: Mapping[TopicPartition, tuple[int, tuple[Interval, ...]]]
+) -> dict[TopicPartition, str]:
+    """By partition: why it was not written, empty where it was. What is not written is delivered again, and no error."""
+    try:
+        return admin.write_complete(cluster, group, wanted, TIMEOUT_S)
+    except DrlibError as error:
+        return dict.fromkeys(wanted, error.why)
+
+
+def delivered_again(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> dict[str, int | None]:
+    """By group: how many complete records the target itself will deliver again, as its state says; None where it does not."""
+    written = [move for move in moves if move.start is not None]
+    states = read_states(cluster, {move.group for move in written}) if written else {}
+    found: dict[str, int | None] = {}
+    for move in written:
+        state = states.get((move.group, move.target))
+        total = found.get(move.group, 0)
+        if state is None or state.complete is None or move.unknown != 0 or total is None:
+            found[move.group] = None
+            continue
+        begun = ((0, state.start), *state.complete)
+        found[move.group] = total + missing(move.complete, begun)
+    return found
+
+
+def reached(cluster: ClusterSettings, moves: Sequence[ShareMove] | None) -> Reach:
+    """How much of `moves` was written; all written counts as partly, as it is read back."""
+    written = [move for move in moves or () if move.start is not None]
+    if not written:
+        return Reach.UNTOUCHED
+    states = read_states(cluster, {move.group for move in written})
+    now = [(move, _start(states, move)) for move in written]
+    if any(start not in (move.before, move.start) for move, start in now):
+        return Reach.UNKNOWN
+    return Reach.UNTOUCHED if all(start == move.before != move.start for move, start in now) else Reach.PARTLY
+
+
+def put_back(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> None:
+    """Restore what was there before. Raises `Deviated` for what was used since, `GroupNotEmpty` for members."""
+    by_group = _by_group(move for move in moves if move.start is not None)
+    if not by_group:
+        return
+    _refuse_others(cluster, admin.listed(cluster, TIMEOUT_S), by_group)
+    states = read_states(cluster, by_group)
+    _refuse_used(cluster, moves, states)
+    for group, those in by_group.items():
+        gone = {move.target.topic for move in those if move.before is None and (group, move.target) in states}
+        if gone:
+            admin.delete_starts(cluster, group, sorted(gone), TIMEOUT_S)
+        back = [m for m in those if m.before is not None and (m.sets_start or m.to_write or m.target.topic in gone)]
+        starts = {move.target: move.before for move in back if move.before is not None}
+        if starts:
+            admin.set_starts(cluster, group, starts, TIMEOUT_S)
+        complete = {m.target: (m.before, m.before_complete) for m in back if m.before is not None and m.before_complete}
+        _write_complete(cluster, group, complete)
+        if gone and not any(key[0] == group for key in read_states(cluster, [group])):
+            with Cluster(cluster) as target:
+                target.delete_group(group)
+
+
+def keep(run_dir: Path, target: str, use: str, moves: Sequence[ShareMove]) -> None:
+    decided.write_lines(_path(run_dir, target, use), _MOVES, moves, PER_LINE)
+
+
+def kept(run_dir: Path, target: str, use: str) -> tuple[ShareMove, ...] | None:
+    """None when nothing was decided yet. Raises `UsageError` for a file that was changed."""
+    return decided.read_lines(_path(run_dir, target, use), _MOVES)
+
+
+def forget(run_dir: Path, target: str, use: str) -> None:
+    _path(run_dir, target, use).unlink(missing_ok=True)
+
+
+def evidence(moves: Sequence[ShareMove], again: Mapping[str, int | None]) -> Evidence:
+    """What a step reports; nothing where the flow has no share groups. `again`: as the target itself says."""
+    if not moves:
+        return {}
+    predicted = rules.redelivered_by_group(moves)
+    not_carried = sorted({move.why_not for move in moves if move.why_not})
+    return {
+        "share_groups": len({move.group for move in moves}),
+        "share_partitions": len(moves),
+        "share_left": sum(move.start is None for move in moves),
+        "share_acknowledged_carried": sum(move.to_write for move in moves if move.carried),
+        "share_redelivered_at_most": sum_known(predicted.values()),
+        "share_redelivered_by_the_target": sum_known(again.values()) if again else 0,
+        **({"share_not_carried": "; ".join(not_carried)} if not_carried else {}),
+    }
+
+
+def rows(moves: Iterable[ShareMove], flow: Flow) -> list[dict[str, Scalar]]:
+    """Rows of the columns that positions of consumer groups have."""
+    return [
+        {
+            "group": f"{move.group} (share group)",
+            "topic": move.source.topic,
+            "partition": move.source.partition,
+            f"on {flow.source}": move.source_start,
+            f"on {flow.target}": move.start,
+            "meaning": move.kind.value,
+            "records": move.records,
+            "reads again at most": move.redelivered,
+            "before": "none" if move.before is None else move.before,
+            "left because": move.why,
+            "as of": f"as of {second(move.as_of_ms)} UTC; {_acknowledged(move)}",
+        }
+        for move in moves
+    ]
+
+
+def _acknowledged(move: ShareMove) -> str:
+    if move.unknown is None:
+        return "how many records it acknowledged behind that is not known"
+    if move.unknown:
+        return f"{move.unknown:,} acknowledged behind that, and which is not known: they are delivered again"
+    if not move.behind:
+        return "nothing acknowledged behind that"
+    words = f"{move.behind:,} acknowledged behind that"
+    if move.carried is None:
+        return words
+    return f"{words}, and not delivered again" if move.carried else f"{words}, and delivered again: {move.why_not}"
+
+
+def _by_group(moves: Iterable[ShareMove]) -> dict[str, list[ShareMove]]:
+    by_group: dict[str, list[ShareMove]] = {}
+    for move in moves:
+        by_group.setdefault(move.group, []).append(move)
+    return by_group
+
+
+def _refuse_others(cluster: ClusterSettings, there: admin.Listed, groups: Collection[str]) -> None:
+    """Raises `GroupNotEmpty` for groups with members, `UsageError` for those of another protocol."""
+    listed = {group: there.groups[group] for group in groups if group in there.groups}
+    refuse_busy(cluster, [g for g, each in listed.items() if each.state.upper() not in _FREE])
+    if other := sorted(g for g, each in listed.items() if each.protocol_type != admin.PROTOCOL):
+        raise UsageError(
+            f"share groups cannot be moved to {cluster.alias}: {', '.join(other)}",
+            "groups of these names have another protocol there",
+            f"Delete them there, or leave those groups out: kafka-groups.sh --bootstrap-server {cluster.bootstrap_servers[0]} "
+            "--list.",
+        )
+
+
+def _refuse_used(
+    cluster: ClusterSettings, moves: Sequence[ShareMove], states: States, *, written: bool = False
+) -> None:
+    """Raises `Deviated` for a group that has neither what was there nor what was decided; `written`: nor the former."""
+    for move in moves:
+        start = _start(states, move)
+        if move.start is None or start == move.start or (not written and start == move.before):
+            continue
+        raise Deviated(
+            f"{move.group} is left as it is on {cluster.alias}",
+            f"it was at {move.before} in {move.target}, was to be at {move.start}, and is at {start}: it was used there",
+            f"Find out who uses share group {move.group} on {cluster.alias}.",
+        )
+
+
+def _start(states: States, move: ShareMove) -> int | None:
+    state = states.get((move.group, move.target))
+    return None if state is None else state.start
+
+
+def _path(run_dir: Path, target: str, use: str) -> Path:
+    return run_dir / DETAILS / f"positions.share.{use}.{target}.json"

@@ -1,0 +1,178 @@
+"""Decide where a share group begins on another cluster, and how many acknowledged records it gets there again. Pure.
+
+Rules:
+- The start offset is what the offset map gives, never past the end of the log, and never back: a group that is further ahead
+  on the target was used there, and is left. Where nothing was mirrored yet, it begins at the log start.
+- Records that were acknowledged, rejected or given up behind the start offset, on either cluster, are complete on the target.
+  A group that begins at the very offset that it has there keeps what is complete there.
+- What is complete and cannot be written on the target is delivered again: that is the prediction. It counts offsets of the
+  target; None is unknown, as where the source does not say which records were acknowledged.
+- A partition that is left blocks its group, except where nothing of it is on the target, or no share group can be there.
+Not for: translating (`drlib.mirror.share_groups.translate`), asking and writing (`move`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from drlib.drill.actions.groups.rules import LogBounds, sum_known
+from drlib.kafka.share_groups.state import Interval, ShareState, above, missing, moved_up
+from drlib.mirror.share_groups.translate import ShareTranslation
+from drlib.mirror.sync.rules.group_offsets import WRITABLE
+from drlib.model import TopicPartition, TranslationKind
+
+
+class ShareLeft(StrEnum):
+    """Why no start offset is written."""
+
+    AHEAD = "ahead"
+    PAST_END = "past-end"
+    UNKNOWN = "unknown"
+    NOT_MIRRORED = "not-mirrored"  # nothing of the partition is on the target
+    UNSUPPORTED = "unsupported"  # the target's brokers do not know share groups
+    NO_START = "no-start"  # it had none: share.auto.offset.reset decides where it begins
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMove:
+    """One partition of one group. `start` is set on the target, None where it is left: `left` and `why` say the reason.
+
+    `complete` is written behind it. `before`: the start offset there before, None for none; `before_complete`: what was
+    complete behind it. `unknown`: how many records are complete of which it is not known which, so that they cannot be
+    written; None where not even that is known. `carried`: was `complete` written; None until it was tried. `why_not`: why not.
+    """
+
+    group: str
+    source: TopicPartition
+    source_start: int
+    source_complete: int | None
+    target: TopicPartition
+    start: int | None
+    complete: tuple[Interval, ...]
+    kind: TranslationKind
+    records: int
+    as_of_ms: int
+    before: int | None = None
+    before_complete: tuple[Interval, ...] = ()
+    unknown: int | None = 0
+    left: ShareLeft | None = None
+    why: str = ""
+    carried: bool | None = None
+    why_not: str = ""
+
+    @property
+    def behind(self) -> int:
+        """How many offsets behind the start are complete."""
+        return sum(end - first for first, end in self.complete)
+
+    @property
+    def sets_start(self) -> bool:
+        """Setting a start offset forgets what is complete behind it, so one that is there already is not set again."""
+        return self.start is not None and self.start != self.before
+
+    @property
+    def to_write(self) -> int:
+        """How many complete offsets are not complete on the target once the start offset is set."""
+        return 0 if self.start is None else missing(self.complete, () if self.sets_start else self.before_complete)
+
+    @property
+    def redelivered(self) -> int | None:
+        """How many records that need no delivery are delivered again at most; None is unknown."""
+        if self.start is None:
+            return None if self.left in (ShareLeft.UNKNOWN, ShareLeft.PAST_END) else 0
+        if self.unknown is None:
+            return None
+        bound = self.records if self.kind is TranslationKind.BOUNDED else 0
+        return (0 if self.carried else self.to_write) + self.unknown + bound
+
+
+def decide(
+    item: ShareTranslation,
+    bounds: LogBounds | None,
+    there: ShareState | None,
+    *,
+    rewind: bool = False,
+) -> ShareMove:
+    """Decide one partition. `bounds` are None where it does not exist on the target; `there`: what the group has there."""
+    translation, state = item.translation, item.known.state
+    before = None if there is None else there.start
+    kept = () if there is None or there.complete is None else there.complete
+    move = ShareMove(
+        group=item.group,
+        source=item.source,
+        source_start=state.start,
+        source_complete=state.completed,
+        target=item.target,
+        start=None,
+        complete=(),
+        kind=translation.kind,
+        records=translation.records,
+        as_of_ms=item.known.as_of_ms,
+        before=before,
+        before_complete=kept,
+    )
+    offset = translation.offset
+    if bounds is None:
+        return replace(move, left=ShareLeft.NOT_MIRRORED, why="nothing of it is on the target")
+    if translation.kind is TranslationKind.NEVER_MIRRORED and offset is None:
+        offset = bounds.start
+    if offset is None or not WRITABLE[translation.kind]:
+        return replace(move, left=ShareLeft.UNKNOWN, why=item.why or "the journal does not determine its offset there")
+    if offset > bounds.end:
+        return replace(move, left=ShareLeft.PAST_END, why=f"its log ends at {bounds.end} there, before {offset}")
+    if before is not None and before > offset and not rewind:
+        why = f"it is at {before} there, further ahead: the group was used there"
+        return replace(move, left=ShareLeft.AHEAD, why=why)
+    wanted = moved_up(offset, [*above(item.complete or (), offset), *(() if rewind else above(kept, offset))])
+    unknown = 0 if item.complete is not None else state.count
+    return replace(move, start=wanted.start, complete=wanted.complete or (), unknown=unknown)
+
+
+def unset(group: str, source: TopicPartition, target: TopicPartition, reset: str, at_ms: int) -> ShareMove:
+    """A partition without a start offset, in a group whose `share.auto.offset.reset` is not `earliest`."""
+    known = f"share.auto.offset.reset, which is {reset or 'not known'} on the source"
+    why = f"it has no start offset yet: it begins there by {known}"
+    return ShareMove(
+        group, source, 0, 0, target, None, (), TranslationKind.UNKNOWN, 0, at_ms, left=ShareLeft.NO_START, why=why
+    )
+
+
+def unsupported(move: ShareMove) -> ShareMove:
+    """The same where no share group can be on the target."""
+    why = "the target's brokers do not know share groups (Kafka 4.1)"
+    return replace(move, start=None, complete=(), left=ShareLeft.UNSUPPORTED, why=why)
+
+
+HARMLESS = frozenset({None, ShareLeft.NOT_MIRRORED, ShareLeft.UNSUPPORTED, ShareLeft.NO_START})
+"""Reasons that do not prevent moving the group."""
+
+
+def blocked(moves: Iterable[ShareMove]) -> dict[str, tuple[ShareMove, ...]]:
+    """By group: the partitions that are left and prevent moving it without a guess."""
+    by_group: dict[str, list[ShareMove]] = {}
+    for move in moves:
+        if move.left not in HARMLESS:
+            by_group.setdefault(move.group, []).append(move)
+    return {group: tuple(those) for group, those in by_group.items()}
+
+
+def after_writing(
+    moves: Iterable[ShareMove], reasons: Mapping[tuple[str, TopicPartition], str]
+) -> tuple[ShareMove, ...]:
+    """`moves` with whether what is complete was written: `reasons` are empty where it was."""
+    done = []
+    for move in moves:
+        why = reasons.get((move.group, move.target))
+        done.append(move if why is None else replace(move, carried=not why, why_not=why))
+    return tuple(done)
+
+
+def redelivered_by_group(moves: Iterable[ShareMove]) -> dict[str, int | None]:
+    """The prediction of each group; None is unknown."""
+    by_group: dict[str, list[int | None]] = {}
+    for move in moves:
+        if move.left is not ShareLeft.NO_START:
+            by_group.setdefault(move.group, []).append(move.redelivered)
+    return {group: sum_known(numbers) for group, numbers in by_group.items()}

@@ -1,0 +1,348 @@
+"""Blocking calls about the share groups of one cluster: list, describe, set start offsets, delete them, write what is complete.
+
+Rules:
+- A cluster whose brokers do not know share groups (before Kafka 4.1) is asked nothing: it has none.
+- A coordinator that is elected or loads is asked again until the deadline. Setting a start offset again is harmless.
+- A broker sets start offsets of groups without members only (NON_EMPTY_GROUP). Which offsets are complete is written by the
+  request that brokers write it with (WriteShareGroupState, of Kafka 4.1 and newer): it needs ClusterAction on the cluster, and
+  the epoch of the state that it continues, so it is read first. Refused, or not supported, is an answer here and no error.
+Source: `KafkaApis`, `GroupCoordinatorService` and `ShareCoordinatorShard` of Kafka 4.3; measured on 4.3.1.
+Not for: reading which offsets are complete (`state_topic`), deciding (`drlib.drill.actions.share_groups.rules`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from kafka.protocol.admin import DescribeConfigsRequest
+
+from drlib.errors import DrlibError, Unreachable
+from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty, unreachable
+from drlib.kafka.net import group_requests
+from drlib.kafka.net.api_versions import KNOWN
+from drlib.kafka.net.cluster_client import Broker, ClusterClient
+from drlib.kafka.net.connection import Connection
+from drlib.kafka.protocol.error_codes import RETRIABLE, BrokerError, name_of, raise_for
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.share_groups import messages
+from drlib.kafka.share_groups.messages import DescribedGroup, NewState, StoredState
+from drlib.kafka.share_groups.state import Interval
+from drlib.model import TopicPartition
+
+RESET: Final = "share.auto.offset.reset"
+EARLIEST: Final = "earliest"
+PROTOCOL: Final = "share"
+_NON_EMPTY_GROUP: Final = 68
+_GROUP_RESOURCE: Final = 32
+_RETRY_S: Final = 0.1
+_AT_ONCE: Final = 64
+
+Answer = TypeVar("Answer")
+_Key = tuple[uuid.UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """All groups of a cluster by name, with their protocol and state. `supported`: do its brokers know share groups?"""
+
+    supported: bool
+    groups: Mapping[str, group_requests.GroupListing]
+
+    @property
+    def share_groups(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, each in self.groups.items() if each.protocol_type == PROTOCOL))
+
+
+def listed(cluster: ClusterSettings, timeout_s: float) -> Listed:
+    """Raises `Unreachable`, `SecurityFault`, `BrokerError`."""
+    return _blocking(cluster, "listing share groups", timeout_s, list_by)
+
+
+async def list_by(client: ClusterClient) -> Listed:
+    """The same, over a client that is connected."""
+    groups: dict[str, group_requests.GroupListing] = {}
+    for node in sorted(client.brokers):
+        connection = await client.connection(node, "control")
+        if not _supports(connection, "DescribeShareGroupOffsets"):
+            return Listed(False, {})
+        groups |= {each.group: each for each in await group_requests.list_groups(connection)}
+    return Listed(True, groups)
+
+
+def described(
+    cluster: ClusterSettings, groups: Collection[str], timeout_s: float
+) -> dict[str, DescribedGroup | DrlibError]:
+    """Start offsets and lag by group; nothing for a group that has none, or does not exist. Raises `Unreachable`."""
+
+    async def ask(client: ClusterClient) -> dict[str, DescribedGroup | DrlibError]:
+        return await describe_by(client, cluster, groups, timeout_s)
+
+    return _blocking(cluster, "describing share groups", timeout_s, ask) if groups else {}
+
+
+async def describe_by(
+    client: ClusterClient, cluster: ClusterSettings, groups: Collection[str], timeout_s: float
+) -> dict[str, DescribedGroup | DrlibError]:
+    """The same, over a client that is connected."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+    end = time.monotonic() + timeout_s
+
+    async def one(group: str) -> DescribedGroup | DrlibError:
+        async with turn:
+            try:
+                return await _coordinated(client, group, end, lambda connection: _describe(connection, group))
+            except DrlibError as error:
+                return _refused(cluster, f"describing share group {group}", error)
+
+    return dict(zip(groups, await asyncio.gather(*map(one, groups)), strict=True))
+
+
+def set_starts(cluster: ClusterSettings, group: str, starts: Mapping[TopicPartition, int], timeout_s: float) -> None:
+    """Set start offsets; what is known to be complete above them is forgotten. The group is created where there is none.
+
+    Raises `GroupNotEmpty`, `ClusterRefused`, `Unreachable`.
+    """
+    doing = f"setting start offsets of share group {group}"
+
+    async def send(connection: Connection) -> None:
+        answer = _submit(connection, "AlterShareGroupOffsets", messages.alter_body(group, starts), messages.altered)
+        error, partitions = await answer
+        raise_for(error.code, doing, error.message)
+        for partition, each in partitions.items():
+            raise_for(each.code, f"{doing} in {partition}", each.message)
+
+    _write(cluster, group, doing, timeout_s, send)
+
+
+def delete_starts(cluster: ClusterSettings, group: str, topics: Collection[str], timeout_s: float) -> None:
+    """Delete all that is known of a group in `topics`. Raises as `set_starts`."""
+    doing = f"deleting start offsets of share group {group}"
+
+    async def send(connection: Connection) -> None:
+        answer = _submit(connection, "DeleteShareGroupOffsets", messages.delete_body(group, topics), messages.deleted)
+        error, _ = await answer
+        raise_for(error.code, doing, error.message)
+
+    _write(cluster, group, doing, timeout_s, send)
+
+
+def reset_policies(cluster: ClusterSettings, groups: Collection[str], timeout_s: float) -> dict[str, str]:
+    """`share.auto.offset.reset` of each group that may be described; the others are left out."""
+
+    async def ask(client: ClusterClient) -> dict[str, str]:
+        return await resets_by(client, groups)
+
+    return _blocking(cluster, "describing the configurations of share groups", timeout_s, ask) if groups else {}
+
+
+async def resets_by(client: ClusterClient, groups: Collection[str]) -> dict[str, str]:
+    """The same, over a client that is connected."""
+    message = DescribeConfigsRequest[KNOWN["DescribeConfigs"][2]]
+    resource = message.DescribeConfigsResource
+    wanted = [resource(resource_type=_GROUP_RESOURCE, resource_name=g, configuration_keys=[RESET]) for g in groups]
+    connection = await client.any_broker()
+    answer = await connection.request(message(resources=wanted, include_synonyms=False, include_documentation=False))
+    return {
+        result.resource_name: config.value
+        for result in answer.results
+        if not result.error_code
+        for config in result.configs
+        if config.name == RESET and config.value is not None
+    }
+
+
+def write_complete(
+    cluster: ClusterSettings,
+    group: str,
+    wanted: Mapping[TopicPartition, tuple[int, tuple[Interval, ...]]],
+    timeout_s: float,
+) -> dict[TopicPartition, str]:
+    """Write which offsets are complete, as start offset and what is behind it; the start offset has to be set already.
+
+    By partition: why it was not written, empty where it was. Raises `Unreachable`.
+    """
+    doing = f"writing the acknowledged records of share group {group}"
+
+    async def ask(client: ClusterClient) -> dict[TopicPartition, str]:
+        metadata = await client.metadata(sorted({partition.topic for partition in wanted}))
+        reasons: dict[TopicPartition, str] = {}
+        by_key: dict[_Key, TopicPartition] = {}
+        epochs: dict[_Key, int] = {}
+        for partition in wanted:
+            topic = metadata.topics[partition.topic]
+            known = topic.partitions.get(partition.partition)
+            if known is None:
+                reasons[partition] = "the partition does not exist"
+                continue
+            key = (topic.topic_id, partition.partition)
+            by_key[key], epochs[key] = partition, known.leader_epoch
+        end = time.monotonic() + timeout_s
+        answers = await _write_states(client, group, {k: wanted[p] for k, p in by_key.items()}, epochs, end)
+        return reasons | {by_key[key]: why for key, why in answers.items()}
+
+    return _blocking(cluster, doing, timeout_s, ask) if wanted else {}
+
+
+async def _write_states(
+    client: ClusterClient,
+    group: str,
+    wanted: Mapping[_Key, tuple[int, tuple[Interval, ...]]],
+    epochs: Mapping[_Key, int],
+    end: float,
+) -> dict[_Key, str]:
+    """Coordinators that move meanwhile are looked up again: the same state is written."""
+    answers: dict[_Key, str] = {}
+    left = dict(wanted)
+    while left:
+        again: dict[_Key, str] = {}
+        nodes, refused = await _coordinators(client, group, left)
+        answers |= {key: name_of(code) for key, code in refused.items() if code not in RETRIABLE}
+        again |= {key: name_of(code) for key, code in refused.items() if code in RETRIABLE}
+        for node, keys in nodes.items():
+            connection = await client.connection(node, "share-state")
+            if not all(_supports(connection, name) for name in ("ReadShareGroupState", "WriteShareGroupState")):
+                answers |= dict.fromkeys(keys, "its brokers do not support WriteShareGroupState")
+                continue
+            for key, code in (await _replace_states(connection, group, {k: left[k] for k in keys}, epochs)).items():
+                (again if code in RETRIABLE else answers)[key] = name_of(code) if code else ""
+        if again and time.monotonic() > end:
+            return answers | again
+        left = {key: wanted[key] for key in again}
+        if left:
+            await asyncio.sleep(_RETRY_S)
+    return answers
+
+
+async def _coordinators(
+    client: ClusterClient, group: str, keys: Collection[_Key]
+) -> tuple[dict[int, list[_Key]], dict[_Key, int]]:
+    """The share coordinators by node, and the errors of those that are not found."""
+    names = {messages.coordinator_key(group, *key): key for key in keys}
+    connection = await client.any_broker()
+    if not _supports(connection, "FindShareCoordinator"):
+        return {}, {}
+    answer = await _submit(connection, "FindShareCoordinator", messages.find_body(names), messages.found)
+    nodes: dict[int, list[_Key]] = defaultdict(list)
+    refused: dict[_Key, int] = {}
+    for name, (node, host, port, error) in answer.items():
+        if error.code:
+            refused[names[name]] = error.code
+        else:
+            client.brokers[node] = Broker(node, host, port)
+            nodes[node].append(names[name])
+    return nodes, refused
+
+
+async def _replace_states(
+    connection: Connection,
+    group: str,
+    wanted: Mapping[_Key, tuple[int, tuple[Interval, ...]]],
+    epochs: Mapping[_Key, int],
+) -> dict[_Key, int]:
+    """The error code of each. The epoch of its state is that which setting the start offset gave it."""
+    body = messages.read_body(group, {key: epochs[key] for key in wanted})
+    stored: Mapping[_Key, StoredState] = await _submit(connection, "ReadShareGroupState", body, messages.states)
+    codes = {key: each.error.code for key, each in stored.items() if each.error.code}
+    news = {
+        key: NewState(each.state_epoch, epochs[key], *wanted[key])
+        for key, each in stored.items()
+        if not each.error.code
+    }
+    if not news:
+        return codes
+    version = connection.version("WriteShareGroupState")
+    body = messages.write_body(version, group, news)
+    written = await _submit(connection, "WriteShareGroupState", body, messages.written)
+    return codes | {key: error.code for key, error in written.items()}
+
+
+async def _describe(connection: Connection, group: str) -> DescribedGroup:
+    version = connection.version("DescribeShareGroupOffsets")
+    body = messages.describe_body([group])
+    answer = await _submit(
+        connection, "DescribeShareGroupOffsets", body, lambda view: messages.described(version, view)
+    )
+    found: DescribedGroup = answer[group]
+    raise_for(found.error.code, f"describing share group {group}", found.error.message)
+    return found
+
+
+def _supports(connection: Connection, name: str) -> bool:
+    return name in connection.versions
+
+
+def _submit(
+    connection: Connection, name: str, body: bytes, decode: Callable[[memoryview], Answer]
+) -> Awaitable[Answer]:
+    return connection.submit(KNOWN[name][0], connection.version(name), [body], decode)
+
+
+async def _coordinated(
+    client: ClusterClient, group: str, end: float, send: Callable[[Connection], Awaitable[Answer]]
+) -> Answer:
+    """The answer of the group's coordinator. Raises `BrokerError`, `Unreachable`."""
+    while True:
+        try:
+            node = await client.coordinator(group, "group", deadline_s=max(0.1, end - time.monotonic()))
+            return await send(await client.connection(node, "share-groups"))
+        except BrokerError as error:
+            if not error.retriable or time.monotonic() > end:
+                raise
+        await asyncio.sleep(_RETRY_S)
+
+
+def _write(
+    cluster: ClusterSettings, group: str, doing: str, timeout_s: float, send: Callable[[Connection], Awaitable[None]]
+) -> None:
+    async def ask(client: ClusterClient) -> None:
+        try:
+            await _coordinated(client, group, time.monotonic() + timeout_s, send)
+        except BrokerError as error:
+            if error.code == _NON_EMPTY_GROUP:
+                raise GroupNotEmpty(
+                    f"share group in use on {cluster.alias}: {group}",
+                    "its members read on there while its start offsets would be set",
+                    f"Stop the consumers of {group} on {cluster.alias}, or leave that group out.",
+                ) from error
+            raise _refused(cluster, doing, error) from error
+
+    _blocking(cluster, doing, timeout_s, ask)
+
+
+def _refused(cluster: ClusterSettings, doing: str, error: DrlibError) -> DrlibError:
+    if not isinstance(error, BrokerError):
+        return error
+    return ClusterRefused(
+        f"{doing} on {cluster.alias} was refused",
+        str(error),
+        f"Read the broker's log at {', '.join(cluster.bootstrap_servers)}, or change the request.",
+        code=error.name,
+    )
+
+
+@asynccontextmanager
+async def _connected(cluster: ClusterSettings, doing: str, timeout_s: float) -> AsyncIterator[ClusterClient]:
+    async with wire_client(cluster, client_id="drlib-share-groups", timeout_s=timeout_s) as client:
+        try:
+            await client.connect()
+        except Unreachable as error:
+            raise unreachable(cluster, doing, error.why.rstrip(".")) from error
+        yield client
+
+
+def _blocking(
+    cluster: ClusterSettings, doing: str, timeout_s: float, ask: Callable[[ClusterClient], Awaitable[Answer]]
+) -> Answer:
+    async def connected() -> Answer:
+        async with _connected(cluster, doing, timeout_s) as client:
+            return await ask(client)
+
+    return blocking(connected())

@@ -1,0 +1,118 @@
+"""A share group with acknowledged records and gaps moves to another cluster, in an emergency and back by an undo."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import testbed_moves
+from confluent_kafka import AcknowledgeType
+from fix_engine import create_topic, wait_for
+from testbed_moves import Place, step
+from testbed_share_groups import Delivered, begin_at_earliest, consume, in_group, members_gone, write
+from testbed_sync import value_at
+
+from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.plan.plan import Mode, Rollback
+from drlib.drill.step import step_output as details
+from drlib.kafka.share_groups.state import ShareState
+from drlib.lab.lab import Lab
+from drlib.mirror.share_groups.known import checkpointed_shares, read_shares, source_shares
+from drlib.model import Flow, TopicPartition
+from drlib.runs import journal
+from drlib.runs.journal import JOURNAL
+
+TOPIC, MIRROR, GROUP = "orders", "LEFT.orders", "packers"
+FLOW = Flow("LEFT", "RIGHT")
+NOT_COPIED = [b"aborted-%d" % n for n in range(5)]
+FIRST, SECOND = [b"a%02d" % n for n in range(20)], [b"b%02d" % n for n in range(20)]
+LEFT_OVER = {b"a03", b"a04", b"a07", b"b05", *SECOND[12:]}
+"""Released: the source delivers them again. One more is rejected, and all others are accepted."""
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    lab: Lab
+    settings: MirrorSettings
+    place: Place
+
+    def at(self, alias: str) -> str:
+        return self.lab.clusters[alias].bootstrap
+
+    def state(self, alias: str, topic: str) -> ShareState | None:
+        known = read_shares(self.settings.clusters[alias], {GROUP}.__contains__, 20.0)
+        found = known.positions.get((GROUP, TopicPartition(topic, 0)))
+        return None if found is None else found.state
+
+
+def acknowledged(value: bytes) -> AcknowledgeType:
+    if value == b"a06":
+        return AcknowledgeType.REJECT
+    return AcknowledgeType.RELEASE if value in LEFT_OVER else AcknowledgeType.ACCEPT
+
+
+@pytest.fixture(scope="module")
+def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
+    lab = Lab(tmp_path_factory.mktemp("shared"), detach=True)
+    try:
+        lab.up()
+        left = lab.clusters["LEFT"].bootstrap
+        create_topic(left, TOPIC, 1)
+        begin_at_earliest(left, GROUP)
+        keys = {f"{alias}.bootstrap.servers": cluster.bootstrap for alias, cluster in lab.clusters.items()}
+        file = lab.write_properties(topics="orders", **keys, **{"drlib.metrics.address": "127.0.0.1:0"})
+        argv = [sys.executable, "-m", "drlib.cli", "mirror", str(file), "--status", str(lab.root / "status.json")]
+        lab.registry.start("mirror-1", argv, log=lab.root / "mirror-1.log", die_with_parent=False)
+        write(left, TOPIC, FIRST, aborted=NOT_COPIED)
+        write(left, TOPIC, SECOND, aborted=NOT_COPIED)
+        with in_group(left, GROUP, TOPIC) as consumer:
+            consume(consumer, acknowledged, lambda seen: {*FIRST, *SECOND, *NOT_COPIED} <= seen.keys())
+        wait_for("the member has left", lambda: members_gone(left, GROUP))
+        yield Mirrored(lab, load_mirror_settings(file), Place(properties=str(file)))
+    finally:
+        lab.down()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrored: Mirrored, tmp_path: Path) -> None:
+    key = (GROUP, TopicPartition(TOPIC, 0))
+
+    def kept() -> ShareState | None:
+        found = checkpointed_shares(mirrored.settings, FLOW).positions.get(key)
+        return None if found is None else found.state
+
+    now = source_shares(mirrored.settings, FLOW, 20.0).positions[key].state
+    assert now.complete
+    wait_for("the target keeps what the group has read", lambda: kept() == now)
+    translate = step("translate", "groups.translate", positions_from="target")
+    planned = testbed_moves.drill(translate, rollback=Rollback.ALWAYS)
+    undone = tmp_path / "undone"
+    undone.mkdir()
+    assert testbed_moves.in_process(undone, planned, mirrored.place) == 0
+    assert mirrored.state("RIGHT", MIRROR) is None  # taken back
+
+    mirrored.lab.clusters["LEFT"].kill()
+    folder = tmp_path / "run"
+    folder.mkdir()
+    assert testbed_moves.in_process(folder, testbed_moves.drill(translate, mode=Mode.EMERGENCY), mirrored.place) == 0
+    (row,) = details.read_rows(folder, "translate")
+    assert (row["group"], row["reads again at most"]) == (f"{GROUP} (share group)", 0)
+    (done,) = [line for line in journal.read(folder / JOURNAL) if line.event == "step-succeeded"]
+    told = dict(done.data)
+    assert told["share_groups"] == 1
+    assert told["share_redelivered_at_most"] == told["share_redelivered_by_the_target"] == 0
+    assert told["share_acknowledged_carried"] == len({*FIRST, *SECOND} - LEFT_OVER) - 3  # the start offset is behind three
+    begun = mirrored.state("RIGHT", MIRROR)
+    assert begun is not None
+    assert value_at(mirrored.at("RIGHT"), MIRROR, begun.start) == b"a03"  # another offset than on the source
+
+    with in_group(mirrored.at("RIGHT"), GROUP, MIRROR) as consumer:
+        write(mirrored.at("RIGHT"), MIRROR, [b"last"])  # nothing comes behind it
+        seen: Delivered = consume(
+            consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: {*LEFT_OVER, b"last"} <= seen.keys()
+        )
+    assert seen == dict.fromkeys({*LEFT_OVER, b"last"}, 1)
