@@ -14,6 +14,7 @@ from drlib import clock
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rehearsal import SHADOW
 from drlib.drill.actions.groups.rules import sum_known
+from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.plan import shown
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.progress import Noted, Outcome
@@ -114,6 +115,10 @@ def _groups(run_dir: Path, target: str) -> tuple[GroupScore, ...]:
     for move in moves:
         kinds.setdefault(move.group, Counter())[move.kind.value] += 1
         predicted.setdefault(move.group, []).append(move.re_reads)
+    for share in share_moves.kept(run_dir, target, "groups") or ():
+        name = f"{share.group} (share group)"
+        kinds.setdefault(name, Counter())[share.kind.value] += 1
+        predicted.setdefault(name, []).append(share.redelivered)
     return tuple(
         GroupScore(group=group, re_read_at_most=sum_known(predicted[group]), positions=dict(kinds[group]))
         for group in sorted(kinds)

@@ -7,7 +7,7 @@ Rules:
   request that brokers write it with (WriteShareGroupState, of Kafka 4.1 and newer): it needs ClusterAction on the cluster, and
   the epoch of the state that it continues, so it is read first. Refused, or not supported, is an answer here and no error.
 Source: `KafkaApis`, `GroupCoordinatorService` and `ShareCoordinatorShard` of Kafka 4.3; measured on 4.3.1.
-Not for: reading which offsets are complete (`state_topic`), deciding (`drlib.drill.actions.share_groups.rules`).
+Not for: reading which offsets are complete (`state_topic`), deciding (`drlib.drill.actions.groups.share_groups.rules`).
 """
 
 from __future__ import annotations

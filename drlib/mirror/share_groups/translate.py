@@ -3,7 +3,7 @@
 Rules: each boundary is translated as a position of a group is, so that every flow is translated by its own rules, with one or
 two maps. An interval only ever gets smaller: a record of which it is not certain that it was complete is delivered again. What
 was not mirrored, or has no certain translation, is left out.
-Not for: deciding what is written (`drlib.drill.actions.share_groups.rules`).
+Not for: deciding what is written (`drlib.drill.actions.groups.share_groups.rules`).
 """
 
 from __future__ import annotations
@@ -83,6 +83,11 @@ def _at_least(low: Translation) -> int | None:
     if low.offset is None or low.kind in (TranslationKind.UNKNOWN, TranslationKind.BEHIND):
         return None  # behind: nothing from here on was mirrored
     return low.offset + (low.records if low.kind is TranslationKind.BOUNDED else 0)
+
+
+def group_of(name: str) -> str:
+    """The group of a name in `Boundaries`."""
+    return name.rpartition("\0")[0]
 
 
 def _name(group: str, number: int) -> str:

@@ -105,7 +105,9 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     told = dict(done.data)
     assert told["share_groups"] == 1
     assert told["share_redelivered_at_most"] == told["share_redelivered_by_the_target"] == 0
-    assert told["share_acknowledged_carried"] == len({*FIRST, *SECOND} - LEFT_OVER) - 3  # the start offset is behind three
+    assert (
+        told["share_acknowledged_carried"] == len({*FIRST, *SECOND} - LEFT_OVER) - 3
+    )  # the start offset is behind three
     begun = mirrored.state("RIGHT", MIRROR)
     assert begun is not None
     assert value_at(mirrored.at("RIGHT"), MIRROR, begun.start) == b"a03"  # another offset than on the source

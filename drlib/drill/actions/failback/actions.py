@@ -20,11 +20,14 @@ from drlib.drill.actions.failback.unreplicated_actions import settings_of
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import Left, PositionMove, decide_all
+from drlib.drill.actions.groups.share_groups import move as share_moves
+from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Count, Flag, Seconds, Text, Texts
 from drlib.drill.step.flow_arguments import FlowArguments, Shared
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import GroupMember
@@ -259,15 +262,32 @@ class TranslateBack(MoveArguments, DrillAction):
             refuse_blocked(moves, moving, inexact=self.inexact)
             group_writing.refuse_in_use(target, groups)
             positions.write(self.context.run_dir, moving.target, moves, self._use)
-        group_writing.write(settings.clusters[moving.target], moves)
-        return evidence(moves)
+        run_dir, target = self.context.run_dir, settings.clusters[moving.target]
+        shares = share_moves.kept(run_dir, moving.target, self._use)
+        if shares is None:
+            chosen = share_moves.Chosen(lambda group: not self.groups or group in self.groups, rewind=self.rewind)
+            shares = share_moves.decide_planned(settings, moving, chosen)
+            share_moves.keep(run_dir, moving.target, self._use, shares)
+        group_writing.write(target, moves)
+        shares = share_moves.write(target, shares)
+        share_moves.keep(run_dir, moving.target, self._use, shares)
+        again = share_moves.delivered_again(target, shares)
+        if shares:
+            self.score(ScorecardPart(checks=share_rules.checks(shares, again)))
+        return {**evidence(moves), **share_moves.evidence(shares, again)}
 
     def probe(self, changes: Changes) -> Reach:
-        return group_writing.reached(self.settings.clusters[self.flow.target], self._kept())
+        target = self.settings.clusters[self.flow.target]
+        shares = share_moves.kept(self.context.run_dir, self.flow.target, self._use)
+        return share_moves.reached_with(group_writing.reached(target, self._kept()), target, shares)
 
     def undo(self, changes: Changes) -> None:
         """Restore what was there. Raises `GroupNotEmpty` for groups with members, `Deviated` for later commits."""
         moves = self._kept()
+        shares = share_moves.kept(self.context.run_dir, self.flow.target, self._use)
+        if changes and shares is not None:
+            share_moves.put_back(self.settings.clusters[self.flow.target], shares)
+            share_moves.forget(self.context.run_dir, self.flow.target, self._use)
         if changes and moves is not None:
             group_writing.put_back(self.settings.clusters[self.flow.target], moves)
             positions.forget(self.context.run_dir, self.flow.target, self._use)

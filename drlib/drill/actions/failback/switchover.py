@@ -21,6 +21,8 @@ Rules:
   `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where nothing was written before the
   hold either, as where producers were stopped by hand, there is no pause to check. Groups with members then are kept, as
   their members are to appear on the other cluster.
+- Share groups do not see the hold. They are moved once the pointer has moved, so that it holds applications no longer, and what
+  prevents it is a condition of the verdict. Stop their consumers before.
 Longer than most modules: one sequence from the hold to the move, and what undoes each part of it.
 """
 
@@ -51,6 +53,8 @@ from drlib.drill.actions.failback.actions import (
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import PositionMove, decide_all
+from drlib.drill.actions.groups.share_groups import move as share_moves
+from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.unread_records import UnreadRecords
 from drlib.drill.actions.moving import still_ends
 from drlib.drill.actions.moving.growth import Growth
@@ -168,7 +172,8 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         moving, now = self.flow, self._pointers()
         if all(pointer.active == moving.target for pointer in now):
             self._move_to(newest_at(moving.target, (*now, *(place.read().pointer for place in self.along))) or now[0])
-            return {"stopped_seconds": None, "moved_before": True, **self._counted_again()}
+            of_shares, _ = self._move_share_groups()
+            return {"stopped_seconds": None, "moved_before": True, **self._counted_again(), **of_shares}
         for place, pointer in zip(self.pointers.places, now, strict=True):
             if pointer.active not in (moving.source, moving.target):
                 raise conflict(place, pointer)
@@ -233,7 +238,8 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             first_s = _first(target_admin, ends, began, abort)
             behind_us = growth.written_since(source_admin, self._ends_left())
         self.show(position_rows(moves, moving))
-        self._keep(began_ms, moved_s, first_s, written_to=written_to)
+        of_shares, checks = self._move_share_groups()
+        self._keep(began_ms, moved_s, first_s, written_to=written_to, more=checks)
         return {
             "stopped_seconds": None if first_s is None else round(first_s, 3),
             "held_seconds": round(still.held_s, 3),
@@ -245,6 +251,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             "rpo_seconds": 0.0 if behind_us == 0 else None,
             "producer_ids": ids,
             **evidence(moves),
+            **of_shares,
             **({"write_rules_lifted": lifted} if lifted else {}),
             **({"held_by_an_earlier_try": True} if any(pointer.hold for pointer in before) else {}),
             **({"waited_for_old_members_seconds": round(members_s, 1)} if members_s > 1 else {}),
@@ -408,7 +415,38 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                 return f"group {group} has members that have still to read {unread}"
         return ""
 
-    def _keep(self, began_ms: int, moved_s: float, first_s: float | None, *, written_to: bool) -> None:
+    def _move_share_groups(self) -> tuple[Evidence, tuple[Check, ...]]:
+        """Move them, and say what prevented it: the applications have moved already."""
+        run_dir, moving, use = self.context.run_dir, self.flow, f"move.{self.step}"
+        target = self.settings.clusters[moving.target]
+        try:
+            shares = share_moves.kept(run_dir, moving.target, use)
+            if shares is None:
+                chosen = share_moves.Chosen(self.moves_share_group, rewind=self.rewind)
+                shares = share_moves.decide_planned(self.settings, moving, chosen)
+                share_moves.keep(run_dir, moving.target, use, shares)
+            shares = share_moves.write(target, shares)
+            share_moves.keep(run_dir, moving.target, use, shares)
+            again = share_moves.delivered_again(target, shares)
+            staying = share_moves.with_members(self.settings.clusters[moving.source], shares) if shares else ()
+        except DrlibError as error:
+            check = Check(name=share_rules.CHECK, verdict=Verdict.CONDITIONS, evidence=f"not moved: {error}")
+            return {"share_groups_not_moved": str(error)}, (check,)
+        checks = share_rules.checks(shares, again)
+        if staying:
+            who = f"{', '.join(staying[:5])} still with members on {moving.source}"
+            why = f"{who}: what they acknowledge there from now on is delivered again"
+            checks = (*checks, Check(name=share_rules.STAYING, verdict=Verdict.CONDITIONS, evidence=why))
+        more = {"share_groups_still_in_use": ", ".join(staying)} if staying else {}
+        return {**share_moves.evidence(shares, again), **more}, checks
+
+    def moves_share_group(self, group: str) -> bool:
+        """Is the share group one of those that this step moves?"""
+        return True
+
+    def _keep(
+        self, began_ms: int, moved_s: float, first_s: float | None, *, written_to: bool, more: tuple[Check, ...] = ()
+    ) -> None:
         """The moments for the picture, and whether the pause was as short as it has to be."""
         moving, most = self.flow, self.stopped_s
         marks = [
@@ -423,7 +461,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             verdict, evidence = (Verdict.PASS if first_s <= most else Verdict.FAIL), f"{first_s:.2f} s"
         check = Check(name=f"{self.who} stand still for at most {most:g} s", verdict=verdict, evidence=evidence)
         checks = (check,) if first_s is not None or written_to else ()
-        self.score(ScorecardPart(marks=tuple(marks), checks=checks))
+        self.score(ScorecardPart(marks=tuple(marks), checks=(*checks, *more)))
 
 
 class MoveApplications(PointerArgument, PlannedMove):
@@ -440,6 +478,9 @@ class MoveApplications(PointerArgument, PlannedMove):
 
     def moved_groups(self) -> tuple[str, ...]:
         return groups_of(self.settings, self.flow, self.groups or None)
+
+    def moves_share_group(self, group: str) -> bool:
+        return not self.groups  # those that are named are consumer groups
 
 
 def _local(target: Cluster, topics: Collection[str]) -> list[TopicPartition]:

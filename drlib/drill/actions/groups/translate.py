@@ -5,7 +5,7 @@ members on the target is refused by name, and so is one of which a position woul
 `leave` names groups that may be moved in part. A position that is neither what it was nor what was decided was changed by
 others: it is left, and named. A source that does not answer in time is not waited for: positions are those that the target
 knows, and the step says as of when. Undo restores what was there before; a group that had nothing there is deleted.
-Share groups are moved by the same step (`drlib.drill.actions.share_groups`), once everything of both kinds is decided.
+Share groups are moved by the same step (`drlib.drill.actions.groups.share_groups`), once everything of both kinds is decided.
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
 """
 
@@ -30,8 +30,9 @@ from drlib.drill.actions.groups.rules import (
     decide_all,
 )
 from drlib.drill.actions.groups.rules import as_of as as_of_words
-from drlib.drill.actions.share_groups import move as share_moves
-from drlib.drill.actions.share_groups.rules import ShareMove
+from drlib.drill.actions.groups.share_groups import move as share_moves
+from drlib.drill.actions.groups.share_groups import rules as share_rules
+from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
@@ -41,6 +42,7 @@ from drlib.drill.step.argument_types import Flag, Patterns
 from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline, Shared
 from drlib.drill.step.known_silence import ask_in_run
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
@@ -124,9 +126,11 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         as_of = self._as_of(moves)
         shown = [_row(move, each, self.flow.source, target) for move, each in zip(moves, as_of, strict=True)]
         self.show([*shown, *share_moves.rows(shares, self.flow)])
-        self.mark(Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"))
+        again = share_moves.delivered_again(self.target_cluster, shares)
+        marks = (Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"),)
+        self.score(ScorecardPart(marks=marks, checks=share_rules.checks(shares, again)))
         before = sum(move.why == BEFORE_TRANSACTION for move in moves)
-        kinds, again = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
+        kinds, re_reads = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
         return {
             "groups": len({move.group for move in moves}),
             "positions": len(moves),
@@ -139,10 +143,10 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             "records_behind": sum(move.records for move in moves if move.kind is TranslationKind.BEHIND),
             "left": sum(move.offset is None for move in moves),
             **({"before_partial_transactions": before} if before else {}),
-            "re_reads_at_most": None if None in again else sum(each or 0 for each in again),
+            "re_reads_at_most": None if None in re_reads else sum(each or 0 for each in re_reads),
             "translated_s": (decided_ms - began_ms) / 1000,
             "committed_s": (done_ms - decided_ms) / 1000,
-            **share_moves.evidence(shares, share_moves.delivered_again(self.target_cluster, shares)),
+            **share_moves.evidence(shares, again),
         }
 
     def _as_of(self, moves: Sequence[PositionMove]) -> list[AsOf]:
@@ -158,11 +162,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
 
     def probe(self, changes: Changes) -> Reach:
         reach = group_writing.reached(self.target_cluster, self._kept())
-        shares = self._kept_shares()
-        if not shares or reach is Reach.UNKNOWN:
-            return reach
-        of_shares = share_moves.reached(self.target_cluster, shares)
-        return reach if of_shares is reach else Reach.UNKNOWN if of_shares is Reach.UNKNOWN else Reach.PARTLY
+        return share_moves.reached_with(reach, self.target_cluster, self._kept_shares())
 
     def undo(self, changes: Changes) -> None:
         """Restore what was there before. Raises `Deviated` for what was moved since, `GroupNotEmpty` for members."""

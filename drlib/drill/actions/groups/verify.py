@@ -4,7 +4,7 @@ Rules: a group that has no members, or nothing to read, is not observed, with th
 and unread records that does not read, or whose members are not assigned a topic with unread records, fails the step, and so
 does a topic that no producer can write to. One application never waits for another. Every group and every topic has its row,
 from the first look on. The RTO ends when the last application that was observed was served; where none was, or a topic that
-is `written` got no record, it is not measured.
+is `written` got no record, it is not measured. Share groups are looked at last (`share_groups.served`).
 Not for: judging one look (`verify_rules`).
 Longer than most modules: what a watch has seen, and the rows that show it, are one.
 """
@@ -19,6 +19,8 @@ from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups import verify_rules as rules
 from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.actions.groups.share_groups import move as share_moves
+from drlib.drill.actions.groups.share_groups.served import SharesSeen, wait_served
 from drlib.drill.actions.groups.verify_rules import GroupLook, GroupVerdict, Observed, Seen
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
@@ -69,9 +71,11 @@ class VerifyGroups(ReadOnlyTargetAction):
         run_dir, alias = self.context.run_dir, self.flow.target
         decided = positions.read(run_dir, alias)
         moves = [m for m in decided or () if matches(self.groups, m.group)]
-        if decided == () and not self.written:
+        shares = [m for m in share_moves.kept(run_dir, alias, "groups") or () if matches(self.groups, m.group)]
+        began = time.monotonic()
+        if decided == () and not self.written and not shares:
             return self._nothing_known()
-        if not moves and not self.written:
+        if not moves and not self.written and not shares:
             raise UsageError(
                 "nothing can be verified",
                 f"no group of {', '.join(self.groups)} was moved",
@@ -88,6 +92,8 @@ class VerifyGroups(ReadOnlyTargetAction):
                 abort.wait(max(LOOK_S, 3 * watch.took_s))
         unwritable = self.unwritable() if watch.unwritten else {}
         rto = self._rto(watch, unwritable)
+        left_s = max(0.0, self.members_s - (time.monotonic() - began))
+        watch.shares = wait_served(self.target_cluster, shares, left_s, abort)
         self.show(watch.rows())
         failed = {name: verdict.detail for name, verdict in watch.verdicts.items() if verdict.seen.failed} | unwritable
         self._score(watch, failed, rto)
@@ -107,6 +113,11 @@ class VerifyGroups(ReadOnlyTargetAction):
             "served": len(watch.served),
             "not_observed": "; ".join(f"{name}: {why}" for name, why in watch.not_observed().items()),
             "other_groups": ", ".join(watch.others),
+            **(
+                {"share_groups": len(watch.shares.verdicts), "share_groups_served": len(watch.shares.served)}
+                if shares
+                else {}
+            ),
             "source": self.source_state(),
             **measured,
         }
@@ -160,11 +171,13 @@ class VerifyGroups(ReadOnlyTargetAction):
         if (at_ms := moments.at(self.context.run_dir, "verify")) is not None:
             marks = (Mark(name="service restored", at_ms=at_ms, detail=f"on {self.flow.target}: {watch.slowest()}"),)
         unseen = [f"{name}: {why}" for name, why in watch.not_observed().items()]
-        seen = f"{len(watch.served)} of {len(watch.applications)} observed"
+        shares = watch.shares
+        served, all_of_them = len(watch.served) + len(shares.served), len(watch.applications) + len(shares.verdicts)
+        seen = f"{served} of {all_of_them} observed"
         if failed:
             verdict, evidence = Verdict.FAIL, "; ".join(f"{name}: {why}" for name, why in sorted(failed.items())[:5])
         elif unseen:
-            said = "not checked" if not watch.served else seen
+            said = seen if served else "not checked"
             verdict, evidence = Verdict.CONDITIONS, f"{said}; not observed: {'; '.join(unseen[:5])}"
         else:
             verdict, evidence = Verdict.PASS, seen
@@ -201,6 +214,7 @@ class Watch:
         self._written: dict[TopicPartition, int] = {}
         self._read: dict[str, Mapping[TopicPartition, int]] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self.shares = SharesSeen({})
         self._began = time.monotonic()
         self._looked_ms = clock.now_ms()
 
@@ -332,7 +346,8 @@ class Watch:
             for name, verdict in self.verdicts.items()
             if name not in self.served and not verdict.seen.failed
         }
-        return groups | dict.fromkeys(self.unwritten, "no record was written to it while it was watched")
+        unwritten = dict.fromkeys(self.unwritten, "no record was written to it while it was watched")
+        return groups | unwritten | self.shares.not_observed
 
     def slowest(self) -> str:
         """The application that was served last."""
@@ -356,6 +371,9 @@ class Watch:
     def rows(self) -> list[dict[str, Scalar]]:
         """One row for each group, each written topic, each topic that groups read, and each other group with members."""
         rows = [self._row("group", group, self.verdicts[group]) for group in self.groups]
+        for group, verdict in self.shares.verdicts.items():
+            row = self._row("share group", group, verdict)
+            rows.append(row if verdict.seen is not Seen.SERVED else {**row, "seen": Seen.SERVED.value})
         for name in self._action.written:
             there = topic_row(name) in self.served
             detail = "it is written to" if there else "no record was written to it while it was watched"

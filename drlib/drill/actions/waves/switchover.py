@@ -78,6 +78,9 @@ class MoveWaveApplications(WaveArguments, PlannedMove):
         owners = self.plan.groups_here(groups_of(self.settings, self.flow))
         return tuple(group for group, application in owners.items() if application in here)
 
+    def moves_share_group(self, group: str) -> bool:
+        return bool(self.plan.groups_here([group]))
+
     def all_groups(self, moved: tuple[str, ...]) -> tuple[str, ...]:
         return groups_of(self.settings, self.flow)
 

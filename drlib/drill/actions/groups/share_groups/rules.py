@@ -16,12 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from drlib.drill.actions.groups.rules import LogBounds, sum_known
 from drlib.kafka.share_groups.state import Interval, ShareState, above, missing, moved_up
 from drlib.mirror.share_groups.translate import ShareTranslation
 from drlib.mirror.sync.rules.group_offsets import WRITABLE
 from drlib.model import TopicPartition, TranslationKind
+from drlib.runs.check import Check, Verdict
+
+CHECK: Final = "share groups continue where they were"
+STAYING: Final = "share groups have left"
 
 
 class ShareLeft(StrEnum):
@@ -145,7 +150,7 @@ def unsupported(move: ShareMove) -> ShareMove:
     return replace(move, start=None, complete=(), left=ShareLeft.UNSUPPORTED, why=why)
 
 
-HARMLESS = frozenset({None, ShareLeft.NOT_MIRRORED, ShareLeft.UNSUPPORTED, ShareLeft.NO_START})
+HARMLESS: Final = frozenset({None, ShareLeft.NOT_MIRRORED, ShareLeft.UNSUPPORTED, ShareLeft.NO_START})
 """Reasons that do not prevent moving the group."""
 
 
@@ -176,3 +181,34 @@ def redelivered_by_group(moves: Iterable[ShareMove]) -> dict[str, int | None]:
         if move.left is not ShareLeft.NO_START:
             by_group.setdefault(move.group, []).append(move.redelivered)
     return {group: sum_known(numbers) for group, numbers in by_group.items()}
+
+
+def checks(moves: Iterable[ShareMove], again: Mapping[str, int | None]) -> tuple[Check, ...]:
+    """The check of the scorecard; none without share groups. `again`: what the target itself will deliver again, by group."""
+    moves = tuple(moves)
+    if not moves:
+        return ()
+    predicted = redelivered_by_group(moves)
+    more = {
+        g: n for g, n in again.items() if n is not None and (at_most := predicted.get(g)) is not None and n > at_most
+    }
+    unknown = sorted(group for group, number in predicted.items() if number is None)
+    delivered = sum(number or 0 for number in predicted.values())
+    left = [f"{move.group} in {move.source}: {move.why}" for move in moves if move.start is None]
+    reasons = sorted({move.why_not for move in moves if move.why_not})
+    carried = sum(move.behind for move in moves if move.start is not None and (move.carried or not move.to_write))
+    words = f"{carried:,} acknowledged records behind the start offsets are carried over"
+    if more:
+        group, number = next(iter(more.items()))
+        evidence = (
+            f"{group}: {number:,} acknowledged records will be delivered again, {predicted[group]:,} were predicted"
+        )
+        return (Check(name=CHECK, verdict=Verdict.FAIL, evidence=evidence),)
+    if delivered:
+        words += f"; {delivered:,} are delivered again" + (f": {'; '.join(reasons)}" if reasons else "")
+    if unknown:
+        words += f"; how many are delivered again is not known of {', '.join(unknown[:5])}"
+    if left:
+        words += f"; left: {'; '.join(left[:5])}"
+    verdict = Verdict.CONDITIONS if delivered or unknown or left else Verdict.PASS
+    return (Check(name=CHECK, verdict=verdict, evidence=words),)

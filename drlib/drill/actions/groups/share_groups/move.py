@@ -20,24 +20,28 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from drlib import clock
+from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.commit import log_bounds, refuse_busy
 from drlib.drill.actions.groups.rules import sum_known
-from drlib.drill.actions.share_groups import rules
-from drlib.drill.actions.share_groups.rules import ShareMove
+from drlib.drill.actions.groups.share_groups import rules
+from drlib.drill.actions.groups.share_groups.rules import ShareMove
+from drlib.drill.actions.moving.positions import SharedPositions
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Evidence
 from drlib.drill.step.step_output import DETAILS
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.formats import second
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
 from drlib.kafka.share_groups.state import Interval, ShareState, missing
+from drlib.mirror.offsets.translation.two_way import read_flow_pair, translate
 from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares, read_shares, source_shares
-from drlib.mirror.share_groups.translate import Boundaries, translate_shares
-from drlib.model import Flow, GroupTranslation, TopicPartition
+from drlib.mirror.share_groups.translate import Boundaries, group_of, translate_shares
+from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.journal import Scalar
 
 TIMEOUT_S: Final = 20.0
@@ -72,7 +76,7 @@ def decide(
     settings: MirrorSettings,
     flow: Flow,
     known: KnownShares,
-    translate: Callable[[Boundaries], Iterable[GroupTranslation]],
+    translated: Callable[[Boundaries], Iterable[GroupTranslation]],
     chosen: Chosen,
 ) -> tuple[ShareMove, ...]:
     """Decide every partition of the chosen share groups. Raises `GroupNotEmpty`, or `UsageError` naming what prevents it."""
@@ -82,7 +86,7 @@ def decide(
     flow_settings, target = settings.flow(flow.source, flow.target), settings.clusters[flow.target]
     positions = {key: each for key, each in known.positions.items() if chosen.moves(key[0])}
     unset = [key for key in known.unset if chosen.moves(key[0]) and flow_settings.mirrors_topic(key[1].topic)]
-    translations = translate_shares(positions, translate)
+    translations = translate_shares(positions, translated)
     if not translations and not unset:
         return ()
     groups = sorted({item.group for item in translations} | {group for group, _ in unset})
@@ -227,6 +231,61 @@ def put_back(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> None:
         if gone and not any(key[0] == group for key in read_states(cluster, [group])):
             with Cluster(cluster) as target:
                 target.delete_group(group)
+
+
+def reached_with(of_groups: Reach, cluster: ClusterSettings, moves: Sequence[ShareMove] | None) -> Reach:
+    """How far a step came that moves consumer groups, `of_groups` of them, and share groups."""
+    if not moves or of_groups is Reach.UNKNOWN:
+        return of_groups
+    of_shares = reached(cluster, moves)
+    return of_groups if of_shares is of_groups else Reach.UNKNOWN if of_shares is Reach.UNKNOWN else Reach.PARTLY
+
+
+def decide_planned(settings: MirrorSettings, moving: Flow, chosen: Chosen) -> tuple[ShareMove, ...]:
+    """Of two clusters that both answer, by both maps of the pair: a group returns behind what it had read before. Blocks.
+
+    Raises as `decide`.
+    """
+    known = known_shares(settings, moving, alive=True, timeout_s=TIMEOUT_S)
+    groups = {group for group, _ in known.positions if chosen.moves(group)}
+    if not groups:
+        return decide(settings, moving, known, lambda _: (), chosen)
+    target = settings.clusters[moving.target]
+    before = read_states(target, groups) if admin.listed(target, TIMEOUT_S).supported else {}
+
+    def translated(asked: Boundaries) -> Iterable[GroupTranslation]:
+        positions: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        for (name, partition), at in asked.items():
+            positions.setdefault(name, {})[partition] = CommittedOffset(at.offset)
+        previous: dict[str, dict[TopicPartition, CommittedOffset]] = {
+            name: {p: CommittedOffset(state.start) for (group, p), state in before.items() if group == group_of(name)}
+            for name in positions
+        }
+        if all_shared(settings, moving):
+            return SharedPositions(settings, moving, previous).translated(positions)
+        pair = read_flow_pair(settings, moving)
+        found = [t for t in translate(settings, pair, positions, previous) if (t.group, t.source) in asked]
+        answered = {(item.group, item.source) for item in found}
+        policy, now_ms = settings.flow(moving.source, moving.target).policy, clock.now_ms()
+        for (name, partition), at in asked.items():
+            back = pair.reverse.of_target(partition.topic)
+            mirrored = settings.flow(moving.source, moving.target).mirrors_topic(partition.topic)
+            if (name, partition) in answered or (back is None and not mirrored):
+                continue
+            topic = policy.remote_topic(moving.source, partition.topic) if back is None else back.source_topic
+            there = TopicPartition(topic, partition.partition)
+            at_start = Translation(None, TranslationKind.NEVER_MIRRORED)  # a consumer group needs no position there
+            found.append(GroupTranslation(name, partition, at.offset, there, at_start, now_ms))
+        return found
+
+    return decide(settings, moving, known, translated, chosen)
+
+
+def with_members(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> tuple[str, ...]:
+    """Share groups that have members on the cluster they leave: what they acknowledge from now on is delivered again."""
+    there = admin.listed(cluster, TIMEOUT_S).groups
+    groups = sorted({move.group for move in moves})
+    return tuple(g for g in groups if g in there and there[g].state.upper() not in _FREE)
 
 
 def keep(run_dir: Path, target: str, use: str, moves: Sequence[ShareMove]) -> None:

@@ -1,0 +1,98 @@
+"""Observe that moved share groups are read by consumers on the target, for `groups.verify`.
+
+Rules: a group is served when it has acknowledged something since it was moved. One without members, or with nothing to read, is
+not observed, with the reason; it fails nothing. What has records to read is waited for.
+Not for: consumer groups (`drlib.drill.actions.groups.verify`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drlib.drill.actions.groups.share_groups.move import TIMEOUT_S, read_states
+from drlib.drill.actions.groups.share_groups.rules import ShareMove
+from drlib.drill.actions.groups.verify_rules import GroupVerdict, Seen
+from drlib.errors import DrlibError
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.share_groups import admin
+from drlib.kafka.share_groups.messages import DescribedGroup
+from drlib.kafka.share_groups.state import ShareState
+from drlib.model import TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.waiting import LOOK_S
+
+
+@dataclass(frozen=True, slots=True)
+class SharesSeen:
+    """`verdicts` by group."""
+
+    verdicts: dict[str, GroupVerdict]
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        return tuple(group for group, verdict in self.verdicts.items() if verdict.seen is Seen.SERVED)
+
+    @property
+    def not_observed(self) -> dict[str, str]:
+        return {
+            f"share group {group}": verdict.detail
+            for group, verdict in self.verdicts.items()
+            if verdict.seen is not Seen.SERVED
+        }
+
+
+def wait_served(cluster: ClusterSettings, moves: Sequence[ShareMove], within_s: float, abort: Abort) -> SharesSeen:
+    """Look until every group with records to read is served, for `within_s` at most. Raises what `abort` does."""
+    groups = sorted({move.group for move in moves if move.start is not None})
+    began = time.monotonic()
+    while True:
+        seen = SharesSeen({} if not groups else _look(cluster, groups, moves))
+        waiting = [v for v in seen.verdicts.values() if v.seen in (Seen.WAITING, Seen.NO_MEMBERS, Seen.UNKNOWN)]
+        if not waiting or time.monotonic() - began >= within_s:
+            return seen
+        abort.wait(LOOK_S)
+
+
+def _look(cluster: ClusterSettings, groups: Sequence[str], moves: Sequence[ShareMove]) -> dict[str, GroupVerdict]:
+    try:
+        listed = admin.listed(cluster, TIMEOUT_S).groups
+        described = admin.described(cluster, groups, TIMEOUT_S)
+        states = read_states(cluster, groups)
+    except DrlibError as error:
+        return dict.fromkeys(groups, GroupVerdict(Seen.UNKNOWN, str(error)))
+    found = {}
+    for group in groups:
+        own = [move for move in moves if move.group == group and move.start is not None]
+        read_on = sum(_read_on(move, states.get((group, move.target))) for move in own)
+        state = listed[group].state.upper() if group in listed else "EMPTY"
+        found[group] = judge(read_on, state != "EMPTY", _unread(described[group], [move.target for move in own]))
+    return found
+
+
+def judge(read_on: int, has_members: bool, unread: int | None) -> GroupVerdict:
+    """What is seen of one group. `unread` None: brokers do not say (before Kafka 4.2). Pure."""
+    if read_on:
+        return GroupVerdict(Seen.SERVED, f"{read_on:,} offsets acknowledged since it was moved", read_on, unread or 0)
+    if unread == 0:
+        return GroupVerdict(Seen.IDLE, "it has nothing to read")
+    many = "an unknown number of records" if unread is None else f"{unread:,} records"
+    if not has_members:
+        return GroupVerdict(Seen.NO_MEMBERS, f"it has no members; {many} to read", 0, unread or 0)
+    return GroupVerdict(Seen.WAITING, f"it has members, and acknowledged none of {many} yet", 0, unread or 0)
+
+
+def _read_on(move: ShareMove, state: ShareState | None) -> int:
+    """How many offsets are complete beyond what was written."""
+    if state is None or move.start is None:
+        return 0
+    there = state.start - move.start + (state.completed or 0)
+    return max(0, there - (move.behind if move.carried or not move.to_write else 0))
+
+
+def _unread(described: DescribedGroup | DrlibError, partitions: Sequence[TopicPartition]) -> int | None:
+    if isinstance(described, DrlibError):
+        return None
+    lags = [described.offsets[p].lag for p in partitions if p in described.offsets]
+    return None if None in lags else sum(lag or 0 for lag in lags)
