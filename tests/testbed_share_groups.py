@@ -11,6 +11,7 @@ from deadline import Deadline
 
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
+from drlib.kafka.share_groups.names import EARLIEST, RESET
 
 Delivered = dict[bytes, int]
 """Value of a record -> how often it was delivered."""
@@ -53,7 +54,7 @@ def consume(
 def begin_at_earliest(bootstrap: str, group: str) -> None:
     """share.auto.offset.reset = earliest, for a group without a start offset."""
     consumer_groups = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    entry = ConfigEntry(admin.RESET, admin.EARLIEST, incremental_operation=AlterConfigOpType.SET)
+    entry = ConfigEntry(RESET, EARLIEST, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
     consumer_groups.incremental_alter_configs([resource])[resource].result(10)
 

@@ -18,7 +18,13 @@ from drlib.drill.actions.failover.triage_rules import Advice, Expected, Side, ad
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillState
-from drlib.drill.readiness.checks.observations import FlowObservation, Unanswered, available
+from drlib.drill.readiness.checks.observations import (
+    FlowObservation,
+    ShareGroupSeen,
+    SharesObserved,
+    Unanswered,
+    available,
+)
 from drlib.drill.readiness.score import MINIMUM, Readiness, Severity
 from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
 from drlib.drill.step.known_silence import Silence
@@ -170,7 +176,7 @@ def assess(seen: Observed) -> Assessment:
         gate=gate,
         gate_why=gate_why,
         loss=_loss(seen),
-        groups=groups,
+        groups=(*groups, *_share_groups(seen.observation.shares, seen.target.alias)),
         groups_unknown=groups_unknown,
         missing_topics=topics,
         missing_topics_unknown=topics_unknown,
@@ -321,6 +327,30 @@ def _outlook(group: str, positions: Sequence[GroupTranslation], ends: Mapping[To
         most = sum(max(0, ends.get(p.target, 0) - (p.translation.offset or 0)) for p in positions)
         detail = f"with that at most {formats.records(most)}"
     return GroupOutlook(group, Continues.READS_AGAIN if again else Continues.EXACTLY, again, as_of, detail)
+
+
+def _share_groups(found: SharesObserved | Unanswered, target: str) -> tuple[GroupOutlook, ...]:
+    """Share groups, beside the consumer groups. Where they are not known, readiness says why."""
+    if isinstance(found, Unanswered):
+        return ()
+    return tuple(_share_outlook(each, found, target) for each in found.groups)
+
+
+def _share_outlook(each: ShareGroupSeen, found: SharesObserved, target: str) -> GroupOutlook:
+    name = f"{each.group} (share group)"
+    if not found.supported:
+        detail = f"the brokers of {target} do not know share groups"
+        return GroupOutlook(name, Continues.UNKNOWN, None, each.as_of_ms, detail)
+    carried = each.known and found.may_write
+    again = 0 if carried else each.acknowledged
+    detail = (
+        "" if not each.acknowledged else f"{formats.records(each.acknowledged)} acknowledged behind its start offsets"
+    )
+    detail += ", written there with ClusterAction" if carried and detail else ""
+    if each.unset:
+        detail += f"{'; ' if detail else ''}{each.unset} partitions have no start offset"
+    how = Continues.UNKNOWN if again is None else Continues.READS_AGAIN if again else Continues.EXACTLY
+    return GroupOutlook(name, how, again, each.as_of_ms, detail)
 
 
 def _missing_topics(observation: FlowObservation) -> tuple[tuple[str, ...], str]:

@@ -30,6 +30,9 @@ from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.requests import ProducerState
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.share_groups.admin import describe_by
+from drlib.kafka.share_groups.messages import DescribedGroup
+from drlib.kafka.share_groups.names import PROTOCOL
 
 ALL_S: Final = 15.0
 _LEAST_S: Final = 1.0
@@ -118,6 +121,8 @@ async def _groups(client: ClusterClient, settings: ClusterSettings, end: float) 
             workers |= await group_requests.describe_workers(connection, of_connect)
     plain = [each.group for each in listings if each.protocol_type in ("consumer", "")]
     described, committed = await asyncio.to_thread(partial(_described, settings, plain, _left_s(end)))
+    shares = [each.group for each in listings if each.protocol_type == PROTOCOL]
+    positions = await describe_by(client, settings, shares, _left_s(end)) if shares else {}
     seen = []
     for each in sorted(listings, key=lambda listing: listing.group):
         group = SeenGroup(each.group, each.protocol_type, each.state)
@@ -128,6 +133,8 @@ async def _groups(client: ClusterClient, settings: ClusterSettings, end: float) 
             group = _with_members(group, described[each.group], committed[each.group])
         else:
             group = replace(group, why="its members are not known: drlib does not describe groups of this protocol")
+            if isinstance(found := positions.get(each.group), DescribedGroup):
+                group = replace(group, topics=tuple(sorted(found.topic_ids)))
         seen.append(group)
     return seen
 

@@ -48,7 +48,10 @@ class Way(StrEnum):
 WAYS: Final[Mapping[Kind, tuple[Way, str]]] = {
     Kind.GROUP: (Way.EITHER, "positions are translated"),
     Kind.NEW_GROUP: (Way.EITHER, "positions are translated"),
-    Kind.SHARE: (Way.BY_HAND, "positions of share groups are not translated: set its start on the other cluster"),
+    Kind.SHARE: (
+        Way.EITHER,
+        "start offsets and acknowledged records are translated; it sees no hold: stop its consumers before a planned move",
+    ),
     Kind.STREAMS: (
         Way.BY_HAND,
         "its changelogs and repartition topics are of one cluster: reset it there, it restores its state",
@@ -135,7 +138,7 @@ def of_group(cluster: str, group: SeenGroup, topics: Collection[str], *, selecte
     """The row of a group. `selected`: by the groups of a flow from this cluster."""
     kind = kind_of(group, topics)
     way, how = WAYS[kind]
-    if kind in (Kind.GROUP, Kind.NEW_GROUP, Kind.SINK) and not selected:
+    if kind in (Kind.GROUP, Kind.NEW_GROUP, Kind.SHARE, Kind.SINK) and not selected:
         way, how = _NOT_SELECTED
     own = {Kind.STREAMS: streams_topics(group.name, topics), Kind.CONNECT: connect_topics(topics)}.get(kind, ())
     return Application(

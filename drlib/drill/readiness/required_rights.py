@@ -21,6 +21,7 @@ from drlib.drill.plan import lease_record
 from drlib.drill.readiness.role import Role
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.share_groups.names import STATE_TOPIC
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.ledger import TOPIC as TAILS
 from drlib.mirror.preflight.checks import OWN_JOURNAL, READ_SOURCE, WRITE_MIRROR
@@ -37,6 +38,11 @@ DENY_WRITES: Final = "source.fence with deny_write"
 NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
 PARTS: Final = "transactions.list"
+SHARE_GROUPS: Final = "share groups"
+MAY_WRITE_STATES: Final = "ClusterAction on the cluster"
+WITHOUT_IT: Final = (
+    "a right of brokers: without it what share groups acknowledged behind their start offsets is delivered again"
+)
 SHADOWS: Final = "drill."  # the groups of rehearsals
 
 
@@ -62,8 +68,11 @@ class RequiredRights:
 def required_rights(settings: MirrorSettings, flow: FlowSettings, role: Role) -> RequiredRights:
     """What `role` needs for `flow`, an enabled flow of `settings`."""
     reach = _Reach(settings, flow)
+    notes = reach.notes
+    if role is Role.DRILL:
+        notes = (*notes, f"{MAY_WRITE_STATES} {flow.flow.target}, {WITHOUT_IT}")
     wanted = {Role.MIRROR: _mirror, Role.DRILL: _drill, Role.DOCTOR: _doctor, Role.AUDIT: _audit}[role](reach)
-    return RequiredRights(role, flow.flow, tuple(_merged(wanted)), reach.notes)
+    return RequiredRights(role, flow.flow, tuple(_merged(wanted)), notes)
 
 
 def flows_of(settings: MirrorSettings, wanted: Flow | None) -> tuple[FlowSettings, ...]:
@@ -170,6 +179,9 @@ def _mirror(reach: _Reach) -> list[Grant]:
     if flow.emit_checkpoints or flow.sync_group_offsets:
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE")
         wanted += reach.on(source, "topic", [OFFSETS_TOPIC], "READ")  # commits are known when they are made
+    if flow.emit_checkpoints:
+        wanted += reach.on(source, "topic", [STATE_TOPIC], "READ", only=SHARE_GROUPS)
+        wanted += reach.on(source, "group", reach.groups, "DESCRIBE_CONFIGS", only=SHARE_GROUPS)
     # preflight asks for it whether or not checkpoints are emitted
     wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "CREATE", "WRITE")
     if flow.emit_heartbeats:
@@ -218,6 +230,9 @@ def _doctor(reach: _Reach) -> list[Grant]:
         wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "READ", only=SOURCE_GONE)
     if flow.emit_heartbeats:
         wanted += reach.on(target, "topic", [policy.heartbeats_topic], "READ")
+    for alias in (source, target):
+        wanted += reach.on(alias, "group", reach.groups, "DESCRIBE_CONFIGS", only=SHARE_GROUPS)
+    wanted += reach.on(source, "topic", [STATE_TOPIC], "READ", only=SHARE_GROUPS)
     return wanted
 
 
@@ -236,6 +251,8 @@ def _drill(reach: _Reach) -> list[Grant]:
     for alias in (source, target):
         wanted += reach.on(alias, "topic", [POINTER], "CREATE", "READ", "WRITE")
         wanted += reach.on(alias, "transactional-id", [POINTER], "WRITE")
+    wanted += reach.on(target, "topic", [STATE_TOPIC], "READ", only=SHARE_GROUPS)
+    wanted += reach.on(target, "group", reach.groups, "DELETE", only=SHARE_GROUPS)  # its undo
     wanted += reach.on(source, "cluster", [""], "ALTER", only=DENY_WRITES)
     wanted += reach.on(target, "topic", reach.topics, "CREATE", "DELETE", only=NEW_TOPICS)  # DELETE: its undo
     wanted += reach.on(target, "cluster", [""], "ALTER", "ALTER_CONFIGS", only=NEW_TOPICS)  # ACLs, quotas

@@ -34,12 +34,10 @@ from drlib.kafka.protocol.error_codes import RETRIABLE, BrokerError, name_of, ra
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import messages
 from drlib.kafka.share_groups.messages import DescribedGroup, NewState, StoredState
+from drlib.kafka.share_groups.names import PROTOCOL, RESET
 from drlib.kafka.share_groups.state import Interval
 from drlib.model import TopicPartition
 
-RESET: Final = "share.auto.offset.reset"
-EARLIEST: Final = "earliest"
-PROTOCOL: Final = "share"
 _NON_EMPTY_GROUP: Final = 68
 _GROUP_RESOURCE: Final = 32
 _RETRY_S: Final = 0.1

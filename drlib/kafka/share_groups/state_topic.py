@@ -8,18 +8,15 @@ Not for: start offsets without that right (`admin.described`).
 
 from __future__ import annotations
 
-from typing import Final
-
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Isolation, Range
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import messages
 from drlib.kafka.share_groups.messages import StateKey
+from drlib.kafka.share_groups.names import STATE_TOPIC
 from drlib.kafka.share_groups.state import StateLog
 from drlib.model import TopicPartition
-
-TOPIC: Final = "__share_group_state"
 
 
 class StateTopic:
@@ -33,8 +30,8 @@ class StateTopic:
     def refresh(self, timeout_s: float) -> None:
         """Read what is new. Blocks. Raises `ClusterRefused`, `Unreachable`."""
         with Cluster(self._cluster, timeout_s=timeout_s) as cluster:
-            topic = cluster.topics([TOPIC]).get(TOPIC)
-            partitions = [] if topic is None else [TopicPartition(TOPIC, n) for n in range(topic.partitions)]
+            topic = cluster.topics([STATE_TOPIC]).get(STATE_TOPIC)
+            partitions = [] if topic is None else [TopicPartition(STATE_TOPIC, n) for n in range(topic.partitions)]
             starts, ends = cluster.log_starts(partitions), cluster.log_ends(partitions)
             if any(ends.get(partition, 0) < at for partition, at in self._next.items()):
                 self._next.clear()

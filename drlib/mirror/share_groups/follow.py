@@ -23,8 +23,9 @@ from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
+from drlib.kafka.share_groups.names import STATE_TOPIC
 from drlib.kafka.share_groups.state import ShareState
-from drlib.kafka.share_groups.state_topic import TOPIC, StateTopic
+from drlib.kafka.share_groups.state_topic import StateTopic
 from drlib.mirror.engine.fetch.partition_stream import PartitionStream
 from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.mm2.writer import Mm2Writer
@@ -132,8 +133,8 @@ class SharePositions:
             for group, error in refused.items()
         }
         if states_refused is not None:
-            needed = _detail(states_refused, Right("topic", TOPIC, ("READ",)), self._cluster)
-            details[TOPIC] = f"which records share groups have acknowledged is not known: {needed}"
+            needed = _detail(states_refused, Right("topic", STATE_TOPIC, ("READ",)), self._cluster)
+            details[STATE_TOPIC] = f"which records share groups have acknowledged is not known: {needed}"
         for entity, detail in details.items():
             self._events.open(UNREADABLE, entity, detail)
         for entity in self._unreadable - set(details):

@@ -27,6 +27,7 @@ from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
 from drlib.kafka.share_groups.messages import DescribedGroup, ShareOffset, StateKey
+from drlib.kafka.share_groups.names import EARLIEST
 from drlib.kafka.share_groups.state import ShareState, StateLog
 from drlib.kafka.share_groups.state_topic import StateTopic
 from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
@@ -102,7 +103,7 @@ def combined(
             state = log.state if log is not None else None
             if state is None and offset.start is not None:
                 state = ShareState(offset.start, None, _count(offset, ends.get(partition)))
-            if state is None and resets.get(group) == admin.EARLIEST:
+            if state is None and resets.get(group) == EARLIEST:
                 state = ShareState(starts.get(partition, 0))
             if state is None:
                 unset.append((group, partition))

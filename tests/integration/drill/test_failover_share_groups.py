@@ -1,4 +1,7 @@
-"""A share group with acknowledged records and gaps moves to another cluster, in an emergency and back by an undo."""
+"""A share group with acknowledged records and gaps moves to another cluster: planned and back, by an undo, and in an emergency.
+
+The tests run in their order: the last one kills LEFT.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import testbed_moves
@@ -16,13 +20,18 @@ from testbed_share_groups import Delivered, begin_at_earliest, consume, in_group
 from testbed_sync import value_at
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.actions.groups.share_groups import move as share_moves
+from drlib.drill.actions.groups.share_groups.rules import ShareMove
+from drlib.drill.actions.groups.share_groups.served import wait_served
+from drlib.drill.actions.groups.verify_rules import Seen
 from drlib.drill.plan.plan import Mode, Rollback
 from drlib.drill.step import step_output as details
 from drlib.kafka.share_groups.state import ShareState
 from drlib.lab.lab import Lab
 from drlib.mirror.share_groups.known import checkpointed_shares, read_shares, source_shares
-from drlib.model import Flow, TopicPartition
+from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs import journal
+from drlib.runs.abort import Abort
 from drlib.runs.journal import JOURNAL
 
 TOPIC, MIRROR, GROUP = "orders", "LEFT.orders", "packers"
@@ -48,6 +57,10 @@ class Mirrored:
         return None if found is None else found.state
 
 
+def kept_moves(folder: Path) -> tuple[ShareMove, ...]:
+    return share_moves.kept(folder, "RIGHT", "groups") or ()
+
+
 def acknowledged(value: bytes) -> AcknowledgeType:
     if value == b"a06":
         return AcknowledgeType.REJECT
@@ -62,8 +75,9 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
         left = lab.clusters["LEFT"].bootstrap
         create_topic(left, TOPIC, 1)
         begin_at_earliest(left, GROUP)
-        keys = {f"{alias}.bootstrap.servers": cluster.bootstrap for alias, cluster in lab.clusters.items()}
-        file = lab.write_properties(topics="orders", **keys, **{"drlib.metrics.address": "127.0.0.1:0"})
+        keys: dict[str, Any] = {f"{alias}.bootstrap.servers": c.bootstrap for alias, c in lab.clusters.items()}
+        both = {"RIGHT->LEFT.enabled": "true", "RIGHT->LEFT.topics": "orders"}
+        file = lab.write_properties(topics="orders", **keys, **both, **{"drlib.metrics.address": "127.0.0.1:0"})
         argv = [sys.executable, "-m", "drlib.cli", "mirror", str(file), "--status", str(lab.root / "status.json")]
         lab.registry.start("mirror-1", argv, log=lab.root / "mirror-1.log", die_with_parent=False)
         write(left, TOPIC, FIRST, aborted=NOT_COPIED)
@@ -74,6 +88,47 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
         yield Mirrored(lab, load_mirror_settings(file), Place(properties=str(file)))
     finally:
         lab.down()
+
+
+def moved(mirrored: Mirrored, flow: Flow) -> tuple[ShareMove, ...]:
+    """A planned move, once the mirror has what is to be translated."""
+
+    def decided() -> tuple[ShareMove, ...]:
+        return share_moves.decide_planned(mirrored.settings, flow, share_moves.Chosen({"planned"}.__contains__))
+
+    wait_for("every position is exact", lambda: {m.kind for m in decided()} == {TranslationKind.EXACT})
+    return share_moves.write(mirrored.settings.clusters[flow.target], decided())
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_share_group_moves_as_planned_and_returns_with_what_it_acknowledged_there(mirrored: Mirrored) -> None:
+    left, right = mirrored.at("LEFT"), mirrored.at("RIGHT")
+    begin_at_earliest(left, "planned")
+    released = {FIRST[3], FIRST[5], SECOND[7]}
+    with in_group(left, "planned", TOPIC) as consumer:
+        consume(
+            consumer,
+            lambda value: AcknowledgeType.RELEASE if value in released else AcknowledgeType.ACCEPT,
+            lambda seen: {*FIRST, *SECOND} <= seen.keys(),
+        )
+    wait_for("the member has left", lambda: members_gone(left, "planned"))
+    (there,) = moved(mirrored, FLOW)
+    assert (there.carried, there.redelivered, there.left) == (True, 0, None)
+    with in_group(right, "planned", MIRROR) as consumer:
+        seen = consume(
+            consumer,
+            lambda value: AcknowledgeType.RELEASE if value == FIRST[5] else AcknowledgeType.ACCEPT,
+            lambda seen: released <= seen.keys(),
+        )
+    assert seen.keys() == released  # the released one may be delivered again at once
+    wait_for("the member has left", lambda: members_gone(right, "planned"))
+    (back,) = moved(mirrored, FLOW.reverse)
+    assert (back.target, back.carried, back.redelivered) == (TopicPartition(TOPIC, 0), True, 0)
+    write(left, TOPIC, [b"home"])
+    with in_group(left, "planned", TOPIC) as consumer:
+        seen = consume(consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: b"home" in seen and FIRST[5] in seen)
+    assert seen == {b"home": 1, FIRST[5]: 1}
 
 
 @pytest.mark.long
@@ -88,7 +143,8 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     now = source_shares(mirrored.settings, FLOW, 20.0).positions[key].state
     assert now.complete
     wait_for("the target keeps what the group has read", lambda: kept() == now)
-    translate = step("translate", "groups.translate", positions_from="target")
+    translate = step("translate", "groups.translate", positions_from="target", groups=(GROUP,))
+    verify = step("verify", "groups.verify", groups=(GROUP,), members_s=0.0)
     planned = testbed_moves.drill(translate, rollback=Rollback.ALWAYS)
     undone = tmp_path / "undone"
     undone.mkdir()
@@ -98,10 +154,14 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     mirrored.lab.clusters["LEFT"].kill()
     folder = tmp_path / "run"
     folder.mkdir()
-    assert testbed_moves.in_process(folder, testbed_moves.drill(translate, mode=Mode.EMERGENCY), mirrored.place) == 0
+    assert (
+        testbed_moves.in_process(folder, testbed_moves.drill(translate, verify, mode=Mode.EMERGENCY), mirrored.place)
+        == 0
+    )
     (row,) = details.read_rows(folder, "translate")
     assert (row["group"], row["reads again at most"]) == (f"{GROUP} (share group)", 0)
-    (done,) = [line for line in journal.read(folder / JOURNAL) if line.event == "step-succeeded"]
+    done, verified = [line for line in journal.read(folder / JOURNAL) if line.event == "step-succeeded"]
+    assert f"share group {GROUP}: it has no members; " in str(verified.data["not_observed"])
     told = dict(done.data)
     assert told["share_groups"] == 1
     assert told["share_redelivered_at_most"] == told["share_redelivered_by_the_target"] == 0
@@ -115,6 +175,10 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     with in_group(mirrored.at("RIGHT"), GROUP, MIRROR) as consumer:
         write(mirrored.at("RIGHT"), MIRROR, [b"last"])  # nothing comes behind it
         seen: Delivered = consume(
-            consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: {*LEFT_OVER, b"last"} <= seen.keys()
+            consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: {*LEFT_OVER, b"last", b"home"} <= seen.keys()
         )
-    assert seen == dict.fromkeys({*LEFT_OVER, b"last"}, 1)
+    assert seen == dict.fromkeys({*LEFT_OVER, b"last", b"home"}, 1)
+    (served,) = wait_served(
+        mirrored.settings.clusters["RIGHT"], kept_moves(folder), 0.0, Abort(folder)
+    ).verdicts.values()
+    assert served.seen is Seen.SERVED

@@ -10,7 +10,15 @@ Not for: weights, score and gate (`drlib.drill.readiness.score`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from drlib.drill.readiness.checks import certificates, groups, mirror, producer_ids, producer_topics, topics
+from drlib.drill.readiness.checks import (
+    certificates,
+    groups,
+    mirror,
+    producer_ids,
+    producer_topics,
+    share_groups,
+    topics,
+)
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
@@ -45,9 +53,10 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "lag": _judge(observed.mirror, lambda status: mirror.lag(status, observed.flow, context)),
         "retention": _judge(observed.mirror, lambda status: mirror.retention(status, observed.retention_ms, context)),
         "heartbeat": _judge(observed.heartbeat, lambda last: mirror.heartbeat(last, observed, context)),
-        "groups-exact": _judge(
-            observed.translations,
-            lambda translations: groups.positions(translations, observed, context),
+        "groups-exact": _with_shares(
+            _judge(observed.translations, lambda translations: groups.positions(translations, observed, context)),
+            observed,
+            context,
         ),
         "groups-mirrored": _judge(observed.readers, lambda readers: groups.mirrored(readers, observed.flow, context)),
         "positions-ahead": _judge(observed.target_positions, lambda positions: groups.ahead(positions, context)),
@@ -112,6 +121,16 @@ def _expires(check: str, observed: FlowObservation, context: CheckContext) -> in
 
 def _judge(answer: Answer | Unanswered, judge: Callable[[Answer], Judgements]) -> Judgements:
     return unknown(answer.why, answer.fix) if isinstance(answer, Unanswered) else judge(answer)
+
+
+def _with_shares(found: Judgements, observed: FlowObservation, context: CheckContext) -> Judgements:
+    """`found`, and what share groups are judged by; what is known of one kind hides nothing of the other."""
+    shares = observed.shares
+    if isinstance(shares, Unanswered):
+        rows: Judgements = [("share groups", Severity.UNKNOWN, shares.why, shares.fix)]
+    else:
+        rows = share_groups.share_groups(shares, observed.target.alias, context)
+    return [*(row for row in found if row[1] is not Severity.OK), *rows] if rows else found
 
 
 def _reachable(cluster: ClusterAnswer, consequence: str) -> Judgements:

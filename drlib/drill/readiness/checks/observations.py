@@ -192,6 +192,34 @@ class PastDrills:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareGroupSeen:
+    """A share group. `partitions`: with a start offset; `unset`: without one. `acknowledged`: how many records behind start
+    offsets need no delivery, None where that is not known; `known`: is it known which? `reset_here` and `reset_there`:
+    share.auto.offset.reset on both sides, "" where it is not known."""
+
+    group: str
+    partitions: int
+    unset: int
+    acknowledged: int | None
+    known: bool
+    as_of_ms: int
+    reset_here: str = ""
+    reset_there: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SharesObserved:
+    """The share groups of the source. `refused`: those that cannot be described, and why. `states_refused`: why it is not known
+    which records they have acknowledged. `supported`: by the target's brokers. `may_write`: may that be written there?"""
+
+    groups: tuple[ShareGroupSeen, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+    states_refused: str = ""
+    supported: bool = True
+    may_write: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class FlowObservation:
     """One flow, all questions. `retention_ms` is by source topic, -1 where records are kept for ever."""
 
@@ -214,6 +242,7 @@ class FlowObservation:
     producer_ids: ComparedIds | Unanswered
     certificates: AddressCertificates | Unanswered
     drills: PastDrills | Unanswered
+    shares: SharesObserved | Unanswered = SharesObserved()
 
 
 def available(topics: Mapping[str, TopicMetadata], name: str) -> bool:

@@ -31,6 +31,7 @@ from drlib.drill.readiness.checks.observations import (
     ProducerTopics,
     Readers,
     SettingsDrift,
+    SharesObserved,
     TargetPosition,
     TopicSettings,
     Unanswered,
@@ -39,6 +40,7 @@ from drlib.drill.readiness.checks.observations import (
 from drlib.drill.readiness.observe import clusters, groups, producer_topics, topics
 from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import AskedCluster
+from drlib.drill.readiness.observe.share_groups import read_share_groups
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
@@ -127,12 +129,13 @@ class _Observer:
             obstacles = ()  # MirrorMaker 2 has rights and settings of its own, and neither lanes nor a journal
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
-        target_settings, (translations, target_positions), ids, written, certificates = await asyncio.gather(
+        target_settings, (translations, target_positions), ids, written, certificates, shares = await asyncio.gather(
             self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
             self._positions(survey, source_groups),
             self._producer_ids(),
             self._producer_topics(source_settings),
             self._certificates(),
+            self._share_groups(survey),
         )
         return FlowObservation(
             flow=str(flow.flow),
@@ -154,6 +157,7 @@ class _Observer:
             producer_ids=ids,
             certificates=certificates,
             drills=drills,
+            shares=shares,
         )
 
     async def _survey(self) -> tuple[Survey, MirrorStatus]:
@@ -218,6 +222,16 @@ class _Observer:
         )
         on_target = partial(groups.read_target_positions, self.target.settings, translations, metadata, ASK_S)
         return translations, await ask_blocking(on_target, self._left_s())
+
+    async def _share_groups(self, survey: Survey | None) -> SharesObserved | Unanswered:
+        """Where neither side answers, or MirrorMaker 2 keeps no checkpoints of them, other questions say so."""
+        of_mm2 = survey is not None and survey.mirror_maker is not None
+        if self.target.metadata is None or (of_mm2 and not self.source.whole):
+            return SharesObserved()
+        read = partial(
+            read_share_groups, self.settings, self.flow, source_answers=self.source.whole, timeout_s=self._left_s()
+        )
+        return await ask_blocking(read, self._left_s())
 
     def _log_starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         with Cluster(self.target.settings, timeout_s=ASK_S) as target:

@@ -37,6 +37,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
+from drlib.kafka.share_groups.names import PROTOCOL
 from drlib.kafka.share_groups.state import Interval, ShareState, missing
 from drlib.mirror.offsets.translation.two_way import read_flow_pair, translate
 from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares, read_shares, source_shares
@@ -362,7 +363,7 @@ def _refuse_others(cluster: ClusterSettings, there: admin.Listed, groups: Collec
     """Raises `GroupNotEmpty` for groups with members, `UsageError` for those of another protocol."""
     listed = {group: there.groups[group] for group in groups if group in there.groups}
     refuse_busy(cluster, [g for g, each in listed.items() if each.state.upper() not in _FREE])
-    if other := sorted(g for g, each in listed.items() if each.protocol_type != admin.PROTOCOL):
+    if other := sorted(g for g, each in listed.items() if each.protocol_type != PROTOCOL):
         raise UsageError(
             f"share groups cannot be moved to {cluster.alias}: {', '.join(other)}",
             "groups of these names have another protocol there",

@@ -1,0 +1,52 @@
+"""Findings about share groups: what they would get again after a failover now, and where they would begin without a position.
+
+Rules: what was acknowledged behind a start offset and cannot be written on the target is a warning, with the number of records;
+a reset policy that differs is one, because it decides where a partition without a start offset begins. A group that cannot be
+described is unknown. Nothing is said where the source has no share groups.
+"""
+
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count
+from drlib.drill.readiness.checks.observations import SharesObserved
+from drlib.drill.readiness.score import Severity
+from drlib.kafka.share_groups.names import RESET, STATE_TOPIC
+
+
+def share_groups(seen: SharesObserved, target: str, context: CheckContext) -> Judgements:
+    """The rows; empty where nothing is wrong. `target`: its alias."""
+    rows: Judgements = []
+    for group, why in seen.refused:
+        fix = context.tool("kafka-acls", context.source, "--add", "--allow-principal", "User:PRINCIPAL",
+                           "--operation", "Describe", "--group", group)  # fmt: skip
+        rows.append((named(group), Severity.UNKNOWN, why, f"Grant Describe on the group: {fix}"))
+    if seen.groups and not seen.supported:
+        many = count(len(seen.groups), "share group")
+        why = f"the brokers of {target} do not know share groups: {many} cannot be used there"
+        rows.append(("share groups", Severity.WARN, why, f"Upgrade {target} to Kafka 4.2 or newer."))
+        return rows
+    if seen.states_refused:
+        fix = context.tool("kafka-acls", context.source, "--add", "--allow-principal", "User:PRINCIPAL",
+                           "--operation", "Read", "--topic", STATE_TOPIC)  # fmt: skip
+        why = f"which records share groups acknowledged may not be read, so they are delivered again: {seen.states_refused}"
+        rows.append(("share groups", Severity.WARN, why, f"Grant Read on {STATE_TOPIC}: {fix}"))
+    elif not seen.may_write:
+        for each in seen.groups:
+            if each.acknowledged:
+                why = f"{count(each.acknowledged, 'record')} that it acknowledged behind its start offsets would be delivered "
+                why += f"again: this user has no ClusterAction on {target}"
+                fix = "See docs/clients.md#share-groups for what that right is."
+                rows.append((named(each.group), Severity.WARN, why, fix))
+    for each in seen.groups:
+        if each.reset_here and each.reset_there and each.reset_here != each.reset_there:
+            why = (
+                f"{RESET} is {each.reset_here} on the source and {each.reset_there} on the target: it decides where a "
+            )
+            why += "partition without a start offset begins"
+            options = ("--alter", "--entity-type", "groups", "--entity-name", each.group, "--add-config")
+            fix = context.tool("kafka-configs", context.target, *options, f"{RESET}={each.reset_here}")
+            rows.append((named(each.group), Severity.WARN, why, fix))
+    return rows
+
+
+def named(group: str) -> str:
+    """How a finding calls a share group."""
+    return f"{group} (share group)"

@@ -1,0 +1,24 @@
+"""When a moved share group counts as served."""
+
+from __future__ import annotations
+
+import pytest
+
+from drlib.drill.actions.groups.share_groups.served import judge
+from drlib.drill.actions.groups.verify_rules import Seen
+
+
+@pytest.mark.parametrize(
+    ("read_on", "has_members", "unread", "seen"),
+    [
+        (3, True, 5, Seen.SERVED),
+        (3, False, 0, Seen.SERVED),
+        (0, True, 0, Seen.IDLE),
+        (0, False, 0, Seen.IDLE),
+        (0, False, 5, Seen.NO_MEMBERS),
+        (0, True, 5, Seen.WAITING),
+        (0, True, None, Seen.WAITING),
+    ],
+)
+def test_served_is_what_acknowledged_something(read_on: int, has_members: bool, unread: int | None, seen: Seen) -> None:
+    assert judge(read_on, has_members, unread).seen is seen
