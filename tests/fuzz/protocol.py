@@ -51,6 +51,8 @@ from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.validate import sound_batches
 from drlib.kafka.security import oauth
 from drlib.kafka.security.credentials import ClientCredentials
+from drlib.kafka.share_groups import messages
+from drlib.kafka.share_groups.state import ShareState, StateLog
 from drlib.mirror.journal import entries
 from drlib.mirror.journal.renamed import identified, renamed
 from drlib.mirror.mm2 import connect_offsets
@@ -60,6 +62,7 @@ from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.translate_groups import last_known
 from drlib.mirror.offsets.unreplicated import ledger
 from drlib.mirror.preflight import failed_over
+from drlib.mirror.share_groups.known import decoded, encoded
 from drlib.model import Flow, TopicPartition
 from drlib.outgoing import http_request
 from fuzz import samples
@@ -336,3 +339,33 @@ def progress(value: bytes) -> object:
 
 def closing(value: bytes) -> object:
     return ledger.decode(value, ledger.Closing)
+
+
+_STATE_KEY = struct.pack(">hh", 0, 1) + b"g" + bytes(16) + struct.pack(">i", 4)
+_STATE_VALUE = struct.pack(">hiiiqqq", 0, 1, 2, 3, 7, 100, 200) + b"\2" + struct.pack(">qqbh", 8, 9, 2, 1) + b"\0\0"
+_NO_ERROR = struct.pack(">h", 0) + b"\0"
+SHARE_STATES: Final[tuple[Case, ...]] = ((_STATE_KEY, _STATE_VALUE),)
+SHARE_OFFSETS: Final[tuple[Case, ...]] = (
+    (
+        struct.pack(">i", 0) + b"\2\2g\2\2t" + bytes(16) + b"\2" + struct.pack(">iqiq", 0, 3, 0, 9) + _NO_ERROR
+        + b"\0\0" + _NO_ERROR + b"\0\0",
+    ),
+)  # fmt: skip
+SHARE_HEADERS: Final[tuple[Case, ...]] = ((encoded(ShareState(3, ((5, 7), (8, 12)))),),)
+
+
+def share_state(key: bytes, value: bytes) -> object:
+    """What a reader of `__share_group_state` makes of one record."""
+    if messages.state_key(key) is None or (record := messages.state_record(key, value)) is None:
+        return None
+    log = StateLog()
+    log.apply(record)
+    return log.state
+
+
+def share_offsets(data: bytes) -> object:
+    return messages.described(1, memoryview(data))
+
+
+def share_header(data: bytes) -> object:
+    return decoded(3, data)

@@ -86,6 +86,13 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.mirror.mm2.records:Heartbeat", Heartbeat.decode, protocol.HEARTBEATS, (MalformedRecord,)),
     Target("drlib.mirror.mm2.records:Checkpoint", Checkpoint.decode, protocol.CHECKPOINTS, (MalformedRecord,)),
     Target("drlib.mirror.offsets.translation.translate_groups:last_known", protocol.positions, protocol.POSITIONS, ()),
+    Target("drlib.mirror.share_groups.known:decoded", protocol.share_header, protocol.SHARE_HEADERS, ()),
+    Target(
+        "drlib.kafka.share_groups.messages:state_record", protocol.share_state, protocol.SHARE_STATES, (ValueError,)
+    ),
+    Target(
+        "drlib.kafka.share_groups.messages:described", protocol.share_offsets, protocol.SHARE_OFFSETS, (ValueError,)
+    ),
     Target("drlib.mirror.mm2.records:OffsetSync", OffsetSync.decode, protocol.OFFSET_SYNCS, (MalformedRecord,)),
     Target(
         "drlib.mirror.mm2.consumer_offsets:decode",

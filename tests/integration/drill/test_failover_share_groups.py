@@ -76,8 +76,12 @@ def mirrored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mirrored]:
         create_topic(left, TOPIC, 1)
         begin_at_earliest(left, GROUP)
         keys: dict[str, Any] = {f"{alias}.bootstrap.servers": c.bootstrap for alias, c in lab.clusters.items()}
-        both = {"RIGHT->LEFT.enabled": "true", "RIGHT->LEFT.topics": "orders"}
-        file = lab.write_properties(topics="orders", **keys, **both, **{"drlib.metrics.address": "127.0.0.1:0"})
+        both: dict[str, Any] = {
+            "RIGHT->LEFT.enabled": "true",
+            "RIGHT->LEFT.topics": "orders",
+            "drlib.metrics.address": "127.0.0.1:0",
+        }
+        file = lab.write_properties(topics="orders", **keys, **both)
         argv = [sys.executable, "-m", "drlib.cli", "mirror", str(file), "--status", str(lab.root / "status.json")]
         lab.registry.start("mirror-1", argv, log=lab.root / "mirror-1.log", die_with_parent=False)
         write(left, TOPIC, FIRST, aborted=NOT_COPIED)
