@@ -30,7 +30,7 @@ from drlib.kafka.net import group_requests
 from drlib.kafka.net.api_versions import KNOWN
 from drlib.kafka.net.cluster_client import Broker, ClusterClient
 from drlib.kafka.net.connection import Connection
-from drlib.kafka.protocol.error_codes import RETRIABLE, BrokerError, name_of, raise_for
+from drlib.kafka.protocol.error_codes import RETRIABLE, UNKNOWN_SERVER_ERROR, BrokerError, name_of, raise_for
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import messages
 from drlib.kafka.share_groups.messages import DescribedGroup, NewState, StoredState
@@ -38,6 +38,7 @@ from drlib.kafka.share_groups.names import PROTOCOL, RESET
 from drlib.kafka.share_groups.state import Interval
 from drlib.model import TopicPartition
 
+UNSUPPORTED: Final = "its brokers do not support WriteShareGroupState"
 _NON_EMPTY_GROUP: Final = 68
 _GROUP_RESOURCE: Final = 32
 _RETRY_S: Final = 0.1
@@ -184,7 +185,7 @@ def write_complete(
             by_key[key], epochs[key] = partition, known.leader_epoch
         end = time.monotonic() + timeout_s
         answers = await _write_states(client, group, {k: wanted[p] for k, p in by_key.items()}, epochs, end)
-        return reasons | {by_key[key]: why for key, why in answers.items()}
+        return reasons | {partition: answers.get(key, UNSUPPORTED) for key, partition in by_key.items()}
 
     return _blocking(cluster, doing, timeout_s, ask) if wanted else {}
 
@@ -207,7 +208,7 @@ async def _write_states(
         for node, keys in nodes.items():
             connection = await client.connection(node, "share-state")
             if not all(_supports(connection, name) for name in ("ReadShareGroupState", "WriteShareGroupState")):
-                answers |= dict.fromkeys(keys, "its brokers do not support WriteShareGroupState")
+                answers |= dict.fromkeys(keys, UNSUPPORTED)
                 continue
             for key, code in (await _replace_states(connection, group, {k: left[k] for k in keys}, epochs)).items():
                 (again if code in RETRIABLE else answers)[key] = name_of(code) if code else ""
@@ -230,12 +231,15 @@ async def _coordinators(
     answer = await _submit(connection, "FindShareCoordinator", messages.find_body(names), messages.found)
     nodes: dict[int, list[_Key]] = defaultdict(list)
     refused: dict[_Key, int] = {}
-    for name, (node, host, port, error) in answer.items():
+    for name, key in names.items():
+        if name not in answer:
+            continue
+        node, host, port, error = answer[name]
         if error.code:
-            refused[names[name]] = error.code
+            refused[key] = error.code
         else:
             client.brokers[node] = Broker(node, host, port)
-            nodes[node].append(names[name])
+            nodes[node].append(key)
     return nodes, refused
 
 
@@ -248,6 +252,7 @@ async def _replace_states(
     """The error code of each. The epoch of its state is that which setting the start offset gave it."""
     body = messages.read_body(group, {key: epochs[key] for key in wanted})
     stored: Mapping[_Key, StoredState] = await _submit(connection, "ReadShareGroupState", body, messages.states)
+    stored = {key: each for key, each in stored.items() if key in wanted}
     codes = {key: each.error.code for key, each in stored.items() if each.error.code}
     news = {
         key: NewState(each.state_epoch, epochs[key], *wanted[key])
@@ -259,7 +264,7 @@ async def _replace_states(
     version = connection.version("WriteShareGroupState")
     body = messages.write_body(version, group, news)
     written = await _submit(connection, "WriteShareGroupState", body, messages.written)
-    return codes | {key: error.code for key, error in written.items()}
+    return codes | {key: error.code for key, error in written.items() if key in news}
 
 
 async def _describe(connection: Connection, group: str) -> DescribedGroup:
@@ -268,7 +273,9 @@ async def _describe(connection: Connection, group: str) -> DescribedGroup:
     answer = await _submit(
         connection, "DescribeShareGroupOffsets", body, lambda view: messages.described(version, view)
     )
-    found: DescribedGroup = answer[group]
+    found = answer.get(group)
+    if found is None:
+        raise BrokerError(UNKNOWN_SERVER_ERROR, f"describing share group {group}", "the answer is about another group")
     raise_for(found.error.code, f"describing share group {group}", found.error.message)
     return found
 

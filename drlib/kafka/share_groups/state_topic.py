@@ -1,8 +1,8 @@
 """What share groups have read, from `__share_group_state`: the log in which share coordinators keep it.
 
 Rules: it is read from its start, and then on from where it ended: brokers delete of it only what newer records replace
-(`ShareCoordinatorService.performRecordPruning`). A log that ends before what was read of it is another one, and read again. Records
-that cannot be decoded are skipped. The topic exists from the first share group on; reading it needs Read on it.
+(`ShareCoordinatorService.performRecordPruning`). A log that ends before what was read of it is another one, and read again.
+Records that cannot be decoded are skipped. The topic exists from the first share group on; reading it needs Read on it.
 Not for: start offsets without that right (`admin.described`).
 """
 

@@ -76,11 +76,11 @@ class SharePositions:
     async def run(self) -> None:
         interval_s = max(0.2, self._settings.group_positions_poll_ms / 1000)
         while True:
-            some = False
+            known = NO_SHARES
             with contextlib.suppress(DrlibError, TimeoutError, OSError):
                 known = await self._poll()
-                some = bool(known.positions or known.unset or known.refused)
-                self._emit(known)
+            self._emit(known)
+            some = bool(known.positions or known.unset or known.refused)
             await asyncio.sleep(interval_s if some else max(interval_s, NONE_S))
 
     def rewrite(self, partition: TopicPartition | None = None) -> None:
@@ -111,6 +111,7 @@ class SharePositions:
         return KnownShares(*combined(described, logs, ends, starts, resets, clock.now_ms()), refused, states_refused)
 
     def _emit(self, known: KnownShares) -> None:
+        """Raises `WriterFailed`."""
         for (group, partition), position in known.positions.items():
             stream = self._stream_of(partition)
             if stream is None:

@@ -39,10 +39,11 @@ Key = tuple[str, TopicPartition]  # a group, and a partition of the source
 
 @dataclass(frozen=True, slots=True)
 class KnownShare:
-    """What a group had read of one partition, as of `as_of_ms`."""
+    """What a group had read of one partition, as of `as_of_ms`. `checkpointed`: what it acknowledged later is not known."""
 
     state: ShareState
     as_of_ms: int
+    checkpointed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,5 +203,5 @@ def last_known_shares(records: Iterable[Record], policy: ReplicationPolicy) -> d
             continue
         start = decoding.integer_or(checkpoint.upstream_offset, headers.get(POSITION_HEADER, b""))
         as_of_ms = decoding.integer_or(record.timestamp_ms, headers.get(AS_OF_HEADER, b""))
-        known[key] = KnownShare(decoded(start, headers[SHARE_HEADER]), as_of_ms)
+        known[key] = KnownShare(decoded(start, headers[SHARE_HEADER]), as_of_ms, checkpointed=True)
     return known

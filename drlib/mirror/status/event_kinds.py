@@ -520,8 +520,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Grant Read on the group and on its mirror topics on the target to the worker's principal.",
     ),
     "GroupUnreadable": Kind(
-        "a group of the source may not be described, so its committed offsets are not followed",
-        "Grant Describe on the group on the source to the worker's principal.",
+        "a group of the source may not be described, so its positions are not followed; or what share groups acknowledged is "
+        "not known, as __share_group_state may not be read",
+        "Grant what the detail names on the source to the worker's principal.",
     ),
     "GroupsUnlisted": Kind(
         "the source lists no group, or not every group, to the worker: there may be groups that are not followed",

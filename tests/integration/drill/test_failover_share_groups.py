@@ -168,7 +168,7 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     assert f"share group {GROUP}: it has no members; " in str(verified.data["not_observed"])
     told = dict(done.data)
     assert told["share_groups"] == 1
-    assert told["share_redelivered_at_most"] == told["share_redelivered_by_the_target"] == 0
+    assert told["share_redelivered_predicted"] == told["share_redelivered_by_the_target"] == 0
     assert (
         told["share_acknowledged_carried"] == len({*FIRST, *SECOND} - LEFT_OVER) - 3
     )  # the start offset is behind three

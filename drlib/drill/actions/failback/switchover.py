@@ -172,7 +172,9 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         moving, now = self.flow, self._pointers()
         if all(pointer.active == moving.target for pointer in now):
             self._move_to(newest_at(moving.target, (*now, *(place.read().pointer for place in self.along))) or now[0])
-            ours = decided.read(self.context.run_dir, moving.target) is not None  # this step was killed once it had moved
+            ours = (
+                decided.read(self.context.run_dir, moving.target) is not None
+            )  # this step was killed once it had moved
             of_shares = self._move_share_groups()[0] if ours else {}
             return {"stopped_seconds": None, "moved_before": True, **self._counted_again(), **of_shares}
         for place, pointer in zip(self.pointers.places, now, strict=True):

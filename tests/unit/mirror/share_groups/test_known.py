@@ -67,7 +67,7 @@ def test_last_known_of_a_name_is_of_the_kind_of_its_newest_checkpoint() -> None:
     state = known.encoded(ShareState(5, ((6, 8),)))
     of_share = record(1, (POSITION_HEADER, b"5"), (AS_OF_HEADER, b"99"), (SHARE_HEADER, state))
     assert known.last_known_shares([of_group, of_share], POLICY) == {
-        ("g", AT): KnownShare(ShareState(5, ((6, 8),)), 99)
+        ("g", AT): KnownShare(ShareState(5, ((6, 8),)), 99, checkpointed=True)
     }
     assert last_known([of_group, of_share], POLICY) == {}
     assert known.last_known_shares([of_share, of_group], POLICY) == {}

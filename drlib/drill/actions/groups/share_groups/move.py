@@ -313,7 +313,7 @@ def evidence(moves: Sequence[ShareMove], again: Mapping[str, int | None]) -> Evi
         "share_partitions": len(moves),
         "share_left": sum(move.start is None for move in moves),
         "share_acknowledged_carried": sum(move.to_write for move in moves if move.carried),
-        "share_redelivered_at_most": sum_known(predicted.values()),
+        "share_redelivered_predicted": sum_known(predicted.values()),
         "share_redelivered_by_the_target": sum_known(again.values()) if again else 0,
         **({"share_not_carried": "; ".join(not_carried)} if not_carried else {}),
     }
@@ -340,6 +340,11 @@ def rows(moves: Iterable[ShareMove], flow: Flow) -> list[dict[str, Scalar]]:
 
 
 def _acknowledged(move: ShareMove) -> str:
+    later = "; what it acknowledged after that is delivered again" if move.checkpointed else ""
+    return _behind(move) + later
+
+
+def _behind(move: ShareMove) -> str:
     if move.unknown is None:
         return "how many records it acknowledged behind that is not known"
     if move.unknown:

@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import Final
 
 from drlib.drill.actions.groups.rules import LogBounds, sum_known
+from drlib.formats import second
 from drlib.kafka.share_groups.state import Interval, ShareState, above, missing, moved_up
 from drlib.mirror.share_groups.translate import ShareTranslation
 from drlib.mirror.sync.rules.group_offsets import WRITABLE
@@ -47,6 +48,7 @@ class ShareMove:
     `complete` is written behind it. `before`: the start offset there before, None for none; `before_complete`: what was
     complete behind it. `unknown`: how many records are complete of which it is not known which, so that they cannot be
     written; None where not even that is known. `carried`: was `complete` written; None until it was tried. `why_not`: why not.
+    `checkpointed`: what was acknowledged after `as_of_ms` is not known, and delivered again.
     """
 
     group: str
@@ -66,6 +68,7 @@ class ShareMove:
     why: str = ""
     carried: bool | None = None
     why_not: str = ""
+    checkpointed: bool = False
 
     @property
     def behind(self) -> int:
@@ -84,7 +87,7 @@ class ShareMove:
 
     @property
     def redelivered(self) -> int | None:
-        """How many records that need no delivery are delivered again at most; None is unknown."""
+        """How many records that needed no delivery as of `as_of_ms` are delivered again at most; None is unknown."""
         if self.start is None:
             return None if self.left in (ShareLeft.UNKNOWN, ShareLeft.PAST_END) else 0
         if self.unknown is None:
@@ -115,6 +118,7 @@ def decide(
         kind=translation.kind,
         records=translation.records,
         as_of_ms=item.known.as_of_ms,
+        checkpointed=item.known.checkpointed,
         before=before,
         before_complete=kept,
     )
@@ -210,5 +214,7 @@ def checks(moves: Iterable[ShareMove], again: Mapping[str, int | None]) -> tuple
         words += f"; how many are delivered again is not known of {', '.join(unknown[:5])}"
     if left:
         words += f"; left: {'; '.join(left[:5])}"
-    verdict = Verdict.CONDITIONS if delivered or unknown or left else Verdict.PASS
+    if old := [move.as_of_ms for move in moves if move.checkpointed]:
+        words += f"; what was acknowledged after {second(min(old))} UTC is not known, and delivered again"
+    verdict = Verdict.CONDITIONS if delivered or unknown or left or old else Verdict.PASS
     return (Check(name=CHECK, verdict=verdict, evidence=words),)

@@ -109,6 +109,7 @@ def moved(**changes: object) -> ShareMove:
         (moved(carried=True), 0, Verdict.PASS, "7 acknowledged records behind the start offsets are carried over"),
         (moved(carried=False, why_not="NO"), 7, Verdict.CONDITIONS, "7 are delivered again: NO"),
         (moved(carried=True), 2, Verdict.FAIL, "2 acknowledged records will be delivered again, 0 were predicted"),
+        (moved(carried=True, checkpointed=True), 0, Verdict.CONDITIONS, "after 1970-01-01 00:00:00 UTC is not known"),
         (moved(unknown=None), None, Verdict.CONDITIONS, "how many are delivered again is not known of g"),
     ],
 )
