@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from fix_engine import Engine, produce, wait_for, wait_for_markers
+from confluent_kafka import AcknowledgeType, Consumer, Producer
+from fix_engine import Engine, produce, read_all, wait_for, wait_for_markers
 from repository_root import ROOT
 from testbed_applications import Application, stage
 from testbed_producer_ids import same_next_id
+from testbed_share_groups import begin_at_earliest, consume, in_group
 from testbed_switchover import Following, Moving
 
 import drlib
@@ -517,3 +518,31 @@ def test_switchover_to_a_cluster_that_has_members_of_before_waits_until_their_se
     found = both.there()
     assert both.active == engine.target
     assert 1 < float(str(found["waited_for_old_members_seconds"])) < 30
+
+
+@pytest.mark.long
+def test_switchover_share_group_gets_what_it_had_not_acknowledged_and_nothing_else(both: Both) -> None:
+    home, away, topic, group = both.engine.source, both.engine.target, both.topic, f"{both.topic}.shared"
+    produce(both.engine.left, topic, 60, partitions=PARTITIONS)
+    begin_at_earliest(both.engine.left, group)
+    written = {value for records in read_all(both.engine.left, topic, PARTITIONS).values() for _, value, *_ in records}
+    released = {value for value in written if value is not None and value.startswith((b"14", b"27", b"3"))}
+    wait_for("the flow out runs", lambda: runs(both))
+    with in_group(both.engine.left, group, topic) as consumer:
+        consume(
+            consumer,
+            lambda value: AcknowledgeType.RELEASE if value in released else AcknowledgeType.ACCEPT,
+            lambda seen: written <= seen.keys(),
+        )
+        there = both.there()
+    assert (both.active, there["share_groups"], there["share_partitions"]) == (away, 1, PARTITIONS)
+    assert there["share_redelivered_predicted"] == there["share_redelivered_by_the_target"] == 0
+    assert there["share_groups_still_in_use"] == group
+    verdicts = {check.name: check.verdict for check in details.read_part(both.place.run_dir, "switchover-move").checks}
+    assert verdicts == {
+        "share groups continue where they were": Verdict.PASS,
+        "share groups have left": Verdict.CONDITIONS,
+    }
+    with in_group(both.engine.right, group, f"{home}.{topic}") as consumer:
+        seen = consume(consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: released <= seen.keys())
+    assert seen == dict.fromkeys(released, 1)

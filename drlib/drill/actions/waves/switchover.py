@@ -79,7 +79,8 @@ class MoveWaveApplications(WaveArguments, PlannedMove):
         return tuple(group for group, application in owners.items() if application in here)
 
     def moves_share_group(self, group: str) -> bool:
-        return bool(self.plan.groups_here([group]))
+        """Those that are in no wave are moved with the last one."""
+        return bool(self.plan.groups_here([group])) or (self.plan.last and bool(self.plan.unassigned([group])))
 
     def all_groups(self, moved: tuple[str, ...]) -> tuple[str, ...]:
         return groups_of(self.settings, self.flow)
