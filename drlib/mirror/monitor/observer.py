@@ -56,8 +56,8 @@ class FlowObserver:
     ) -> tuple[Survey, ...]:
         """Ask the clusters of `flows`; one survey each, in their order. Raises nothing that a cluster can cause.
 
-        `source_errors`: by alias, why a source is known not to answer; it is then not asked. `answer_s`: how long brokers may
-        take to give a sign of life.
+        `source_errors`: by alias, why a source is known not to answer; it is then not asked. `answer_s`: how long a source's
+        brokers may take to give a sign of life.
         """
         surveys = [
             self._surveyor(settings, flow).survey(

@@ -133,8 +133,8 @@ class Surveyor:
         """Ask both clusters at the same time. A cluster's fault is part of the result and is not raised.
 
         `ages`: read how old the first unread records of groups are, unless the source is partly dead, which takes long.
-        `source_error`: why the source is known not to answer; it is then not asked. `answer_s`: how long the brokers of
-        either cluster may take to give a sign of life.
+        `source_error`: why the source is known not to answer; it is then not asked. `answer_s`: how long its brokers may take
+        to give a sign of life; the target, which everything is read from, has `ANSWER_S`.
         """
         flow = self._flow.flow
         source_cluster = self._settings.clusters[flow.source]
@@ -144,7 +144,7 @@ class Surveyor:
         target_client = wire_client(self._settings.clusters[flow.target], client_id="drlib-status")
         try:
             source_answer, target_answer = await asyncio.gather(
-                self._read_source(source_client, source_error, answer_s), self._read_target(target_client, answer_s)
+                self._read_source(source_client, source_error, answer_s), self._read_target(target_client)
             )
             source = None if isinstance(source_answer, str) else source_answer
             silence = source_answer if isinstance(source_answer, str) else ""
@@ -199,11 +199,11 @@ class Surveyor:
 
     # -- the two clusters ----------------------------------------------------------------------------------------
 
-    async def _read_target(self, client: ClusterClient, answer_s: float) -> tuple[Maps, tuple[GroupMember, ...]] | str:
+    async def _read_target(self, client: ClusterClient) -> tuple[Maps, tuple[GroupMember, ...]] | str:
         journal = self._flow.policy.journal_topic(self._flow.flow.source)
         timeout_s = CLUSTER_TIMEOUT_S
         try:
-            service = await self._examine(self._flow.flow.target, client, answer_s)
+            service = await self._examine(self._flow.flow.target, client, ANSWER_S)
             timeout_s = PARTLY_DEAD_S if service.silent else CLUSTER_TIMEOUT_S
             async with asyncio.timeout(timeout_s):
                 members = await in_daemon(partial(self._members, min(COORDINATOR_TIMEOUT_S, timeout_s)))

@@ -43,16 +43,21 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         began, mirrored, since = time.monotonic(), -1, -1.0
+        answered = began
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[self.flow.source]
         silence = answer.why if isinstance(answer, Unreachable) else ""
         while True:
             state = observe_flow(self.context, self.flow, silence, AGAIN_S)
+            if state.survey.target_error and time.monotonic() - answered < self.probe_s:
+                abort.wait(LOOK_S)  # it may be busy: without it there is nothing to move to
+                continue
             if state.survey.target_error:
                 raise Unreachable(
                     f"{self.flow.target} gave no answer",
                     state.survey.target_error,
                     "Start its brokers, then see: drlib status.",
                 )
+            answered = time.monotonic()
             lost = state.survey.source_error or state.survey.source_partly
             gone = bool(lost)
             if gone and self.expect is Expected.SERVING:

@@ -73,8 +73,8 @@ class FlowState:
 def observe_flow(place: DrillContext, flow: Flow, source_silence: str = "", answer_s: float = ANSWER_S) -> FlowState:
     """Ask both clusters and every worker. Blocks; raises nothing that a cluster can cause.
 
-    `source_silence`: why the source is not asked, where it has just failed to answer. `answer_s`: how long brokers may take
-    to give a sign of life.
+    `source_silence`: why the source is not asked, where it has just failed to answer. `answer_s`: how long its brokers may
+    take to give a sign of life.
     """
     settings = place.mirror_settings()
     chosen = settings.flow(flow.source, flow.target)

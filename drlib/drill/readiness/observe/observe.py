@@ -73,8 +73,8 @@ async def observe_flow(
 ) -> FlowObservation:
     """What can be observed of a flow now. `addresses`: workers to ask besides those the journal names. Raises nothing.
 
-    `silent`: by alias, why a cluster is known not to answer; it is then not asked. `answer_s`: how long brokers may take to
-    give a sign of life.
+    `silent`: by alias, why a cluster is known not to answer; it is then not asked. `answer_s`: how long the source's
+    brokers may take to give a sign of life.
     """
     source, target = await asyncio.gather(
         *(
@@ -82,7 +82,7 @@ async def observe_flow(
                 settings.clusters[alias],
                 as_target=alias == flow.flow.target,
                 silence=silent.get(alias, ""),
-                answer_s=answer_s,
+                answer_s=answer_s if alias == flow.flow.source else ANSWER_S,
             )
             for alias in (flow.flow.source, flow.flow.target)
         )

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from silent_clusters import silent_clusters
 
 from drlib.config.settings import load_mirror_settings
+from drlib.errors import Unreachable
+from drlib.kafka.admin.connect import ANSWER_S
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.monitor import survey
 from drlib.mirror.monitor.survey import Surveyor
 
 
@@ -20,3 +26,23 @@ def test_survey_of_a_source_that_is_lost_does_not_need_its_key_store(tmp_path: P
         found = asyncio.run(surveyor.survey(source_error="its key store is not here", answer_s=0.5))
     assert found.source_error == "its key store is not here"
     assert found.target_error
+
+
+def test_target_has_its_full_time_to_answer_however_short_the_sources_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy target that was given a second ended an emergency."""
+    waits: dict[str, float] = {}
+
+    def asked(clusters: Sequence[ClusterSettings], _: object, timeout_s: float) -> Mapping[str, Unreachable]:
+        waits.update({each.alias: timeout_s for each in clusters})
+        return {each.alias: Unreachable(each.alias, "not asked", "") for each in clusters}
+
+    monkeypatch.setattr(survey, "examine", asked)
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nA->B.enabled = true\nB.bootstrap.servers = 127.0.0.1:2\n"
+    )
+    settings = load_mirror_settings(file)
+    asyncio.run(Surveyor(settings, settings.flow("A", "B")).survey(answer_s=1.0))
+    assert waits == {"A": 1.0, "B": ANSWER_S}
