@@ -67,9 +67,9 @@ class Site:
 
 
 @contextmanager
-def command(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def command(*arguments: str, stdout: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "drlib.cli", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", "drlib.cli", *arguments], stdout=stdout, stderr=subprocess.DEVNULL, text=True
     )
     try:
         yield process
@@ -91,7 +91,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         here = lab.write_properties(folder / "here.properties", **token)
         addresses = token | {f"{a}.bootstrap.servers": c.bootstrap for a, c in lab.clusters.items()}
         direct = lab.write_properties(folder / "direct.properties", **addresses)
-        running.enter_context(command("mirror", str(direct), "--metrics", "127.0.0.1:0"))
+        # Not to a pipe that is never read: it fills up in the course of many faults, and the worker waits at its next line.
+        running.enter_context(command("mirror", str(direct), "--metrics", "127.0.0.1:0", stdout=subprocess.DEVNULL))
         says = running.enter_context(command("witness", str(direct), "--at", "127.0.0.1:0"))
         assert says.stdout is not None
         found = re.search(r"at (127\.0\.0\.1:\d+)", says.stdout.readline())
