@@ -130,7 +130,8 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
     (check,) = read_part(run, "transactions").checks
     assert (check.name, check.verdict) == (CHECK, Verdict.CONDITIONS), check
     assert "3 transactions of LEFT have records on RIGHT. 1 in part: shop (producer " in check.evidence
-    assert f"{A}-0 all of it (3 of 3 records), {B}-0 nothing" in check.evidence
+    assert f"{A}-0 all of it (3 of 3 records, source offsets " in check.evidence
+    assert f"{B}-0 nothing" in check.evidence
     rows = read_rows(run, "transactions")
     assert [(row["topic"], row["on the target"], row["records there"]) for row in rows] == [
         (A, "all of it", 3),

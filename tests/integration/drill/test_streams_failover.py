@@ -16,7 +16,7 @@ from typing import Final
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from fix_engine import Engine, create_topic, read_all, wait_for
+from fix_engine import Engine, alter, create_topic, read_all, wait_for
 from fix_lab import LabFactory
 from repository_root import ROOT
 from testbed_moves import Place, drill, in_process, step
@@ -119,7 +119,10 @@ class Site:
         self.left, self.right = (lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
         for topic in (INPUT, OUTPUT):
             create_topic(self.left, topic, PARTITIONS)
-        extra = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
+        extra = {
+            "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+            "sync.topic.configs.enabled": "false",  # so that a test can change a topic of RIGHT
+        }
         self.engine = Engine(folder, self.left, self.right, "LEFT", "RIGHT", f"{INPUT}, {OUTPUT}, {APP}-.*", extra)
         self.worker = self.engine.start()
 
@@ -176,13 +179,38 @@ def test_state_that_matches_its_positions_is_continued(site: Site, tmp_path: Pat
     assert sum(expected(site.right).values()) == sum(range(500))
 
 
+def test_state_of_which_a_part_crossed_is_rebuilt_to_the_totals_of_the_records_that_crossed(
+    site: Site, tmp_path: Path
+) -> None:
+    with sums(site.left, tmp_path / "left"):
+        numbers(site.left, 0, 100)
+        wait_for("LEFT has all totals", lambda: totals(site.left) == expected(site.left), 120)
+        for topic in (INPUT, OUTPUT, CHANGELOG, REPARTITION):
+            site.engine.wait_caught_up(topic, PARTITIONS, deadline_s=120)
+        alter(site.right, CHANGELOG, "max.message.bytes", "10")  # so that no further record of the state arrives
+        numbers(site.left, 100, 100)
+        wait_for("LEFT has all totals", lambda: totals(site.left) == expected(site.left), 120)
+        for topic in (INPUT, OUTPUT):
+            site.engine.wait_caught_up(topic, PARTITIONS, deadline_s=120)
+        wait_for("RIGHT knows the positions", lambda: site.known() == committed(site.left), 60)
+        site.lab.clusters["LEFT"].kill()
+    site.worker.kill()
+    check = site.fail_over()
+    assert check.verdict is Verdict.CONDITIONS, check
+    assert "of its transactions are there in part" in check.evidence, check
+    assert "kafka-streams-application-reset" in check.evidence, check
+    site.rebuild()
+    with sums(site.right, tmp_path / "right"):
+        wait_for("RIGHT has all totals", lambda: totals(site.right) == expected(site.right), 120)
+    assert sum(expected(site.right).values()) == sum(range(200))
+
+
 def test_cluster_killed_under_load_leaves_totals_of_the_records_that_crossed(site: Site, tmp_path: Path) -> None:
     with sums(site.left, tmp_path / "left"), load(site.left):
         wait_for("the output is mirrored", lambda: _sums(site) > 50, 120)
         site.lab.clusters["LEFT"].kill()
     site.worker.kill()
     check = site.fail_over()
-    print(check)
     if check.verdict is not Verdict.PASS:
         assert "kafka-streams-application-reset" in check.evidence, check
         site.rebuild()

@@ -35,6 +35,7 @@ from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
 
 CHECK: Final = "no transaction is on the target in part"
+MOST_LISTED: Final = 100  # in the check; the step's rows have all
 _NAMED: Final = 5
 STATE_CHECK: Final = "the state of Kafka Streams application {} matches its input positions"
 REBUILD: Final = (
@@ -128,8 +129,8 @@ def judged(found: TransactionsFound, flow: Flow) -> Check | None:
     partial, unknown = decision.of(Verdict.PARTIAL), decision.of(Verdict.NOT_DETERMINED)
     said = [f"{len(decision.transactions)} transactions of {flow.source} have records on {flow.target}"]
     if partial:
-        more = f", and {len(partial) - _NAMED} more" if len(partial) > _NAMED else ""
-        said.append(f"{len(partial)} in part: {'; '.join(map(in_words, partial[:_NAMED]))}{more}")
+        more = f"; and {len(partial) - MOST_LISTED} more, in the step's results" if len(partial) > MOST_LISTED else ""
+        said.append(f"{len(partial)} in part: {'; '.join(map(in_words, partial[:MOST_LISTED]))}{more}")
     said += [f"not determined: {reason}" for reason in _reasons(unknown, found)]
     verdict = checks.Verdict.PASS
     if unknown or decision.older:
@@ -142,7 +143,12 @@ def judged(found: TransactionsFound, flow: Flow) -> Check | None:
 def in_words(transaction: FoundTransaction) -> str:
     """One transaction with its partitions, in a line."""
     parts = ", ".join(
-        f"{part.partition} {part.state.value}" + (f" ({part.present} of {part.known} records)" if part.known else "")
+        f"{part.partition} {part.state.value}"
+        + (
+            f" ({part.present} of {part.known} records, source offsets {part.first} to {part.end - 1})"
+            if part.known
+            else ""
+        )
         for part in transaction.parts
     )
     return f"{_name(transaction)}: {parts}"

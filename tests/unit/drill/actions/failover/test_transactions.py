@@ -80,7 +80,7 @@ def test_partial_transaction_is_a_condition_with_its_partitions_and_its_place_on
     assert (check.name, check.verdict) == (CHECK, checks.Verdict.CONDITIONS)
     assert check.evidence == (
         "1 transactions of LEFT have records on RIGHT. 1 in part: shop (producer 4, epoch 1): "
-        "orders-0 all of it (2 of 2 records), payments-0 nothing"
+        "orders-0 all of it (2 of 2 records, source offsets 10 to 11), payments-0 nothing"
     )
     rows = partial_rows(partial, it)
     assert [(r["topic"], r["first source offset"], r["last source offset"], r["first offset there"]) for r in rows] == [
