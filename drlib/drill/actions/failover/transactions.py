@@ -1,8 +1,9 @@
 """Action `transactions.list`: which transactions of the source the target has in part, and where groups have to be placed.
 
 Rules: it asks the target alone, so that a source that is lost can be judged. Every partial transaction is listed with each of
-its partitions: the source offsets of its records as far as they were read, and how many of them are on the target. What is not
-determined is counted by reason and producer, and makes the check unknown. In which mirror partitions a part begins is kept for
+its partitions: the source offsets of its records as far as they were read, and how many of them are on the target. What is
+not determined is counted by reason and producer. Both make the check a condition, as a loss does of which only the least is
+known: the source is gone, and the right to know more is optional. In which mirror partitions a part begins is kept for
 `groups.translate`, which places groups before it. Without a transaction that was read there is nothing to check. Of each
 Kafka Streams application it says whether its state matches the input positions that the target knows.
 Not for: the decision (`drlib.mirror.transactions.rules`), and positions (`actions.groups.rules`).
@@ -111,7 +112,7 @@ class ListTransactions(ReadOnlyTargetAction):
 _VERDICTS: Final = {
     Match.MATCHES: checks.Verdict.PASS,
     Match.DIFFERS: checks.Verdict.CONDITIONS,
-    Match.NOT_DETERMINED: checks.Verdict.UNKNOWN,
+    Match.NOT_DETERMINED: checks.Verdict.CONDITIONS,
 }
 
 
@@ -132,12 +133,8 @@ def judged(found: TransactionsFound, flow: Flow) -> Check | None:
         more = f"; and {len(partial) - MOST_LISTED} more, in the step's results" if len(partial) > MOST_LISTED else ""
         said.append(f"{len(partial)} in part: {'; '.join(map(in_words, partial[:MOST_LISTED]))}{more}")
     said += [f"not determined: {reason}" for reason in _reasons(unknown, found)]
-    verdict = checks.Verdict.PASS
-    if unknown or decision.older:
-        verdict = checks.Verdict.UNKNOWN
-    elif partial:
-        verdict = checks.Verdict.CONDITIONS
-    return Check(CHECK, verdict, ". ".join(said))
+    whole = not (partial or unknown or decision.older)
+    return Check(CHECK, checks.Verdict.PASS if whole else checks.Verdict.CONDITIONS, ". ".join(said))
 
 
 def in_words(transaction: FoundTransaction) -> str:

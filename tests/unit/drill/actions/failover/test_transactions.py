@@ -93,7 +93,7 @@ def test_unknown_partitions_are_no_pass_and_name_the_right_that_is_missing() -> 
     it = found()
     check = judged(it, FLOW)
     assert check is not None
-    assert check.verdict is checks.Verdict.UNKNOWN
+    assert check.verdict is checks.Verdict.CONDITIONS
     assert "not determined: 1 of producer 4: which partitions it has is not recorded" in check.evidence
     assert "no worker could read __transaction_state: drlib doctor --rights" in check.evidence
     (row,) = unknown_rows(it.decision.of(Verdict.NOT_DETERMINED))
@@ -107,7 +107,7 @@ def test_without_transactions_there_is_nothing_to_check() -> None:
 def test_state_that_does_not_match_says_how_to_rebuild_it() -> None:
     differs = judged_state(StreamsState("sums", Match.DIFFERS, "it is ahead"))
     assert (differs.verdict, REBUILD in differs.evidence) == (checks.Verdict.CONDITIONS, True)
-    assert judged_state(StreamsState("sums", Match.NOT_DETERMINED, "why")).verdict is checks.Verdict.UNKNOWN
+    assert judged_state(StreamsState("sums", Match.NOT_DETERMINED, "why")).verdict is checks.Verdict.CONDITIONS
     matches = judged_state(StreamsState("sums", Match.MATCHES, "all complete"))
     assert (matches.verdict, matches.evidence) == (checks.Verdict.PASS, "matches: all complete")
 
