@@ -24,7 +24,10 @@ from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.actions.groups.share_groups.served import wait_served
 from drlib.drill.actions.groups.verify_rules import Seen
+from drlib.drill.inventory.observe import take_inventory
+from drlib.drill.inventory.rules import Kind, Way
 from drlib.drill.plan.plan import Mode, Rollback
+from drlib.drill.readiness.observe.share_groups import read_share_groups
 from drlib.drill.step import step_output as details
 from drlib.kafka.share_groups.state import ShareState
 from drlib.lab.lab import Lab
@@ -147,6 +150,14 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     now = source_shares(mirrored.settings, FLOW, 20.0).positions[key].state
     assert now.complete
     wait_for("the target keeps what the group has read", lambda: kept() == now)
+    flow = mirrored.settings.flow("LEFT", "RIGHT")
+    known = read_share_groups(mirrored.settings, flow, source_answers=True, timeout_s=20.0)
+    seen_by_doctor = {each.group: each for each in known.groups}[GROUP]
+    assert known.may_write
+    assert (seen_by_doctor.acknowledged, seen_by_doctor.known) == (now.completed, True)
+    assert (seen_by_doctor.reset_here, seen_by_doctor.reset_there) == ("earliest", "latest")
+    rows = {row.name: row for row in take_inventory(mirrored.settings, [flow]).applications if row.cluster == "LEFT"}
+    assert (rows[GROUP].kind, rows[GROUP].topics, rows[GROUP].way) == (Kind.SHARE, (TOPIC,), Way.EITHER)
     translate = step("translate", "groups.translate", positions_from="target", groups=(GROUP,))
     verify = step("verify", "groups.verify", groups=(GROUP,), members_s=0.0)
     planned = testbed_moves.drill(translate, rollback=Rollback.ALWAYS)
@@ -156,6 +167,8 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     assert mirrored.state("RIGHT", MIRROR) is None  # taken back
 
     mirrored.lab.clusters["LEFT"].kill()
+    without = read_share_groups(mirrored.settings, flow, source_answers=False, timeout_s=20.0)
+    assert {each.group: each.acknowledged for each in without.groups}[GROUP] == now.completed
     folder = tmp_path / "run"
     folder.mkdir()
     assert (

@@ -22,6 +22,7 @@ from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import Left, PositionMove, decide_all
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
+from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
@@ -274,7 +275,7 @@ class TranslateBack(MoveArguments, DrillAction):
         again = share_moves.delivered_again(target, shares)
         if shares:
             self.score(ScorecardPart(checks=share_rules.checks(shares, again)))
-        return {**evidence(moves), **share_moves.evidence(shares, again)}
+        return {**evidence(moves), **share_evidence(shares, again)}
 
     def probe(self, changes: Changes) -> Reach:
         target = self.settings.clusters[self.flow.target]

@@ -55,6 +55,7 @@ from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import PositionMove, decide_all
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
+from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
 from drlib.drill.actions.groups.unread_records import UnreadRecords
 from drlib.drill.actions.moving import still_ends
 from drlib.drill.actions.moving.growth import Growth
@@ -441,7 +442,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             why = f"{who}: what they acknowledge there from now on is delivered again"
             checks = (*checks, Check(name=share_rules.STAYING, verdict=Verdict.CONDITIONS, evidence=why))
         more = {"share_groups_still_in_use": ", ".join(staying)} if staying else {}
-        return {**share_moves.evidence(shares, again), **more}, checks
+        return {**share_evidence(shares, again), **more}, checks
 
     def moves_share_group(self, group: str) -> bool:
         """Is the share group one of those that this step moves?"""

@@ -33,6 +33,8 @@ from drlib.drill.actions.groups.rules import as_of as as_of_words
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
+from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
+from drlib.drill.actions.groups.share_groups.shown import rows as share_rows
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
@@ -125,7 +127,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         share_moves.keep(run_dir, target, self.use, shares)
         as_of = self._as_of(moves)
         shown = [_row(move, each, self.flow.source, target) for move, each in zip(moves, as_of, strict=True)]
-        self.show([*shown, *share_moves.rows(shares, self.flow)])
+        self.show([*shown, *share_rows(shares, self.flow)])
         again = share_moves.delivered_again(self.target_cluster, shares)
         marks = (Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"),)
         self.score(ScorecardPart(marks=marks, checks=share_rules.checks(shares, again)))
@@ -146,7 +148,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             "re_reads_at_most": None if None in re_reads else sum(each or 0 for each in re_reads),
             "translated_s": (decided_ms - began_ms) / 1000,
             "committed_s": (done_ms - decided_ms) / 1000,
-            **share_moves.evidence(shares, again),
+            **share_evidence(shares, again),
         }
 
     def _as_of(self, moves: Sequence[PositionMove]) -> list[AsOf]:

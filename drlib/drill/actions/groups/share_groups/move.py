@@ -24,15 +24,12 @@ from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.commit import log_bounds, refuse_busy
-from drlib.drill.actions.groups.rules import sum_known
 from drlib.drill.actions.groups.share_groups import rules
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.actions.moving.positions import SharedPositions
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step.action import Evidence
 from drlib.drill.step.step_output import DETAILS
 from drlib.errors import Deviated, DrlibError, UsageError
-from drlib.formats import second
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -43,7 +40,6 @@ from drlib.mirror.offsets.translation.two_way import read_flow_pair, translate
 from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares, read_shares, source_shares
 from drlib.mirror.share_groups.translate import Boundaries, group_of, translate_shares
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
-from drlib.runs.journal import Scalar
 
 TIMEOUT_S: Final = 20.0
 PER_LINE: Final = 100
@@ -300,61 +296,6 @@ def kept(run_dir: Path, target: str, use: str) -> tuple[ShareMove, ...] | None:
 
 def forget(run_dir: Path, target: str, use: str) -> None:
     _path(run_dir, target, use).unlink(missing_ok=True)
-
-
-def evidence(moves: Sequence[ShareMove], again: Mapping[str, int | None]) -> Evidence:
-    """What a step reports; nothing where the flow has no share groups. `again`: as the target itself says."""
-    if not moves:
-        return {}
-    predicted = rules.redelivered_by_group(moves)
-    not_carried = sorted({move.why_not for move in moves if move.why_not})
-    return {
-        "share_groups": len({move.group for move in moves}),
-        "share_partitions": len(moves),
-        "share_left": sum(move.start is None for move in moves),
-        "share_acknowledged_carried": sum(move.to_write for move in moves if move.carried),
-        "share_redelivered_predicted": sum_known(predicted.values()),
-        "share_redelivered_by_the_target": sum_known(again.values()) if again else 0,
-        **({"share_not_carried": "; ".join(not_carried)} if not_carried else {}),
-    }
-
-
-def rows(moves: Iterable[ShareMove], flow: Flow) -> list[dict[str, Scalar]]:
-    """Rows of the columns that positions of consumer groups have."""
-    return [
-        {
-            "group": f"{move.group} (share group)",
-            "topic": move.source.topic,
-            "partition": move.source.partition,
-            f"on {flow.source}": move.source_start,
-            f"on {flow.target}": move.start,
-            "meaning": move.kind.value,
-            "records": move.records,
-            "reads again at most": move.redelivered,
-            "before": "none" if move.before is None else move.before,
-            "left because": move.why,
-            "as of": f"as of {second(move.as_of_ms)} UTC; {_acknowledged(move)}",
-        }
-        for move in moves
-    ]
-
-
-def _acknowledged(move: ShareMove) -> str:
-    later = "; what it acknowledged after that is delivered again" if move.checkpointed else ""
-    return _behind(move) + later
-
-
-def _behind(move: ShareMove) -> str:
-    if move.unknown is None:
-        return "how many records it acknowledged behind that is not known"
-    if move.unknown:
-        return f"{move.unknown:,} acknowledged behind that, and which is not known: they are delivered again"
-    if not move.behind:
-        return "nothing acknowledged behind that"
-    words = f"{move.behind:,} acknowledged behind that"
-    if move.carried is None:
-        return words
-    return f"{words}, and not delivered again" if move.carried else f"{words}, and delivered again: {move.why_not}"
 
 
 def _by_group(moves: Iterable[ShareMove]) -> dict[str, list[ShareMove]]:
