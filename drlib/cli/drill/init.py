@@ -105,11 +105,8 @@ def _chosen(settings: MirrorSettings, flow: str | None) -> MirrorSettings:
     """`settings` with the enabled flows that are asked for. Raises `UsageError` where there is none."""
     from dataclasses import replace
 
-    from drlib.config.both_ways.shared_topics import refuse_partly_shared
     from drlib.model import Flow
 
-    for each in settings.enabled_flows:
-        refuse_partly_shared(settings, each.flow, "no drill can be planned")
     if flow is not None:
         wanted = Flow.parse(flow)
         settings.flow(wanted.source, wanted.target)

@@ -45,7 +45,7 @@ BOTH_SIDES: Final[Mapping[Scheme, tuple[str, str]]] = {  # what is gained, and w
     ),
     Scheme.ONE_WAY: (
         "clients change the address alone, and both logs have one order",
-        "after a failover there is no way back, unless {target}->{source} was enabled before anything was mirrored",
+        "after a failover there is no way back, unless {target}->{source} copies the same topics from the beginning",
     ),
     Scheme.PREFIXED: (
         "the mirror alone writes to a mirror topic, which keeps its source's order, and positions are exact",
@@ -70,6 +70,12 @@ def refuse_other_names(settings: MirrorSettings, wanted: Names | None) -> None:
             "Give --names prefixed, or a file with two clusters.",
         )
     shared = [all_shared(settings, each.flow) for each in settings.enabled_flows]
+    if wanted is Names.IDENTICAL and all(kept) and len(kept) == 2 and not all(shared):
+        raise UsageError(
+            f"{settings.path.name} does not copy the same topics in both directions",
+            "under one name, a topic that one direction copies has no way back",
+            "Give both flows the same topics and topics.exclude, before anything is mirrored. Then the same command again.",
+        )
     if wanted is Names.IDENTICAL and not all(shared):
         raise UsageError(
             f"{settings.path.name} does not name topics alike on both clusters, with both directions enabled",

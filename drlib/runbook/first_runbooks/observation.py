@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from drlib.config.both_ways.shared_topics import all_shared
+from drlib.config.both_ways.shared_topics import all_shared, shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.mirror.sync.rules import local_topics
@@ -60,7 +60,7 @@ class FlowFacts:
     `mirrored`: source topic -> mirror topic. `applications` is None where the source's groups are not known. `written`: topics
     that producers write to on the source, None where that is not known; `missing`: topics that producers need and the target
     lacks, None where that is not known. `keeps_names`: mirror topics have the names of their sources. `both_ways`: the flow
-    back copies every topic, too.
+    back copies every topic, too; `copied_back`: it may copy some.
     """
 
     flow: Flow
@@ -73,6 +73,12 @@ class FlowFacts:
     missing: tuple[str, ...] | None = None
     keeps_names: bool = False
     both_ways: bool = False
+    copied_back: bool = False
+
+    @property
+    def way_back(self) -> bool:
+        """Can the applications return? Under one name what is written to a copy crosses only where the flow back copies it."""
+        return self.both_ways or not self.keeps_names
 
     @property
     def complete(self) -> bool:
@@ -89,10 +95,14 @@ def facts(
     settings: MirrorSettings, seen: Mapping[str, SeenCluster], whole: MirrorSettings | None = None
 ) -> tuple[FlowFacts, ...]:
     """Each enabled flow, in the order of the file. `whole`: the file's settings, where these are of some of its flows."""
-    return tuple(
-        replace(_facts(flow, settings.clusters, seen), both_ways=all_shared(whole or settings, flow.flow))
-        for flow in settings.enabled_flows
-    )
+    found = (_facts(flow, settings.clusters, seen) for flow in settings.enabled_flows)
+    return tuple(_with_the_flow_back(each, whole or settings) for each in found)
+
+
+def _with_the_flow_back(facts: FlowFacts, settings: MirrorSettings) -> FlowFacts:
+    shared = shared_between(settings, facts.flow)
+    some = shared is not None and (not facts.mirrored or any(map(shared, facts.mirrored)))
+    return replace(facts, both_ways=all_shared(settings, facts.flow), copied_back=some)
 
 
 def _facts(flow: FlowSettings, aliases: Collection[str], seen: Mapping[str, SeenCluster]) -> FlowFacts:

@@ -139,6 +139,13 @@ def _flow(facts: FlowFacts, files: Mapping[str, str], place: Place) -> list[str]
     lines = [f"## {code(str(facts.flow))}", ""]
     for kind, why in ((kind, why) for kind, why in _FOR.items() if kind in files):
         lines += [f"- {why.format(**words)}:", "", f"      {one_line(place.command(files[kind], kind))}", ""]
+    if not facts.way_back:
+        lines += [
+            f"No way back, no change of roles and no planned move: topics of {words['source']} keep their names, and",
+            f"{code(str(facts.flow.reverse))} does not copy all of them. Give both flows the same `topics` and",
+            "`topics.exclude`, before anything is mirrored.",
+            "",
+        ]
     written = "not known" if facts.written is None else names_of(facts.written) or "none"
     missing = "not known" if facts.missing is None else names_of(facts.missing) or "none"
     mirrored = names_of(sorted(facts.mirrored)) or ("not known" if facts.source.silence else "none")

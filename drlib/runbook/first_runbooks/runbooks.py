@@ -1,10 +1,10 @@
 """The runbooks of a flow as YAML, made of what was observed: rehearsal, failover, planned switchover, audit, lag report. Pure.
 
-Rules: no runbook is written that would be refused: logs of topics that both directions copy have different orders, so there is
-no audit and no lag report of these. Nothing is invented: without answers there is no `objectives` section, and what could not
-be learned is a comment to fill in. Patterns of groups end with `.*`, because a group that is created later has to move, too. A
-rehearsal has no objectives, as nothing moves in it. Names are text from outside: values are quoted, patterns escaped, comments
-on one line. Nothing has a date, so the same observation makes the same files.
+Rules: no runbook is written that would be refused: where one direction copies a topic under its own name, there is no planned
+move and no way back. Nothing is invented: without answers there is no `objectives` section, and what could not be learned is a
+comment to fill in. Patterns of groups end with `.*`, because a group that is created later has to move, too. A rehearsal has no
+objectives, as nothing moves in it. Names are text from outside: values are quoted, patterns escaped, comments on one line.
+Nothing has a date, so the same observation makes the same files.
 Not for: asking clusters (`drlib.runbook.first_runbooks.observe`), the page for people (`readme`), writing (`folder`), and
 the runbooks after a failover (`way_back`).
 """
@@ -42,7 +42,7 @@ SWITCHOVER: Final = "planned-switchover"
 AUDIT: Final = "nightly-audit"
 LAG: Final = "lag-report"
 KINDS: Final = (REHEARSE, FAILOVER, REPROTECT, FAIL_BACK, SWAP, SWITCHOVER, AUDIT, LAG)
-_ONE_WAY: Final = frozenset({AUDIT, LAG})  # not for topics that both directions copy
+_WITH_A_WAY_BACK: Final = frozenset({REPROTECT, FAIL_BACK, SWAP, SWITCHOVER})
 DRILL_NOTEBOOK: Final = "10_run_a_drill.ipynb"
 NOTEBOOKS: Final[Mapping[str, str]] = {
     REHEARSE: DRILL_NOTEBOOK,
@@ -92,7 +92,7 @@ def names(flows: Sequence[FlowFacts]) -> list[dict[str, str]]:
             while suffix in used:
                 suffix, number = f"{plain}-{number}", number + 1
             used.add(suffix)
-        found.append({kind: f"{kind}{suffix}.yaml" for kind in KINDS if not (facts.both_ways and kind in _ONE_WAY)})
+        found.append({kind: f"{kind}{suffix}.yaml" for kind in KINDS if facts.way_back or kind not in _WITH_A_WAY_BACK})
     return found
 
 

@@ -83,9 +83,9 @@ def few(items: Sequence[str]) -> str:
 def fence_notes(facts: FlowFacts) -> list[str]:
     """Comments at a step `source.fence`: whether writers that do not follow the pointer can be denied."""
     alias = facts.flow.source
-    if facts.both_ways and facts.source.authorizer is not False:
+    if facts.copied_back and facts.source.authorizer is not False:
         return [
-            f"      # the mirror writes to these topics on {alias}, too: name principals to deny writing to, and not its own",
+            f"      # the mirror writes to topics on {alias}, too: name principals to deny writing to, and not its own",
             '      # arguments: {deny_write: [".*"], deny_principals: ["User:NAME"]}',
         ]
     match facts.source.authorizer:

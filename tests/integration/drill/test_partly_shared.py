@@ -1,11 +1,13 @@
-"""A flow with a topic that both directions copy under one name and one that it copies alone: judged by the doctor, rehearsed,
-failed over. A way back is refused."""
+"""A flow with a topic that both directions copy under one name and one that it copies alone: judged by the doctor, rehearsed
+by the runbook of `drlib init`, failed over. A way back is refused."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,10 +34,36 @@ def numbers(night: Night, topic: str, first: int) -> list[int]:
         return [int(dict(record.headers)["n"] or 0) for record in records]
 
 
-@pytest.mark.long
-@pytest.mark.timeout(420)
-def test_flow_with_shared_and_other_topics_is_rehearsed_and_fails_over(tmp_path: Path) -> None:
-    with a_shared_night(tmp_path, **{"paris->lyon.topics": f"{TOPIC}, {ALONE}"}) as night:
+def drlib(night: Night, *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-m", "drlib.cli", *arguments, "--runs-dir", str(night.runs_dir)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
+    assert "Traceback" not in done.stdout + done.stderr
+    return done
+
+
+def written_by_init(night: Night) -> Path:
+    """The folder of the runbooks, which is not the one where `drlib failover` looks: they wait minutes for applications."""
+    folder = night.file.parent / "written"
+    done = drlib(night, "init", str(night.file), "--names", "prefixed")
+    assert "keeps the names of topics" in done.stderr
+    done = drlib(night, "init", str(night.file), "--dir", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert f"{FLOW}: names are identical, in one direction" in done.stdout
+    kinds = {path.name.removesuffix("-paris-lyon.yaml") for path in folder.glob("*-paris-lyon.yaml")}
+    assert kinds == {"rehearse", "failover", "nightly-audit", "lag-report"}
+    return folder
+
+
+def ran(night: Night, book: Path) -> None:
+    done = drlib(night, "run", str(book), str(night.file))
+    print(done.stdout[-4000:], done.stderr[-4000:])
+    assert done.returncode == 0
+
+
+@contextmanager
+def a_partly_shared_night(root: Path) -> Iterator[Night]:
+    """Both clusters write to the shared topic, and all is mirrored."""
+    with a_shared_night(root, **{"paris->lyon.topics": f"{TOPIC}, {ALONE}"}) as night:
         paris = night.lab.clusters["paris"]
         create_topic(paris.bootstrap, ALONE, 1)
         produce(paris.bootstrap, ALONE, 200, partitions=1)
@@ -44,6 +72,14 @@ def test_flow_with_shared_and_other_topics_is_rehearsed_and_fails_over(tmp_path:
         night.write("lyon", 50)
         wait_for("both have the shared topic", lambda: all(night.records(a) == 450 for a in ("paris", "lyon")), 60)
         wait_for("lyon has the other one", lambda: len(numbers(night, ALONE, 0)) == 200, 60)
+        yield night
+
+
+@pytest.mark.long
+@pytest.mark.timeout(420)
+def test_flow_with_shared_and_other_topics_is_rehearsed_and_fails_over(tmp_path: Path) -> None:
+    with a_partly_shared_night(tmp_path) as night:
+        paris = night.lab.clusters["paris"]
         unread = night.number_at("paris", 380)  # markers of the flow back have offsets, too
 
         def checkpointed() -> bool:
@@ -53,22 +89,11 @@ def test_flow_with_shared_and_other_topics_is_rehearsed_and_fails_over(tmp_path:
 
         wait_for("checkpoints of both groups", checkpointed, 60)
 
-        def drlib(*arguments: str) -> subprocess.CompletedProcess[str]:
-            argv = [sys.executable, "-m", "drlib.cli", *arguments]
-            done = subprocess.run(
-                argv, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
-            )
-            assert "Traceback" not in done.stdout + done.stderr
-            return done
-
-        doctor = drlib("doctor", str(night.file), "--json", "--runs-dir", str(night.runs_dir))
+        doctor = drlib(night, "doctor", str(night.file), "--json")
         print(doctor.stdout[-6000:], doctor.stderr[-2000:])
         scores = {each["flow"]: each["score"] for each in json.loads(doctor.stdout)}
         assert scores[str(FLOW)] >= 80
-        rehearsal = drlib(
-            "run", "rehearse-failover", str(night.file), "-p", f"flow={FLOW}", "--runs-dir", str(night.runs_dir)
-        )
-        assert rehearsal.returncode == 0, rehearsal.stdout[-4000:] + rehearsal.stderr[-4000:]
+        ran(night, written_by_init(night) / "rehearse-paris-lyon.yaml")
 
         paris.kill()
         documents, _ = night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=7)
@@ -83,7 +108,7 @@ def test_flow_with_shared_and_other_topics_is_rehearsed_and_fails_over(tmp_path:
         assert numbers(night, ALONE, at.offset) == [*range(70, 200)]
         assert {*range(unread, 400)} <= {*numbers(night, TOPIC, shared_at.offset)}
 
-        refused = drlib("failback", str(night.file), str(FLOW), "--runs-dir", str(night.runs_dir))
+        refused = drlib(night, "failback", str(night.file), str(FLOW))
         assert refused.returncode == 2
         assert f"{FLOW} cannot be failed back" in refused.stderr
         assert "the same topics and topics.exclude" in refused.stderr

@@ -102,6 +102,7 @@ def test_scheme_of_a_flow_is_said(text: str, said: str, tmp_path: Path) -> None:
         (Names.IDENTICAL, ONE, "paris, lyon", "does not name topics alike"),
         (Names.IDENTICAL, ONE + KEPT, "paris, lyon", "does not name topics alike"),
         (Names.IDENTICAL, BOTH + KEPT, "paris, lyon, rome", "it has 3 clusters"),
+        (Names.IDENTICAL, f"{BOTH}{KEPT}paris->lyon.topics = a, b\n", "paris, lyon", "does not copy the same topics"),
         (Names.PREFIXED, BOTH + KEPT, "paris, lyon", "keeps the names of topics"),
     ],
 )

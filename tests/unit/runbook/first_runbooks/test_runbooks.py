@@ -252,10 +252,32 @@ def test_runbooks_of_topics_that_both_directions_copy_are_those_that_work_for_th
     clusters = paris_and_lyon(mirrors=False)
     clusters["paris"] = replace(clusters["paris"], authorizer=True)
     made = books(facts_of(clusters, IDENTICAL), tmp_path)
-    assert set(made) == {f"{kind}-{flow}.yaml" for kind in runbooks.KINDS[:6] for flow in ("paris-lyon", "lyon-paris")}
+    assert set(made) == {f"{kind}-{flow}.yaml" for kind in runbooks.KINDS for flow in ("paris-lyon", "lyon-paris")}
     assert "nothing is settled" in (tmp_path / "reprotect-paris-lyon.yaml").read_text()
     assert 'deny_principals: ["User:NAME"]' in (tmp_path / "failover-paris-lyon.yaml").read_text()
-    assert "nightly-audit" not in (tmp_path / "README.md").read_text()
+    assert "No way back" not in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("lines", "fence"),
+    [
+        (IDENTICAL.replace("lyon->paris.enabled = true\n", ""), 'deny_write: [".*"]}'),  # one direction
+        (
+            f"{IDENTICAL}paris->lyon.topics = orders, prices\nlyon->paris.topics = orders\n",
+            'deny_principals: ["User:NAME"]',
+        ),
+        (f"{IDENTICAL}paris->lyon.topics = prices\nlyon->paris.topics = orders\n", 'deny_write: [".*"]}'),
+    ],
+)
+def test_runbooks_of_topics_without_a_way_back_are_those_that_work_for_them(
+    lines: str, fence: str, tmp_path: Path
+) -> None:
+    clusters = paris_and_lyon(mirrors=False)
+    clusters["paris"] = replace(clusters["paris"], authorizer=True)
+    made = books(facts_of(clusters, lines)[:1], tmp_path)
+    assert set(made) == {"rehearse.yaml", "failover.yaml", "nightly-audit.yaml", "lag-report.yaml"}
+    assert "No way back" in (tmp_path / "README.md").read_text()
+    assert fence in (tmp_path / "failover.yaml").read_text()
 
 
 @pytest.mark.parametrize(("name", "moving"), [("failover", "move"), ("planned-switchover", "go-home")])
