@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from fix_engine import Engine, commit, create_topic, wait_for
+from fix_engine import Engine, commit, create_topic, produce, wait_for
+from fix_lab import LabFactory
 from repository_root import ROOT
 from testbed_applications import Application, stage
 from testbed_switchover import Following, Moving
@@ -25,6 +27,7 @@ from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.checker.history import ProducedStatus
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow
 from drlib.runbook import plans
@@ -204,6 +207,80 @@ def test_waves_in_an_emergency_move_each_wave_while_the_fence_holds_the_others(s
         assert applications.places == {site.reader: away, site.writer: away}
         applications.stop_writing()
         site.in_order(applications)
+
+
+class Reader(threading.Thread):
+    """An application that reads by its own pointer, until it is told to end; `read`: the numbers of the records."""
+
+    def __init__(self, config: Path, name: str, topic: str) -> None:
+        super().__init__(name=name)
+        self.config, self.topic, self.over = config, topic, threading.Event()
+        self.read: list[int] = []
+        self.start()
+
+    def run(self) -> None:
+        with (
+            drlib.ActiveCluster(self.name, self.config) as active,
+            drlib.OrderedConsumer(active, self.name, self.topic, max_batch=20) as consumer,
+        ):
+            while not self.over.is_set():
+                if (record := consumer.poll(0.1)) is not None:
+                    self.read.append(int((record.value or b"").rstrip(b"x")))
+                    consumer.commit()
+
+
+@pytest.mark.long
+@pytest.mark.timeout(330)
+def test_waves_in_an_emergency_whose_source_is_dead_move_one_after_another(
+    lab_factory: LabFactory, tmp_path: Path
+) -> None:
+    """Readers follow the pointer's topic, of which the dead source had a copy; each continues at its exact record."""
+    lab = lab_factory()
+    home, away, topic, names = "PARIS", "LYON", "orders", ("orders.first", "orders.second")
+    engine = Engine(tmp_path, lab.clusters["LEFT"].bootstrap, lab.clusters["RIGHT"].bootstrap, home, away, topic)
+    engine.extra = {"emit.heartbeats.enabled": "false", "groups": "orders.*"}
+    site, readers = Site(engine, tmp_path), list[Reader]()
+    try:
+        create_topic(engine.left, topic, 1)
+        create_topic(engine.right, topic, 1)
+        produce(engine.left, topic, 120, partitions=1)
+        for position, name in ((20, names[0]), (50, names[1])):
+            commit(engine.left, name, topic, position)
+        engine.start()
+        engine.wait_caught_up(topic, 1)
+        settings = load_mirror_settings(engine.properties)
+        flow = Flow(home, away)
+        wait_for(
+            "the positions are known",
+            lambda: set(names) <= {group for group, _ in checkpointed_positions(settings, flow)},
+        )
+        drlib.publish_pointer(engine.properties, home)
+        book = yaml.safe_load(site.book("emergency-failover").read_text())
+        book["drill"]["waves"] = [
+            {"name": name.rpartition(".")[2], "applications": [{"name": name, "groups": [name.replace(".", "\\.")]}]}
+            for name in names
+        ]
+        path = tmp_path / "dead.yaml"
+        path.write_text(yaml.safe_dump(book, sort_keys=False))
+        lab.clusters["LEFT"].kill()
+        readers += [Reader(engine.properties, name, topic) for name in names]
+        with site.open(path, "dead", approve=["fence"], skip_gate="a test") as drill:
+            drill.plan()
+            drill.until("move-first-served")
+            assert (site.pointer(names[0]).active, site.pointer(names[0]).hold) == (away, False)
+            assert (site.pointer(names[1]).active, site.pointer(names[1]).hold) == (home, True)
+            assert (readers[0].read[:1], readers[1].read) == ([20], [])
+            drill.finish()
+        assert {site.pointer(name).active for name in ("*", *names)} == {away}
+        for reader, position in zip(readers, (20, 50), strict=True):
+            wait_for(f"{reader.name} has read everything", lambda r=reader, p=position: len(r.read) >= 120 - p)
+            assert reader.read == list(range(position, 120))
+    finally:
+        for reader in readers:
+            reader.over.set()
+        for reader in readers:
+            reader.join(20)
+        engine.close()
 
 
 @pytest.mark.long
