@@ -1,5 +1,5 @@
 """A flow with a topic that both directions copy under one name and one that it copies alone: judged by the doctor, rehearsed
-by the runbook of `drlib init`, failed over. A way back is refused."""
+and audited by the runbooks of `drlib init`, failed over. A way back is refused."""
 
 from __future__ import annotations
 
@@ -73,6 +73,13 @@ def a_partly_shared_night(root: Path) -> Iterator[Night]:
         wait_for("both have the shared topic", lambda: all(night.records(a) == 450 for a in ("paris", "lyon")), 60)
         wait_for("lyon has the other one", lambda: len(numbers(night, ALONE, 0)) == 200, 60)
         yield night
+
+
+@pytest.mark.long
+@pytest.mark.timeout(420)
+def test_flow_with_shared_and_other_topics_is_audited(tmp_path: Path) -> None:
+    with a_partly_shared_night(tmp_path) as night:
+        ran(night, written_by_init(night) / "nightly-audit-paris-lyon.yaml")
 
 
 @pytest.mark.long
