@@ -2,10 +2,11 @@
 
 Rules: it asks the target alone, so that a source that is lost can be judged. Every partial transaction is listed with each of
 its partitions: the source offsets of its records as far as they were read, and how many of them are on the target. What is
-not determined is counted by reason and producer. Both make the check a condition, as a loss does of which only the least is
-known: the source is gone, and the right to know more is optional. In which mirror partitions a part begins is kept for
-`groups.translate`, which places groups before it. Without a transaction that was read there is nothing to check. Of each
-Kafka Streams application it says whether its state matches the input positions that the target knows.
+not determined is counted by reason and producer; where nothing can be read the run continues without it. Each makes the check
+a condition, as a loss does of which only the least is known: the source is gone, and the right to know more is optional. In
+which mirror partitions a part begins is kept for `groups.translate`, which places groups before it. Without a transaction
+that was read there is nothing to check. Of each Kafka Streams application it says whether its state matches the input
+positions that the target knows.
 Not for: the decision (`drlib.mirror.transactions.rules`), and positions (`actions.groups.rules`).
 """
 
@@ -24,6 +25,7 @@ from drlib.drill.inventory.rules import streams_topics
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.drill.step.step_output import DETAILS, ScorecardPart
+from drlib.errors import DrlibError
 from drlib.files import read_json, write_whole
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.transactions.find import TransactionsFound, find_transactions
@@ -72,10 +74,13 @@ class ListTransactions(ReadOnlyTargetAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
-        found = find_transactions(self.context.mirror_settings(), self.flow)
+        try:
+            found = find_transactions(self.context.mirror_settings(), self.flow)
+            states = self._streams(found)
+        except DrlibError as error:  # it holds up no emergency: what the next step cannot do without, that step refuses
+            return self._unread(error)
         decision = found.decision
         partial, unknown = decision.of(Verdict.PARTIAL), decision.of(Verdict.NOT_DETERMINED)
-        states = self._streams(found)
         firsts = tuple((p.topic, p.partition, at) for p, at in sorted(first_offsets(partial, found).items()))
         keep(self.context.run_dir, self.flow, KeptTransactions(firsts, tuple(each.application for each in states)))
         self.show([*partial_rows(partial, found), *unknown_rows(unknown)])
@@ -90,6 +95,11 @@ class ListTransactions(ReadOnlyTargetAction):
             if found.noted
             else f"no transaction of {self.flow.source} was read by a worker that records them",
         }
+
+    def _unread(self, error: DrlibError) -> Evidence:
+        keep(self.context.run_dir, self.flow, KeptTransactions())
+        self.score(ScorecardPart(checks=(Check(CHECK, checks.Verdict.CONDITIONS, f"not determined: {error}"),)))
+        return {"partial": None, "not_determined": str(error), "why": error.why}
 
     def _streams(self, found: TransactionsFound) -> list[StreamsState]:
         """The Kafka Streams applications of the flow's groups, by the positions that the target knows."""

@@ -7,11 +7,13 @@ from uuid import UUID
 
 import pytest
 
+from drlib.drill.actions.failover import transactions
 from drlib.drill.actions.failover.streams_rules import Match, StreamsState
 from drlib.drill.actions.failover.transactions import (
     CHECK,
     REBUILD,
     KeptTransactions,
+    ListTransactions,
     first_offsets,
     judged,
     judged_state,
@@ -20,7 +22,9 @@ from drlib.drill.actions.failover.transactions import (
     read_kept,
     unknown_rows,
 )
-from drlib.errors import UsageError
+from drlib.drill.step import step_output
+from drlib.drill.step.context import DrillContext
+from drlib.errors import Unreachable, UsageError
 from drlib.mirror.journal.entries import (
     Ack,
     ClaimId,
@@ -39,6 +43,7 @@ from drlib.mirror.transactions.find import TransactionsFound, found_in
 from drlib.mirror.transactions.rules import Verdict
 from drlib.model import Flow, TopicPartition
 from drlib.runs import check as checks
+from drlib.runs.abort import Abort
 
 A, B = UUID(int=1), UUID(int=2)
 C = ClaimId(700, 0)
@@ -122,3 +127,18 @@ def test_groups_are_placed_before_and_streams_applications_are_not(tmp_path: Pat
     (tmp_path / "details" / "transactions.LEFT.RIGHT.json").write_text("{")
     with pytest.raises(UsageError):
         read_kept(tmp_path, FLOW)
+
+
+def test_transactions_that_cannot_be_read_hold_up_no_emergency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> TransactionsFound:
+        raise Unreachable("the journal cannot be read", "a format of a later version", "Use that version.")
+
+    monkeypatch.setattr(transactions, "find_transactions", refused)
+    file = tmp_path / "mirror.properties"
+    file.write_text("clusters = LEFT, RIGHT\nLEFT.bootstrap.servers = h:1\nRIGHT.bootstrap.servers = h:2\n")
+    context = DrillContext(clusters={}, flow=FLOW, run_dir=tmp_path, properties=file)
+    evidence = ListTransactions().bind(context, "transactions").act((), Abort(tmp_path))
+    assert "a format of a later version" in str(evidence["not_determined"])
+    assert read_kept(tmp_path, FLOW) == KeptTransactions()
+    (check,) = step_output.read_part(tmp_path, "transactions").checks
+    assert (check.name, check.verdict) == (CHECK, checks.Verdict.CONDITIONS)
