@@ -160,12 +160,12 @@ def _heartbeats_on(settings: MirrorSettings, alias: str, before: frozenset[str] 
 
 def _mirror(reach: _Reach) -> list[Grant]:
     flow, policy, source, target = reach.settings, reach.policy, reach.source, reach.target
-    configs = ("DESCRIBE_CONFIGS",) if flow.sync_topic_configs else ()
-    changes = (*configs, "ALTER_CONFIGS") if flow.sync_topic_configs else ()
+    changes = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS") if flow.sync_topic_configs else ()
     grows = ("ALTER",) if flow.refresh_topics else ()
     own = [Names(policy.journal_topic(source))]
     wanted = [
-        *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, *configs),
+        # a mirror topic is created with the settings of its source, also where they are not kept the same later
+        *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, "DESCRIBE_CONFIGS"),
         *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *changes),
         *reach.on(target, "topic", reach.growing, *grows),
         *reach.on(target, "topic", own, "CREATE", *OWN_JOURNAL),

@@ -79,7 +79,10 @@ def test_mirror_of_a_ring_has_rights_on_no_heartbeats_that_come_back(tmp_path: P
 
 def test_mirror_keys_of_the_file_add_and_remove_rights(tmp_path: Path) -> None:
     found = rights(settings(tmp_path, "sync.topic.configs.enabled = false"), Role.MIRROR)
-    assert found["paris", "topic orders*"] == {"READ"}
+    assert found["paris", "topic orders*"] == {
+        "READ",
+        "DESCRIBE_CONFIGS",
+    }  # a mirror topic is created with its settings
     assert "ALTER_CONFIGS" not in found["lyon", "topic paris.orders*"]
     found = rights(
         settings(tmp_path, "sync.group.offsets.enabled = true", "sync.topic.acls.enabled = true"), Role.MIRROR
