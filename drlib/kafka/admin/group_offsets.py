@@ -83,8 +83,11 @@ def delete_offsets(
 
 
 @asynccontextmanager
-async def _connected(cluster: ClusterSettings, doing: str, timeout_s: float) -> AsyncIterator[ClusterClient]:
-    async with wire_client(cluster, client_id="drlib-positions", timeout_s=timeout_s) as client:
+async def connected(
+    cluster: ClusterSettings, doing: str, timeout_s: float, *, client_id: str = "drlib-positions"
+) -> AsyncIterator[ClusterClient]:
+    """A client that is connected. Raises `Unreachable`, which says what it was for: `doing`."""
+    async with wire_client(cluster, client_id=client_id, timeout_s=timeout_s) as client:
         try:
             await client.connect()
         except Unreachable as error:
@@ -95,7 +98,7 @@ async def _connected(cluster: ClusterSettings, doing: str, timeout_s: float) -> 
 async def _all(
     cluster: ClusterSettings, groups: Collection[str], timeout_s: float, silent: frozenset[int]
 ) -> dict[str, Positions | DrlibError]:
-    async with _connected(cluster, "reading the committed offsets of groups", timeout_s) as client:
+    async with connected(cluster, "reading the committed offsets of groups", timeout_s) as client:
         turn = asyncio.Semaphore(_AT_ONCE)
         answers = await asyncio.gather(*(_one(client, cluster, group, timeout_s, silent, turn) for group in groups))
         return dict(zip(groups, answers, strict=True))
@@ -104,7 +107,7 @@ async def _all(
 async def _write_all(
     cluster: ClusterSettings, wanted: Mapping[str, Positions], timeout_s: float
 ) -> dict[str, DrlibError | None]:
-    async with _connected(cluster, f"committing offsets of {len(wanted)} groups", timeout_s) as client:
+    async with connected(cluster, f"committing offsets of {len(wanted)} groups", timeout_s) as client:
         turn = asyncio.Semaphore(_AT_ONCE)
 
         async def one(group: str) -> DrlibError | None:
@@ -173,7 +176,7 @@ async def _read(
 
 
 async def _write_one(cluster: ClusterSettings, group: str, positions: Positions, timeout_s: float) -> None:
-    async with _connected(cluster, f"committing offsets of group {group}", timeout_s) as client:
+    async with connected(cluster, f"committing offsets of group {group}", timeout_s) as client:
         await _write(client, cluster, group, positions, timeout_s)
 
 
@@ -207,7 +210,7 @@ async def _delete_offsets(
     cluster: ClusterSettings, group: str, partitions: Collection[TopicPartition], timeout_s: float
 ) -> None:
     doing = f"deleting offsets of group {group}"
-    async with _connected(cluster, doing, timeout_s) as client:
+    async with connected(cluster, doing, timeout_s) as client:
         end = time.monotonic() + timeout_s
         while True:
             try:

@@ -38,6 +38,7 @@ from drlib.model import TopicPartition
 
 Isolation = Literal["read_uncommitted", "read_committed"]
 _TOPIC_RESOURCE = 2  # Kafka's ConfigResource.Type
+GROUP_RESOURCE = 32
 EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets that mean the log start and the log end
 ProofOf = Callable[[TopicId, int], Proof | None]
 """By topic ID and partition: a batch that was read of its log."""
@@ -235,16 +236,21 @@ async def list_offset_epochs(
 
 async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> dict[str, str]:
     """The value of one topic setting for each of `topics` that drlib may describe; the others are left out."""
+    return await config_values(conn, _TOPIC_RESOURCE, topics, name)
+
+
+async def config_values(conn: Connection, kind: int, names: Iterable[str], key: str) -> dict[str, str]:
+    """The value of one setting for each of the resources `names` that drlib may describe; the others are left out."""
     message = DescribeConfigsRequest[conn.version("DescribeConfigs")]
     resource = message.DescribeConfigsResource
-    wanted = [resource(resource_type=_TOPIC_RESOURCE, resource_name=t, configuration_keys=[name]) for t in topics]
+    wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=[key]) for name in names]
     answer = await conn.request(message(resources=wanted, include_synonyms=False, include_documentation=False))
     return {
         r.resource_name: c.value
         for r in answer.results
         if not r.error_code
         for c in r.configs
-        if c.name == name and c.value is not None
+        if c.name == key and c.value is not None
     }
 
 

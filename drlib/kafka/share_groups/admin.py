@@ -16,17 +16,15 @@ import asyncio
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kafka.protocol.admin import DescribeConfigsRequest
-
-from drlib.errors import DrlibError, Unreachable
-from drlib.kafka.admin.connect import blocking, wire_client
-from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty, unreachable
-from drlib.kafka.net import group_requests
+from drlib.errors import DrlibError
+from drlib.kafka.admin.connect import blocking
+from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
+from drlib.kafka.admin.group_offsets import connected
+from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.api_versions import KNOWN
 from drlib.kafka.net.cluster_client import Broker, ClusterClient
 from drlib.kafka.net.connection import Connection
@@ -40,7 +38,6 @@ from drlib.model import TopicPartition
 
 UNSUPPORTED: Final = "its brokers do not support WriteShareGroupState"
 _NON_EMPTY_GROUP: Final = 68
-_GROUP_RESOURCE: Final = 32
 _RETRY_S: Final = 0.1
 _AT_ONCE: Final = 64
 
@@ -144,18 +141,7 @@ def reset_policies(cluster: ClusterSettings, groups: Collection[str], timeout_s:
 
 async def resets_by(client: ClusterClient, groups: Collection[str]) -> dict[str, str]:
     """The same, over a client that is connected."""
-    message = DescribeConfigsRequest[KNOWN["DescribeConfigs"][2]]
-    resource = message.DescribeConfigsResource
-    wanted = [resource(resource_type=_GROUP_RESOURCE, resource_name=g, configuration_keys=[RESET]) for g in groups]
-    connection = await client.any_broker()
-    answer = await connection.request(message(resources=wanted, include_synonyms=False, include_documentation=False))
-    return {
-        result.resource_name: config.value
-        for result in answer.results
-        if not result.error_code
-        for config in result.configs
-        if config.name == RESET and config.value is not None
-    }
+    return await requests.config_values(await client.any_broker(), requests.GROUP_RESOURCE, groups, RESET)
 
 
 def write_complete(
@@ -333,21 +319,11 @@ def _refused(cluster: ClusterSettings, doing: str, error: DrlibError) -> DrlibEr
     )
 
 
-@asynccontextmanager
-async def _connected(cluster: ClusterSettings, doing: str, timeout_s: float) -> AsyncIterator[ClusterClient]:
-    async with wire_client(cluster, client_id="drlib-share-groups", timeout_s=timeout_s) as client:
-        try:
-            await client.connect()
-        except Unreachable as error:
-            raise unreachable(cluster, doing, error.why.rstrip(".")) from error
-        yield client
-
-
 def _blocking(
     cluster: ClusterSettings, doing: str, timeout_s: float, ask: Callable[[ClusterClient], Awaitable[Answer]]
 ) -> Answer:
-    async def connected() -> Answer:
-        async with _connected(cluster, doing, timeout_s) as client:
+    async def answered() -> Answer:
+        async with connected(cluster, doing, timeout_s, client_id="drlib-share-groups") as client:
             return await ask(client)
 
-    return blocking(connected())
+    return blocking(answered())

@@ -22,7 +22,7 @@ from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import Range, Record
+from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
@@ -30,8 +30,8 @@ from drlib.kafka.share_groups.messages import DescribedGroup, ShareOffset, State
 from drlib.kafka.share_groups.names import EARLIEST
 from drlib.kafka.share_groups.state import ShareState, StateLog
 from drlib.kafka.share_groups.state_topic import StateTopic
-from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, SHARE_HEADER
+from drlib.mirror.mm2.checkpoint_log import checkpoints, read_checkpoints
+from drlib.mirror.mm2.writer import SHARE_HEADER
 from drlib.model import Flow, TopicPartition
 
 Key = tuple[str, TopicPartition]  # a group, and a partition of the source
@@ -178,30 +178,17 @@ def source_shares(settings: MirrorSettings, flow: Flow, timeout_s: float) -> Kno
 def checkpointed_shares(settings: MirrorSettings, flow: Flow) -> KnownShares:
     """Those that the mirror last knew, from the checkpoints on the target. Raises `Unreachable`."""
     policy = settings.flow(flow.source, flow.target).policy
-    topic = policy.checkpoints_topic(flow.source)
-    partition = TopicPartition(topic, 0)
-    with Cluster(settings.clusters[flow.target]) as cluster:
-        if not cluster.topics([topic]):
-            return NO_SHARES
-        start, end = cluster.log_starts([partition])[partition], cluster.log_ends([partition])[partition]
-        return KnownShares(last_known_shares(cluster.read({partition: Range(start, end)}), policy))
+    return KnownShares(last_known_shares(read_checkpoints(settings, flow), policy))
 
 
 def last_known_shares(records: Iterable[Record], policy: ReplicationPolicy) -> dict[Key, KnownShare]:
     """The newest state of each share group and partition in a log of checkpoints; other records are skipped. Pure."""
     known: dict[Key, KnownShare] = {}
-    for record in records:
-        try:
-            checkpoint = Checkpoint.decode(record.key, record.value)
-        except MalformedRecord:
-            continue
-        headers = {name: value for name, value in record.headers if value is not None}
-        source_topic = policy.upstream_topic(checkpoint.partition.topic) or checkpoint.partition.topic
-        key = checkpoint.group, TopicPartition(source_topic, checkpoint.partition.partition)
-        if SHARE_HEADER not in headers:
-            known.pop(key, None)  # the group of that name is a consumer group by now
-            continue
-        start = decoding.integer_or(checkpoint.upstream_offset, headers.get(POSITION_HEADER, b""))
-        as_of_ms = decoding.integer_or(record.timestamp_ms, headers.get(AS_OF_HEADER, b""))
-        known[key] = KnownShare(decoded(start, headers[SHARE_HEADER]), as_of_ms, checkpointed=True)
+    for each in checkpoints(records, policy):
+        if SHARE_HEADER in each.headers:
+            known[each.key] = KnownShare(
+                decoded(each.position, each.headers[SHARE_HEADER]), each.as_of_ms, checkpointed=True
+            )
+        else:
+            known.pop(each.key, None)  # the group of that name is a consumer group by now
     return known

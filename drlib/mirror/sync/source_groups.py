@@ -108,8 +108,9 @@ class GroupPositions:
         self._dirty: set[tuple[str, TopicPartition]] = set()
         self._behind: dict[TopicPartition, set[str]] = defaultdict(set)
         self._written: dict[tuple[str, TopicPartition], Checkpoint] = {}
-        self._headers: dict[tuple[str, TopicPartition], int] = {}
-        self._transactions: dict[tuple[str, TopicPartition], tuple[int, int] | None] = {}
+        self._said: dict[
+            tuple[str, TopicPartition], tuple[int, tuple[int, int] | None]
+        ] = {}  # by headers of checkpoints
         self._topic_ids: dict[tuple[str, TopicPartition], str] = {}  # of topics that both directions copy
         self._following_broke = False
         self._refused: set[str] = set()
@@ -159,7 +160,7 @@ class GroupPositions:
         """Write every checkpoint again: their topic was deleted."""
         self._shares.rewrite()
         self._written.clear()
-        self._headers.clear()
+        self._said.clear()
         self._dirty |= self._positions.keys()
 
     def emit(self) -> None:
@@ -185,17 +186,14 @@ class GroupPositions:
             checkpoint = Checkpoint(group, stream.target, upstream, translation.offset, position.metadata)
             key = (group, stream.target)
             last = self._written.get(key)
-            said = self._headers.get(key), self._transactions.get(key)
-            moved = said != (position.offset, position.transaction) and (
-                last is None or checkpoint.offset >= last.offset
-            )
+            now = (position.offset, position.transaction)
+            moved = self._said.get(key) != now and (last is None or checkpoint.offset >= last.offset)
             if checkpoint.follows(last) or moved:
                 self._writer.checkpoint(
                     checkpoint, position.offset, position.as_of_ms, transaction=position.transaction
                 )
                 self._written[key] = checkpoint
-                self._headers[key] = position.offset
-                self._transactions[key] = position.transaction
+                self._said[key] = now
 
     def _emit_shared(self, group: str, stream: PartitionStream, position: Position) -> None:
         """Write the checkpoint of a position in a topic that both directions copy."""
@@ -209,14 +207,15 @@ class GroupPositions:
             return
         key = (group, stream.target)
         last = self._written.get(key) if self._topic_ids.get(key) == topic.ids else None
-        offset, before = answer.translation.offset or 0, self._headers.get(key, -1)
+        offset, before = answer.translation.offset or 0, self._said.get(key, (-1, None))[0]
         if last is not None and before <= position.offset:
             offset = max(offset, last.offset)
         if last is not None and (before, last.offset) == (position.offset, offset):
             return
         checkpoint = Checkpoint(group, stream.target, position.offset, offset, position.metadata)
         self._writer.checkpoint(checkpoint, position.offset, position.as_of_ms, topic.ids, position.transaction)
-        self._written[key], self._headers[key], self._topic_ids[key] = checkpoint, position.offset, topic.ids
+        self._written[key], self._topic_ids[key] = checkpoint, topic.ids
+        self._said[key] = (position.offset, position.transaction)
 
     async def _emit_loop(self) -> None:
         while True:

@@ -179,11 +179,11 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     assert (row["group"], row["reads again at most"]) == (f"{GROUP} (share group)", 0)
     done, verified = [line for line in journal.read(folder / JOURNAL) if line.event == "step-succeeded"]
     assert f"share group {GROUP}: it has no members; " in str(verified.data["not_observed"])
-    told = dict(done.data)
-    assert told["share_groups"] == 1
-    assert told["share_redelivered_predicted"] == told["share_redelivered_by_the_target"] == 0
+    evidence = dict(done.data)
+    assert evidence["share_groups"] == 1
+    assert evidence["share_redelivered_predicted"] == evidence["share_redelivered_by_the_target"] == 0
     assert (
-        told["share_acknowledged_carried"] == len({*FIRST, *SECOND} - LEFT_OVER) - 3
+        evidence["share_acknowledged_carried"] == len({*FIRST, *SECOND} - LEFT_OVER) - 3
     )  # the start offset is behind three
     begun = mirrored.state("RIGHT", MIRROR)
     assert begun is not None

@@ -11,10 +11,10 @@ Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), a
 serves (`drlib.mirror.sync.rules.group_offsets`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from drlib.formats import second
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -221,13 +221,35 @@ def sum_known(numbers: Iterable[int | None]) -> int | None:
     return None if None in known else sum(number or 0 for number in known)
 
 
-def blocked(moves: Iterable[PositionMove]) -> dict[str, tuple[PositionMove, ...]]:
+class Decided(Protocol):
+    """A decision about one partition of a group, of consumers or of share consumers."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def target(self) -> TopicPartition: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def harmless(self) -> bool: ...
+
+
+OneDecided = TypeVar("OneDecided", bound=Decided)
+
+
+def blocked(moves: Iterable[OneDecided]) -> dict[str, tuple[OneDecided, ...]]:
     """By group: the positions that are left and prevent moving it without a guess."""
-    by_group: dict[str, list[PositionMove]] = {}
+    by_group: dict[str, list[OneDecided]] = {}
     for move in moves:
         if not move.harmless:
             by_group.setdefault(move.group, []).append(move)
     return {group: tuple(its_moves) for group, its_moves in by_group.items()}
+
+
+def named(stuck: Mapping[str, Sequence[Decided]]) -> str:
+    """Groups that are blocked, each with its first reason; at most five."""
+    shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(stuck.items())]
+    return "; ".join(shown[:5]) + (f"; and {len(shown) - 5} groups more" if len(shown) > 5 else "")
 
 
 def _ahead(committed: CommittedOffset) -> str:

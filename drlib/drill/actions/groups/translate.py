@@ -28,6 +28,7 @@ from drlib.drill.actions.groups.rules import (
     before_transactions,
     blocked,
     decide_all,
+    named,
 )
 from drlib.drill.actions.groups.rules import as_of as as_of_words
 from drlib.drill.actions.groups.share_groups import move as share_moves
@@ -228,11 +229,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         )
         stuck = {group: those for group, those in blocked(moves).items() if not matches(self.leave, group)}
         if stuck:
-            shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(stuck.items())]
-            more = f"; and {len(shown) - 5} groups more" if len(shown) > 5 else ""
             raise UsageError(
                 f"{len(stuck)} groups have positions that cannot be translated",
-                "; ".join(shown[:5]) + more,
+                named(stuck),
                 "See drlib translate; name groups that may stay in `leave`.",
             )
         if self.before_partial_transactions:

@@ -23,14 +23,14 @@ from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, refuse_silence, who_answers, wire_client
-from drlib.kafka.admin.descriptions import CommittedOffset, Range, Record
+from drlib.kafka.admin.descriptions import CommittedOffset, Record
 from drlib.kafka.admin.group_offsets import committed
 from drlib.kafka.admin.reachability import Askable, examine
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, SHARE_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
+from drlib.mirror.mm2.checkpoint_log import checkpoints, read_checkpoints
+from drlib.mirror.mm2.writer import SHARE_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMaps
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
@@ -144,38 +144,23 @@ def newest_positions(
 
 def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     """Read the last known committed offsets from the checkpoints topic on the target; none where there is no such topic."""
-    policy = settings.flow(flow.source, flow.target).policy
-    topic = policy.checkpoints_topic(flow.source)
-    partition = TopicPartition(topic, 0)
-    with Cluster(settings.clusters[flow.target]) as cluster:
-        if not cluster.topics([topic]):
-            return {}
-        start, end = cluster.log_starts([partition])[partition], cluster.log_ends([partition])[partition]
-        return last_known(cluster.read({partition: Range(start, end)}), policy)
+    return last_known(read_checkpoints(settings, flow), settings.flow(flow.source, flow.target).policy)
 
 
 def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Positions:
     """The newest position of each consumer group and partition in a log of checkpoints; other records are skipped. Pure."""
     known: dict[tuple[str, TopicPartition], KnownPosition] = {}
-    for record in records:
-        try:
-            checkpoint = Checkpoint.decode(record.key, record.value)
-        except MalformedRecord:
+    for each in checkpoints(records, policy):
+        if SHARE_HEADER in each.headers:
+            known.pop(each.key, None)  # the group of that name is a share group by now
             continue
-        headers = {name: value for name, value in record.headers if value is not None}
-        source_topic = policy.upstream_topic(checkpoint.partition.topic) or checkpoint.partition.topic
-        position = decoding.integer_or(checkpoint.upstream_offset, headers.get(POSITION_HEADER, b""))
-        key = checkpoint.group, TopicPartition(source_topic, checkpoint.partition.partition)
-        if SHARE_HEADER in headers:
-            known.pop(key, None)  # the group of that name is a share group by now
-            continue
-        known[key] = KnownPosition(
-            position,
-            decoding.integer_or(record.timestamp_ms, headers.get(AS_OF_HEADER, b"")),
-            checkpoint.metadata,
-            _known_read(position, checkpoint.offset, headers.get(TOPICS_HEADER, b"")),
-            checkpoint.offset,
-            _transaction(headers.get(TRANSACTION_HEADER, b"")),
+        known[each.key] = KnownPosition(
+            each.position,
+            each.as_of_ms,
+            each.checkpoint.metadata,
+            _known_read(each.position, each.checkpoint.offset, each.headers.get(TOPICS_HEADER, b"")),
+            each.checkpoint.offset,
+            _transaction(each.headers.get(TRANSACTION_HEADER, b"")),
         )
     return known
 

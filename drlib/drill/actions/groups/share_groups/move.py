@@ -24,6 +24,7 @@ from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.commit import log_bounds, refuse_busy
+from drlib.drill.actions.groups.rules import blocked, named
 from drlib.drill.actions.groups.share_groups import rules
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.actions.moving.positions import SharedPositions
@@ -98,13 +99,11 @@ def decide(
     ]
     if not there.supported:
         return tuple(rules.unsupported(move) for move in moves)
-    stuck = {group: those for group, those in rules.blocked(moves).items() if not chosen.leaves(group)}
+    stuck = {group: those for group, those in blocked(moves).items() if not chosen.leaves(group)}
     if stuck:
-        shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(stuck.items())]
-        more = f"; and {len(shown) - 5} groups more" if len(shown) > 5 else ""
         raise UsageError(
             f"{len(stuck)} share groups have positions that cannot be moved to {flow.target}",
-            "; ".join(shown[:5]) + more,
+            named(stuck),
             "Find out who uses them there; name groups that may stay in `leave`.",
         )
     return (*moves, *_unset(settings, flow, unset))

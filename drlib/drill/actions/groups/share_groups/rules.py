@@ -41,6 +41,9 @@ class ShareLeft(StrEnum):
     NO_START = "no-start"  # it had none: share.auto.offset.reset decides where it begins
 
 
+HARMLESS: Final = frozenset({None, ShareLeft.NOT_MIRRORED, ShareLeft.UNSUPPORTED, ShareLeft.NO_START})
+
+
 @dataclass(frozen=True, slots=True)
 class ShareMove:
     """One partition of one group. `start` is set on the target, None where it is left: `left` and `why` say the reason.
@@ -69,6 +72,11 @@ class ShareMove:
     carried: bool | None = None
     why_not: str = ""
     checkpointed: bool = False
+
+    @property
+    def harmless(self) -> bool:
+        """May the rest of its group be moved, whether or not this partition is?"""
+        return self.left in HARMLESS
 
     @property
     def behind(self) -> int:
@@ -152,19 +160,6 @@ def unsupported(move: ShareMove) -> ShareMove:
     """The same where no share group can be on the target."""
     why = "the target's brokers do not know share groups (Kafka 4.1)"
     return replace(move, start=None, complete=(), left=ShareLeft.UNSUPPORTED, why=why)
-
-
-HARMLESS: Final = frozenset({None, ShareLeft.NOT_MIRRORED, ShareLeft.UNSUPPORTED, ShareLeft.NO_START})
-"""Reasons that do not prevent moving the group."""
-
-
-def blocked(moves: Iterable[ShareMove]) -> dict[str, tuple[ShareMove, ...]]:
-    """By group: the partitions that are left and prevent moving it without a guess."""
-    by_group: dict[str, list[ShareMove]] = {}
-    for move in moves:
-        if move.left not in HARMLESS:
-            by_group.setdefault(move.group, []).append(move)
-    return {group: tuple(those) for group, those in by_group.items()}
 
 
 def after_writing(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drlib.drill.actions.groups.rules import LogBounds
+from drlib.drill.actions.groups.rules import LogBounds, blocked
 from drlib.drill.actions.groups.share_groups import rules
 from drlib.drill.actions.groups.share_groups.rules import ShareLeft, ShareMove
 from drlib.kafka.share_groups.state import ShareState
@@ -49,7 +49,7 @@ def test_decide_group_that_is_further_ahead_there_is_left_unless_it_may_go_back(
     there = ShareState(111, ((113, 114),))
     move = rules.decide(item(), BOUNDS, there)
     assert (move.start, move.left) == (None, ShareLeft.AHEAD)
-    assert rules.blocked([move]) == {"g": (move,)}
+    assert blocked([move]) == {"g": (move,)}
     back = rules.decide(item(), BOUNDS, there, rewind=True)
     assert (back.start, back.complete, back.before) == (110, ((112, 114), (115, 120)), 111)
 
@@ -126,7 +126,7 @@ def test_checks_say_which_partition_begins_by_the_reset_policy() -> None:
     (check,) = rules.checks([unset], {})
     assert check.verdict is Verdict.CONDITIONS
     assert "share.auto.offset.reset, which is latest on the source" in check.evidence
-    assert rules.blocked([unset]) == {}
+    assert blocked([unset]) == {}
     assert rules.redelivered_by_group([unset]) == {}
 
 
@@ -136,4 +136,4 @@ def test_checks_without_share_groups_are_none() -> None:
 
 def test_unsupported_target_leaves_the_group_and_blocks_nothing() -> None:
     move = rules.unsupported(rules.decide(item(), BOUNDS, None))
-    assert (move.start, move.left, rules.blocked([move])) == (None, ShareLeft.UNSUPPORTED, {})
+    assert (move.start, move.left, blocked([move])) == (None, ShareLeft.UNSUPPORTED, {})
