@@ -5,6 +5,7 @@ A lab whose brokers cannot tell clients apart has no roles. Granting again chang
 Not for: what a role needs (`drlib.drill.readiness.required_rights`).
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from drlib.drill.readiness.role import Role
 from drlib.lab.brokers.acls import grant, grant_application
 from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.lab import Lab
+from drlib.mirror.preflight.required_acls import Right
 from drlib.model import Flow
 
 
@@ -48,6 +50,9 @@ def grant_roles(files: Mapping[Role, Path], flow: Flow, clusters: Mapping[str, L
     """
     for role, file in files.items():
         settings = load_mirror_settings(file)
+        wanted: dict[str, list[Right]] = defaultdict(list)
         for each in (flow, flow.reverse):
             for granted in required_rights(settings, settings.flow(each.source, each.target), role).grants:
-                grant(clusters[granted.alias], role, [granted.right])
+                wanted[granted.alias].append(granted.right)
+        for alias, rights in wanted.items():
+            grant(clusters[alias], role, rights)

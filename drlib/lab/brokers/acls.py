@@ -34,7 +34,7 @@ _S: Final = 30.0
 
 def grant(cluster: Cluster, user: str, rights: Iterable[Right]) -> None:
     """Allow `user` of a secured lab the `rights`. Granting one again changes nothing. Raises `KafkaException`."""
-    bindings = [binding for right in rights for binding in _bindings(user, right)]
+    bindings = list(dict.fromkeys(binding for right in rights for binding in _bindings(user, right)))
     if bindings:
         admin = _admin(cluster)  # held: its requests end with it
         for created in admin.create_acls(bindings, request_timeout=_S).values():
