@@ -83,6 +83,20 @@ def test_merge_records_around_lengths_of_one_and_two_bytes_are_kept() -> None:
     assert taken(b"".join(large)) == merged(large[:2])
 
 
+def test_merge_records_that_would_outgrow_the_table_are_left_to_the_general_path() -> None:
+    for size in range(8_150, 8_200):
+        batches = plain([(0, None, b"1"), (0, None, b"2"), (2**62, None, bytes(size))])
+        assert taken(b"".join(batches)) == merged(batches[: 3 if small(batches[2]) else 2])
+
+
+@pytest.mark.parametrize("body", [b"", b"\0", b"\0" * 6])
+def test_merge_batch_too_short_for_a_record_ends_there(body: bytes) -> None:
+    batches = plain([(1, b"k", b"v")] * 3)
+    raw = bytearray(batches[2][:61] + body)
+    raw[8:12] = (len(raw) - 12).to_bytes(4, "big")
+    assert taken(b"".join(batches[:2]) + sealed(raw)) == merged(batches[:2])
+
+
 def test_merge_more_records_than_its_table_has_numbers_ends_there() -> None:
     batches = plain([(1, None, None)] * 8194)
     assert taken(b"".join(batches), most_bytes=1 << 20) == merged(batches[:8192])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import gzip
+import random
 import struct
 import subprocess
 import sys
+import zlib
 from collections.abc import Callable
 
 import cramjam
@@ -178,3 +181,143 @@ def test_records_of_any_bytes_are_decoded_or_corrupt(data: bytes, codec: int, ma
     for damaged in (bytes(batch), bytes(batch[:17]) + data):
         with contextlib.suppress(CorruptBatch):
             records(damaged)
+
+
+class Buffers:
+    """A decompressor that keeps the sizes of the buffers it is given."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def decompress_into(self, data: memoryview, into: memoryview) -> int:
+        self.sizes.append(len(into))
+        return int(cramjam.gzip.decompress_into(data, into))
+
+
+@pytest.mark.parametrize(
+    ("most", "data", "sizes"),
+    [
+        (1 << 20, bytes(100), [1 << 16]),
+        (1 << 20, bytes(1 << 17), [1 << 16, 1 << 19]),
+        (1 << 18, bytes(1 << 17), [1 << 16, 1 << 18]),
+        (1 << 15, bytes(100), [1 << 15]),
+    ],
+)
+def test_buffer_for_decompressed_records_grows_up_to_the_bound(
+    monkeypatch: pytest.MonkeyPatch, most: int, data: bytes, sizes: list[int]
+) -> None:
+    buffers = Buffers()
+    monkeypatch.setitem(recode._STREAMS, 1, buffers)
+    monkeypatch.setattr(recode, "_MOST_LEGACY", most)
+    with contextlib.suppress(CorruptBatch):
+        records(legacy_wrapper(data, codec=1))
+    assert buffers.sizes == sizes
+
+
+def test_buffer_for_decompressed_records_begins_with_a_multiple_of_what_is_compressed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    buffers = Buffers()
+    monkeypatch.setitem(recode._STREAMS, 1, buffers)
+    batch = batch_of(record_of(value=bytes(range(256)) * 20 + random.Random(1).randbytes(100_000)), "gzip")
+    assert len(records(batch)) == 1
+    assert buffers.sizes == [16 * (len(batch) - HEADER_SIZE)]
+
+
+def legacy_wrapper(messages: bytes, *, codec: int, magic: int = 1, key: bytes | None = None) -> bytes:
+    """A message of format 0 or 1 with compressed messages as its value."""
+    value = COMPRESS[{1: "gzip", 2: "snappy", 3: "lz4"}[codec]](messages)
+    body = bytes([magic, codec]) + (struct.pack(">q", 1) if magic else b"")
+    body += struct.pack(">i", -1) if key is None else struct.pack(">i", len(key)) + key
+    body += struct.pack(">i", len(value)) + value
+    return struct.pack(">qiI", 7, 4 + len(body), zlib.crc32(body)) + body
+
+
+def legacy_messages(magic: int, *values: bytes) -> bytes:
+    builder = LegacyRecordBatchBuilder(magic=magic, compression_type=0, batch_size=1 << 20)
+    for number, value in enumerate(values):
+        builder.append(number, timestamp=1, key=None, value=value)
+    return bytes(builder.build())
+
+
+def least(monkeypatch: pytest.MonkeyPatch, bound: str, batch: bytes, most: int = 5_000) -> int:
+    """The smallest value of `bound` with which the records of `batch` are decoded; `most` where that is too small."""
+    held: int = getattr(recode, bound)
+
+    def is_decoded(size: int) -> bool:
+        monkeypatch.setattr(recode, bound, size)
+        try:
+            return bool(records(batch))
+        except TooLargeToDecode:
+            return False
+        finally:
+            monkeypatch.setattr(recode, bound, held)
+
+    return bisect.bisect_left(range(most), True, key=is_decoded)
+
+
+# lz4 of format 0 has a frame of its own, with a wrong checksum (KIP-57).
+@pytest.mark.parametrize(("magic", "codec"), [(0, 1), (0, 2), (1, 1), (1, 2), (1, 3)])
+@pytest.mark.parametrize("key", [None, b"", b"key of the wrapper"])
+def test_bound_of_a_legacy_batch_is_on_its_decompressed_bytes(
+    monkeypatch: pytest.MonkeyPatch, magic: int, key: bytes | None, codec: int
+) -> None:
+    messages = legacy_messages(magic, b"value", b"another one")
+    wrapper = legacy_wrapper(messages, codec=codec, magic=magic, key=key)
+    assert [r.value for r in records(wrapper)] == [b"value", b"another one"]
+    assert least(monkeypatch, "_MOST_LEGACY", wrapper) == len(messages)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_bound_of_an_uncompressed_legacy_batch_is_on_its_bytes(monkeypatch: pytest.MonkeyPatch, magic: int) -> None:
+    message = legacy_messages(magic, b"value")
+    assert least(monkeypatch, "_MOST_LEGACY", message) == len(message)
+
+
+def test_bound_of_a_legacy_batch_is_the_one_of_as_many_smallest_records() -> None:
+    """A record of 26 bytes costs 300, and what is decoded and compressed at once twice its bytes."""
+    assert recode._MOST_LEGACY // 26 * (300 + 2 * 26) <= MOST_DECODED < (recode._MOST_LEGACY // 26 + 2) * (300 + 2 * 26)
+
+
+@pytest.mark.parametrize("codec", COMPRESS)
+@pytest.mark.parametrize(("headers", "few"), [(0, 0), (3, 0), (3, 1 << 20)])
+def test_bound_of_a_batch_is_on_its_bytes_records_and_headers(
+    monkeypatch: pytest.MonkeyPatch, codec: str, headers: int, few: int
+) -> None:
+    """Headers are counted where the bytes are not too few to matter."""
+    monkeypatch.setattr(recode, "_FEW_BYTES", few)
+    body = record_of(headers=headers) + record_of(value=b"v" * 200, headers=headers) * 3
+    counted = 0 if few else 200 * headers * 4
+    assert least(monkeypatch, "MOST_DECODED", batch_of(body, codec, 4)) == 2 * len(body) + 300 * 4 + counted
+
+
+def test_headers_are_counted_from_the_size_of_few_bytes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = record_of(headers=3)
+    batch = batch_of(body, "none")
+    monkeypatch.setattr(recode, "_FEW_BYTES", len(body))
+    assert least(monkeypatch, "MOST_DECODED", batch) == 2 * len(body) + 300
+    monkeypatch.setattr(recode, "_FEW_BYTES", len(body) - 1)
+    assert least(monkeypatch, "MOST_DECODED", batch) == 2 * len(body) + 300 + 3 * 200
+
+
+def test_time_of_ten_bytes_is_counted_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recode, "_FEW_BYTES", 0)
+    made = [Record(0, 0, None, None), Record(1, -(2**62) - 5, b"k", b"v", (("h", b""),))]
+    built = rebuild(made, codec=0, producer_id=1, producer_epoch=0, base_sequence=0)
+    data = built.head + bytes(built.body)
+    assert records(data) == made
+    assert least(monkeypatch, "MOST_DECODED", data) == 2 * len(built.body) + 2 * 300 + 200
+
+
+@pytest.mark.parametrize("count", [-1, -(2**31)])
+def test_negative_number_of_records_is_none_or_corrupt(count: int) -> None:
+    with contextlib.suppress(CorruptBatch):
+        assert records(batch_of(record_of(), "none", count)) == []
+
+
+@pytest.mark.parametrize("more", [1, 4])
+def test_xerial_block_that_claims_more_bytes_than_follow_is_corrupt(more: int) -> None:
+    xerial = snappy_encode(record_of())
+    claimed = struct.pack(">i", len(xerial) - 20 + more)
+    with pytest.raises(CorruptBatch, match=r"bytes, of which \d+ are there"):
+        records(batch_of(b"", "snappy")[:HEADER_SIZE] + xerial[:16] + claimed + xerial[20:])
