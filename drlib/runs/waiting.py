@@ -1,9 +1,11 @@
 """Waiting for something to become true, within a step: with a deadline, and ended at once by an abort.
 
 Rules: what is waited for is looked at several times a second. An undo waits without an abort, which may be what it is for.
+Where progress can be measured, the deadline counts from the last progress: a slow machine is no failure, a standstill is.
 Not for: a probe of the hypothesis, which gives its last answer where this raises.
 """
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,13 +26,15 @@ def wait_for(
     *,
     not_yet: tuple[type[DrlibError], ...] = (),
     look_s: float = LOOK_S,
+    progress: Callable[[], float] | None = None,
 ) -> None:
-    """Wait for `holds`. Errors of `holds` that are `not_yet` do not end it: it does not hold yet.
+    """Wait for `holds`. Errors of `holds` or `progress` that are `not_yet` do not end it: it does not hold yet.
 
-    Raises `Unreachable` naming `what` after `deadline_s` seconds, with the last such error; `Aborted` as soon as it is asked
-    for.
+    Raises `Unreachable` naming `what` after `deadline_s` seconds, which begin anew whenever `progress` returns more than ever
+    before, with the last such error; `Aborted` as soon as it is asked for.
     """
     end = time.monotonic() + deadline_s
+    most = -math.inf
     silence = ""
     while True:
         if abort is not None:
@@ -39,10 +43,13 @@ def wait_for(
             if holds():
                 return
             silence = ""
+            if progress is not None and (reached := progress()) > most:
+                most, end = reached, time.monotonic() + deadline_s
         except not_yet as error:
             silence = f"; {error.what}: {error.why}"
         if time.monotonic() > end:
-            raise Unreachable(f"waited for: {what}", f"this did not happen within {deadline_s:g} s{silence}", remedy)
+            within = f"within {deadline_s:g} s" + ("" if progress is None else " of the last progress")
+            raise Unreachable(f"waited for: {what}", f"this did not happen {within}{silence}", remedy)
         if abort is None:
             time.sleep(look_s)
         else:

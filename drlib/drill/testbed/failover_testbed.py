@@ -205,3 +205,10 @@ class FailoverTestbed:
     def wait(self, what: str, holds: Callable[[], bool], deadline_s: float, abort: Abort | None = None) -> None:
         """Wait for `holds`. Raises `Unreachable` naming `what` after `deadline_s` seconds, `Aborted` where `abort` is given."""
         wait_for(abort, what, holds, deadline_s, look_at(self.lab.root), look_s=_POLL_S)
+
+    def wait_for_count(
+        self, what: str, count: Callable[[], float], enough: float, deadline_s: float, abort: Abort | None = None
+    ) -> None:
+        """Wait until `count` returns `enough`; the deadline counts from its last progress. Raises as `wait` does."""
+        where = look_at(self.lab.root)
+        wait_for(abort, what, lambda: count() >= enough, deadline_s, where, look_s=_POLL_S, progress=count)

@@ -10,7 +10,7 @@ from typing import Final
 
 from drlib.drill.testbed.failover_testbed import ENDS_BY_ITSELF, GROUPS, FailoverTestbed, Traffic
 from drlib.lab.lab import Lab
-from drlib.lab.workload.mirrors import has_crossed
+from drlib.lab.workload.mirrors import not_crossed
 from drlib.lab.workload.topics import SOURCE_TOPICS, log_ends
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.model import Flow
@@ -28,10 +28,10 @@ def start_practice(lab: Lab, flow: Flow) -> None:
     # Its records are old, so that a lag in them counts as years.
     testbed.wait(f"{ENDS_BY_ITSELF} has ended", lambda: not testbed.applications.runs(ENDS_BY_ITSELF), _WAIT_S)
     ends = log_ends(lab.clusters[flow.source], [topic.name for topic in SOURCE_TOPICS])
-    testbed.wait("the mirror caught up", lambda: has_crossed(testbed.mirror(), flow, ends), _WAIT_S)
+    testbed.wait_for_count("the mirror caught up", lambda: -not_crossed(testbed.mirror(), flow, ends), 0, _WAIT_S)
     testbed.wait("every group has read", lambda: all(testbed.applications.done(each) > 0 for each in GROUPS), _WAIT_S)
     testbed.wait("the mirror has every group's position", lambda: _positions_of(testbed) >= {*GROUPS}, _WAIT_S)
-    testbed.wait("the mirror keeps up", lambda: testbed.mirror().lag < _TRAFFIC.records_per_second, _WAIT_S)
+    testbed.wait_for_count("the mirror keeps up", lambda: -testbed.mirror().lag, -_TRAFFIC.records_per_second, _WAIT_S)
 
 
 def _positions_of(testbed: FailoverTestbed) -> set[str]:

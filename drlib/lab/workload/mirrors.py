@@ -69,8 +69,13 @@ def partition_statuses(status: WorkerStatus | None, flow: Flow | None = None) ->
 
 def has_crossed(status: WorkerStatus | None, flow: Flow, ends: Mapping[TopicPartition, int]) -> bool:
     """Whether the worker reports that `flow` has mirrored every source partition in `ends` up to its offset."""
+    return not_crossed(status, flow, ends) == 0
+
+
+def not_crossed(status: WorkerStatus | None, flow: Flow, ends: Mapping[TopicPartition, int]) -> int:
+    """The number of offsets below `ends` that the worker does not report as mirrored; a partition not reported counts one."""
     rows = partition_statuses(status, flow)
-    return all(partition in rows and rows[partition].mirrored >= end for partition, end in ends.items())
+    return sum(max(0, end - rows[p].mirrored) if p in rows else max(1, end) for p, end in ends.items())
 
 
 def refuse_other_workers(target: Cluster, flow: Flow, who: str) -> None:

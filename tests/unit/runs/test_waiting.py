@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import threading
@@ -82,3 +83,24 @@ def test_wait_tolerates_short_silence_and_reports_a_lasting_one(tmp_path: Path) 
         wait_on_lab(Abort(tmp_path), "LEFT serves", always, 0.0, tmp_path)
     with pytest.raises(Unreachable, match="LEFT gave no answer: connection refused"):
         wait_for(None, "LEFT serves", always, 60.0, "Look.")  # elsewhere an error ends the wait
+
+
+def test_wait_with_progress_lasts_until_it_stands_still(tmp_path: Path) -> None:
+    """Ten steps, each within the deadline, take several deadlines together."""
+    began, count = time.monotonic(), 0
+
+    def progress() -> float:
+        nonlocal count
+        count = min(10, int((time.monotonic() - began) / 0.02))
+        return count
+
+    wait_for(Abort(tmp_path), "ten", lambda: count == 10, 0.1, "Look.", look_s=0.001, progress=progress)
+    assert time.monotonic() - began > 0.15
+    with pytest.raises(Unreachable, match=r"eleven: this did not happen within 0.1 s of the last progress\. Look"):
+        wait_for(None, "eleven", lambda: count == 11, 0.1, "Look.", look_s=0.001, progress=progress)
+
+
+def test_wait_progress_that_falls_back_and_returns_is_none(tmp_path: Path) -> None:
+    swings = itertools.cycle([3.0, 1.0, 2.0, 3.0])
+    with pytest.raises(Unreachable, match="of the last progress"):
+        wait_for(None, "more", lambda: False, 0.05, "Look.", look_s=0.001, progress=lambda: next(swings))

@@ -5,6 +5,7 @@ pointer that existed before.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from pydantic import field_validator
@@ -124,14 +125,14 @@ class WaitSteady(ReadOnlyAction, FailoverStep):
         testbed = self.testbed
         traffic = testbed.traffic
         sampler.start(testbed.run_dir, FlightCounts(testbed))
-        enough = traffic.backlog + 2 * traffic.records_per_second
-        for what, holds, deadline_s in (
-            ("the backlog is out", lambda: testbed.applications.done("flights") >= enough, 60),
-            ("the mirror keeps up", lambda: testbed.mirror().lag < traffic.records_per_second, 60),
-            ("arrivals keeps up", lambda: testbed.applications.done("arrivals") >= traffic.backlog, 60),
-            ("delays makes progress", lambda: testbed.applications.done("delays") > 0, 30),
+        done = testbed.applications.done
+        for what, count, enough in (
+            ("the backlog is out", lambda: done("flights"), traffic.backlog + 2 * traffic.records_per_second),
+            ("the mirror keeps up", lambda: -testbed.mirror().lag, -traffic.records_per_second),
+            ("arrivals keeps up", lambda: done("arrivals"), traffic.backlog),
+            ("delays makes progress", lambda: done("delays"), 1),
         ):
-            testbed.wait(what, holds, deadline_s, abort)
+            testbed.wait_for_count(what, count, enough, 60, abort)
         self.show_progress()
         return {"mirror_lag_records": testbed.mirror().lag}
 
@@ -192,15 +193,15 @@ class StopApplications(StateChangeAction):
         with Cluster(self.context.cluster(alias)) as cluster:
             ends = cluster.log_ends(local)
 
-            def through(group: str) -> bool:
+            def read(group: str) -> int:
                 positions = cluster.group_offsets(group)
-                return all(p in positions and positions[p].offset >= ends[p] for p in local if ends[p])
+                return sum(min(positions[p].offset, ends[p]) for p in local if p in positions)
 
             for group in (
                 name for name in self.applications if name in GROUPS and self.testbed.applications.runs(name)
             ):
                 condition = f"{group} has read everything"
-                self.testbed.wait(condition, lambda group=group: through(group), 60, abort)  # type: ignore[misc]
+                self.testbed.wait_for_count(condition, partial(read, group), sum(ends.values()), 60, abort)
 
     def probe(self, changes: Changes) -> Reach:
         if self.reached():

@@ -14,7 +14,7 @@ from drlib.drill.testbed import sampler
 from drlib.drill.testbed.failover_step import StateChangeAction
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.testbed.traffic_counts import FlightCounts
-from drlib.lab.workload.mirrors import has_crossed
+from drlib.lab.workload.mirrors import not_crossed
 from drlib.lab.workload.topics import SOURCE_TOPICS, log_ends
 from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
@@ -66,7 +66,9 @@ class StartMirror(WorkerAction):
             )
         if self.caught_up:
             ends = log_ends(self.lab.clusters[self.flow.source], [topic.name for topic in SOURCE_TOPICS])
-            testbed.wait("the mirror caught up", lambda: has_crossed(testbed.mirror(), self.flow, ends), 60, abort)
+            testbed.wait_for_count(
+                "the mirror caught up", lambda: -not_crossed(testbed.mirror(), self.flow, ends), 0, 60, abort
+            )
         self.show_progress()
         return {"worker": self.worker, "mirror_lag_records": testbed.mirror().lag}
 
