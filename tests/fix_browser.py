@@ -18,6 +18,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from drlib.lab import clocks
 from drlib.lab.disk import Disk
@@ -32,6 +33,17 @@ SHOW = """async number => {
   const notebook = jupyterapp.shell.currentWidget.content;
   notebook.activeCellIndex = number;
   await notebook.scrollToItem(number, 'start');
+}"""
+# The texts that reach beyond the right edge of an element that is too narrow for its content.
+BEYOND = """e => {
+  if (e.scrollWidth <= e.clientWidth + 1) return [];
+  const edge = e.getBoundingClientRect().left + e.clientWidth + 1, found = [];
+  const texts = document.createTreeWalker(e, NodeFilter.SHOW_TEXT), range = document.createRange();
+  while (texts.nextNode()) {
+    range.selectNodeContents(texts.currentNode);
+    if (range.getBoundingClientRect().right > edge) found.push(texts.currentNode.textContent);
+  }
+  return [...found.slice(0, 5), `content is ${e.scrollWidth} px wide in ${e.clientWidth}`];
 }"""
 SPEC = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
 
@@ -143,6 +155,14 @@ class NotebookPage:
         number = next(n for n, cell in enumerate(self.book().cells) if wanted & set(cell.metadata.get("tags", ())))
         self.page.evaluate(SHOW, number)
         return self.page.locator(".jp-Notebook:visible .jp-Cell").nth(number)
+
+    def wait_output(self, text: str, seconds: float = 90.0) -> None:
+        """Until a cell shows `text`; what was shown instead is in the failure."""
+        try:
+            self.page.locator(".jp-OutputArea-output", has_text=text).first.wait_for(timeout=seconds * 1000)
+        except PlaywrightTimeout:
+            shown = [str(one)[:1000] for cell in self.book().cells for one in cell.get("outputs", ())]
+            raise AssertionError(f"{text!r} is not shown within {seconds:g} s, but: {shown}") from None
 
     def errors(self) -> list[str]:
         """Tracebacks in the notebook, in view or not."""

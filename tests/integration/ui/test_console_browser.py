@@ -12,7 +12,7 @@ import psutil
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Producer
-from fix_browser import KERNEL, NotebookPage, Notebooks, OpenPage, RecordProperty
+from fix_browser import BEYOND, KERNEL, NotebookPage, Notebooks, OpenPage, RecordProperty
 from fix_engine import create_topic, produce, read_all, wait_for
 from playwright.sync_api import Page, expect
 
@@ -101,12 +101,12 @@ def test_first_notebook_runs_from_top_to_bottom(open_page: OpenPage, tmp_path: P
     notebook = open_page(width=width)
     notebook.ready()
     notebook.run_all()
-    notebook.page.locator(".jp-OutputArea-output", has_text="Where to go from here").first.wait_for(timeout=90_000)
+    notebook.wait_output("Where to go from here")
     notebook.page.locator(".drlib-console-said", has_text="closed").wait_for(timeout=60_000)
     region = notebook.page.locator(REGION)
     region.scroll_into_view_if_needed()
     assert "LEFT" in region.inner_text()
-    assert region.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), "something sticks out"
+    assert region.evaluate(BEYOND) == []
     notebook.page.screenshot(path=tmp_path / f"start-{width}.png")
     assert notebook.errors() == []
     assert notebook.complaints == []
@@ -356,7 +356,7 @@ def test_console_browses_records_and_positions_and_starts_a_dead_mirror(
         notebook.command("application:toggle-left-area")
     notebook.run_all()
     page, widget = notebook.page, notebook.page.locator(".drlib-console-widget")
-    page.locator(".jp-OutputArea-output", has_text="same records, same order").first.wait_for(timeout=90_000)
+    notebook.wait_output("same records, same order")
     with KafkaCluster(ClusterSettings("L", tuple(left.split(",")))) as cluster:
         cluster.alter_group_offsets("browsers", {TopicPartition("browsed", p): CommittedOffset(9) for p in range(3)})
     page.locator(REGION, has_text="Lag of groups by topic, LEFT->RIGHT").wait_for()
@@ -381,7 +381,7 @@ def test_console_browses_records_and_positions_and_starts_a_dead_mirror(
     positions = page.get_by_role("region", name="Positions")
     positions.get_by_text("10 (exact)").first.wait_for()  # behind the marker of the mirror's claim
     _no_barrier(page)
-    assert widget.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), "something sticks out"
+    assert widget.evaluate(BEYOND) == []
     widget.screenshot(path=tmp_path / f"browse-{width}.png")
     assert notebook.book().metadata.get("widgets") is None, "a saved notebook has no record"
     lab.registry.kill("browsed-mirror")
@@ -434,7 +434,7 @@ def test_kernel_end_stops_the_console_and_leaves_mirrors_running(notebooks: Note
     notebook = open_page(notebooks.write("closing.ipynb", CONSOLE, pid, start))
     notebook.ready()
     notebook.run_all()
-    notebook.page.locator(".jp-OutputArea-output", has_text="same records, same order").first.wait_for(timeout=90_000)
+    notebook.wait_output("same records, same order")
     note = notebooks.project / "notebooks" / "kernel.pid"
     wait_for("the kernel has written its pid", lambda: note.exists() and bool(note.read_text()), 20)
     kernel = psutil.Process(int(note.read_text()))
@@ -480,7 +480,7 @@ def test_console_has_no_accessibility_violation(
     notebook.wait_said("its name was not typed")
     _no_barrier(page)
     region = page.locator(".drlib-console-widget")
-    assert region.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), "something sticks out"
+    assert region.evaluate(BEYOND) == []
     page.screenshot(path=tmp_path / f"console-{width}-{theme.rsplit(maxsplit=1)[-1].lower()}.png")
     notebook.press("Leave it")
 
