@@ -33,6 +33,7 @@ class MakeFile:
     waits_s: float = 0.0
     fails: bool = False
     done: list[str] = field(default_factory=list)
+    reports: Evidence = field(default_factory=lambda: {"files": 1})
 
     @property
     def _path(self) -> Path:
@@ -52,7 +53,7 @@ class MakeFile:
         self._path.write_text("x")
         details.write_rows(self.run_dir, self.step, [{"file": self.step, "records": 1234}])
         details.write_part(self.run_dir, self.step, ScorecardPart(environment={self.step: "done"}))
-        return {"files": 1}
+        return self.reports
 
     def probe(self, changes: Changes) -> Reach:
         return reach(self.observe(), changes)
@@ -77,6 +78,7 @@ class Stage:
     done: list[str] = field(default_factory=list)
     board: LiveBoard | None = None
     properties: Path | None = None
+    reports: Evidence = field(default_factory=lambda: {"files": 1})
 
     def open(self, **permissions: Any) -> DrillSession:
         names = ("one", "two", "three")
@@ -86,7 +88,8 @@ class Stage:
             name="d", flow=FLOW, mode=Mode.PLANNED, steps=steps, hypothesis=hypothesis, rollback=self.rollback
         )
         actions = {
-            n: MakeFile(n, self.run_dir, 30.0 if n == self.waits else 0.0, n == self.fails, self.done) for n in names
+            n: MakeFile(n, self.run_dir, 30.0 if n == self.waits else 0.0, n == self.fails, self.done, self.reports)
+            for n in names
         }
         plan = (
             planning.read(self.run_dir)

@@ -39,8 +39,8 @@ class RtoSeconds(_Frozen):
 
 class Rpo(_Frozen):
     """Acknowledged on the source and not on the target. `measured`: did a step look for it, whether it could tell or not?
-    `at_least`: the source is gone, and what it acknowledged after its last word is counted when it returns. `seconds`: the
-    most that the missing records can span, `seconds_at_least` the least where both differ; `why`: what they rest on."""
+    `at_least`: the source is gone, and what it acknowledged after its last word is counted when it returns; `records` may be
+    None then. `seconds`: the most that the missing records can span, `seconds_at_least` the least where both differ; `why`: what they rest on."""
 
     records: int | None = None
     seconds: float | None = None
@@ -97,9 +97,11 @@ class ClientScore(_Frozen):
 
 
 class Objectives(_Frozen):
-    rto_seconds: float | None = None
-    rpo_records: int | None = None
-    rpo_seconds: float | None = None
+    """None is no objective. One that no figure can be compared with is refused."""
+
+    rto_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    rpo_records: Annotated[int, Field(ge=0)] | None = None
+    rpo_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
 class PartitionOffsets(_Frozen):

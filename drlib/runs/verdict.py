@@ -1,19 +1,23 @@
 """From checks and objectives to one verdict and one exit code: pure, a table.
 
 Rules: any failed check fails the drill; else anything unknown makes it unknown; else records lost within the objective
-make it a pass with conditions, and so does a loss of which only the least is known, as its source is gone. A missed
+make it a pass with conditions, and so does a loss of which only the least is known, or nothing, as its source is gone. A missed
 objective is a failed check of its own and exit code 7; any other failure 6. A figure with bounds is compared by both: only
-the worst one passes. An objective that was not measured is unknown, with the reason; without an objective it is stated only.
+the worst one passes. An objective that was not measured is unknown, with the reason, and so is one whose figure is no
+amount (not a number, or below 0); without an objective it is stated only, except a loss that a step looked for: where it is
+not known to be none, it is a condition.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from drlib.errors import Deviated, ObjectiveMissed
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import Objectives, Rpo, RtoSeconds
+from drlib.runs.scorecard import Objectives, Records, Rpo, RtoSeconds
 
 OBJECTIVE: Final = "objective: "
+LOSS: Final = "how many records are missing is known"
 EXIT_CODES: Final[Mapping[Verdict, int]] = {
     Verdict.PASS: 0,
     Verdict.CONDITIONS: 0,
@@ -37,6 +41,26 @@ def objective_checks(objectives: Objectives, rto: RtoSeconds, rpo: Rpo) -> tuple
     )
 
 
+def loss_checks(objectives: Objectives, rpo: Rpo, records: Records | None) -> tuple[Check, ...]:
+    """The check of a loss that a step looked for, where no objective in records and no count of records is one."""
+    if not rpo.measured or objectives.rpo_records is not None or records is not None:
+        return ()
+    number = rpo.records
+    if number is None:
+        why = f"; {rpo.why}" if rpo.why else ""
+        return (Check(LOSS, Verdict.CONDITIONS, f"it is unknown, and no objective in records is set{why}"),)
+    if rpo.at_least:
+        return (
+            Check(LOSS, Verdict.CONDITIONS, f"at least {_plain(number)}, and no objective in records is set; {LATER}"),
+        )
+    return ()
+
+
+def lost_records(records: Records | None, rpo: Rpo) -> int | None:
+    """The loss for `overall`: as all records were counted, else as a step that looked for it knows, 0 where none did."""
+    return (rpo.records or 0) if records is None else records.lost
+
+
 def _bounds(most: float | None, least: float | None) -> tuple[float | None, float | None]:
     """(least, most), where one of them alone is both."""
     return (most if least is None else least, least if most is None else most)
@@ -44,7 +68,7 @@ def _bounds(most: float | None, least: float | None) -> tuple[float | None, floa
 
 def _compared(target: float, least: float | None, most: float | None, gone: bool, why: str) -> tuple[Verdict, str]:
     """`gone`: the source is, and what it acknowledged later is counted when it returns."""
-    if least is None or most is None:
+    if least is None or most is None or not all(math.isfinite(each) and each >= 0 for each in (least, most, target)):
         return Verdict.UNKNOWN, f"not measured{f': {why}' if why else ''}"
     most = max(least, most)
     allowed = f"of at most {_plain(target)}"

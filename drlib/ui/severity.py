@@ -74,11 +74,15 @@ def _unexplained(card: Scorecard) -> Iterator[Row]:
     if not card.checks:
         yield Row(State.UNKNOWN, "no check was made", "so nothing is proven")
     conditions = any(check.verdict is Verdict.CONDITIONS for check in card.checks)
-    if card.verdict is Verdict.CONDITIONS and card.records.lost and not conditions:
+    lost = card.rpo.records if card.records.lost is None else card.records.lost
+    if card.verdict is Verdict.CONDITIONS and lost and not conditions:
         allowed = card.objectives.rpo_records
         limit = "no objective limits it" if allowed is None else f"the objective allows {formats.records(allowed)}"
-        lost = f"{formats.count(card.records.lost)} of {formats.count(card.records.produced)} acknowledged records were lost"
-        yield Row(State.CONDITIONS, "lost records are counted", f"{lost}; {limit}")
+        produced = card.records.produced
+        of = formats.records(lost)
+        if produced is not None:
+            of = f"{formats.count(lost)} of {formats.count(produced)} acknowledged records"
+        yield Row(State.CONDITIONS, "lost records are counted", f"{of} were lost; {limit}")
 
 
 def _not_measured(card: Scorecard) -> Iterator[Row]:

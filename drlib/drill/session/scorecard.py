@@ -48,14 +48,14 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
         *_steady(drill, lines),
         *whole.checks,
         *verdicts.objective_checks(drill.objectives, rto, rpo),
+        *verdicts.loss_checks(drill.objectives, rpo, whole.records),
         _ended(lines, error),
     )
-    lost = 0 if whole.records is None else whole.records.lost
     times = [int(datetime.fromisoformat(line.at).timestamp() * 1000) for line in lines]
     return Scorecard(
         runbook=drill.name,
         run_id=run_dir.name,
-        verdict=verdicts.overall(checks, lost),
+        verdict=verdicts.overall(checks, verdicts.lost_records(whole.records, rpo)),
         rto_seconds=rto,
         rpo=rpo,
         records=whole.records or Records(),

@@ -58,7 +58,7 @@ def _told(line: Line) -> tuple[str, str]:
     took = data.pop("seconds", None) if line.event == Noted.STEP_SUCCEEDED else None
     if isinstance(took, int | float):
         event += f" in {formats.seconds(took)}"
-    if data.pop("rpo_at_least", False) and "rpo_records" in data:
+    if data.pop("rpo_at_least", False) and data.get("rpo_records") is not None:
         data["rpo_records"] = f"at least {formats.cell(data['rpo_records'])}"
     text = "; ".join([detail] * bool(detail) + [_pair(name, value) for name, value in data.items()])
     if not step:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from drlib.decoding import Undecodable
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import Objectives, Records, Rpo, RtoSeconds, Scorecard
-from drlib.runs.verdict import OBJECTIVE, exit_code, objective_checks, overall
+from drlib.runs.verdict import OBJECTIVE, exit_code, loss_checks, lost_records, objective_checks, overall
 
 P, C, F, U = Verdict.PASS, Verdict.CONDITIONS, Verdict.FAIL, Verdict.UNKNOWN
 
@@ -113,6 +113,53 @@ def test_objective_checks_bounds_pass_by_the_worst_one_only(rpo: Rpo, verdict: V
     (check,) = objective_checks(Objectives(rpo_seconds=5), RtoSeconds(), rpo)
     assert check.verdict is verdict
     assert check.evidence.startswith(evidence)
+
+
+@pytest.mark.parametrize(
+    "objectives", [Objectives(rto_seconds=5), Objectives(rpo_seconds=5), Objectives(rpo_records=5)]
+)
+@pytest.mark.parametrize("figure", [None, float("nan"), float("inf"), -1.0])
+def test_objective_of_a_figure_that_is_no_amount_never_passes(objectives: Objectives, figure: float | None) -> None:
+    rpo = Rpo.model_construct(records=figure, seconds=figure)
+    (check,) = objective_checks(objectives, RtoSeconds.model_construct(total=figure), rpo)
+    assert check.verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("name", ["rto_seconds", "rpo_seconds", "rpo_records"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1])
+def test_objective_that_no_figure_can_miss_or_keep_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValidationError):
+        Objectives.model_validate({name: value})
+
+
+UNKNOWN_LOSS = Rpo(records=None, seconds=2.0, seconds_at_least=0.0, at_least=True, why="no report of t-0")
+
+
+@pytest.mark.parametrize(
+    ("objectives", "rpo", "records", "expected", "evidence"),
+    [
+        (Objectives(), UNKNOWN_LOSS, None, C, "it is unknown, and no objective in records is set; no report of t-0"),
+        (Objectives(rpo_seconds=5), UNKNOWN_LOSS, None, C, "it is unknown, and no objective"),
+        (Objectives(rpo_records=5), UNKNOWN_LOSS, None, U, ""),
+        (Objectives(rpo_records=5, rpo_seconds=5), UNKNOWN_LOSS, None, U, ""),
+        (Objectives(), Rpo(records=None), None, C, "it is unknown"),
+        (Objectives(), Rpo(records=0, at_least=True), None, C, "at least 0, and no objective in records is set"),
+        (Objectives(), Rpo(records=0), None, P, ""),
+        (Objectives(), Rpo(records=3), None, C, ""),
+        (Objectives(rpo_records=5), Rpo(records=3), None, C, ""),
+        (Objectives(), Rpo(measured=False), None, P, ""),
+        (Objectives(), UNKNOWN_LOSS, Records(lost=0), P, ""),
+        (Objectives(), UNKNOWN_LOSS, Records(lost=None), U, ""),
+        (Objectives(), Rpo(records=0), Records(lost=3), C, ""),
+    ],
+)
+def test_loss_that_a_step_looked_for_is_no_pass_unless_it_is_known_to_be_none(
+    objectives: Objectives, rpo: Rpo, records: Records | None, expected: Verdict, evidence: str
+) -> None:
+    named = loss_checks(objectives, rpo, records)
+    found = [*checks(P), *objective_checks(objectives, RtoSeconds(), rpo), *named]
+    assert overall(found, lost_records(records, rpo)) is expected
+    assert [check.evidence.startswith(evidence) for check in named] == [True] * bool(evidence)
 
 
 def card(**changes: object) -> Scorecard:

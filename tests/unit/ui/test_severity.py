@@ -73,6 +73,12 @@ def test_open_rows_verdict_with_conditions_names_its_condition(objectives: Objec
     )
 
 
+def test_open_rows_loss_that_only_a_step_measured_is_named() -> None:
+    figures = {"records": Records(), "rpo": Rpo(records=3), "objectives": Objectives()}
+    card = sample.scorecard(checks=WRONG[:1], verdict=Verdict.CONDITIONS, **figures)
+    assert "3 records were lost; no objective limits it" in [row.evidence for row in open_rows(card)]
+
+
 def test_open_rows_without_any_check_say_that_nothing_is_proven() -> None:
     assert open_rows(sample.unmeasured())[0] == Row(State.UNKNOWN, "no check was made", "so nothing is proven")
 

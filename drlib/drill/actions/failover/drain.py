@@ -145,7 +145,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
             "rpo_records": known,
             "rpo_seconds": most,
             **({} if least == most else {"rpo_seconds_at_least": least}),
-            "rpo_at_least": gone and known is not None,
+            "rpo_at_least": gone,
             "rpo_why": basis,
             "why": why,
             "source": self.source_state(),

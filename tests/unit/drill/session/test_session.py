@@ -57,6 +57,16 @@ def test_session_until_stops_after_the_step(stage: Stage) -> None:
     assert not card(stage).rpo.measured  # no step looks for it
 
 
+def test_session_whose_loss_is_unknown_is_no_pass(stage: Stage) -> None:
+    """As `mirror.drain` reports it of a lost source whose mirror had been stopped before."""
+    stage.reports = {"rpo_records": None, "rpo_seconds": 2.0, "rpo_at_least": True, "rpo_why": "no report of t-0"}
+    with stage.open() as drill:
+        drill.finish()
+    assert card(stage).verdict is Verdict.CONDITIONS
+    (check,) = (check for check in card(stage).checks if check.verdict is Verdict.CONDITIONS)
+    assert check.evidence == "it is unknown, and no objective in records is set; no report of t-0"
+
+
 def test_session_on_a_file_of_no_lab_says_production_in_plan_and_scorecard(stage: Stage, tmp_path: Path) -> None:
     stage.properties = tmp_path / "mm2.properties"
     stage.properties.write_text("clusters = A, B\nA.bootstrap.servers = h:1\nB.bootstrap.servers = h:2\n")

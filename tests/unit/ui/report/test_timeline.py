@@ -31,6 +31,7 @@ AT = 1_795_310_977_362
             "done: rpo records at least 1,000",
         ),
         ("step-succeeded", {"step": "a", "rpo_records": 0, "rpo_at_least": False}, "a", "done: rpo records 0"),
+        ("step-succeeded", {"step": "a", "rpo_records": None, "rpo_at_least": True}, "a", "done: rpo records unknown"),
         ("step-failed", {"step": "a", "error": "it broke"}, "a", "failed: error it broke"),
         ("probed", {"step": "a", "detail": "partly", "evidence": ""}, "a", "checked: partly"),
         ("hypothesis-held", {"step": "", "detail": "before"}, "hypothesis held", "before"),
