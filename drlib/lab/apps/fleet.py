@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from drlib.clock import now_ms
+from drlib.errors import Unreachable
 from drlib.lab.apps.flights import Flight
 from drlib.lab.apps.process import abandon
 from drlib.lab.checker.history import NO_OFFSET, Produced, ProducedStatus, digest
@@ -106,7 +107,10 @@ class Fleet:
         return time.monotonic() - self._last_report if self._in_flight else 0.0
 
     def send(self, flight: Flight, timestamp_ms: int | None = None) -> bool:
-        """Queue one record with `timestamp_ms`, or now by its clock. False when the queue is full: poll and try again."""
+        """Queue one record with `timestamp_ms`, or now by its clock. False when the queue is full: poll and try again.
+
+        Raises `Unreachable` where the producer takes no record any more.
+        """
         sent_ms = now_ms()
         stamp = self._clock.at(self._cluster, sent_ms) if timestamp_ms is None else timestamp_ms
         headers = record_headers(flight)
@@ -125,6 +129,15 @@ class Fleet:
             )
         except BufferError:
             return False
+        except KafkaException as error:
+            if error.args[0].code() in _REFUSED:  # before it was queued
+                self._on_row(sent.row(self._cluster, self._topic, ProducedStatus.REFUSED))
+                return True
+            raise Unreachable(  # a fatal error of one record ends its producer for good: every later one is refused by it
+                f"no record can be written to {self._topic} on {self._cluster}",
+                f"the producer refuses it: {error.args[0].str()}",
+                "Read the broker's log, then start the application again.",
+            ) from None
         self._in_flight[flight.position] = sent
         return True
 

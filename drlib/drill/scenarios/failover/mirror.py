@@ -83,7 +83,9 @@ class StartMirror(WorkerAction):
 
 
 class EndingAction(WorkerAction):
-    """A step that ends a worker."""
+    """A step that ends a worker. It is planned before the worker is there."""
+
+    before = "started by an earlier step"
 
     def undo(self, changes: Changes) -> None:
         """Start it again, where a rollback needs a running mirror."""
@@ -100,7 +102,7 @@ class KillMirror(EndingAction):
 
     @property
     def entity(self) -> str:
-        return f"life of worker {self.worker}"
+        return f"process of worker {self.worker} (SIGKILL)"
 
     @property
     def _moment(self) -> str:
@@ -131,7 +133,7 @@ class StopMirror(EndingAction):
 
     @property
     def entity(self) -> str:
-        return f"end of worker {self.worker}"
+        return f"process of worker {self.worker} (SIGTERM)"
 
     def reached(self) -> bool:
         return self.started and not self.lab.registry.alive(self.worker)
