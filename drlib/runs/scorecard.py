@@ -40,7 +40,8 @@ class RtoSeconds(_Frozen):
 class Rpo(_Frozen):
     """Acknowledged on the source and not on the target. `measured`: did a step look for it, whether it could tell or not?
     `at_least`: the source is gone, and what it acknowledged after its last word is counted when it returns; `records` may be
-    None then. `seconds`: the most that the missing records can span, `seconds_at_least` the least where both differ; `why`: what they rest on."""
+    None then. `seconds`: the most that the missing records can span, `seconds_at_least` the least where both differ;
+    `why`: what they rest on."""
 
     records: int | None = None
     seconds: float | None = None

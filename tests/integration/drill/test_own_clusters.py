@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from fix_engine import Engine, commit, create_topic, produce
+from fix_engine import Engine, commit, create_topic, produce, wait_for
 from repository_root import ROOT
 
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.groups.rehearsal import CHECKPOINTS
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.model import Flow, TopicPartition
 
 RUNBOOKS = ROOT / "runbooks"
 OF_A_LAB = re.compile(r"\b(LEFT|RIGHT)\b|(?i:\b(practice|kill(ed|s)?)\b)")
@@ -77,3 +81,40 @@ def test_own_clusters_rehearsal_as_shipped_passes_and_is_shown_as_production(par
         assert [each for each in found if '"mode": "practice"' not in each] == [], name
     with Cluster(ClusterSettings("lyon", (paris.right,))) as cluster:
         assert not [each.group for each in cluster.groups() if each.group.startswith(f"drill.{run.name}")]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_own_clusters_rehearsal_fails_where_the_mirror_has_not_the_positions_of_the_groups(
+    paris: Engine, tmp_path: Path
+) -> None:
+    """It reads the source with its own login: a mirror that no longer follows the groups was not seen."""
+    group, topic = f"{paris.topics}.reader", paris.topics
+    settings, flow = load_mirror_settings(paris.properties), Flow("paris", "lyon")
+    wait_for(
+        "its checkpoint is there", lambda: (group, TopicPartition(topic, 0)) in checkpointed_positions(settings, flow)
+    )
+    paris.stop(paris.processes[-1])
+    commit(paris.left, group, topic, 30)
+    shipped = (RUNBOOKS / "rehearse-failover.yaml").read_text()
+    book = tmp_path / "rehearse.yaml"
+    book.write_text(
+        shipped.replace('{groups: [".*"]}', '{groups: [".*"], checkpoints_s: 1}').replace(
+            "../notebooks", f"{ROOT}/notebooks"
+        )
+    )
+    given = (
+        "-p",
+        "flow=paris->lyon",
+        "-p",
+        "force_reason=the worker is stopped",
+        "--skip-gate",
+        "the worker is stopped",
+    )
+    drlib("run", book, paris.properties, *given, "--runs-dir", tmp_path / "runs", code=6, cwd=tmp_path)
+    (run,) = (tmp_path / "runs").iterdir()
+    card = json.loads((run / "scorecard.json").read_text())
+    failed = [check for check in card["checks"] if check["verdict"] == "fail"]
+    assert [check["name"] for check in failed] == [CHECKPOINTS], card["checks"]
+    assert f"{group} in {topic}-0: 20 as of " in failed[0]["evidence"]
+    assert ", 10 behind" in failed[0]["evidence"]

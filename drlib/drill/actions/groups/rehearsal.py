@@ -8,11 +8,15 @@ next, which measures what the group would read again; to find a later one first 
 directions copy the topic, the logs have orders of their own: the group's next records have to be at or behind the position,
 and no more that it has read before than was predicted. Where the source does not answer, or not one position could be compared,
 the check is unknown, which is not a pass.
+A rehearsal reads positions of the source, with its own login; an emergency has only those of the mirror's checkpoints. So each
+checkpoint has to be there, and to have reached what the group had committed when the step began. Its age alone says nothing: a
+checkpoint is written when a position changes.
 Not for: moving anything (`translate`).
 """
 
+import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from drlib.config.both_ways.shared_topics import shared_between
@@ -35,13 +39,16 @@ from drlib.drill.actions.groups.read_again import (
 from drlib.drill.actions.groups.rules import AsOf, PositionMove, read_again, sum_known
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.step import step_output
 from drlib.drill.step.action import Changes, Evidence
-from drlib.drill.step.argument_types import Patterns, Positive
+from drlib.drill.step.argument_types import Patterns, Positive, Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.drill.step.step_output import ScorecardPart
-from drlib.errors import Deviated, Unreachable, UsageError
+from drlib.errors import Aborted, Deviated, DrlibError, Unreachable, UsageError
+from drlib.formats import second
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Record
+from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions, source_positions
 from drlib.model import TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.check import CANARY, Check, Verdict
@@ -49,6 +56,62 @@ from drlib.runs.journal import Scalar
 
 PREFIX: Final = "drill."
 SHADOW: Final = "shadow"
+_LOOK_S: Final = 1.0  # between two looks at the checkpoints, which are read from the start of their topic
+CHECKPOINTS: Final = "the mirror's own checkpoints have every group's position"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointGap:
+    """A position of `group`: on the source, and `known` by its checkpoint as of `as_of_ms`; None where it has none."""
+
+    group: str
+    partition: TopicPartition
+    position: int
+    known: int | None = None
+    as_of_ms: int = 0
+
+    def __str__(self) -> str:
+        at = f"{self.group} in {self.partition}"
+        if self.known is None:
+            return f"{at}: no checkpoint"
+        return f"{at}: {self.known:,} as of {second(self.as_of_ms)} UTC, {self.position - self.known:,} behind"
+
+
+def checkpoint_gaps(
+    moves: Sequence[PositionMove], on_the_source: Positions, checkpoints: Positions
+) -> tuple[list[CheckpointGap], int]:
+    """Which positions of `moves` a failover without the source would not have as the source had them; how many
+    were compared. Pure.
+
+    `moves` have the names of their groups on the source. One that is left, or begins at the start as nothing of its partition
+    was mirrored yet, needs no checkpoint.
+    """
+    gaps, compared = [], 0
+    for move in moves:
+        key = (move.group, move.source)
+        if move.offset is None or move.kind is TranslationKind.NEVER_MIRRORED or key not in on_the_source:
+            continue
+        compared += 1
+        position, found = on_the_source[key].offset, checkpoints.get(key)
+        if found is None:
+            gaps.append(CheckpointGap(*key, position))
+        elif found.offset < position:
+            gaps.append(CheckpointGap(*key, position, found.offset, found.as_of_ms))
+    return gaps, compared
+
+
+def checkpoints_check(gaps: Sequence[CheckpointGap], compared: int, waited_s: float) -> Check:
+    """The check of positions that were compared: `gaps` are those that had not come within `waited_s`. Pure."""
+    if not compared:
+        return Check(CHECKPOINTS, Verdict.UNKNOWN, "no position could be compared")
+    if not gaps:
+        return Check(CHECKPOINTS, Verdict.PASS, f"all {compared:,} positions are as the groups had committed them")
+    groups = len({gap.group for gap in gaps})
+    more = f"; and {len(gaps) - 3:,} more" if len(gaps) > 3 else ""
+    first = "; ".join(str(gap) for gap in sorted(gaps, key=lambda gap: gap.known is not None)[:3])
+    said = f"{len(gaps):,} of {compared:,} positions, of {groups:,} groups, did not come within {waited_s:g} s: {first}{more}"
+    remedy = "see drlib status, and drlib doctor --rights for what the mirror's user needs"
+    return Check(CHECKPOINTS, Verdict.FAIL, f"{said}; {remedy}")
 
 
 class ShadowGroups(TranslateGroups):
@@ -58,6 +121,10 @@ class ShadowGroups(TranslateGroups):
     use: ClassVar[str] = SHADOW
     share_groups: ClassVar[bool] = False  # a shadow of one would begin where nothing is read by it
     none_is_enough: ClassVar[bool] = False  # it would rehearse nothing
+
+    checkpoints_s: Seconds = 75
+    """How long to wait until the mirror's checkpoints have what the groups had committed. MirrorMaker 2 writes them once a
+    minute, a worker of drlib at once."""
 
     @property
     def entity(self) -> str:
@@ -69,6 +136,30 @@ class ShadowGroups(TranslateGroups):
 
     def named(self, group: str) -> str:
         return self.prefix + group
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        evidence = super().act(changes, abort)
+        gaps, check = self._checkpoints(abort)
+        part = step_output.read_part(self.context.run_dir, self.step)
+        self.score(part.model_copy(update={"checks": (*part.checks, check)}))
+        return {**evidence, "checkpoints_missing": gaps, "checkpoints": check.evidence}
+
+    def _checkpoints(self, abort: Abort) -> tuple[int | None, Check]:
+        """How many positions the checkpoints topic does not have, None where it is unknown, and the check of it."""
+        began, settings = time.monotonic(), self.context.mirror_settings()
+        named = [replace(move, group=move.group.removeprefix(self.prefix)) for move in self._kept() or ()]
+        try:
+            here = source_positions(settings, self.flow)
+            while True:
+                gaps, compared = checkpoint_gaps(named, here, checkpointed_positions(settings, self.flow))
+                if not gaps or time.monotonic() - began >= self.checkpoints_s:
+                    break
+                abort.wait(_LOOK_S)
+        except Aborted:
+            raise
+        except DrlibError as error:
+            return None, Check(CHECKPOINTS, Verdict.UNKNOWN, f"{error.what}: {error.why}")
+        return len(gaps), checkpoints_check(gaps, compared, self.checkpoints_s)
 
     def _as_of(self, moves: Sequence[PositionMove]) -> list[AsOf]:
         """What is predicted for a failover at this moment: no later commit is part of it."""

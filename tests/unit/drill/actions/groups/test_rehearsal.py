@@ -1,12 +1,16 @@
 """What a canary reads, compared with what the source has there, or right before it."""
 
+from dataclasses import replace
+
 import pytest
 
 from drlib.drill.actions.groups.read_again import NOTHING_AFTER
-from drlib.drill.actions.groups.rehearsal import _compared, _compared_before
+from drlib.drill.actions.groups.rehearsal import _compared, _compared_before, checkpoint_gaps, checkpoints_check
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.kafka.admin.descriptions import Record
+from drlib.mirror.offsets.translation.translate_groups import KnownPosition
 from drlib.model import TopicPartition, TranslationKind
+from drlib.runs.check import Verdict
 
 AT = TopicPartition("orders", 0)
 
@@ -47,3 +51,50 @@ def test_canary_of_a_group_that_has_read_all_compares_what_came_before(
 ) -> None:
     """A flawless rehearsal of idle groups read no record, and ended as unknown."""
     assert _compared_before(records, expected) == said
+
+
+def at(offset: int) -> dict[tuple[str, TopicPartition], KnownPosition]:
+    return {("g", AT): KnownPosition(offset, 60_000, "")}
+
+
+@pytest.mark.parametrize(
+    ("here", "checkpoints", "verdict", "evidence"),
+    [
+        (at(5), at(5), Verdict.PASS, "all 1 positions are as the groups had committed them"),
+        (at(5), at(9), Verdict.PASS, "all 1"),  # it committed meanwhile
+        (
+            at(5),
+            {},
+            Verdict.FAIL,
+            "1 of 1 positions, of 1 groups, did not come within 75 s: g in orders-0: no checkpoint;",
+        ),
+        (at(5), at(2), Verdict.FAIL, "g in orders-0: 2 as of 1970-01-01 00:01:00 UTC, 3 behind"),
+        ({}, at(5), Verdict.UNKNOWN, "no position could be compared"),
+    ],
+)
+def test_checkpoints_of_a_rehearsal_have_what_the_groups_had_committed(
+    here: dict[tuple[str, TopicPartition], KnownPosition],
+    checkpoints: dict[tuple[str, TopicPartition], KnownPosition],
+    verdict: Verdict,
+    evidence: str,
+) -> None:
+    check = checkpoints_check(*checkpoint_gaps([move()], here, checkpoints), 75)
+    assert check.verdict is verdict
+    assert evidence in check.evidence
+
+
+def test_checkpoints_of_positions_that_need_none_are_not_compared() -> None:
+    left = replace(move(), offset=None)
+    assert checkpoint_gaps([left, move(TranslationKind.NEVER_MIRRORED)], at(5), {}) == ([], 0)
+
+
+def test_checkpoints_that_are_missing_are_named_first_and_counted() -> None:
+    where = [TopicPartition("orders", n) for n in range(6)]
+    here = {("g", p): KnownPosition(5, 1, "") for p in where}
+    known = {("g", p): KnownPosition(4, 1, "") for p in where[:-1]}
+    moves = [replace(move(), source=p, target=p) for p in where]
+    check = checkpoints_check(*checkpoint_gaps(moves, here, known), 1)
+    assert check.evidence.startswith(
+        "6 of 6 positions, of 1 groups, did not come within 1 s: g in orders-5: no checkpoint; "
+    )
+    assert "; and 3 more; see drlib status" in check.evidence
