@@ -6,7 +6,8 @@ The state is written in transactions of the transactional ID `drlib.drill.<flow>
 that was stopped and wakes up is fenced by the broker and writes nothing. A run that supersedes the holder removes it from the
 group, which its heartbeat reports to it within a second: what it does is stopped then (`lost`). The new owner of the ID asks
 the broker once more whether the partition still is its own, in case it slept between the two. The consumer and the producer
-live on one thread. Given back on every way out; a lease that was lost stays lost.
+live on one thread. Given back on every way out; a lease that was lost stays lost. A target that does not answer is no other
+holder: it is asked before that is said.
 Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a step does to clusters: `confirm` before a
 step says that no other run had taken over by then.
 """
@@ -41,8 +42,9 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
 
 _WRITE_S: Final = 15.0
+_ASK_S: Final = 5.0  # for the target to say that it answers, where the lease was lost
 _POLL_S: Final = 0.05
-__all__ = ["Lease", "LeaseLost", "read_record"]
+__all__ = ["Lease", "LeaseLost", "LeaseUnconfirmed", "read_record"]
 _PARTITION: Final = TopicPartition(drill_lease.TOPIC, drill_lease.PARTITION)
 
 
@@ -54,6 +56,17 @@ class LeaseLost(LeaseHeld):
             f"the lease of {flow} was lost",
             why,
             "Nothing was changed after that. See who holds it, then resume the run.",
+        )
+
+
+class LeaseUnconfirmed(Unreachable):
+    """It was held, and the target does not answer: whether it still is held is unknown. No other run is known to hold it."""
+
+    def __init__(self, flow: Flow, why: str, answer: str) -> None:
+        super().__init__(
+            f"the lease of {flow} cannot be confirmed",
+            f"{flow.target} does not answer ({answer}); {why}",
+            f"Nothing was changed after that. When {flow.target} answers, resume the run.",
         )
 
 
@@ -136,7 +149,7 @@ class Lease:
                 self._thread.start()
                 member = joined.result(self._session_ms / 1000 + 30)
                 if not member or not self._owns(cluster, member):
-                    raise self._held(cluster)
+                    raise self._refused(cluster, doing)
                 self._record = read_record(cluster, self.flow)  # after the producer fenced the previous writer
                 self._write(self._record.model_copy(update={"holder": self._me}))
         except TimeoutError:
@@ -189,6 +202,22 @@ class Lease:
         self._write(record)
 
     def _write(self, record: LeaseRecord) -> None:
+        """Raises `LeaseLost`, or `LeaseUnconfirmed` where the target does not answer."""
+        try:
+            self._request(record)
+        except LeaseLost as lost:
+            raise self._explained(lost) from None
+
+    def _explained(self, lost: LeaseLost) -> DrlibError:
+        try:
+            with Cluster(self._target, timeout_s=_ASK_S, together=True) as cluster:
+                cluster.group_members(drill_lease.group(self.flow))
+                read_record(cluster, self.flow)
+        except DrlibError as error:
+            return LeaseUnconfirmed(self.flow, lost.why, error.why)
+        return lost
+
+    def _request(self, record: LeaseRecord) -> None:
         request = _Write(record)
         if self._lost:
             raise LeaseLost(self.flow, self._lost)
@@ -209,7 +238,10 @@ class Lease:
         members = cluster.group_members(drill_lease.group(self.flow))
         return any(m.member_id == member_id and _PARTITION in m.assignment for m in members)
 
-    def _held(self, cluster: Cluster) -> LeaseHeld:
+    def _refused(self, cluster: Cluster, doing: str) -> DrlibError:
+        if not cluster.group_members(drill_lease.group(self.flow)):
+            why = "the group has no member: the one that took it was removed, as no heartbeat arrived in time"
+            return Unreachable(doing, why, f"Check the brokers of {self._target.alias}, and run it again.")
         return takeover.held(self.flow, read_record(cluster, self.flow), self._new, self._run, self._session_ms)
 
     # -- on the thread ---------------------------------------------------------------------------------------------
@@ -224,7 +256,9 @@ class Lease:
 
         def gone(_: Any, partitions: list[Any]) -> None:
             if partitions and not self._stop.is_set():
-                self._lost = self._lost or "the group gave it to another member, as no heartbeat arrived"
+                self._lost = (
+                    self._lost or "no heartbeat arrived in time, and the group may have given it to another member"
+                )
 
         consumer = None
         try:

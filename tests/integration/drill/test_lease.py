@@ -13,13 +13,15 @@ from collections.abc import Iterator
 
 import pytest
 from deadline import Deadline
+from fix_engine import wait_for
 
 from drlib.drill.plan import lease_record as drill_lease
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run.lease import Lease, LeaseLost, read_record
-from drlib.errors import LeaseHeld
+from drlib.errors import LeaseHeld, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab.lab import Lab
 from drlib.model import Flow
 
 SESSION_MS = 6000  # the least a broker takes unasked: group.min.session.timeout.ms
@@ -144,3 +146,23 @@ def test_lease_stopped_and_replaced_holder_writes_nothing(
         with Cluster(target) as cluster:
             found = read_record(cluster, flow)
         assert (found.state, found.run) == (DrillState.INCOMPLETE, "ours")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("noticed", [True, False], ids=["its heartbeats failed", "at once"])
+def test_lease_on_a_target_that_is_frozen_is_not_said_to_be_held_by_another(
+    lab: Lab, flow: Flow, noticed: bool
+) -> None:
+    broker = lab.clusters["RIGHT"]
+    target = ClusterSettings("RIGHT", (broker.bootstrap,))
+    with Lease(target, flow, "ours", session_timeout_ms=SESSION_MS) as lease:
+        broker.pause()
+        try:
+            if noticed:
+                wait_for("its heartbeats fail", lambda: lease.lost, 60)
+            with pytest.raises(Unreachable, match=r"RIGHT.* does not answer") as unconfirmed:
+                lease.confirm()
+        finally:
+            broker.resume()
+    assert unconfirmed.value.exit_code == Unreachable.exit_code
+    assert "hold" not in str(unconfirmed.value)
