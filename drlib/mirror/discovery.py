@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.missing_topics import missing_topics
-from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.engine.lane.topics import TOPICS_POLL_S, LaneTopic
@@ -67,12 +66,6 @@ class Discovery:
         """Those that the reverse flow does not copy: positions and settings of the others are not synchronized."""
         shared = {topic.source for topics in self._shares.values() for topic in topics if topic.shared}
         return {name: topic_id for name, topic_id in self.topic_ids().items() if name not in shared}
-
-    def nothing_possible(self) -> DrlibError | None:
-        """Why nothing can be mirrored: a refusal of the target, when no lane has a topic."""
-        if any(self._shares.values()):
-            return None
-        return next(iter(self._mirrors.refused.values()), None)
 
     async def refresh(self, *, only_known: bool = False) -> bool:
         """Look for topics and partitions and create missing mirror topics; True when a lane's share changed.

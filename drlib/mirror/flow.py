@@ -226,8 +226,6 @@ class FlowRunner:
             asyncio.to_thread(create_missing, setup.source, on_source, admin_s),
             asyncio.to_thread(read_expiry, setup.target, admin_s, events),
         )
-        if (refusal := discovery.nothing_possible()) is not None:
-            raise refusal
         await asyncio.gather(
             until_listed(target, {setup.journal_topic: settings.lanes}),
             asyncio.to_thread(adjust_journal, setup.target, setup.journal_topic, admin_s, events),

@@ -40,13 +40,8 @@ class MirrorTopics:
         self._source = source
         self._target = target
         self._events = events
-        self._refused: dict[str, DrlibError] = {}
+        self._refused: set[str] = set()
         self._forbidden: set[str] = set()  # source topics that are not mirrored because they may not be described
-
-    @property
-    def refused(self) -> Mapping[str, DrlibError]:
-        """Source topics whose mirror topic could not be created or grown in the last try, with the error."""
-        return self._refused
 
     def create_or_grow(self, wanted: Mapping[str, int], existing: Mapping[str, int]) -> dict[str, int]:
         """Create and grow mirror topics, and return the partition count of each afterwards. Raises `Unreachable`.
@@ -70,10 +65,10 @@ class MirrorTopics:
                         target.create_partitions(mirror, count)
                         after[name] = count
                 except ClusterRefused as error:
-                    self._refused[name] = error
+                    self._refused.add(name)
                     self._events.open(self._event(name), mirror, self._refusal(error, asked))
                 else:
-                    self._refused.pop(name, None)
+                    self._refused.discard(name)
                     self._events.resolve(self._event(name), mirror)
         return after
 
@@ -130,8 +125,8 @@ class MirrorTopics:
 
     def keep_refused(self, names: Collection[str]) -> None:
         """Resolve refusals except those of `names`: the other topics exist by now, or are not mirrored any more."""
-        for name in self._refused.keys() - set(names):
-            del self._refused[name]
+        for name in self._refused - set(names):
+            self._refused.discard(name)
             self._events.resolve(self._event(name), self._mirror(name))
 
     def _event(self, name: str) -> str:

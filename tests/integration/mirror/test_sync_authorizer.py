@@ -134,6 +134,33 @@ def test_acl_sync_disabled_copies_nothing(locked: Engine) -> None:
     assert asyncio.run(topic_acls(locked.right, f"{locked.source}.{topic}")) == set()
 
 
+@pytest.mark.long
+def test_worker_whose_every_mirror_topic_is_refused_at_start_stays_up_names_each_and_tries_again(
+    locked: Engine, fresh_topic: Callable[..., str]
+) -> None:
+    """It ended with exit code 1 and the reason of one of them."""
+    names = sorted((locked.topics, fresh_topic("other")))
+    locked.topics = ", ".join(names)
+    mirrors = [f"{locked.source}.{name}" for name in names]
+    for name in names:
+        create_topic(locked.left, name, 1)
+        produce(locked.left, name, 50, partitions=1)
+    rules = (
+        acl(ResourceType.BROKER, "kafka-cluster", AclOperation.ALL, ALLOW),
+        acl(ResourceType.BROKER, "kafka-cluster", AclOperation.CREATE, DENY),  # each topic has its own right
+        *(acl(ResourceType.TOPIC, mirror, AclOperation.DESCRIBE, ALLOW) for mirror in mirrors),  # and nothing else
+    )
+    add_acls(locked.right, *rules)
+    worker = locked.start()
+    for mirror in mirrors:
+        assert f"--topic {mirror}" in wait_event(locked, "MirrorTopicRefused", mirror)
+    assert worker.poll() is None
+    remove(locked.right, *rules)
+    for name, mirror in zip(names, mirrors, strict=True):
+        wait_event(locked, "MirrorTopicRefused", mirror, resolved=True)
+        locked.wait_caught_up(name, 1)
+
+
 def test_refused_heartbeats_of_another_cluster_close_no_gate_and_refused_topics_do(locked: Engine) -> None:
     """As in a chain, or where a cluster got a new name: `upstream.heartbeats` lies beside the topics that the file names."""
     beats, topic = f"up{uuid.uuid4().hex[:6]}.heartbeats", locked.topics
