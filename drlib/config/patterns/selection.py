@@ -8,7 +8,7 @@ Not for: internal topics and cycles (`drlib.config.replication_policy`).
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -18,6 +18,7 @@ import regex
 from drlib.config.patterns.java_regex import compile_java, shortened
 from drlib.errors import UsageError
 
+_PLAIN: Final = dict.fromkeys(map(ord, "\n\r\x85\u2028\u2029"), "_")
 LONGEST: Final = 2000  # letters of one pattern
 LONGEST_LIST: Final = 500_000  # letters of a list: each takes 15 us of processor time to compile
 SHORT_LIST: Final = 10_000  # letters of a list that takes little memory when it is compiled
@@ -60,6 +61,12 @@ def matches(patterns: tuple[str, ...], name: str) -> bool:
         except TimeoutError:
             compiled.remember(name)
     raise _too_slow(patterns, compiled.first_slow)
+
+
+def breaks_the_line(chosen: Callable[[str], bool], name: str) -> bool:
+    """Is `name` left out for nothing but its line terminators? In Java, and so for MirrorMaker 2, `.` matches none."""
+    plain = name.translate(_PLAIN)
+    return plain != name and not chosen(name) and chosen(plain)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import ClassVar, Final
 
 from drlib import clock, formats
-from drlib.config.patterns.selection import matches
+from drlib.config.patterns.selection import breaks_the_line, matches
 from drlib.drill.actions.failover.transactions import read_kept
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
@@ -62,6 +62,8 @@ from drlib.model import GroupTranslation, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
+
+OF_LINES: Final = "no pattern of `groups` matches its name, whose line terminators `.` does not match: write (?s).*"
 
 
 class PositionsFrom(StrEnum):
@@ -209,6 +211,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         found = translate_known(settings, flow, source_alive=alive, positions=known)
         translations = found.translations
         chosen = [item for item in translations if self._chosen(item.group)]
+        self._keep_unknown([{"group": group, "why": OF_LINES} for group in self._of_lines(translations)])
         if alive is False and found.mirror_maker is not None:
             self._name_unknown(chosen, found.mirror_maker)
         if not translations and self.none_is_enough:  # the applications move all the same: there is no group to place
@@ -250,8 +253,17 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
                 {"group": group, "why": f"MirrorMaker 2 wrote no checkpoint of it in {missing}"}
                 for group, missing in without_checkpoint(chosen, {t.name: t.partitions for t in topics.values()})
             ]
-        before = step_output.read_rows(self.context.run_dir, self._unknown_file)
-        step_output.write_rows(self.context.run_dir, self._unknown_file, [*before, *rows])
+        self._keep_unknown(rows)
+
+    def _of_lines(self, translations: Sequence[GroupTranslation]) -> list[str]:
+        """Groups that are not moved for nothing but the line terminators of their names."""
+        return sorted({item.group for item in translations if breaks_the_line(self._chosen, item.group)})
+
+    def _keep_unknown(self, rows: Sequence[step_output.Row]) -> None:
+        """Add `rows` to the groups whose positions are not determined."""
+        if rows:
+            before = step_output.read_rows(self.context.run_dir, self._unknown_file)
+            step_output.write_rows(self.context.run_dir, self._unknown_file, [*before, *rows])
 
     def _positions(self) -> tuple[Positions | None, bool | None]:
         """What is known of the groups' positions, where the source need not answer, and whether it does.

@@ -89,6 +89,11 @@ def mirrored(readers: Readers, flow: str, context: CheckContext) -> Judgements:
             )
             fix = f"{fix} {rename}" if add else rename
         rows.append((reader.group, Severity.WARN, why, fix))
+    for group in readers.of_lines:
+        why = "its name has a line terminator, which `.` does not match, as in MirrorMaker 2: its positions are not mirrored"
+        rows.append(
+            (group, Severity.WARN, why, f"Let '{flow}.groups' in {context.file} begin with (?s), as (?s).* does.")
+        )
     for group, why in readers.unreadable:
         rows.append((group, Severity.UNKNOWN, why, f"Grant Describe on the group: {_grant(context, group)}"))
     if readers.all_listed is None:

@@ -92,12 +92,14 @@ class UnmirroredReader:
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """`groups` were read; `unreadable` pairs the others with the reason; `all_listed`: does the source list every group?"""
+    """`groups` were read; `unreadable` pairs the others with the reason; `all_listed`: does the source list every group?
+    `of_lines`: groups that are left out because their names have line terminators."""
 
     groups: int
     unmirrored: tuple[UnmirroredReader, ...]
     unreadable: tuple[tuple[str, str], ...] = ()
     all_listed: bool | None = True
+    of_lines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
+from drlib.config.patterns.selection import breaks_the_line
 from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.checks.observations import Readers, TargetPosition, UnmirroredReader
 from drlib.errors import DrlibError
@@ -25,7 +26,8 @@ from drlib.model import GroupTranslation, TopicPartition, Translation, Translati
 @dataclass(frozen=True)
 class SourceGroups:
     """Committed offsets of the groups the flow follows, at `at_ms` unless `as_of_ms` has a time for the position. `there`: the
-    offsets in the mirror, of positions that are known by checkpoints."""
+    offsets in the mirror, of positions that are known by checkpoints. `of_lines`: groups that the flow leaves out because their
+    names have line terminators."""
 
     at_ms: int
     committed: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
@@ -33,18 +35,21 @@ class SourceGroups:
     all_listed: bool | None = True
     as_of_ms: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
     there: Mapping[tuple[str, TopicPartition], int] = field(default_factory=dict)
+    of_lines: tuple[str, ...] = ()
 
 
 def read_source_groups(cluster: ClusterSettings, flow: FlowSettings, timeout_s: float) -> SourceGroups:
     """From the source itself. Blocks; raises `Unreachable` and `ClusterRefused`."""
     with Cluster(cluster, timeout_s=timeout_s) as source:
-        chosen = [listing.group for listing in source.groups() if flow.mirrors_group(listing.group)]
+        listed = sorted(listing.group for listing in source.groups())
+        chosen = [group for group in listed if flow.mirrors_group(group)]
         answers = source.committed(chosen)
         return SourceGroups(
             clock.now_ms(),
             {group: answer for group, answer in answers.items() if not isinstance(answer, DrlibError)},
             {group: answer for group, answer in answers.items() if isinstance(answer, DrlibError)},
             source.lists_every_group(),
+            of_lines=tuple(group for group in listed if breaks_the_line(flow.mirrors_group, group)),
         )
 
 
@@ -117,7 +122,7 @@ def find_readers(
             own = tuple(name for name in topics if flow.policy.is_cycle(name, flow.flow.target, alias))
             readers.append(UnmirroredReader(group, tuple(topics), own))
     unreadable = tuple((group, str(error.why)) for group, error in sorted(groups.unreadable.items()))
-    return Readers(len(groups.committed), tuple(readers), unreadable, groups.all_listed)
+    return Readers(len(groups.committed), tuple(readers), unreadable, groups.all_listed, groups.of_lines)
 
 
 def read_target_positions(

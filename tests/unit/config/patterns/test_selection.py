@@ -22,6 +22,7 @@ from drlib.config.patterns.selection import (
     TIME_LIMIT_S,
     PatternTooSlow,
     Selection,
+    breaks_the_line,
     matches,
     split_list,
     validate,
@@ -289,3 +290,17 @@ def test_matches_slow_pattern_is_quoted_whole_up_to_80_letters(monkeypatch: pyte
     with pytest.raises(UsageError) as refused:
         matches((pattern + "d",), "a" * 249)
     assert f"`{pattern}...`" in refused.value.what
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\r\nb", "a\u2028b", "\n", "a\x85"])
+def test_selection_name_that_only_its_line_terminators_leave_out_is_known(name: str) -> None:
+    assert breaks_the_line(Selection((".*",)), name)
+    assert not breaks_the_line(Selection(("(?s).*",)), name)
+    assert not breaks_the_line(Selection((".*",), ("(?s).*",)), name)
+    assert not breaks_the_line(Selection(("orders",)), name)
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "-a", "__a", "'a\"b'", "\u00e4\u4e2d", "x" * 300, " ", "a\tb"])
+def test_selection_every_other_name_is_matched_by_the_default(name: str) -> None:
+    assert matches((".*",), name)
+    assert not breaks_the_line(Selection((".*",)), name)

@@ -194,6 +194,8 @@ CASES = [
      "it reads LEFT.a, b, which", "Add b to"),
     ("groups-mirrored", {"readers": Readers(1, (), (("books", "refused"),))}, "unknown", "refused", "--group books"),
     ("groups-mirrored", {"readers": Readers(1, (), (), False)}, "unknown", "may be others", "Describe"),
+    ("groups-mirrored", {"readers": Readers(1, (), of_lines=("a\nb",))}, "warn", "its name has a line terminator",
+     "Let 'LEFT->RIGHT.groups' in mm2.properties begin with (?s)"),
     ("groups-mirrored", {"readers": Readers(1, (), (), None)}, "unknown", "did not say", "again"),
     ("positions-ahead", {"target_positions": (within(8, 5, 3),)}, "ok", "none ahead", ""),
     ("positions-ahead", {"target_positions": (within(9, 5, 3),)}, "warn", "committed offset 9 is 1 ahead", "--to-offset 8"),
