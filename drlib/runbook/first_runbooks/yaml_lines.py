@@ -44,7 +44,7 @@ def objective_lines(objectives: Objectives) -> list[str]:
     given = {name: value for name, value in objectives.model_dump().items() if value is not None}
     if not given:
         return ["# objectives: none were given. Such as: drlib init FILE --rto 5m --rpo 30s"]
-    return ["objectives:", *(f"  {name}: {value:g}" for name, value in given.items())]
+    return ["objectives:", *(f"  {name}: {value:.15g}" for name, value in given.items())]
 
 
 def drill_lines(

@@ -79,6 +79,12 @@ def test_objectives_without_an_answer_are_in_no_runbook(tmp_path: Path) -> None:
     assert "\nobjectives:" not in (tmp_path / "failover.yaml").read_text()
 
 
+def test_runbooks_have_an_objective_as_it_was_given_however_large(tmp_path: Path) -> None:
+    given = Objectives(rto_seconds=0.25, rpo_seconds=30, rpo_records=12_345_678)
+    made = books(facts_of(paris_and_lyon()), tmp_path, given)
+    assert made["failover.yaml"].objectives == given
+
+
 def test_objectives_given_are_in_the_runbooks_that_move_applications(tmp_path: Path) -> None:
     given = Objectives(rto_seconds=300, rpo_seconds=30, rpo_records=0)
     made = books(facts_of(paris_and_lyon()), tmp_path, given)
