@@ -18,7 +18,8 @@ def topic_checks(report: BucketReport, topic: str) -> list[Check]:
     wrong = [each for each in findings if each.state is BucketState.DIFFERS]
     unknown = [each for each in findings if each.state is BucketState.UNKNOWN]
     late, waiting = report.count(BucketState.OVERDUE, topic), report.count(BucketState.NOT_YET, topic)
-    evidence = f"{equal:,} of {buckets - late - waiting:,} buckets that the mirror has passed are equal"
+    passed = buckets - late - waiting
+    evidence = f"{equal:,} of {passed:,} buckets that the mirror has passed are equal"
     if wrong:
         first = wrong[0].bucket
         evidence += f"; {len(wrong):,} differ, the oldest {first.partition} from {formats.second(first.start_ms)}"
@@ -29,13 +30,19 @@ def topic_checks(report: BucketReport, topic: str) -> list[Check]:
     verdict = Verdict.PASS
     if wrong:
         verdict = Verdict.FAIL
-    elif unknown or report.unjudged or not buckets:
+    elif unknown or report.unjudged or not passed:
         verdict = Verdict.UNKNOWN
     return [
         Check(name=f"{topic}: every bucket was mirrored completely", verdict=verdict, evidence=evidence),
         Check(
             name=f"{topic}: nothing is overdue",
-            verdict=Verdict.FAIL if late else Verdict.CONDITIONS if waiting else Verdict.PASS,
+            verdict=Verdict.FAIL
+            if late
+            else Verdict.CONDITIONS
+            if waiting
+            else Verdict.PASS
+            if buckets
+            else Verdict.UNKNOWN,
             evidence=f"{late:,} buckets are overdue, {waiting:,} the mirror has not passed yet",
         ),
     ]

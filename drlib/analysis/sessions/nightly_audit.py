@@ -188,13 +188,7 @@ class NightlyAudit(AnalysisSession):
         doubt = Verdict.UNKNOWN if undecided or not result.source_records else Verdict.PASS
         holes = _holes(result) or 0
         checks = [lost_check(pair.topic, result, holes, doubt, self._lag_seconds)]
-        for field, clean, what in _QUESTIONS:
-            count = getattr(result, field)
-            verdict = Verdict.FAIL if count else doubt if field in ("invented", "duplicated") else Verdict.PASS
-            evidence = f"{count:,} of {result.target_records:,} records {what}"
-            if verdict is Verdict.UNKNOWN:
-                evidence += f"; {undecided:,} have a counterpart that can no longer be read"
-            checks.append(Check(name=f"{pair.topic}: {clean}", verdict=verdict, evidence=evidence))
+        checks += copy_checks(pair.topic, result, doubt, undecided)
         if result.checkpoints:
             in_any_order = pair.topic in self._shared
             checks.append(checkpoints_check(pair.topic, result.checkpoints, self._reread_allowed, in_any_order))
@@ -221,6 +215,21 @@ def lost_check(topic: str, result: AuditResult, holes: int, doubt: Verdict, lag_
     return Check(name=name, verdict=verdict, evidence=evidence)
 
 
+def copy_checks(topic: str, result: AuditResult, doubt: Verdict, undecided: int) -> list[Check]:
+    """Is what is on the target what the source has? Where the target has no record, nothing was compared."""
+    checks = []
+    for field, clean, what in _QUESTIONS:
+        count = getattr(result, field)
+        verdict = Verdict.FAIL if count else doubt if field in ("invented", "duplicated") else Verdict.PASS
+        evidence = f"{count:,} of {result.target_records:,} records {what}"
+        if not count and not result.target_records:
+            verdict, evidence = Verdict.UNKNOWN, "the target holds no record to compare"
+        elif verdict is Verdict.UNKNOWN:
+            evidence += f"; {undecided:,} have a counterpart that can no longer be read"
+        checks.append(Check(name=f"{topic}: {clean}", verdict=verdict, evidence=evidence))
+    return checks
+
+
 def checkpoints_check(
     topic: str, checkpoints: Sequence[CheckpointAudit], allowed: int, in_any_order: bool = False
 ) -> Check:
@@ -231,9 +240,9 @@ def checkpoints_check(
     """
     re_read = max((each.re_read or 0 for each in checkpoints), default=0)
     skipped = max((each.skipped or 0 for each in checkpoints), default=0)
-    unknown = sum(each.re_read is None for each in checkpoints)
+    unknown = sum(each.verdict is Verdict.UNKNOWN for each in checkpoints)
     evidence = f"{len(checkpoints)} checkpoints; at most {re_read:,} records read again and {skipped:,} skipped by one"
-    name, verdict = f"{topic}: checkpoints are exact", Verdict.PASS
+    name, verdict = f"{topic}: checkpoints are exact", Verdict.PASS if checkpoints else Verdict.UNKNOWN
     if re_read and allowed and not skipped:
         name = (
             f"{topic}: a group that resumes at a checkpoint skips nothing and reads at most {allowed:,} records again"

@@ -63,7 +63,7 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
         self.score(ScorecardPart(checks=(check, *skipping), groups=again))
         counted = {
             "read_again": sum_known(group.re_read for group in again),
-            "read_again_at_most": sum(group.re_read_at_most or 0 for group in again),
+            "read_again_at_most": sum_known(group.re_read_at_most for group in again),
         }
         return {"groups": len(groups), "still_in_use": named, **(counted if again else {})}
 

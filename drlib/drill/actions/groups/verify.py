@@ -21,7 +21,7 @@ from drlib.drill.actions.groups.commit import TIMEOUT_S
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups.served import SharesSeen, wait_served
-from drlib.drill.actions.groups.verify_rules import GroupLook, GroupVerdict, Observed, Seen
+from drlib.drill.actions.groups.verify_rules import CHECK, GroupLook, GroupVerdict, Observed, Seen
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Seconds, Texts
@@ -41,7 +41,6 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark, RtoSeconds
 from drlib.runs.waiting import LOOK_S
 
-CHECK: Final = "applications are served"
 _MARKERS: Final = 16  # offsets looked through for the last record: markers have offsets too
 _DESCRIBE_S: Final = 0.5
 _SAY_S: Final = 10.0
@@ -173,15 +172,7 @@ class VerifyGroups(ReadOnlyTargetAction):
         unseen = [f"{name}: {why}" for name, why in watch.not_observed().items()]
         shares = watch.shares
         served, all_of_them = len(watch.served) + len(shares.served), len(watch.applications) + len(shares.verdicts)
-        seen = f"{served} of {all_of_them} observed"
-        if failed:
-            verdict, evidence = Verdict.FAIL, "; ".join(f"{name}: {why}" for name, why in sorted(failed.items())[:5])
-        elif unseen:
-            said = seen if served else "not checked"
-            verdict, evidence = Verdict.CONDITIONS, f"{said}; not observed: {'; '.join(unseen[:5])}"
-        else:
-            verdict, evidence = Verdict.PASS, seen
-        check = Check(name=CHECK, verdict=verdict, evidence=evidence)
+        check = rules.served_check(failed, unseen, served, all_of_them)
         self.score(ScorecardPart(checks=(check,), marks=marks, rto_seconds=rto))
 
 

@@ -16,7 +16,9 @@ from drlib.drill.actions.groups.rules import PositionMove
 from drlib.kafka.admin.descriptions import GroupDescription
 from drlib.kafka.net.cluster_client import TopicMetadata
 from drlib.model import TopicPartition
+from drlib.runs.check import Check, Verdict
 
+CHECK: Final = "applications are served"
 SETTLED_S: Final = 3.0
 STABLE: Final = "STABLE"
 WITHOUT_MEMBERS: Final = frozenset({"EMPTY", "DEAD"})
@@ -61,6 +63,19 @@ class GroupVerdict:
     read_on: int = 0
     unread: int = 0
     missed: tuple[str, ...] = ()
+
+
+def served_check(failed: Mapping[str, str], unseen: Sequence[str], served: int, watched: int) -> Check:
+    """The check of all that was watched: `failed` with the reasons, `unseen` with the reasons, `served` of `watched`."""
+    seen = f"{served} of {watched} observed"
+    if failed:
+        return Check(CHECK, Verdict.FAIL, "; ".join(f"{name}: {why}" for name, why in sorted(failed.items())[:5]))
+    if unseen:
+        said = seen if served else "not checked"
+        return Check(CHECK, Verdict.CONDITIONS, f"{said}; not observed: {'; '.join(unseen[:5])}")
+    if not watched:
+        return Check(CHECK, Verdict.CONDITIONS, "not checked: no group was moved, and no topic is named in `written`")
+    return Check(CHECK, Verdict.PASS, seen)
 
 
 def moved_to(moves: Sequence[PositionMove], group: str) -> dict[TopicPartition, int]:

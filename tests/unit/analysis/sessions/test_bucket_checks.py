@@ -23,6 +23,9 @@ def with_one(state: BucketState, topic: str = "orders", **more: Any) -> BucketRe
     return BucketReport((counts,), (found,), ReadEnds(1, 1), **more)
 
 
+NONE_PASSED = replace(with_one(BucketState.NOT_YET), partitions=(PartitionBuckets(AT, 1, 0, 100, 0, 0, 0),))
+
+
 @pytest.mark.parametrize(
     ("report", "whole", "in_time"),
     [
@@ -34,7 +37,8 @@ def with_one(state: BucketState, topic: str = "orders", **more: Any) -> BucketRe
         (with_one(BucketState.DIFFERS, "others"), Verdict.PASS, Verdict.PASS),
         (with_one(BucketState.DIFFERS, unjudged=3), Verdict.FAIL, Verdict.PASS),
         (replace(ALL_EQUAL, unjudged=3), Verdict.UNKNOWN, Verdict.PASS),
-        (BucketReport((), (), ReadEnds(1, 1)), Verdict.UNKNOWN, Verdict.PASS),
+        (BucketReport((), (), ReadEnds(1, 1)), Verdict.UNKNOWN, Verdict.UNKNOWN),
+        (NONE_PASSED, Verdict.UNKNOWN, Verdict.CONDITIONS),
     ],
 )
 def test_topic_checks_use_buckets_of_the_topic_only(report: BucketReport, whole: Verdict, in_time: Verdict) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drlib.analysis.audit.result import CheckpointAudit, PartitionAudit, conclude
-from drlib.analysis.sessions.nightly_audit import checkpoints_check, lost_check
+from drlib.analysis.sessions.nightly_audit import checkpoints_check, copy_checks, lost_check
 from drlib.model import TopicPartition
 from drlib.runs.check import Verdict
 
@@ -89,3 +89,16 @@ def test_checkpoints_where_both_directions_copy_may_read_again_but_not_skip(
     assert (check.name == "orders: checkpoints are exact") == (
         verdict is not Verdict.CONDITIONS and not (allowed and not skipped)
     )
+
+
+def test_copy_checks_of_a_target_without_records_are_unknown() -> None:
+    empty = conclude([PartitionAudit(0, 5, 0, 5, 0, 0, 0, 0, 0, 0, 1.0)])
+    assert {check.verdict for check in copy_checks("orders", empty, Verdict.PASS, 0)} == {Verdict.UNKNOWN}
+    one = conclude([PartitionAudit(0, 5, 1, 4, 0, 0, 0, 0, 0, 0, 1.0)])
+    assert {check.verdict for check in copy_checks("orders", one, Verdict.PASS, 0)} == {Verdict.PASS}
+
+
+def test_checkpoints_of_which_one_number_is_unknown_are_no_pass() -> None:
+    half = CheckpointAudit("g", TopicPartition("orders", 0), 5, 5, re_read=0, skipped=None)
+    assert checkpoints_check("orders", [half], 10).verdict is Verdict.UNKNOWN
+    assert checkpoints_check("orders", [], 10).verdict is Verdict.UNKNOWN

@@ -4,10 +4,20 @@ from uuid import UUID
 
 import pytest
 
-from drlib.drill.actions.groups.verify_rules import SETTLED_S, GroupLook, Seen, done, judge, settled, unwritable
+from drlib.drill.actions.groups.verify_rules import (
+    SETTLED_S,
+    GroupLook,
+    Seen,
+    done,
+    judge,
+    served_check,
+    settled,
+    unwritable,
+)
 from drlib.kafka.admin.descriptions import GroupDescription, GroupMember
 from drlib.kafka.net.cluster_client import PartitionMetadata, TopicMetadata
 from drlib.model import TopicPartition
+from drlib.runs.check import Verdict
 
 REMOTE, LOCAL = TopicPartition("west.orders", 0), TopicPartition("orders", 0)
 
@@ -126,3 +136,21 @@ def test_topic_no_producer_can_write_to_is_named_with_the_reason() -> None:
         "led": "partitions 0 have no leader",
         "absent": "it does not exist",
     }
+
+
+@pytest.mark.parametrize(
+    ("failed", "unseen", "served", "watched", "verdict", "evidence"),
+    [
+        ({}, [], 2, 2, Verdict.PASS, "2 of 2 observed"),
+        ({}, ["a: idle"], 1, 2, Verdict.CONDITIONS, "1 of 2 observed; not observed: a: idle"),
+        ({}, ["a: idle"], 0, 1, Verdict.CONDITIONS, "not checked; not observed: a: idle"),
+        ({}, [], 0, 0, Verdict.CONDITIONS, "not checked: no group was moved, and no topic is named"),
+        ({"b": "waits"}, ["a: idle"], 0, 2, Verdict.FAIL, "b: waits"),
+    ],
+)
+def test_served_check_over_nothing_is_no_pass(
+    failed: dict[str, str], unseen: list[str], served: int, watched: int, verdict: Verdict, evidence: str
+) -> None:
+    check = served_check(failed, unseen, served, watched)
+    assert check.verdict is verdict
+    assert check.evidence.startswith(evidence)
