@@ -256,9 +256,7 @@ class Lease:
 
         def gone(_: Any, partitions: list[Any]) -> None:
             if partitions and not self._stop.is_set():
-                self._lost = (
-                    self._lost or "no heartbeat arrived in time, and the group may have given it to another member"
-                )
+                self._lost = self._lost or "this member was removed from the group, or no heartbeat arrived in time"
 
         consumer = None
         try:
@@ -291,7 +289,7 @@ class Lease:
                 self._serve()
         except KafkaException as error:
             refusal = as_drlib_error(error, self._target, f"holding the lease of {self.flow}")
-            self._lost = self._lost or str(refusal)
+            self._lost = self._lost or f"{refusal.what}: {refusal.why}"
             if not joined.done():
                 joined.set_exception(refusal)
         finally:
