@@ -131,6 +131,8 @@ def conclude(partitions: Iterable[PartitionAudit], examples: Iterable[AuditExamp
     doubts = []
     if source == 0:
         doubts.append("the source holds no record to compare with")
+    elif not any(row.target_records for row in rows):
+        doubts.append("the target holds no record to compare")
     if unseen:
         doubts.append(f"{unseen} records have no counterpart in the ranges that could still be read")
     verdict = Verdict.FAIL if failures else Verdict.UNKNOWN if doubts else Verdict.PASS

@@ -63,6 +63,11 @@ def test_conclude_empty_source_is_unknown() -> None:
     assert conclude([replace(CLEAN, source_records=0, target_records=0)]).verdict is Verdict.UNKNOWN
 
 
+def test_conclude_empty_target_is_unknown() -> None:
+    nothing = conclude([replace(CLEAN, target_records=0, missing=9)])
+    assert (nothing.verdict, nothing.reasons) == (Verdict.UNKNOWN, ("the target holds no record to compare",))
+
+
 def test_unreadable_has_no_counts() -> None:
     result = unreadable("gone")
     assert (result.verdict, result.reasons) == (Verdict.UNKNOWN, ("gone",))
