@@ -153,7 +153,7 @@ def test_worker_whose_every_mirror_topic_is_refused_at_start_stays_up_names_each
     add_acls(locked.right, *rules)
     worker = locked.start()
     for mirror in mirrors:
-        assert f"--topic {mirror}" in wait_event(locked, "MirrorTopicRefused", mirror)
+        assert "may not CREATE" in wait_event(locked, "MirrorTopicRefused", mirror)
     assert worker.poll() is None
     remove(locked.right, *rules)
     for name, mirror in zip(names, mirrors, strict=True):

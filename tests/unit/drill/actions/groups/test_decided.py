@@ -3,12 +3,18 @@
 from pathlib import Path
 
 import pytest
+from hostile_text import HOSTILE
 
 from drlib.drill.actions.groups import decided as positions
 from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.step import step_output
+from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import UsageError
 from drlib.kafka.admin.descriptions import GroupState
 from drlib.model import TopicPartition, TranslationKind
+from drlib.runs.scorecard import GroupScore
+
+WIRE = [name for kind, name in HOSTILE.items() if kind != "lone surrogate"]  # names are UTF-8 there
 
 
 def test_decided_positions_are_read_from_disk_and_deleted(tmp_path: Path) -> None:
@@ -44,3 +50,18 @@ def test_groups_in_use_are_kept_as_they_were_at_first(tmp_path: Path) -> None:
     path.write_text("[1]")
     with pytest.raises(UsageError, match="cannot be used"):
         positions.in_use(tmp_path, "RIGHT")
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "a,b", "-a", "__a", "=a()", "\u00e4\u4e2d", "x" * 300, *WIRE], ids=lambda name: ascii(name)[:20]
+)
+def test_group_of_any_name_is_kept_exactly(tmp_path: Path, name: str) -> None:
+    at = TopicPartition("orders", 0)
+    moves = (PositionMove(name, at, 5, at, 5, TranslationKind.EXACT, 0, 1),)
+    positions.write(tmp_path, "RIGHT", moves)
+    assert positions.read(tmp_path, "RIGHT") == moves
+    step_output.write_rows(tmp_path, "move", [{"group": name}])
+    assert list(step_output.read_rows(tmp_path, "move")) == [{"group": name}]
+    part = ScorecardPart(groups=(GroupScore(group=name),))
+    step_output.write_part(tmp_path, "move", part)
+    assert step_output.read_part(tmp_path, "move").groups == part.groups
