@@ -7,7 +7,7 @@ partition and at most `LIMIT` unequal buckets; the rest of them is counted as un
 Not for: starting and stopping queries (`stream`), verdicts of a run (`drlib.analysis.sessions.continuous_audit`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,6 +27,7 @@ from drlib.analysis.continuous.rules import (
     judge_bucket,
 )
 from drlib.analysis.continuous.stream import BucketStream, FollowedTopic
+from drlib.analysis.spark.shares import Journals
 from drlib.analysis.spark.topics import ClusterRef, TopicRange, pin_range, read_topic
 from drlib.errors import StalePlan
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -39,12 +40,16 @@ COMPACTED: Final = "a log cleaner removes records on either side; the nightly au
 
 @dataclass(frozen=True, slots=True)
 class AuditPlan:
-    """What is followed. `unaligned`: partitions, named as on the source, whose sides may not start with the same record."""
+    """What is followed. `unaligned`: partitions, named as on the source, whose sides may not start with the same record;
+    `shared`: topics of which only the flow's own share is counted, as both directions copy them; `journals` say which it is.
+    """
 
     bucket_ms: int
     source: tuple[FollowedTopic, ...]
     target: tuple[FollowedTopic, ...]
     unaligned: tuple[TopicPartition, ...] = ()
+    shared: tuple[str, ...] = ()
+    journals: Journals | None = None
 
     def doubt(self, partition: TopicPartition) -> str:
         """Why a difference in the partition would prove nothing; empty where it would prove a fault."""
@@ -87,7 +92,13 @@ class BucketReport:
 
 
 def plan_audit(
-    source: ClusterRef, target: ClusterRef, pairs: Iterable[tuple[str, str]], maps: Maps, bucket_ms: int
+    source: ClusterRef,
+    target: ClusterRef,
+    pairs: Iterable[tuple[str, str]],
+    maps: Maps,
+    bucket_ms: int,
+    shared: tuple[str, ...] = (),
+    journals: Journals | None = None,
 ) -> AuditPlan:
     """Pin both sides of each (topic on the source, topic on the target). Raises what `pin_range` raises."""
     source_topics: list[FollowedTopic] = []
@@ -106,7 +117,7 @@ def plan_audit(
             number: starts[number][1] if number in starts else first for number, first in right.start.items()
         }
         target_topics.append(_followed(right, topic, target_starts))
-    return AuditPlan(bucket_ms, tuple(source_topics), tuple(target_topics), tuple(unaligned))
+    return AuditPlan(bucket_ms, tuple(source_topics), tuple(target_topics), tuple(unaligned), shared, journals)
 
 
 def refuse_recreated(where: ClusterRef, topics: Iterable[FollowedTopic]) -> None:
@@ -118,6 +129,16 @@ def refuse_recreated(where: ClusterRef, topics: Iterable[FollowedTopic]) -> None
                 "its topic ID has changed, so its sums are of other records",
                 "Start again with an empty folder for `state`.",
             )
+
+
+def refuse_other_shares(plan: AuditPlan, shared: Collection[str]) -> None:
+    """Raises `StalePlan` when other topics are copied in both directions than when the plan was made."""
+    if changed := sorted({*plan.shared} ^ {*shared}):
+        raise StalePlan(
+            f"topic {changed[0]} is {'no longer' if changed[0] in plan.shared else 'now'} copied in both directions",
+            "its sums so far are of other records: of such a topic only those first written on the source are counted",
+            "Start again with an empty folder for `state`.",
+        )
 
 
 def compare_buckets(
@@ -175,7 +196,7 @@ def compare_buckets(
 
 
 def compare_records(
-    spark: SparkSession, source: ClusterRef, target: ClusterRef, plan: AuditPlan, finding: BucketFinding
+    spark: SparkSession, source: BucketStream, target: BucketStream, plan: AuditPlan, finding: BucketFinding
 ) -> AuditResult:
     """The records of one bucket, compared one by one; records of other buckets between its offsets are left out.
 
@@ -183,15 +204,16 @@ def compare_records(
     """
     bucket = finding.bucket
     frames: list[DataFrame | None] = []
-    for where, topics, side in ((source, plan.source, bucket.source), (target, plan.target, bucket.target)):
+    for stream, topics, side in ((source, plan.source, bucket.source), (target, plan.target, bucket.target)):
         name = next(each.name for each in topics if each.source == bucket.partition.topic)
         number = bucket.partition.partition
         if side is None:
             frames.append(None)
             continue
-        whole = read_topic(spark, where, name, start={number: side.first}, end={number: side.last + 1})
+        whole = read_topic(spark, stream.where, name, start={number: side.first}, end={number: side.last + 1})
         at_ms = sf.unix_millis("timestamp") - sf.lit(bucket.start_ms)
-        frames.append(whole.where((at_ms >= 0) & (at_ms < plan.bucket_ms)))
+        compared = stream.keep(whole.withColumn("topic", sf.lit(bucket.partition.topic)))
+        frames.append(compared.where((at_ms >= 0) & (at_ms < plan.bucket_ms)))
     left, right = frames
     some = left if left is not None else right
     if some is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -62,6 +62,10 @@ class Position:
     offsets: Mapping[TopicPartition, int]
 
 
+Keep = Callable[[DataFrame], DataFrame]
+"""Leaves out records that are not compared, of a frame with columns topic, partition and offset."""
+
+
 class BucketStream:
     """One side. `start` and `stop` may alternate, in this process and in later ones, on one `folder`."""
 
@@ -73,6 +77,7 @@ class BucketStream:
         bucket_ms: int,
         *,
         batch_offsets: int = BATCH_OFFSETS,
+        keep: Keep | None = None,
     ) -> None:
         self.where = where
         self.topics = tuple(topics)
@@ -80,7 +85,9 @@ class BucketStream:
         self.sums = SumsFolder(folder / "sums")
         self._bucket_ms = bucket_ms
         self._batch_offsets = batch_offsets
+        self.keep: Keep = keep or (lambda records: records)
         self._query: StreamingQuery | None = None
+        self._refused: DrlibError | None = None  # why a batch of the query was not counted
         self._pending_ends: tuple[int, Mapping[TopicPartition, int]] | None = None  # when, and the end offsets then
 
     def start(self, spark: SparkSession, every_s: float | None = None) -> None:
@@ -115,10 +122,16 @@ class BucketStream:
         trigger = (
             {"availableNow": True} if every_s is None else {"processingTime": f"{round(every_s * 1000)} milliseconds"}
         )
+        self._refused = None
         self._query = writer.trigger(**trigger).start()
 
     def _write_batch(self, records: DataFrame, batch: int) -> None:
-        self.sums.write(bucket_sums(records, self._bucket_ms), batch)
+        try:
+            kept = self.keep(records)
+        except DrlibError as error:
+            self._refused = error
+            raise
+        self.sums.write(bucket_sums(kept, self._bucket_ms), batch)
 
     @property
     def running(self) -> bool:
@@ -129,6 +142,8 @@ class BucketStream:
         error = self._query.exception() if self._query is not None and not self._query.isActive else None
         if error is None:
             return None
+        if self._refused is not None:
+            return f"{self._refused}"
         text = str(error)
         return read_failure(text) or " ".join(text.split())[:300]
 

@@ -22,12 +22,14 @@ from drlib.analysis.continuous.compare import (
     compare_buckets,
     compare_records,
     plan_audit,
+    refuse_other_shares,
     refuse_recreated,
 )
 from drlib.analysis.continuous.rules import BucketFinding, BucketState, BucketSums
 from drlib.analysis.continuous.stream import BucketStream
 from drlib.analysis.sessions.bucket_checks import read_check, topic_checks
 from drlib.analysis.sessions.session import AnalysisRun, AnalysisSession, Row
+from drlib.analysis.spark.shares import keep_share, pin_journals, shared_note, shared_of
 from drlib.errors import Unreachable, UsageError
 from drlib.files import read_json, write_whole
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
@@ -95,6 +97,8 @@ class ContinuousAudit(AnalysisSession):
                     }
                 )
         note = f"Buckets of {plan.bucket_ms / 1000:g} s, by the records' own timestamps; read committed."
+        if plan.shared:
+            note += f" {shared_note(self.analysed.flow, plan.shared)}."
         return Table("Followed on both sides", rows, note)
 
     def catch_up(self) -> Table:
@@ -123,7 +127,7 @@ class ContinuousAudit(AnalysisSession):
         """Compare both sides as far as they were read, by topic; possible at any time while they are followed."""
         plan, (source, target) = self._planned()
         try:
-            maps = read_flow_maps(self.analysed.settings, self.analysed.flow)
+            maps = read_flow_maps(self.analysed.settings, self.analysed.flow, shared=True)
         except Unreachable:
             maps = Maps()  # without maps, a bucket is judged only once it is overdue
         work = partial(compare_buckets, plan=plan, source=source, target=target, maps=maps, lag_s=self._lag_seconds)
@@ -178,7 +182,7 @@ class ContinuousAudit(AnalysisSession):
         wrong = [finding for finding in self._compared().findings if finding.state in _FAULTS][:limit]
         rows: list[Row] = []
         for finding in wrong:
-            work = partial(compare_records, source=source.where, target=target.where, plan=plan, finding=finding)
+            work = partial(compare_records, source=source, target=target, plan=plan, finding=finding)
             result = self._jobs.run(f"{finding.bucket.partition} at {formats.second(finding.bucket.start_ms)}", work)
             for reason in result.reasons if result.missing is None else ():
                 rows.append(_example_row(finding, "unknown", None, None, reason))
@@ -222,6 +226,7 @@ class ContinuousAudit(AnalysisSession):
         if self._plan is not None:
             return self._plan, self._streams
         source, target = self.analysed.source, self.analysed.target
+        settings, flow = self.analysed.settings, self.analysed.flow
         path = self.state / PLAN
         if path.exists():
             plan = read_json(path, _PLAN)
@@ -232,14 +237,27 @@ class ContinuousAudit(AnalysisSession):
                     self._unreachable[where.alias] = str(error)  # what was read before is still compared
         else:
             pairs = [(pair.topic, pair.remote) for pair in self.analysed.pairs(self._asked) if not pair.absent]
-            plan = plan_audit(
-                source, target, pairs, read_flow_maps(self.analysed.settings, self.analysed.flow), self._bucket_ms
-            )
+            maps = read_flow_maps(settings, flow, shared=True)
+            of_both = shared_of(settings, flow, [topic for topic, _ in pairs])
+            journals = pin_journals(settings, flow, of_both)
+            plan = plan_audit(source, target, pairs, maps, self._bucket_ms, of_both, journals)
             write_whole(path, _PLAN.dump_json(plan, indent=1))
+        refuse_other_shares(plan, shared_of(settings, flow, [topic.source for topic in plan.source]))
         self._plan = plan
         self._streams = tuple(
-            BucketStream(where, topics, self.state / name, plan.bucket_ms)
-            for where, topics, name in ((source, plan.source, "source"), (target, plan.target, "target"))
+            BucketStream(
+                where,
+                topics,
+                self.state / name,
+                plan.bucket_ms,
+                keep=partial(keep_share, settings, flow, plan.shared, plan.journals, copies=copies)
+                if plan.journals is not None
+                else None,
+            )
+            for where, topics, name, copies in (
+                (source, plan.source, "source", False),
+                (target, plan.target, "target", True),
+            )
         )
         return plan, self._streams
 

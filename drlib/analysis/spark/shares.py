@@ -5,22 +5,31 @@ on the target, as if they were topics of their own; the other direction is anoth
 Not for: telling them apart (`drlib.mirror.offsets.unreplicated.origins`).
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
+from uuid import UUID
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from drlib.analysis.spark.parts import only_inside
 from drlib.analysis.spark.topics import TopicRange
-from drlib.config.both_ways.shared_topics import shared_between
+from drlib.config.both_ways.shared_topics import TopicsShared, shared_between
 from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.descriptions import Range
 from drlib.mirror.offsets.unreplicated.origins import read_shared_maps, read_stretches_of
 from drlib.model import Flow, TopicPartition
 
 _NAMED: Final = 5  # topics
+
+
+@dataclass(frozen=True, slots=True)
+class Journals:
+    """By which copies are recognised: on the target the flow's own, and on the source that of the flow back."""
+
+    source: UUID
+    target: UUID
 
 
 def shared_of(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> tuple[str, ...]:
@@ -35,6 +44,28 @@ def refuse_unknown_copies(settings: MirrorSettings, flow: Flow, topics: Collecti
         maps = read_shared_maps(settings, flow)
         for topic in sorted(topics):
             maps.refuse_unknown_copies(topic)
+
+
+def pin_journals(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> Journals | None:
+    """The journals that say which records of shared `topics` are copies, so that later readers use no others; None without any.
+
+    Raises as `refuse_unknown_copies` does, and `TopicsShared` for a direction that never ran.
+    """
+    if not topics:
+        return None
+    maps = read_shared_maps(settings, flow)
+    for topic in sorted(topics):
+        maps.refuse_unknown_copies(topic)
+    found = []
+    for direction, of_flow in ((flow.reverse, maps.back), (flow, maps.there)):
+        if of_flow.journal_id is None:
+            raise TopicsShared(
+                f"which records of {min(topics)} on {direction.target} are copies is not known yet",
+                f"{direction} has no journal there: it never ran",
+                "Start 'drlib mirror' with both directions enabled, then run this again.",
+            )
+        found.append(of_flow.journal_id)
+    return Journals(*found)
 
 
 def with_shares(
@@ -57,18 +88,38 @@ def with_shares(
 
 
 def keep_share(
-    settings: MirrorSettings, flow: Flow, shared: Collection[str], records: DataFrame, *, copies: bool
+    settings: MirrorSettings,
+    flow: Flow,
+    shared: Collection[str],
+    journals: Journals,
+    records: DataFrame,
+    *,
+    copies: bool,
 ) -> DataFrame:
     """Records of any topics (columns topic, partition, offset) without those of `shared` ones that are not of the flow's share.
 
-    They are read once more to see which offsets they span. Raises as `with_shares` does.
+    They are read once more to see which offsets they span. Raises as `with_shares` does, and `TopicsShared` for other
+    `journals`.
     """
-    of_both = sf.col("topic").isin(*shared)
-    spans = records.where(of_both).groupBy("topic", "partition").agg(sf.min("offset"), sf.max("offset")).collect()
+    spans = records.groupBy("topic", "partition").agg(sf.min("offset"), sf.max("offset")).collect()
     ranges = {TopicPartition(topic, number): Range(first, last + 1) for topic, number, first, last in spans}
-    found = read_stretches_of(settings, flow if copies else flow.reverse, ranges, copies=copies)
-    parts = ((at.topic, at.partition, *part) for at, those in found.items() for part in those)
-    return only_inside(records.where(of_both), parts).unionByName(records.where(~of_both))
+    of_both = {at: span for at, span in ranges.items() if at.topic in shared}
+    journal = journals.target if copies else journals.source
+    found = read_stretches_of(settings, flow if copies else flow.reverse, of_both, copies=copies, journal=journal)
+    return only_inside(records, parts_of(ranges, shared, found))
+
+
+def parts_of(
+    spans: Mapping[TopicPartition, Range],
+    shared: Collection[str],
+    found: Mapping[TopicPartition, Iterable[Range]],
+) -> list[tuple[str, int, int, int]]:
+    """As `only_inside` takes them: `spans` as a whole, and of `shared` topics the stretches that were `found`."""
+    return [
+        (at.topic, at.partition, *part)
+        for at, span in spans.items()
+        for part in (found.get(at, ()) if at.topic in shared else (span,))
+    ]
 
 
 def shared_note(flow: Flow, topics: Sequence[str]) -> str:

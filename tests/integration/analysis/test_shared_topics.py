@@ -18,6 +18,7 @@ from drlib.analysis.duplicates.result import Cause
 from drlib.analysis.lag.report import analyse_lag
 from drlib.analysis.lag.result import LagReport, LagRequest
 from drlib.analysis.sessions.analysed_flow import AnalysedFlow
+from drlib.analysis.sessions.continuous_audit import ContinuousAudit
 from drlib.analysis.sessions.duplicates_audit import DuplicatesAudit
 from drlib.analysis.sessions.nightly_audit import NightlyAudit
 from drlib.analysis.sessions.session import AnalysisRun
@@ -211,6 +212,53 @@ def test_the_mirror_lags_by_the_records_of_its_own_source_and_groups_by_all(spar
         groups = [each for each in report.groups if each.cluster == both.source]
         unread = sum(1 for r in records(both.left, topic) if r.partition.partition == 0 and r.offset >= 100)
         assert sum(each.points[-1].records for each in groups) == unread  # a group reads the records of both clusters
+
+
+@pytest.mark.long
+@pytest.mark.timeout(400)
+@pytest.mark.usefixtures("spark")
+def test_both_sides_are_followed_and_a_second_copy_is_named(both: Engine, tmp_path: Path) -> None:
+    topic, there = both.topics, Flow(both.source, both.target)
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, partitions_of(topic))
+
+    def follow(flow: Flow, name: str, lag_s: float = 300.0) -> ContinuousAudit:
+        run = opened(both, flow, tmp_path / f"{name}-{flow.source}")
+        return ContinuousAudit(run, tmp_path / f"state-{flow.source}", lag_seconds=lag_s)
+
+    with pytest.raises(TopicsShared, match="it never ran"), follow(there, "before") as audit:
+        audit.followed()
+    with worker(both, partitions_of(topic)):
+        write_at_once(both, topic)
+        settled(both, topic, LEFTS + RIGHTS)
+    for flow, count in ((there, LEFTS), (there.reverse, RIGHTS)):
+        with follow(flow, "first") as audit:
+            assert str(flow.reverse) in str(audit.followed())
+            (row,) = audit.catch_up().rows
+            assert (row[f"on {flow.source}"], row[f"on {flow.target}"]) == (count, count)
+            assert row["equal"] == row["buckets"]
+            audit.conclude()
+            assert set(verdicts(audit.run_dir).values()) == {Verdict.PASS}
+    copy_again(both, topic)
+    for flow, wrong in ((there, 1), (there.reverse, 0)):
+        with follow(flow, "second", 0.0) as audit:
+            audit.catch_up()
+            (row,) = audit.catch_up().rows  # both sides were read to their ends since it was found
+            assert row["overdue"] == wrong, audit.differences()
+            assert [each["fault"] for each in audit.evidence().rows] == ["duplicated"] * wrong
+    settings = load_mirror_settings(both.properties)
+    with Cluster(settings.clusters[both.target]) as cluster:
+        cluster.delete_topic(settings.flow(both.source, both.target).policy.journal_topic(both.source))
+    produce(both.right, topic, 5, partitions=1, first=RIGHTS_FIRST + RIGHTS)
+    with follow(there, "third") as audit:
+        (row,) = audit.catch_up().rows
+        assert row[f"on {both.target}"] == LEFTS + 1  # what nothing tells from copies is not counted
+        audit.conclude()
+        assert verdicts(audit.run_dir)[f"{both.target} is read"] is Verdict.UNKNOWN
+        evidence = json.loads((audit.run_dir / "scorecard.json").read_text())["checks"]
+        assert (
+            "it was deleted" in next(each for each in evidence if each["name"] == f"{both.target} is read")["evidence"]
+        )
 
 
 @pytest.mark.long

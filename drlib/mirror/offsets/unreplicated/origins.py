@@ -39,12 +39,7 @@ class SharedMaps:
         for flow, maps, other in ((self.flow, self.there, self.back), (self.flow.reverse, self.back, self.there)):
             for remembered in _remembered(maps, topic):
                 if remembered != other.journal_id:
-                    raise TopicsShared(
-                        f"which records of {topic} on {flow.source} are copies is unknown",
-                        f"the journal of {flow.reverse} on {flow.source} is not the one by which its copies were recognised: "
-                        "it was deleted",
-                        f"Run 'drlib status': it names the partitions of {topic} that are parked for this, and the remedy.",
-                    )
+                    raise _unknown_copies(topic, flow.reverse)
 
 
 def read_shared_maps(settings: MirrorSettings, flow: Flow) -> SharedMaps:
@@ -54,17 +49,25 @@ def read_shared_maps(settings: MirrorSettings, flow: Flow) -> SharedMaps:
 
 
 def read_stretches_of(
-    settings: MirrorSettings, flow: Flow, ranges: Mapping[TopicPartition, Range], *, copies: bool
+    settings: MirrorSettings,
+    flow: Flow,
+    ranges: Mapping[TopicPartition, Range],
+    *,
+    copies: bool,
+    journal: UUID | None = None,
 ) -> dict[TopicPartition, tuple[Range, ...]]:
     """Where in `ranges` of the logs on the target of `flow` the copies lie that it made, or all other records. Blocks.
 
-    A stretch may include offsets without a record. Raises `BrokerError`, `Unreachable`, and `TopicsShared` where the two
-    clusters' records alternate too often.
+    `journal`: the one that has to say so; None for whichever there is. A stretch may include offsets without a record.
+    Raises `BrokerError`, `Unreachable`, and `TopicsShared` where the two clusters' records alternate too often, and for
+    another journal.
     """
     if not (wanted := {p: each for p, each in ranges.items() if each.start < each.end}):
         return {}
-    producers = read_flow_maps(settings, flow, shared=True).producers
-    return blocking(_read(settings, flow, wanted, producers, copies))
+    maps = read_flow_maps(settings, flow, shared=True)
+    if journal is not None and maps.journal_id != journal:
+        raise _unknown_copies(next(iter(wanted)).topic, flow)
+    return blocking(_read(settings, flow, wanted, maps.producers, copies))
 
 
 async def _read(
@@ -116,6 +119,14 @@ class Stretches:
     def of(self, copies: bool) -> Iterator[Range]:
         """The stretches of copies, or all others."""
         return (Range(first, end) for copied, first, end in self._found if copied == copies)
+
+
+def _unknown_copies(topic: str, flow: Flow) -> TopicsShared:
+    return TopicsShared(
+        f"which records of {topic} on {flow.target} are copies is unknown",
+        f"the journal of {flow} on {flow.target} is not the one by which its copies were recognised: it was deleted",
+        f"Run 'drlib status': it names the partitions of {topic} that are parked for this, and the remedy.",
+    )
 
 
 def _remembered(maps: Maps, topic: str) -> set[UUID]:
