@@ -8,7 +8,7 @@ other. Where no topic has a pointer, a file is the only place.
 Not for: following changes (`pointer_watch`, `pointer_file.PointerWatcher`); groups, which a drill translates before it moves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,7 @@ from drlib.client import pointer_file
 from drlib.client.history.entries import History, Past, readable
 from drlib.client.pointer import Pointer, PointerConflict, encode, newest
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Held, ask_each, publish, read_topic
-from drlib.config.both_ways.shared_topics import all_shared
+from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -227,28 +227,41 @@ def moved_pointer(
 ) -> Pointer:
     """The pointer that names the flow's target: the remote topics up to where they end now, then the local ones.
 
-    Where both directions copy every topic, it has where these end now, and readers have nothing to wait for. Without `cutover`
-    the target is not asked, and no remote topic has an end. Raises `Unreachable`, `UsageError` for a flow that the file does
-    not have.
+    Of topics that both directions copy it has where these end now, and readers have nothing to wait for. Without `cutover`
+    the target is not asked, and no topic has an end. Raises `Unreachable`, `UsageError` for a flow that the file does not have.
     """
-    chosen = settings.flow(flow.source, flow.target)
-    policy, shared = chosen.policy, all_shared(settings, flow)
     bootstrap = ",".join(target.bootstrap_servers)
-    prefix = policy.remote_topic(flow.source, "x")[:-1]
-    if not (prefix or shared) or not cutover:
+    prefix = settings.flow(flow.source, flow.target).policy.remote_topic(flow.source, "x")[:-1]
+    ended = topics_with_ends(settings, flow)
+    if ended is None or not cutover:
         return Pointer(version, flow.target, bootstrap, prefix or None)
     with Cluster(target) as cluster:
-        remote = {
-            name: topic.partitions
-            for name, topic in cluster.topics().items()
-            if (chosen.mirrors_topic(name) if shared else policy.source_of(name) == flow.source)
-            and name.startswith(prefix)
-            and not policy.is_internal(name)
-            and not policy.is_heartbeats(name)
-        }
+        remote = {name: topic.partitions for name, topic in cluster.topics().items() if ended(name)}
         ends = cluster.log_ends(TopicPartition(name, n) for name, count in remote.items() for n in range(count))
     by_topic = {name: tuple(ends[TopicPartition(name, n)] for n in range(remote[name])) for name in sorted(remote)}
     return Pointer(version, flow.target, bootstrap, prefix or None, by_topic)
+
+
+def topics_with_ends(settings: MirrorSettings, flow: Flow) -> Callable[[str], bool] | None:
+    """Of which topics on the flow's target a moved pointer has the ends: remote ones, and those that both directions copy.
+
+    None where it has none, as of topics that one direction copies under their own names: there is one topic for records from
+    before and after the move, and no way back that would ask where it was.
+    """
+    policy, shared = settings.flow(flow.source, flow.target).policy, shared_between(settings, flow)
+    prefix = policy.remote_topic(flow.source, "x")[:-1]
+    if not prefix and shared is None:
+        return None
+
+    def ended(name: str) -> bool:
+        return (
+            (policy.source_of(name) == flow.source if shared is None else shared(name))
+            and name.startswith(prefix)
+            and not policy.is_internal(name)
+            and not policy.is_heartbeats(name)
+        )
+
+    return ended
 
 
 def pointer_by_hand(

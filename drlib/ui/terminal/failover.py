@@ -277,7 +277,10 @@ def _late_rows(made: Return) -> Iterator[tuple[str, str, str]]:
     if made.crossed is None:
         yield name, f"how many records of {made.source} crossed after the move is unknown: {made.crossed_why}", "yellow"
         return
-    if not made.crossed:
+    if made.crossed_why:
+        yield name, made.crossed_why, "yellow"
+        name = ""
+    elif not made.crossed:
         yield name, f"no record of {made.source} crossed after the move, and none is left to cross", ""
     for topic in made.crossed[:SHOWN]:
         left = f", {formats.records(topic.left)} still to cross" if topic.left else ""

@@ -10,9 +10,18 @@ import pytest
 from drlib.client import pointer_file
 from drlib.client.history.entries import History, Past
 from drlib.client.pointer import Pointer, PointerConflict, decode, encode
-from drlib.client.pointer_copies import Copy, Move, PointerCopies, pointer_by_hand, read_copies, repair
+from drlib.client.pointer_copies import (
+    Copy,
+    Move,
+    PointerCopies,
+    pointer_by_hand,
+    read_copies,
+    repair,
+    topics_with_ends,
+)
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import Unreachable, UsageError
+from drlib.model import Flow
 
 HERE, THERE = Pointer(3, "paris", "p:1"), Pointer(4, "lyon", "l:1")
 
@@ -132,3 +141,24 @@ def test_pointer_says_who_wrote_it_and_is_the_same_without() -> None:
     assert decode(encode(by)).by == "run 7"
     assert by == HERE
     assert b'"by"' not in encode(HERE)
+
+
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "ended"),
+    [
+        ("", ["paris.orders"]),
+        (IDENTITY, None),
+        (IDENTITY + "lyon->paris.enabled = true\n", ["orders", "invoices", "paris.orders"]),
+        (IDENTITY + "lyon->paris.enabled = true\nlyon->paris.topics = orders\n", ["orders"]),
+    ],
+)
+def test_moved_pointer_has_ends_of_remote_topics_and_of_those_that_both_directions_copy(
+    settings: MirrorSettings, more: str, ended: list[str] | None
+) -> None:
+    settings.path.write_text(settings.path.read_text() + more)
+    chosen = topics_with_ends(load_mirror_settings(settings.path), Flow("paris", "lyon"))
+    every = ("orders", "invoices", "paris.orders", "heartbeats", "paris.heartbeats", "__consumer_offsets")
+    assert (None if chosen is None else [name for name in every if chosen(name)]) == ended

@@ -11,7 +11,7 @@ Not for: what the pointer is and where it is kept (`drlib.drill.actions.applicat
 from collections.abc import Mapping, Sequence
 
 from drlib.client.pointer import Pointer, PointerConflict
-from drlib.client.pointer_copies import moved_pointer
+from drlib.client.pointer_copies import moved_pointer, topics_with_ends
 from drlib.drill.actions.applications.pointer import PointerArgument, Read, conflict
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
 from drlib.drill.plan.plan import Change, Fact, Value
@@ -84,11 +84,21 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             "active": after.active,
             "version": after.version,
             "remote_topics": len(after.cutover),
+            **self._without_ends(after),
             "not_told": "; ".join(f"{alias}: {why}" for alias, why in missing.items()),
             "not_read": "; ".join(f"{alias}: {why}" for alias, why in now.silent.items()),
             "source": self.source_state(),
             "producer_ids": ids,
         }
+
+    def _without_ends(self, after: Pointer) -> Evidence:
+        """Why the pointer does not say where topics ended; empty where it does."""
+        if after.cutover or self.context.properties is None:
+            return {}
+        if topics_with_ends(self.context.mirror_settings(), self.flow) is not None:
+            return {}
+        why = f"none: one direction copies the topics under their own names, so nothing ends when {self.flow.source} is left"
+        return {"cutover": why}
 
     def _left(self, found: Read) -> Evidence:
         """The pointer is not of this flow: its applications are left where they are."""

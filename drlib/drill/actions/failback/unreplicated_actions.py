@@ -88,6 +88,7 @@ class ListTail(ReadOnlyAction):
             "crossed_late_records": found.records,
             "still_to_cross_records": found.left,
             "read_already_by": _said(found.read_there),
+            **({"crossed_late_unknown": why} if why else {}),
         }
 
     def cluster_id(self) -> str:

@@ -5,6 +5,9 @@ read them there, once more where they had read them before. The pointer says whe
 Not for: topics that one direction copies (`drlib.drill.actions.failback.unreplicated_actions`).
 """
 
+from collections.abc import Collection, Mapping
+from typing import Final
+
 from drlib.client.pointer import Pointer
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
@@ -16,9 +19,12 @@ from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, replication_l
 from drlib.model import Flow, TopicPartition
 from drlib.runs.journal import Scalar
 
+_NAMED: Final = 5  # topics
+
 
 def find_crossed(settings: MirrorSettings, flow: Flow, pointer: Pointer | None) -> tuple[Crossed | None, str]:
-    """What crossed since `pointer` moved to the flow's target, and what is still to cross; or why that is unknown. Blocks."""
+    """What crossed since `pointer` moved to the flow's target, and what is still to cross; why that, or some of it, is unknown.
+    Blocks."""
     if pointer is None or pointer.active != flow.target:
         return None, f"no pointer names {flow.target}, so where its logs ended when the applications moved is not known"
     if not pointer.cutover:
@@ -40,7 +46,18 @@ def find_crossed(settings: MirrorSettings, flow: Flow, pointer: Pointer | None) 
         positions = group_positions(settings, flow.source, groups_of(settings, flow))
     except DrlibError as error:
         return None, str(error)
-    return crossed_late(lag.maps, pointer.cutover, left, positions), ""
+    return crossed_late(lag.maps, pointer.cutover, left, positions), without_end(topics, pointer.cutover)
+
+
+def without_end(topics: Collection[str], moved_at: Mapping[str, tuple[int, ...]]) -> str:
+    """Of which `topics` it is not known what crossed, in words: the pointer has no end of them. Empty for none."""
+    if not (unknown := sorted({*topics} - moved_at.keys())):
+        return ""
+    named = ", ".join(unknown[:_NAMED]) + (f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else "")
+    return (
+        f"of {named} it is not known: when the applications moved, the other cluster did not have them, or one direction alone "
+        "copied them"
+    )
 
 
 def rows(found: Crossed, flow: Flow) -> list[dict[str, Scalar]]:
