@@ -32,7 +32,9 @@ _STORED: Final = TypeAdapter(dict[str, object])
 
 
 def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
-    """What `drill` would change now: the dry run. Raises `StalePlan` when an entity changes meanwhile."""
+    """What `drill` would change now: the dry run. Raises `StalePlan` when an entity changes meanwhile, and what
+    `refuse_order` does."""
+    refuse_order(drill, actions)
 
     def planned(name: str) -> StepPlan:
         observed = tuple(actions[name].observe())
@@ -51,6 +53,16 @@ def make_plan(drill: Drill, actions: Mapping[str, Action]) -> Plan:
     if moved:
         raise stale_plan(drill.name, moved)
     return plan
+
+
+def refuse_order(drill: Drill, actions: Mapping[str, Action]) -> None:
+    """Raises `UsageError` for a step that continues what no step before it does, as the step itself would."""
+    before: set[str] = set()
+    for step in drill.steps:
+        action = actions[step.name]
+        if isinstance(action, DrillAction) and action.needs_before and before.isdisjoint(action.needs_before):
+            raise action.nothing_before()
+        before.add(step.action.name)
 
 
 def compare(plan: Plan, actions: Mapping[str, Action]) -> None:

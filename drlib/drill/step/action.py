@@ -147,6 +147,19 @@ class DrillCall(BaseModel):
 class DrillAction(DrillCall):
     """A step that changes something."""
 
+    @property
+    def needs_before(self) -> tuple[str, ...]:
+        """Names of actions: without a step of one of them before it, it has nothing to do. None: it needs no other step."""
+        return ()
+
+    def nothing_before(self) -> UsageError:
+        """What to raise where no step before it did anything for it."""
+        return UsageError(
+            f"step {self.step} has nothing to do",
+            "no step before it did anything for it",
+            f"Add {' or '.join(self.needs_before)} before it.",
+        )
+
     @abstractmethod
     def observe(self) -> Sequence[Fact]: ...
 

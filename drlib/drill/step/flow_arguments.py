@@ -14,9 +14,11 @@ from drlib.drill.plan.plan import Fact
 from drlib.drill.step.action import DrillCall, ReadOnlyAction
 from drlib.drill.step.argument_types import Seconds, Text
 from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.context import DrillContext
 from drlib.drill.step.known_silence import PROBE_S, ask_in_run
 from drlib.errors import Unreachable
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.offsets.unreplicated.find import refuse_one_way
 from drlib.model import Flow
 from drlib.runs.journal import Scalar
 
@@ -37,6 +39,8 @@ class FlowArguments(DrillCall):
     target: Text = ""
     """Alias of the cluster the flow writes to; by default the drill's target."""
     shared_topics: ClassVar[Shared] = Shared.NONE
+    reverses: ClassVar[bool] = False
+    """Whether it relies on a way back, which topics have not that one direction copies under their own names."""
 
     @property
     def usual_flow(self) -> Flow:
@@ -58,6 +62,8 @@ class FlowArguments(DrillCall):
                 refuse_shared_topics(self.context.mirror_settings(), self.flow, what)
             elif self.shared_topics is Shared.ALL:
                 refuse_partly_shared(self.context.mirror_settings(), self.flow, what)
+        if self.reverses:
+            refuse_no_way_back(self.context, self.flow)
 
     @property
     def both_ways(self) -> bool:
@@ -79,6 +85,14 @@ class FlowArguments(DrillCall):
         """Whether the source answers now, for evidence."""
         answer = ask_in_run(self.context, [self.source_cluster])[self.source_cluster.alias]
         return f"no answer: {answer.why}" if isinstance(answer, Unreachable) else "it answers"
+
+
+def refuse_no_way_back(context: DrillContext, flow: Flow) -> None:
+    """Raises `UsageError` where the file says that `flow` cannot be reversed, before anything is asked of a cluster."""
+    if context.lab is None and context.properties is not None:
+        settings = context.mirror_settings()
+        if not all_shared(settings, flow):
+            refuse_one_way(settings.flow(flow.source, flow.target))
 
 
 class ProbeDeadline(DrillCall):

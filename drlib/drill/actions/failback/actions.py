@@ -225,6 +225,7 @@ class TranslateBack(MoveArguments, DrillAction):
 
     name = "groups.translate_back"
     shared_topics = Shared.NONE
+    reverses = True
 
     groups: Texts = ()
     """Which groups; by default every one that the flow mirrors."""

@@ -38,11 +38,18 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
     within_s: Seconds = 60
     """How long to wait for them."""
 
+    @property
+    def needs_before(self) -> tuple[str, ...]:
+        return decided.WRITERS
+
+    def nothing_before(self) -> UsageError:
+        return UsageError("no group was moved", "no step before it moved any", "Add switchover.move before it.")
+
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         moving = self.flow
         moves = decided.read(self.context.run_dir, moving.target)
         if moves is None:
-            raise UsageError("no group was moved", "no step before it moved any", "Add switchover.move before it.")
+            raise self.nothing_before()
         groups = sorted({move.group for move in moves})
         end, said = time.monotonic() + self.within_s, False
         with Cluster(self.settings.clusters[moving.source]) as source:

@@ -96,6 +96,8 @@ class _Still:
 class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
     """A planned move of applications; what follows from which ones they are is a subclass's to say."""
 
+    reverses = True
+
     inexact: Flag = False
     """Whether positions that are not exact may be committed: records are read again."""
     rewind: Flag = False

@@ -26,6 +26,7 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyActi
 from drlib.drill.step.argument_types import Flag, Texts
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.drill.step.context import DrillContext
+from drlib.drill.step.flow_arguments import refuse_no_way_back
 from drlib.errors import Aborted, Deviated, DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.unreplicated.find import UnreplicatedRecords, find_unreplicated
@@ -50,6 +51,10 @@ class ListTail(ReadOnlyAction):
 
     topics: Texts = ()
     """Which topics; by default every one that the flow mirrors."""
+
+    def check(self) -> None:
+        super().check()
+        refuse_no_way_back(self.context, self.context.flow)
 
     def observe(self) -> Sequence[Fact]:
         return ()  # the source may be away when the plan is made, and a tail moves until it is fenced
@@ -102,6 +107,10 @@ class TailAction(DrillAction):
     """Which topics; by default every one that the flow mirrors."""
     keep_order: Flag = False
     """Whether records older than others of their key are set aside instead of recovered."""
+
+    def check(self) -> None:
+        super().check()
+        refuse_no_way_back(self.context, self.context.flow)
 
     @property
     @abstractmethod

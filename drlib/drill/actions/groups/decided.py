@@ -22,6 +22,8 @@ MOVES_PER_LINE: Final = 10_000
 IN_USE: Final = "in-use"
 _MOVES: Final = TypeAdapter(tuple[PositionMove, ...])
 _NAMES: Final = TypeAdapter(tuple[str, ...])
+WRITERS: Final = ("groups.translate", "switchover.move", "wave.switchover", "groups.translate_back")
+"""The actions that decide positions."""
 Move = TypeVar("Move")
 
 

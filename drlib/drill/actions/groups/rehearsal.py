@@ -191,14 +191,20 @@ class ReadCanary(ReadOnlyTargetAction):
     groups: Patterns = (".*",)
     """Which groups."""
 
+    @property
+    def needs_before(self) -> tuple[str, ...]:
+        return ("groups.shadow",)
+
+    def nothing_before(self) -> UsageError:
+        what = "the canary has nothing to read"
+        return UsageError(what, "no shadow groups were made", "Add groups.shadow before it.")
+
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` naming the first record that is not the right one."""
         run_dir, flow = self.context.run_dir, self.flow
         moves = positions.read(run_dir, flow.target, SHADOW)
         if moves is None:
-            raise UsageError(
-                "the canary has nothing to read", "no shadow groups were made", "Add groups.shadow before it."
-            )
+            raise self.nothing_before()
         prefix = f"{PREFIX}{run_dir.name}."
         chosen = [m for m in moves if matches(self.groups, m.group.removeprefix(prefix))]
         mine = [m for m in chosen if m.offset is not None]

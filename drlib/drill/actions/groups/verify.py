@@ -65,6 +65,14 @@ class VerifyGroups(ReadOnlyTargetAction):
     not_read: Patterns = ()
     """Topics that no group has to read, although it has a position and unread records there."""
 
+    @property
+    def needs_before(self) -> tuple[str, ...]:
+        return () if self.written else positions.WRITERS
+
+    def nothing_before(self) -> UsageError:
+        what = f"no group of {', '.join(self.groups)} was moved"
+        return UsageError("nothing can be verified", what, "Translate groups before it.")
+
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Unreachable` naming each application that is not served and why, `UsageError` for an unusable topic."""
         run_dir, alias = self.context.run_dir, self.flow.target
@@ -75,11 +83,7 @@ class VerifyGroups(ReadOnlyTargetAction):
         if decided == () and not self.written and not shares:
             return self._nothing_known()
         if not moves and not self.written and not shares:
-            raise UsageError(
-                "nothing can be verified",
-                f"no group of {', '.join(self.groups)} was moved",
-                "Translate groups before it.",
-            )
+            raise self.nothing_before()
         with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
             watch = Watch(self, cluster, moves)
             self._refuse_unwritable(cluster)

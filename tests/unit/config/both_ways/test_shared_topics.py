@@ -22,13 +22,16 @@ from drlib.drill.actions.failback.actions import TranslateBack, VerifyWorkers, W
 from drlib.drill.actions.failback.groups_left import GroupsLeft
 from drlib.drill.actions.failback.returned import SourceReturned
 from drlib.drill.actions.failback.switchover import MoveApplications
+from drlib.drill.actions.failback.unreplicated_actions import ListTail, SettleTail
 from drlib.drill.actions.failover.drain import DrainMirror
 from drlib.drill.actions.failover.triage import Triage
 from drlib.drill.actions.groups.rehearsal import ReadCanary
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.actions.groups.verify import VerifyGroups
+from drlib.drill.step.action import DrillAction
 from drlib.drill.step.context import DrillContext
 from drlib.errors import UsageError
+from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.model import Flow
 
 THERE, BACK = Flow("LEFT", "RIGHT"), Flow("RIGHT", "LEFT")
@@ -101,6 +104,22 @@ def test_actions_of_planned_moves_know_flows_whose_topics_are_all_shared(tmp_pat
     bind("topics = orders, events\n")
     with pytest.raises(TopicsShared, match=r"Give .* the same topics and topics\.exclude"):
         bind("LEFT->RIGHT.topics = orders, events\nRIGHT->LEFT.topics = orders\n")
+
+
+@pytest.mark.parametrize("action", [MoveApplications(), TranslateBack(), ListTail(), SettleTail(how=Settle.RECOVER)])
+def test_actions_that_rely_on_a_way_back_are_refused_where_the_file_has_none(
+    tmp_path: Path, action: DrillAction
+) -> None:
+    def bind(text: str) -> None:
+        settings = load(tmp_path, text)
+        place = DrillContext(
+            clusters=settings.clusters, flow=THERE, run_dir=tmp_path, properties=tmp_path / "mm2.properties"
+        )
+        action.bind(place)
+
+    bind("LEFT->RIGHT.enabled = true\n")
+    with pytest.raises(UsageError, match=r"cannot be reversed: under IdentityReplicationPolicy"):
+        bind(IDENTITY + "LEFT->RIGHT.enabled = true\n")
 
 
 def test_writing_is_not_denied_to_the_mirror_where_it_writes_to_the_same_topics(tmp_path: Path) -> None:
