@@ -9,8 +9,8 @@ Not for: deciding to move; storing it (`drlib.client.pointer_file`, `drlib.clien
 """
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from drlib import decoding
@@ -92,6 +92,28 @@ def newest(pointers: Iterable[Pointer]) -> Pointer | None:
             f"Decide which is right: drlib pointer move FILE CLUSTER; it becomes version {best.version + 1}.",
         )
     return best
+
+
+Stays = Callable[[Pointer], bool]
+"""Whether applications with this pointer of their own are left where they are when the others are moved."""
+
+
+def staying(own: Iterable[tuple[str, Pointer]], common: int, above: int, stays: Stays) -> dict[str, Pointer]:
+    """By application: its own pointer, above version `above` of a new pointer of all, which does not replace it then.
+
+    `own`: every copy of such pointers; `common`: the version of the newest pointer of all so far, which replaced older ones.
+    """
+    found: dict[str, Pointer] = {}
+    for name, pointer in own:
+        if name not in found or found[name].version < pointer.version:
+            found[name] = pointer
+    kept = {name: found[name] for name in sorted(found) if found[name].version > common and stays(found[name])}
+    version = max((each.version for each in kept.values()), default=0)
+    for name, pointer in kept.items():
+        if pointer.version <= above:
+            version = max(version, above) + 1
+            kept[name] = replace(pointer, version=version)
+    return kept
 
 
 def document(pointer: Pointer) -> dict[str, object]:

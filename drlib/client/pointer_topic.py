@@ -12,6 +12,8 @@ Rules:
   `PointerConflict`, until a higher version is published.
 - What is replaced becomes a part of the history in the same transaction. A history that cannot be written holds up no move: the
   last attempt leaves it out.
+- Who moves all applications of one flow leaves those of other clusters where they are (`stays`): their own pointers are
+  written again above the new one.
 - A reader uses the newest version among the clusters that answer, and reports those that do not.
 Not for: following changes (`drlib.client.pointer_watch`).
 """
@@ -36,7 +38,7 @@ from drlib.client.history.entries import (
     replaced_by,
     union,
 )
-from drlib.client.pointer import Pointer, PointerConflict, decode, encode, newest
+from drlib.client.pointer import Pointer, PointerConflict, Stays, decode, encode, newest, staying
 from drlib.config.replication_policy import POINTER_TOPIC
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -166,6 +168,7 @@ def publish(
     replication_factor: int = -1,
     timeout_s: float = 10.0,
     repair: bool = False,
+    stays: Stays | None = None,
 ) -> Published:
     """Write `pointer` to every cluster that answers, and create the topic where it is missing.
 
@@ -173,6 +176,8 @@ def publish(
     Who reads after the return finds it. Raises `PointerConflict` when a cluster holds another pointer of that version or a
     newer one (the error lists where it was written), `Unreachable` or `ClusterRefused` when it was written nowhere.
     With `repair` the pointer is one that exists elsewhere: newer ones of other applications do not stand in its way.
+    `stays`: which applications a pointer of all leaves where their own one says; that is written again above it, in the same
+    transaction and before it.
     """
     if application.startswith(PREFIX):
         raise UsageError(
@@ -184,6 +189,8 @@ def publish(
     claims, missing = ask_each(clusters, writer.claim)
     if not claims:
         raise _no_answer("publishing to", topic, missing)
+    if stays is not None and application == EVERYONE:
+        writer.beside = _staying([claim.held.pointers for claim in claims.values()], pointer, stays)
     refused = {
         alias: why for alias, claim in claims.items() if (why := writer.conflict(claim.held.pointers)) is not None
     }
@@ -212,6 +219,13 @@ def publish(
     return Published(pointer, tuple(where), missing)
 
 
+def _staying(held: Sequence[Pointers], pointer: Pointer, stays: Stays) -> dict[str, Pointer]:
+    """The pointers of applications that `pointer`, of all, leaves where they are."""
+    every = [(key, each) for pointers in held for key, each in pointers.items() if isinstance(each, Pointer)]
+    common = max((each.version for key, each in every if key == EVERYONE), default=0)
+    return staying([(key, each) for key, each in every if key != EVERYONE], common, pointer.version, stays)
+
+
 @dataclass(frozen=True, slots=True)
 class _Claim:
     """A producer that has fenced every writer before it, and what the topic held from then on."""
@@ -231,6 +245,7 @@ class _Writer:
         self._timeout_s = timeout_s
         self._repair = repair
         self.elsewhere: Mapping[str, Past] = {}  # of all clusters that answered
+        self.beside: Mapping[str, Pointer] = {}  # of applications that stay, written with it
 
     def claim(self, settings: ClusterSettings) -> _Claim:
         """First the fence, then the look: what another writer committed is seen, what it has not is never committed."""
@@ -272,7 +287,8 @@ class _Writer:
                 claim = self.claim(settings)  # the claim settles the outcome of the previous commit and reads it
             if (why := self.conflict(claim.held.pointers)) is not None:
                 raise PointerConflict("the pointer was not written", why, "Read it again.")
-            if any(isinstance(p, Pointer) and self._is_ours(key, p) for key, p in claim.held.pointers.items()):
+            held = claim.held.pointers
+            if all(held.get(key) == each for key, each in {**self.beside, self._application: self._pointer}.items()):
                 return
             if not tries_left:
                 break
@@ -298,6 +314,8 @@ class _Writer:
             replaced = claim.held.replaced(self._application, self._pointer)
             for key, content in changes(claim.held.history, replaced, self.elsewhere).items():
                 claim.producer.produce(self._topic, content, key=key, partition=0)
+        for key, beside in self.beside.items():  # before it: a reader that has only the first records moves nowhere
+            claim.producer.produce(self._topic, encode(beside), key=key, partition=0)
         claim.producer.produce(
             self._topic,
             encode(self._pointer),
@@ -310,7 +328,7 @@ class _Writer:
         return written
 
     def _is_ours(self, key: str, stored: Pointer) -> bool:
-        return key == self._application and stored == self._pointer
+        return stored == (self._pointer if key == self._application else self.beside.get(key))
 
 
 def read_topic(settings: ClusterSettings, topic: str, timeout_s: float) -> Held:

@@ -5,26 +5,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
 from deadline import Deadline
-from fix_engine import alter
+from fix_engine import alter, create_topic, produce
 from fix_lab import LabFactory
 
 import drlib
 from drlib.client.active_cluster import NoPointer
 from drlib.client.pointer import Pointer, PointerConflict, encode
-from drlib.client.pointer_copies import read_copies
+from drlib.client.pointer_copies import moved_pointer, read_copies
 from drlib.client.pointer_topic import Published, publish, read_pointer
 from drlib.client.pointer_watch import PointerTopicWatcher
+from drlib.config.settings import load_mirror_settings
 from drlib.errors import UsageError
 from drlib.kafka.admin import Cluster, Isolation
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
-from drlib.model import TopicPartition
+from drlib.model import Flow, TopicPartition
 
 Fresh = Callable[[str], str]
 
@@ -147,6 +149,46 @@ def test_pointer_of_all_is_published_above_that_of_one_application_moved_alone(
     assert read_pointer(settings(lab), topic=topic).next_version == alone.version + 1 == 3
     every = drlib.publish_pointer(config, "LEFT", topic=topic).pointer
     assert read_pointer(settings(lab), "orders", topic=topic).pointer == every
+
+
+def test_pointer_of_all_leaves_applications_of_other_clusters_where_they_are(
+    lab: Lab, fresh_topic: Fresh, tmp_path: Path, watch: Callable[..., PointerTopicWatcher]
+) -> None:
+    """On a cluster that missed it, too, once it is written again; a follower never sees the pointer of all alone."""
+    config, topic = lab.write_properties(tmp_path / "clusters.properties"), f"{fresh_topic('active')}.internal"
+    both = settings(lab)
+    drlib.publish_pointer(config, "LEFT", topic=topic)
+    alone = Pointer(2, "THIRD", "t:1")
+    publish(both, alone, "orders", topic=topic)
+    drlib.publish_pointer(config, "LEFT", "carts", topic=topic)
+    every = Pointer(4, "RIGHT", "r:1")
+    for clusters in (both[:1], both, both):
+        publish(clusters, every, topic=topic, stays=lambda own: own.active == "THIRD")
+        assert read_pointer(clusters, "orders", topic=topic).pointer == replace(alone, version=5)
+        assert read_pointer(clusters, "carts", topic=topic).pointer == every
+        assert read_pointer(clusters, topic=topic).pointer == every
+    assert watch(both, "orders", topic).wait_newer(0, 20) == replace(alone, version=5)
+
+
+def test_moved_pointer_has_the_ends_of_topics_that_both_directions_copy_beside_others(
+    lab: Lab, fresh_topic: Fresh, tmp_path: Path
+) -> None:
+    shared, alone = fresh_topic("shared"), fresh_topic("alone")
+    for topic, count in ((shared, 30), (alone, 5)):
+        create_topic(lab.clusters["RIGHT"].bootstrap, topic, 1)
+        produce(lab.clusters["RIGHT"].bootstrap, topic, count, partitions=1)
+    path = lab.write_properties(
+        tmp_path / "clusters.properties",
+        topics=f"{shared}, {alone}",
+        **{
+            "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+            "RIGHT->LEFT.enabled": "true",
+            "RIGHT->LEFT.topics": shared,
+        },
+    )
+    mixed = load_mirror_settings(path)
+    moved = moved_pointer(mixed, Flow("LEFT", "RIGHT"), mixed.clusters["RIGHT"], 4)
+    assert (moved.remote_prefix, moved.cutover) == (None, {shared: (30,)})
 
 
 def test_earlier_pointers_stay_on_both_clusters_and_move_no_follower(

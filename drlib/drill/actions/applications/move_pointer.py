@@ -73,7 +73,8 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             after = found
             missing = self.pointer.write(found, found, on=flow.target)
         at_ms = moments.mark(run_dir, "act")
-        self.mark(Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}"))
+        moved = Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}")
+        self.score(ScorecardPart(marks=(moved,), checks=self._of_another(after)))
         ends: list[Mapping[str, Scalar]] = [
             {"topic": topic, "partition": partition, "remote topic ends at": end}
             for topic, each in after.cutover.items()
@@ -90,6 +91,16 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             "source": self.source_state(),
             "producer_ids": ids,
         }
+
+    def _of_another(self, after: Pointer) -> tuple[Check, ...]:
+        """Whether the pointer was moved there from another source of the same target."""
+        if self.pointer.moves(after):
+            return ()
+        why = (
+            f"it was moved to {after.active} from another source, and names the mirrors {after.remote_prefix}*: who follows it "
+            f"does not read those of {self.flow.source}"
+        )
+        return (Check("the pointer is moved", Verdict.CONDITIONS, why),)
 
     def _without_ends(self, after: Pointer) -> Evidence:
         """Why the pointer does not say where topics ended; empty where it does."""

@@ -4,30 +4,35 @@ Rules: clusters that do not answer are left out and named, so that a dead one co
 was there before a step and what it writes are on disk before it writes, so that a process that resumes it knows both.
 A move counts only if the cluster that applications move to has the pointer: it may be the only one left to read it from.
 Versions are one sequence over all applications, in files too: that of one application is `pointer.NAME.json` beside
-`pointer.json`, where it was published or moved alone, and is written with it when all applications are moved.
+`pointer.json`, where it was published or moved alone, and is written with it when all applications are moved. A flow moves
+and holds its own applications: one whose own pointer names another cluster, or mirrors of one, is left where it is. From a
+source that is lost all move that are there.
 Not for: what a pointer is (`drlib.client.pointer`, `pointer_topic`).
 """
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from drlib import clock
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
-from drlib.client.pointer import Pointer, PointerConflict
+from drlib.client.pointer import Pointer, PointerConflict, staying
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Found, publish, read_pointers
 from drlib.drill.plan.one_look import once
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import DrillCall
 from drlib.drill.step.argument_types import Text
 from drlib.drill.step.context import DrillContext
+from drlib.drill.step.flow_arguments import FlowArguments
 from drlib.drill.step.known_silence import KnownSilence, Silence, ask_in_run, repeated
 from drlib.errors import Deviated, DrlibError, Unreachable
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.model import Flow
 from drlib.runs.journal import Scalar
 
 LEFT_OUT_S = 60.0  # for which a cluster is left out whose topic could not be read or written
@@ -55,8 +60,18 @@ class Moved:
 class PointerPlace:
     """The pointer of `application` at `place`; `step` names what is kept of it."""
 
-    def __init__(self, place: DrillContext, step: str, application: str = EVERYONE) -> None:
+    def __init__(
+        self,
+        place: DrillContext,
+        step: str,
+        application: str = EVERYONE,
+        moving: Flow | None = None,
+        *,
+        lost: bool = False,
+    ) -> None:
         self._place = place
+        self._moving = moving or place.flow
+        self._lost = lost
         self._application = application
         self._file = f"pointer.{step}"
 
@@ -119,7 +134,7 @@ class PointerPlace:
             return {}
         answering, silent = self._who()
         began = time.monotonic()
-        published = publish(answering, after, self._application)
+        published = publish(answering, after, self._application, stays=self._stays)
         self._note(answering, published.missing, began)
         missing = silent | {alias: error.why for alias, error in published.missing.items()}
         if on in missing:
@@ -168,15 +183,41 @@ class PointerPlace:
         if self._place.pointer is not None:
             self._write_files(back)
         else:
-            publish(self._who()[0], back, self._application)
+            publish(self._who()[0], back, self._application, stays=self._stays)
 
     def _write_files(self, pointer: Pointer) -> None:
-        """What is written for all applications replaces the pointers of single ones."""
+        """What is written for all applications replaces the pointers of single ones, but of those that stay."""
         assert self.file is not None
+        stored, left = _stored(self.file) if self._application == EVERYONE else {}, {}
+        if stored:
+            common = stored.pop(self.file, None)
+            own = [(str(path), each) for path, each in stored.items()]
+            left = staying(own, 0 if common is None else common.version, pointer.version, self._stays)
+            for name, each in left.items():  # first: a reader of both files moves nowhere in between
+                pointer_file.write_atomic(Path(name), each)
         pointer_file.write_atomic(self.file, pointer)
-        if self._application == EVERYONE:
-            for path in _stored(self.file):
+        for path in stored:
+            if str(path) not in left:
                 pointer_file.write_atomic(path, pointer)
+
+    def moves(self, pointer: Pointer) -> bool:
+        """Are applications that follow `pointer` the flow's?"""
+        return of_flow(pointer, self._moving, self._prefixes, lost=self._lost)
+
+    def _stays(self, own: Pointer) -> bool:
+        """Is an application with this pointer of its own none of the flow's: at another cluster, or of another one?"""
+        return not self.moves(own)
+
+    @property
+    def _prefixes(self) -> tuple[str, ...]:
+        """Of the mirror topics of the flow and the flow back; none where no file says which they are."""
+        if self._place.properties is None:
+            return ()
+        settings = self._place.mirror_settings()
+        return tuple(
+            settings.flow(f.source, f.target).policy.remote_topic(f.source, "x")[:-1]
+            for f in (self._moving, self._moving.reverse)
+        )
 
     @property
     def _by(self) -> str:
@@ -219,6 +260,19 @@ def _stored(common: Path) -> dict[Path, Pointer]:
     return stored
 
 
+def of_flow(own: Pointer, flow: Flow, prefixes: Collection[str], *, lost: bool = False) -> bool:
+    """Is an application, whose own pointer this is, one that `flow` moves? `prefixes`: of mirrors of its two clusters.
+
+    Who is at one of them and reads mirrors of a third one came from there, and moves with that one; from a source that is
+    `lost` all move.
+    """
+    if lost and own.active == flow.source:
+        return True
+    return own.active in (flow.source, flow.target) and (
+        own.remote_prefix is None or not prefixes or own.remote_prefix in prefixes
+    )
+
+
 def topic_on(alias: str) -> str:
     """What a silence of one copy is kept under."""
     return f"topic {TOPIC} on {alias}"
@@ -230,9 +284,13 @@ class PointerArgument(DrillCall):
     application: Text = EVERYONE
     """The application whose pointer is used; by default the one that every application follows."""
 
+    source_lost: ClassVar[bool] = True
+    """Whether all applications at the source have to leave it, wherever they came from."""
+
     @property
     def pointer(self) -> PointerPlace:
-        return PointerPlace(self.context, self.step, self.application)
+        flow = self.flow if isinstance(self, FlowArguments) else None
+        return PointerPlace(self.context, self.step, self.application, flow, lost=self.source_lost)
 
 
 def conflict(place: PointerPlace, now: Pointer | None) -> PointerConflict:

@@ -474,6 +474,7 @@ class MoveApplications(PointerArgument, PlannedMove):
     """Move the applications that follow the pointer to the other cluster: hold them, wait until nothing is in flight, move."""
 
     name = "switchover.move"
+    source_lost = False
 
     groups: Texts = ()
     """Whose positions are moved; by default every group that the flow mirrors."""

@@ -65,6 +65,35 @@ def test_move_pointer_that_another_run_moved_since_the_plan_is_kept(place: Drill
     assert move.pointer.read().pointer == pointer
 
 
+def test_pointer_of_all_moves_no_application_of_another_source_in_a_file(place: DrillContext, tmp_path: Path) -> None:
+    """One of THIRD, one that THIRD's failover brought to RIGHT, and one of LEFT's own."""
+    names(place, "LEFT")
+    common = place.pointer
+    assert common is not None
+    own = {
+        "third": Pointer(5, "THIRD", "t:1"),
+        "came": Pointer(4, "RIGHT", "r:1", "THIRD.", {"THIRD.orders": (7,)}),
+        "ours": Pointer(6, "LEFT", "127.0.0.1:1"),
+    }
+    for name, pointer in own.items():
+        pointer_file.write_atomic(pointer_file.own_file(common, name), pointer)
+    properties = tmp_path / "mm2.properties"
+    properties.write_text(
+        "clusters = LEFT, RIGHT, THIRD\nLEFT.bootstrap.servers = l:1\nRIGHT.bootstrap.servers = r:1\n"
+        "THIRD.bootstrap.servers = t:1\nLEFT->RIGHT.enabled = true\nTHIRD->RIGHT.enabled = true\n"
+    )
+    everyone = MovePointer().bind(replace(place, properties=properties), "move").pointer
+    moved = Pointer(everyone.read().next_version, "RIGHT", "r:1", "LEFT.")
+    for before in (HERE, moved):  # and once more, as a run that is resumed does
+        everyone.write(before, moved)
+        stored = {name: pointer_file.read(pointer_file.own_file(common, name)) for name in own}
+        assert pointer_file.read(common) == moved
+        assert stored["ours"] == moved
+        for name in ("third", "came"):
+            assert stored[name] == replace(own[name], version=stored[name].version)
+            assert stored[name].version > moved.version
+
+
 @pytest.mark.parametrize(("active", "planned"), [("LEFT", "write"), ("RIGHT", AWAY), ("THIRD", "at THIRD")])
 def test_fence_holds_only_those_that_follow_the_pointer_at_the_source(
     place: DrillContext, tmp_path: Path, active: str, planned: str

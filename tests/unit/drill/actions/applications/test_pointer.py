@@ -7,7 +7,7 @@ import pytest
 
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
-from drlib.drill.actions.applications.pointer import PointerPlace
+from drlib.drill.actions.applications.pointer import PointerPlace, of_flow
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -89,3 +89,24 @@ def test_pointer_of_one_application_is_put_back_alone(place: DrillContext) -> No
     billing.put_back()
     assert pointer_file.read(place.pointer.with_name("pointer.billing.json")) == replace(HERE, version=5)
     assert pointer_file.read(place.pointer) == HERE
+
+
+@pytest.mark.parametrize(
+    ("active", "prefix", "planned", "emergency"),
+    [
+        ("LEFT", None, True, True),
+        ("LEFT", "RIGHT.", True, True),
+        ("LEFT", "THIRD.", False, True),  # it came from THIRD; LEFT is lost, and nothing is served there any more
+        ("RIGHT", "LEFT.", True, True),
+        ("RIGHT", "THIRD.", False, False),
+        ("THIRD", None, False, False),
+        ("THIRD", "LEFT.", False, False),
+    ],
+)
+def test_flow_moves_its_own_applications_and_from_a_lost_source_all(
+    active: str, prefix: str | None, planned: bool, emergency: bool
+) -> None:
+    own = Pointer(3, active, "127.0.0.1:1", prefix)
+    flow, prefixes = Flow("LEFT", "RIGHT"), ("LEFT.", "RIGHT.")
+    assert of_flow(own, flow, prefixes) is planned
+    assert of_flow(own, flow, prefixes, lost=True) is emergency
