@@ -180,8 +180,11 @@ def _deleted(
 
 
 def _newest(reported: PartitionStatus, surveyed: PartitionStatus | None) -> PartitionStatus:
-    """A worker's report, with the surveyed log end where that is newer."""
-    if surveyed is None or surveyed.high_watermark <= reported.high_watermark or surveyed.as_of_ms < reported.as_of_ms:
+    """A worker's report, with the surveyed log end where that is further, and so newer: two machines' clocks are not compared.
+
+    A source that did not answer has no surveyed end (-1).
+    """
+    if surveyed is None or surveyed.high_watermark <= reported.high_watermark:
         return reported
     return replace(
         reported, high_watermark=surveyed.high_watermark, as_of_ms=surveyed.as_of_ms, outlook=surveyed.outlook

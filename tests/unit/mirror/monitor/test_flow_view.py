@@ -132,10 +132,17 @@ def test_overview_event_of_worker_replaces_surveyed_event() -> None:
     ]
 
 
-def test_overview_stale_log_end_of_worker_is_replaced_by_survey() -> None:
-    old, young = partition(0, 5, 5, as_of_ms=NOW - 30_000), partition(0, 5, 900, as_of_ms=NOW)
+@pytest.mark.parametrize("ahead_ms", [0, 10_000, 3_600_000])
+def test_overview_stale_log_end_of_worker_is_replaced_by_survey_whatever_its_clock_says(ahead_ms: int) -> None:
+    told, young = partition(0, 5, 5, as_of_ms=NOW - 30_000 + ahead_ms), partition(0, 5, 900, as_of_ms=NOW)
+    ahead = replace(worker(), flows=(replace(worker().flows[0], partitions=(told,)),))
+    assert overview(survey(partitions=(young,)), [ahead], NOW).lag == 895
+
+
+def test_overview_log_end_that_the_survey_does_not_have_is_the_workers() -> None:
+    old, young = partition(0, 5, 5, as_of_ms=NOW - 30_000), partition(0, 5, -1, as_of_ms=NOW)
     status = replace(worker(), flows=(replace(worker().flows[0], partitions=(old,)),))
-    assert overview(survey(partitions=(young,)), [status], NOW).lag == 895
+    assert overview(survey(partitions=(young,)), [status], NOW).lag == 0
     silent = overview(survey(partitions=(), source_error="refused"), [status], NOW)
     assert silent.as_of_ms == NOW - 30_000
 
