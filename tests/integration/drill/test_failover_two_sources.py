@@ -52,6 +52,11 @@ class Hub:
         assert pointer is not None
         return pointer.active
 
+    def prefix(self, application: str) -> str | None:
+        """Of the mirrors that the application reads."""
+        pointer = read_pointer([self.lab.clusters["hub"].settings()], application).pointer
+        return None if pointer is None else pointer.remote_prefix
+
     def next_record(self, flow: Flow) -> int:
         """The number of the record at which the flow's group continues on the hub."""
         address = self.lab.clusters["hub"].bootstrap
@@ -138,10 +143,13 @@ def test_failover_of_a_source_leaves_the_pointer_that_names_the_other_one(hub: H
     assert hub.active == "paris"
     assert hub.next_record(rome) == READ
     assert hub.ended(hub.start(rome))[0]["next"] == "nothing"
+    publish_pointer(hub.file, "hub", "of-rome", remote_prefix="rome.", cutover={f"rome.{TOPIC}": (RECORDS,)})
     hub.lab.clusters["paris"].kill()
     hub.ended(hub.start(paris))
     assert hub.active == "hub"
     assert hub.next_record(paris) == READ
+    prefixes = {name: hub.prefix(name) for name in ("*", "of-paris", "of-rome")}
+    assert prefixes == {"*": "paris.", "of-paris": "paris.", "of-rome": "rome."}
 
 
 @pytest.mark.parametrize("hub", [False], indirect=True)
