@@ -11,7 +11,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -179,6 +179,14 @@ def checkpointed_shares(settings: MirrorSettings, flow: Flow) -> KnownShares:
     """Those that the mirror last knew, from the checkpoints on the target. Raises `Unreachable`."""
     policy = settings.flow(flow.source, flow.target).policy
     return KnownShares(last_known_shares(read_checkpoints(settings, flow), policy))
+
+
+def filled_in(now: KnownShares, kept: KnownShares) -> KnownShares:
+    """`now`, with the positions that were `kept` of groups that are refused now. Pure."""
+    refused = now.refused or {}
+    positions = {key: each for key, each in kept.positions.items() if key[0] in refused}
+    still = {group: error for group, error in refused.items() if group not in {key[0] for key in positions}}
+    return replace(now, positions={**now.positions, **positions}, refused=still)
 
 
 def last_known_shares(records: Iterable[Record], policy: ReplicationPolicy) -> dict[Key, KnownShare]:

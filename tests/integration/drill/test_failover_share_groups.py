@@ -29,12 +29,14 @@ from drlib.drill.inventory.rules import Kind, Way
 from drlib.drill.plan.plan import Mode, Rollback
 from drlib.drill.readiness.observe.share_groups import read_share_groups
 from drlib.drill.step import step_output as details
+from drlib.kafka.share_groups import admin
 from drlib.kafka.share_groups.state import ShareState
 from drlib.lab.lab import Lab
 from drlib.mirror.share_groups.known import checkpointed_shares, read_shares, source_shares
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs import journal
 from drlib.runs.abort import Abort
+from drlib.runs.check import Verdict
 from drlib.runs.journal import JOURNAL
 
 TOPIC, MIRROR, GROUP = "orders", "LEFT.orders", "packers"
@@ -101,7 +103,7 @@ def moved(mirrored: Mirrored, flow: Flow) -> tuple[ShareMove, ...]:
     """A planned move, once the mirror has what is to be translated."""
 
     def decided() -> tuple[ShareMove, ...]:
-        return share_moves.decide_planned(mirrored.settings, flow, share_moves.Chosen({"planned"}.__contains__))
+        return share_moves.decide_planned(mirrored.settings, flow, share_moves.Chosen({"planned"}.__contains__)).moves
 
     wait_for("every position is exact", lambda: {m.kind for m in decided()} == {TranslationKind.EXACT})
     return share_moves.write(mirrored.settings.clusters[flow.target], decided())
@@ -136,6 +138,46 @@ def test_share_group_moves_as_planned_and_returns_with_what_it_acknowledged_ther
     with in_group(left, "planned", TOPIC) as consumer:
         seen = consume(consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: b"home" in seen and FIRST[5] in seen)
     assert seen == {b"home": 1, FIRST[5]: 1}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("leave", [(), (".*",)])
+def test_share_groups_that_cannot_be_moved_are_left_and_the_others_move(
+    mirrored: Mirrored, tmp_path: Path, leave: tuple[str, ...]
+) -> None:
+    source, target = mirrored.settings.clusters["LEFT"], mirrored.settings.clusters["RIGHT"]
+    here, there = TopicPartition(TOPIC, 0), TopicPartition(MIRROR, 0)
+    names = {GROUP, "ahead", "busy"}
+    for group in ("ahead", "busy"):
+        admin.set_starts(source, group, {here: 3}, 20.0)
+    admin.set_starts(target, "ahead", {there: 9}, 20.0)
+    begin_at_earliest(mirrored.at("RIGHT"), "busy")
+
+    def kept() -> set[str]:
+        return {group for group, _ in checkpointed_shares(mirrored.settings, FLOW).positions}
+
+    wait_for("the target keeps what all of them have read", lambda: names <= kept())
+    translate = step("translate", "groups.translate", positions_from="target", groups=tuple(names), leave=leave)
+    with in_group(mirrored.at("RIGHT"), "busy", MIRROR):
+        wait_for("it has a member", lambda: not members_gone(mirrored.at("RIGHT"), "busy"))
+        wanted = testbed_moves.drill(translate, mode=Mode.EMERGENCY, rollback=Rollback.ALWAYS)
+        assert testbed_moves.in_process(tmp_path, wanted, mirrored.place) == 0
+    rows = {row["group"]: row["left because"] for row in details.read_rows(tmp_path, "translate")}
+    assert rows == {
+        f"{GROUP} (share group)": "",
+        "ahead (share group)": "it is at 9 there, further ahead: the group was used there",
+        "busy (share group)": "its group is left: it has members there, which own its positions",
+    }
+    (done,) = [line for line in journal.read(tmp_path / JOURNAL) if line.event == "step-succeeded"]
+    evidence = dict(done.data)
+    assert (evidence["share_groups"], evidence["share_left"], evidence["share_redelivered_predicted"]) == (3, 2, None)
+    assert evidence["share_acknowledged_carried"]  # of the one that was moved
+    (check,) = details.read_part(tmp_path, "translate").checks
+    assert check.verdict is Verdict.CONDITIONS
+    assert "busy" in check.evidence
+    assert share_moves.read_states(target, ["ahead"])["ahead", there].start == 9
+    assert mirrored.state("RIGHT", MIRROR) is None  # the drill took back what it had written
 
 
 @pytest.mark.long

@@ -66,7 +66,7 @@ def test_share_group_state_is_written_with_cluster_action_and_predicted_without(
     assert state() == ShareState(3)
     again = share_moves.delivered_again(limited, [refused])
     assert again == {GROUP: 6}
-    (check,) = rules.checks([refused], again)
+    (check,) = rules.checks([refused], again, {})
     assert "6 are delivered again: CLUSTER_AUTHORIZATION_FAILED" in check.evidence
     assert share_moves.reached(limited, [refused]) is Reach.PARTLY
     share_moves.put_back(limited, [refused])

@@ -267,15 +267,17 @@ class TranslateBack(MoveArguments, DrillAction):
         run_dir, target = self.context.run_dir, settings.clusters[moving.target]
         shares = share_moves.kept(run_dir, moving.target, self._use)
         if shares is None:
-            chosen = share_moves.Chosen(lambda group: not self.groups or group in self.groups, rewind=self.rewind)
-            shares = share_moves.decide_planned(settings, moving, chosen)
+            chosen = share_moves.Chosen(
+                lambda group: not self.groups or group in self.groups, rewind=self.rewind, refuses=True
+            )
+            shares = share_moves.decide_planned(settings, moving, chosen).moves
             share_moves.keep(run_dir, moving.target, self._use, shares)
         group_writing.write(target, moves)
-        shares = share_moves.write(target, shares)
+        shares = share_moves.write(target, shares, refuses=True)
         share_moves.keep(run_dir, moving.target, self._use, shares)
         again = share_moves.delivered_again(target, shares)
         if shares:
-            self.score(ScorecardPart(checks=share_rules.checks(shares, again)))
+            self.score(ScorecardPart(checks=share_rules.checks(shares, again, {})))
         return {**evidence(moves), **share_evidence(shares, again)}
 
     def probe(self, changes: Changes) -> Reach:

@@ -62,6 +62,7 @@ from drlib.drill.actions.moving.growth import Growth
 from drlib.drill.actions.moving.positions import positions_of
 from drlib.drill.plan.plan import Fact
 from drlib.drill.plan.progress import Reach
+from drlib.drill.step import step_output
 from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Seconds, Texts
 from drlib.drill.step.step_output import ScorecardPart
@@ -429,7 +430,9 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             shares = share_moves.kept(run_dir, moving.target, use)
             if shares is None:
                 chosen = share_moves.Chosen(self.moves_share_group, rewind=self.rewind)
-                shares = share_moves.decide_planned(self.settings, moving, chosen)
+                made = share_moves.decide_planned(self.settings, moving, chosen)
+                shares = made.moves
+                step_output.write_rows(run_dir, use, [{"group": g, "why": why} for g, why in made.unknown.items()])
                 share_moves.keep(run_dir, moving.target, use, shares)
             shares = share_moves.write(target, shares)
             share_moves.keep(run_dir, moving.target, use, shares)
@@ -438,7 +441,8 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         except DrlibError as error:
             check = Check(name=share_rules.CHECK, verdict=Verdict.CONDITIONS, evidence=f"not moved: {error}")
             return {"share_groups_not_moved": str(error)}, (check,)
-        checks = share_rules.checks(shares, again)
+        unknown = {str(row["group"]): str(row["why"]) for row in step_output.read_rows(run_dir, use)}
+        checks = share_rules.checks(shares, again, unknown)
         if staying:
             who = f"{', '.join(staying[:5])} still with members on {moving.source}"
             why = f"{who}: what they acknowledge there from now on is delivered again"

@@ -6,6 +6,7 @@ members on the target is refused by name, and so is one of which a position woul
 others: it is left, and named. A source that does not answer in time is not waited for: positions are those that the target
 knows, and the step says as of when. Undo restores what was there before; a group that had nothing there is deleted.
 Share groups are moved by the same step (`drlib.drill.actions.groups.share_groups`), once everything of both kinds is decided.
+One that cannot be moved is left as a whole, and named; with `leave` it is moved in part. It never holds up another group.
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
 """
 
@@ -85,7 +86,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     groups: Patterns = (".*",)
     """Which groups."""
     leave: Patterns = ()
-    """Groups that may be moved although some of their positions cannot be translated; those positions stay as they are."""
+    """Groups that may be moved although some of their positions cannot be translated; those positions stay as they are. Another
+    consumer group with such a position is refused; another share group stays as a whole, and is named."""
     rewind: Flag = False
     """Whether a group that is further ahead on the target may be set back."""
     before_partial_transactions: Flag = True
@@ -119,7 +121,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             positions.write(run_dir, target, moves, self.use)
         shares = self._kept_shares()
         if shares is None:
-            shares = self.decided_shares()
+            shares = self._decided_shares()
             share_moves.keep(run_dir, target, self.use, shares)
         decided_ms = clock.now_ms()
         abort.check()
@@ -133,7 +135,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         self.show([*shown, *share_rows(shares, self.flow)])
         again = share_moves.delivered_again(self.target_cluster, shares)
         marks = (Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"),)
-        self.score(ScorecardPart(marks=marks, checks=share_rules.checks(shares, again)))
+        unknown = {str(row["share group"]): str(row["why"]) for row in self._unknown() if "share group" in row}
+        self.score(ScorecardPart(marks=marks, checks=share_rules.checks(shares, again, unknown)))
         before = sum(move.why == BEFORE_TRANSACTION for move in moves)
         kinds, re_reads = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
         return {
@@ -141,8 +144,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             "positions": len(moves),
             "positions_as_of": _oldest(moves, decided_ms),
             "not_determined": ", ".join(
-                f"positions of {row['group']} ({row['why']})"
-                for row in step_output.read_rows(run_dir, self._unknown_file)
+                f"positions of {row.get('group') or 'share group ' + str(row['share group'])} ({row['why']})"
+                for row in self._unknown()
             ),
             **{kind.value: kinds[kind] for kind in TranslationKind if kinds[kind]},
             "records_behind": sum(move.records for move in moves if move.kind is TranslationKind.BEHIND),
@@ -182,8 +185,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     def _kept_shares(self) -> tuple[ShareMove, ...] | None:
         return share_moves.kept(self.context.run_dir, self.flow.target, self.use) if self.share_groups else ()
 
-    def decided_shares(self) -> tuple[ShareMove, ...]:
-        """Decide every partition of the chosen share groups. Raises as `decided`."""
+    def _decided_shares(self) -> tuple[ShareMove, ...]:
+        """Decide every partition of the chosen share groups; those that cannot be moved are left, and hold up no other."""
         settings, flow = self.context.mirror_settings(), self.flow
         alive = _SOURCE_ALIVE[self.positions_from]
         if alive is None:
@@ -191,13 +194,18 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             alive = False if isinstance(answer, Unreachable) else None
         known = share_moves.known_shares(settings, flow, alive=alive, timeout_s=self.probe_s)
         chosen = share_moves.Chosen(self._chosen, lambda group: matches(self.leave, group), self.rewind)
-        return share_moves.decide(
+        made = share_moves.decide(
             settings,
             flow,
             known,
             lambda asked: translate_known(settings, flow, source_alive=alive, positions=asked).translations,
             chosen,
         )
+        if made.unknown:
+            rows = [{"share group": group, "why": why} for group, why in sorted(made.unknown.items())]
+            others = [row for row in self._unknown() if "share group" not in row]
+            step_output.write_rows(self.context.run_dir, self._unknown_file, [*others, *rows])
+        return made.moves
 
     def _kept(self) -> tuple[PositionMove, ...] | None:
         return positions.read(self.context.run_dir, self.flow.target, self.use)
@@ -261,9 +269,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
 
     def _keep_unknown(self, rows: Sequence[step_output.Row]) -> None:
         """Add `rows` to the groups whose positions are not determined."""
-        if rows:
-            before = step_output.read_rows(self.context.run_dir, self._unknown_file)
-            step_output.write_rows(self.context.run_dir, self._unknown_file, [*before, *rows])
+        before = self._unknown()
+        if new := [row for row in rows if row not in before]:
+            step_output.write_rows(self.context.run_dir, self._unknown_file, [*before, *new])
 
     def _positions(self) -> tuple[Positions | None, bool | None]:
         """What is known of the groups' positions, where the source need not answer, and whether it does.
@@ -281,6 +289,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         rows = [{"group": group, "why": why} for group, why in sorted(found.unknown.items()) if self._chosen(group)]
         step_output.write_rows(self.context.run_dir, self._unknown_file, rows)
         return found.positions, False if isinstance(answer, Unreachable) else None
+
+    def _unknown(self) -> Sequence[Mapping[str, Scalar]]:
+        return step_output.read_rows(self.context.run_dir, self._unknown_file)
 
     @property
     def _unknown_file(self) -> str:

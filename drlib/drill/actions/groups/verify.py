@@ -78,7 +78,8 @@ class VerifyGroups(ReadOnlyTargetAction):
         run_dir, alias = self.context.run_dir, self.flow.target
         decided = positions.read(run_dir, alias)
         moves = [m for m in decided or () if matches(self.groups, m.group)]
-        shares = [m for m in share_moves.kept(run_dir, alias, "groups") or () if matches(self.groups, m.group)]
+        kept = share_moves.kept(run_dir, alias, "groups") or ()
+        shares = [m for m in kept if m.moved and matches(self.groups, m.group)]
         began = time.monotonic()
         if decided == () and not self.written and not shares:
             return self._nothing_known()

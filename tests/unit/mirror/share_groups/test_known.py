@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from drlib.config.replication_policy import DefaultReplicationPolicy
+from drlib.errors import Unreachable
 from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.share_groups.messages import DescribedGroup, Refusal, ShareOffset, StateBatch, StateKey
 from drlib.kafka.share_groups.state import ShareState, StateLog
@@ -14,7 +15,7 @@ from drlib.mirror.mm2.records import Checkpoint
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, SHARE_HEADER
 from drlib.mirror.offsets.translation.translate_groups import last_known
 from drlib.mirror.share_groups import known
-from drlib.mirror.share_groups.known import KnownShare
+from drlib.mirror.share_groups.known import KnownShare, KnownShares
 from drlib.model import TopicPartition
 
 AT, TOPIC_ID = TopicPartition("orders", 0), uuid.UUID(int=7)
@@ -72,3 +73,12 @@ def test_last_known_of_a_name_is_of_the_kind_of_its_newest_checkpoint() -> None:
     assert last_known([of_group, of_share], POLICY) == {}
     assert known.last_known_shares([of_share, of_group], POLICY) == {}
     assert set(last_known([of_share, of_group], POLICY)) == {("g", AT)}
+
+
+def test_filled_in_takes_what_was_kept_of_groups_that_are_refused_and_of_no_other() -> None:
+    here, kept = KnownShare(ShareState(9), 50), KnownShare(ShareState(3), 40, checkpointed=True)
+    errors = {name: Unreachable(name, "no coordinator", "") for name in ("g", "h")}
+    now = KnownShares({("other", AT): here}, refused=errors)
+    found = known.filled_in(now, KnownShares({("g", AT): kept, ("other", AT): kept, ("gone", AT): kept}))
+    assert found.positions == {("other", AT): here, ("g", AT): kept}
+    assert found.refused == {"h": errors["h"]}

@@ -1,11 +1,11 @@
 """Share groups of a flow on the target: what they have there, and start offsets and complete records written as decided.
 
 Every step that moves positions of groups moves those of share groups with this.
-Rules: what is decided (`rules`) is on disk before anything is written, and a resumed step completes exactly that. A group with
-members on the target is refused by name. First start offsets are set; then what is complete behind them is written, which needs
-ClusterAction on the target: where that is refused, the move is made all the same, and what is delivered again is said. A group
-that is neither what it was nor what was decided was used by others: it is left, and named. What will be delivered again is then
-read from the target itself, and compared with the prediction.
+Rules: what is decided (`rules`) is on disk before anything is written, and a resumed step completes exactly that. A group that
+cannot be moved (it has members on the target, was used there, has no certain position, may not be described or written) is left
+as a whole and named, and the others are moved; where the caller refuses such groups (`Chosen.refuses`), nothing is written.
+First start offsets are set; then what is complete behind them is written, which needs ClusterAction on the target: where that
+is refused, the move is made all the same. What will be delivered again is then read from the target, and compared.
 Not for: consumer groups (`drlib.drill.actions.groups`).
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from drlib import clock
 from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.groups import decided
-from drlib.drill.actions.groups.commit import log_bounds, refuse_busy
+from drlib.drill.actions.groups.commit import log_bounds
 from drlib.drill.actions.groups.rules import blocked, named
 from drlib.drill.actions.groups.share_groups import rules
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
@@ -33,12 +33,14 @@ from drlib.drill.step.step_output import DETAILS
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
 from drlib.kafka.share_groups.names import PROTOCOL
 from drlib.kafka.share_groups.state import Interval, ShareState, missing
 from drlib.mirror.offsets.translation.two_way import read_flow_pair, translate
-from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares, read_shares, source_shares
+from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares, filled_in, read_shares, source_shares
 from drlib.mirror.share_groups.translate import Boundaries, group_of, translate_shares
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
@@ -51,23 +53,33 @@ States = Mapping[tuple[str, TopicPartition], ShareState]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which share groups are moved, and which of them may be moved in part."""
+    """Which share groups are moved, and which of them may be moved in part. `refuses`: is one that cannot be moved an error?"""
 
     moves: Callable[[str], bool]
     leaves: Callable[[str], bool] = lambda _: False
     rewind: bool = False
+    refuses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """`unknown`: groups that the source does not describe and of which no checkpoint is known, with the reason."""
+
+    moves: tuple[ShareMove, ...]
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
 
 def known_shares(settings: MirrorSettings, flow: Flow, *, alive: bool | None, timeout_s: float) -> KnownShares:
-    """Of the source, or what the mirror last knew where it does not answer; `alive` None: of whichever answers."""
+    """Of the source, or what the mirror last knew where it does not answer; `alive` None: whichever answers, by group."""
     if alive is False:
         return checkpointed_shares(settings, flow)
     try:
-        return source_shares(settings, flow, timeout_s)
+        now = source_shares(settings, flow, timeout_s)
     except DrlibError:
         if alive:
             raise
         return checkpointed_shares(settings, flow)
+    return now if alive or not now.refused else filled_in(now, checkpointed_shares(settings, flow))
 
 
 def decide(
@@ -76,37 +88,42 @@ def decide(
     known: KnownShares,
     translated: Callable[[Boundaries], Iterable[GroupTranslation]],
     chosen: Chosen,
-) -> tuple[ShareMove, ...]:
-    """Decide every partition of the chosen share groups. Raises `GroupNotEmpty`, or `UsageError` naming what prevents it."""
-    for group, error in (known.refused or {}).items():
-        if chosen.moves(group) and not chosen.leaves(group):
-            raise error
+) -> Decided:
+    """Decide every partition of the chosen share groups. Where they are to be refused, raises what prevents the move."""
+    unknown = {group: error for group, error in (known.refused or {}).items() if chosen.moves(group)}
+    if chosen.refuses:
+        _raise_first(unknown)
+    reasons = {group: error.why for group, error in unknown.items()}
     flow_settings, target = settings.flow(flow.source, flow.target), settings.clusters[flow.target]
     positions = {key: each for key, each in known.positions.items() if chosen.moves(key[0])}
     unset = [key for key in known.unset if chosen.moves(key[0]) and flow_settings.mirrors_topic(key[1].topic)]
     translations = translate_shares(positions, translated)
     if not translations and not unset:
-        return ()
+        return Decided((), reasons)
     groups = sorted({item.group for item in translations} | {group for group, _ in unset})
     there = admin.listed(target, TIMEOUT_S)
+    prevented: dict[str, DrlibError] = {}
+    states: States = {}
     if there.supported:
-        _refuse_others(target, there, groups)
-    states = read_states(target, groups) if there.supported else {}
+        states, refused = ask_states(target, groups)
+        prevented = refused | _others(target, there, groups)
+        if chosen.refuses:
+            _raise_first(prevented)
     bounds = log_bounds(target, (item.target for item in translations))
     moves = [
         rules.decide(item, bounds.get(item.target), states.get((item.group, item.target)), rewind=chosen.rewind)
         for item in translations
     ]
     if not there.supported:
-        return tuple(rules.unsupported(move) for move in moves)
-    stuck = {group: those for group, those in blocked(moves).items() if not chosen.leaves(group)}
-    if stuck:
+        return Decided(tuple(map(rules.unsupported, moves)), reasons)
+    if chosen.refuses and (stuck := blocked(moves)):
         raise UsageError(
             f"{len(stuck)} share groups have positions that cannot be moved to {flow.target}",
             named(stuck),
-            "Find out who uses them there; name groups that may stay in `leave`.",
+            "Find out who uses them there.",
         )
-    return (*moves, *_unset(settings, flow, unset))
+    left = rules.leave_blocked(moves, {group: error.why for group, error in prevented.items()}, chosen.leaves)
+    return Decided((*left, *_unset(settings, flow, unset)), reasons)
 
 
 def _unset(settings: MirrorSettings, flow: Flow, unset: Sequence[tuple[str, TopicPartition]]) -> list[ShareMove]:
@@ -131,35 +148,53 @@ def _unset(settings: MirrorSettings, flow: Flow, unset: Sequence[tuple[str, Topi
 
 def read_states(cluster: ClusterSettings, groups: Collection[str]) -> dict[tuple[str, TopicPartition], ShareState]:
     """What the groups have on a cluster, where they have a start offset. Raises `Unreachable`, and a group's own error."""
+    states, refused = ask_states(cluster, groups)
+    _raise_first(refused)
+    return states
+
+
+def ask_states(
+    cluster: ClusterSettings, groups: Collection[str]
+) -> tuple[dict[tuple[str, TopicPartition], ShareState], dict[str, DrlibError]]:
+    """The same, and the error of each group that has one. Raises `Unreachable`."""
     known = read_shares(cluster, frozenset(groups).__contains__, TIMEOUT_S)
-    for error in (known.refused or {}).values():
-        raise error
-    return {key: each.state for key, each in known.positions.items()}
+    return {key: each.state for key, each in known.positions.items()}, dict(known.refused or {})
 
 
-def write(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> tuple[ShareMove, ...]:
-    """Write what is not written yet; `moves` with whether what is complete could be written, once it was read back.
+def write(cluster: ClusterSettings, moves: Sequence[ShareMove], *, refuses: bool = False) -> tuple[ShareMove, ...]:
+    """Write what is not written yet; `moves` with what could not be written, and why, once it was read back.
 
-    Raises `Deviated` for a group that was used by others, `GroupNotEmpty`, or the first group's error.
+    Raises `Unreachable`; with `refuses` the first group's error: `Deviated` where others used it, `GroupNotEmpty`, or its own.
     """
     groups = {move.group for move in moves if move.start is not None}
     if not groups:
         return tuple(moves)
-    states = read_states(cluster, groups)
-    _refuse_used(cluster, moves, states)
-    todo = _by_group(move for move in moves if move.start is not None and _to_do(move, states))
-    _refuse_others(cluster, admin.listed(cluster, TIMEOUT_S), todo)
+    states, failed = ask_states(cluster, groups)
+    failed |= _used(cluster, moves, states, failed)
+    todo = _by_group(
+        move for move in moves if move.start is not None and move.group not in failed and _to_do(move, states)
+    )
+    failed |= _others(cluster, admin.listed(cluster, TIMEOUT_S), todo)
+    if refuses:
+        _raise_first(failed)
     reasons: dict[tuple[str, TopicPartition], str] = {}
-    for group, those in todo.items():
+    for group, those in [(group, those) for group, those in todo.items() if group not in failed]:
         starts = {m.target: m.start for m in those if m.start is not None and _start(states, m) != m.start}
-        if starts:
-            admin.set_starts(cluster, group, starts, TIMEOUT_S)
+        try:
+            if starts:
+                admin.set_starts(cluster, group, starts, TIMEOUT_S)
+        except (GroupNotEmpty, ClusterRefused, BrokerError) as error:
+            failed[group] = error
+            continue
         wanted = {m.target: (m.start, m.complete) for m in those if m.start is not None and m.complete}
         answers = _write_complete(cluster, group, wanted)
         reasons |= {(group, target): why for target, why in answers.items()}
-    done = rules.after_writing(moves, reasons)
-    _refuse_used(cluster, done, read_states(cluster, groups), written=True)
-    return done
+    states, refused = ask_states(cluster, groups - failed.keys())
+    failed |= refused
+    failed |= _used(cluster, moves, states, failed, written=True)
+    if refuses:
+        _raise_first(failed)
+    return rules.after_writing(moves, reasons, {group: error.why for group, error in failed.items()})
 
 
 def _to_do(move: ShareMove, states: States) -> bool:
@@ -180,8 +215,8 @@ def _write_complete(
 
 def delivered_again(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> dict[str, int | None]:
     """By group: how many complete records the target itself will deliver again, as its state says; None where it does not."""
-    written = [move for move in moves if move.start is not None]
-    states = read_states(cluster, {move.group for move in written}) if written else {}
+    written = [move for move in moves if move.moved]
+    states = ask_states(cluster, {move.group for move in written})[0] if written else {}
     found: dict[str, int | None] = {}
     for move in written:
         state = states.get((move.group, move.target))
@@ -196,24 +231,27 @@ def delivered_again(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> dic
 
 def reached(cluster: ClusterSettings, moves: Sequence[ShareMove] | None) -> Reach:
     """How much of `moves` was written; all written counts as partly, as it is read back."""
-    written = [move for move in moves or () if move.start is not None]
-    if not written:
+    if not (written := [move for move in moves or () if move.moved]):
         return Reach.UNTOUCHED
-    states = read_states(cluster, {move.group for move in written})
-    now = [(move, _start(states, move)) for move in written]
+    states, refused = ask_states(cluster, {move.group for move in written})
+    now = [(move, _start(states, move)) for move in written if move.group not in refused]
     if any(start not in (move.before, move.start) for move, start in now):
         return Reach.UNKNOWN
     return Reach.UNTOUCHED if all(start == move.before != move.start for move, start in now) else Reach.PARTLY
 
 
 def put_back(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> None:
-    """Restore what was there before. Raises `Deviated` for what was used since, `GroupNotEmpty` for members."""
-    by_group = _by_group(move for move in moves if move.start is not None)
-    if not by_group:
+    """Restore what was there before. Raises `Deviated` for what was used since, `GroupNotEmpty` for members.
+
+    What could not be written is restored where something of it was written.
+    """
+    moves = [move for move in moves if move.start is not None]
+    if not moves:
         return
-    _refuse_others(cluster, admin.listed(cluster, TIMEOUT_S), by_group)
-    states = read_states(cluster, by_group)
-    _refuse_used(cluster, moves, states)
+    states = read_states(cluster, {move.group for move in moves})
+    by_group = _by_group(m for m in moves if m.moved or _start(states, m) == m.start != m.before)
+    _raise_first(_others(cluster, admin.listed(cluster, TIMEOUT_S), by_group))
+    _raise_first(_used(cluster, [move for those in by_group.values() for move in those], states))
     for group, those in by_group.items():
         gone = {move.target.topic for move in those if move.before is None and (group, move.target) in states}
         if gone:
@@ -237,7 +275,7 @@ def reached_with(of_groups: Reach, cluster: ClusterSettings, moves: Sequence[Sha
     return of_groups if of_shares is of_groups else Reach.UNKNOWN if of_shares is Reach.UNKNOWN else Reach.PARTLY
 
 
-def decide_planned(settings: MirrorSettings, moving: Flow, chosen: Chosen) -> tuple[ShareMove, ...]:
+def decide_planned(settings: MirrorSettings, moving: Flow, chosen: Chosen) -> Decided:
     """Of two clusters that both answer, by both maps of the pair: a group returns behind what it had read before. Blocks.
 
     Raises as `decide`.
@@ -247,7 +285,7 @@ def decide_planned(settings: MirrorSettings, moving: Flow, chosen: Chosen) -> tu
     if not groups:
         return decide(settings, moving, known, lambda _: (), chosen)
     target = settings.clusters[moving.target]
-    before = read_states(target, groups) if admin.listed(target, TIMEOUT_S).supported else {}
+    before = ask_states(target, groups)[0] if admin.listed(target, TIMEOUT_S).supported else {}
 
     def translated(asked: Boundaries) -> Iterable[GroupTranslation]:
         positions: dict[str, dict[TopicPartition, CommittedOffset]] = {}
@@ -304,32 +342,52 @@ def _by_group(moves: Iterable[ShareMove]) -> dict[str, list[ShareMove]]:
     return by_group
 
 
-def _refuse_others(cluster: ClusterSettings, there: admin.Listed, groups: Collection[str]) -> None:
-    """Raises `GroupNotEmpty` for groups with members, `UsageError` for those of another protocol."""
-    listed = {group: there.groups[group] for group in groups if group in there.groups}
-    refuse_busy(cluster, [g for g, each in listed.items() if each.state.upper() not in _FREE])
-    if other := sorted(g for g, each in listed.items() if each.protocol_type != PROTOCOL):
-        raise UsageError(
-            f"share groups cannot be moved to {cluster.alias}: {', '.join(other)}",
-            "groups of these names have another protocol there",
-            f"Delete them there, or leave those groups out: kafka-groups.sh --bootstrap-server {cluster.bootstrap_servers[0]} "
-            "--list.",
-        )
+def _others(cluster: ClusterSettings, there: admin.Listed, groups: Collection[str]) -> dict[str, DrlibError]:
+    """Groups with members, and those of another protocol, with the error of each."""
+    found: dict[str, DrlibError] = {}
+    for group in groups:
+        if (each := there.groups.get(group)) is None:
+            continue
+        if each.protocol_type != PROTOCOL:
+            found[group] = UsageError(
+                f"share group {group} cannot be moved to {cluster.alias}",
+                f"{group} has another protocol there",
+                f"Delete it there, or leave it out: kafka-groups.sh --bootstrap-server {cluster.bootstrap_servers[0]} --list.",
+            )
+        elif each.state.upper() not in _FREE:
+            found[group] = GroupNotEmpty(
+                f"share group in use on {cluster.alias}: {group}",
+                "it has members there, which own its positions",
+                f"Stop the consumers of {group} on {cluster.alias}, or leave that group out.",
+            )
+    return found
 
 
-def _refuse_used(
-    cluster: ClusterSettings, moves: Sequence[ShareMove], states: States, *, written: bool = False
-) -> None:
-    """Raises `Deviated` for a group that has neither what was there nor what was decided; `written`: nor the former."""
+def _used(
+    cluster: ClusterSettings,
+    moves: Iterable[ShareMove],
+    states: States,
+    known: Collection[str] = (),
+    *,
+    written: bool = False,
+) -> dict[str, DrlibError]:
+    """Groups that have neither what was there nor what was decided, without `known`; `written`: nor the former."""
+    found: dict[str, DrlibError] = {}
     for move in moves:
         start = _start(states, move)
-        if move.start is None or start == move.start or (not written and start == move.before):
+        if move.start is None or move.group in known or start == move.start or (not written and start == move.before):
             continue
-        raise Deviated(
+        found[move.group] = Deviated(
             f"{move.group} is left as it is on {cluster.alias}",
             f"it was at {move.before} in {move.target}, was to be at {move.start}, and is at {start}: it was used there",
             f"Find out who uses share group {move.group} on {cluster.alias}.",
         )
+    return found
+
+
+def _raise_first(errors: Mapping[str, DrlibError]) -> None:
+    for group in sorted(errors):
+        raise errors[group]
 
 
 def _start(states: States, move: ShareMove) -> int | None:

@@ -7,18 +7,20 @@ Rules:
   A group that begins at the very offset that it has there keeps what is complete there.
 - What is complete and cannot be written on the target is delivered again: that is the prediction. It counts offsets of the
   target; None is unknown, as where the source does not say which records were acknowledged.
-- A partition that is left blocks its group, except where nothing of it is on the target, or no share group can be there.
+- A partition that is left blocks its group, except where nothing of it is on the target, or no share group can be there. A
+  group that is blocked is left as a whole, with the reason, and holds up no other group; one that may be moved in part is moved
+  but for those partitions.
 Not for: translating (`drlib.mirror.share_groups.translate`), asking and writing (`move`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from drlib.drill.actions.groups.rules import LogBounds, sum_known
+from drlib.drill.actions.groups.rules import LogBounds, blocked, sum_known
 from drlib.formats import second
 from drlib.kafka.share_groups.state import Interval, ShareState, above, missing, moved_up
 from drlib.mirror.share_groups.translate import ShareTranslation
@@ -39,6 +41,7 @@ class ShareLeft(StrEnum):
     NOT_MIRRORED = "not-mirrored"  # nothing of the partition is on the target
     UNSUPPORTED = "unsupported"  # the target's brokers do not know share groups
     NO_START = "no-start"  # it had none: share.auto.offset.reset decides where it begins
+    GROUP = "group"  # its group cannot be moved, and is left as a whole
 
 
 HARMLESS: Final = frozenset({None, ShareLeft.NOT_MIRRORED, ShareLeft.UNSUPPORTED, ShareLeft.NO_START})
@@ -51,7 +54,8 @@ class ShareMove:
     `complete` is written behind it. `before`: the start offset there before, None for none; `before_complete`: what was
     complete behind it. `unknown`: how many records are complete of which it is not known which, so that they cannot be
     written; None where not even that is known. `carried`: was `complete` written; None until it was tried. `why_not`: why not.
-    `checkpointed`: what was acknowledged after `as_of_ms` is not known, and delivered again.
+    `checkpointed`: what was acknowledged after `as_of_ms` is not known, and delivered again. `not_written`: why `start` could
+    not be written, once that was tried.
     """
 
     group: str
@@ -72,6 +76,12 @@ class ShareMove:
     carried: bool | None = None
     why_not: str = ""
     checkpointed: bool = False
+    not_written: str = ""
+
+    @property
+    def moved(self) -> bool:
+        """Does its group begin at `start` on the target?"""
+        return self.start is not None and not self.not_written
 
     @property
     def harmless(self) -> bool:
@@ -97,8 +107,8 @@ class ShareMove:
     def redelivered(self) -> int | None:
         """How many records that needed no delivery as of `as_of_ms` are delivered again at most; None is unknown."""
         if self.start is None:
-            return None if self.left in (ShareLeft.UNKNOWN, ShareLeft.PAST_END) else 0
-        if self.unknown is None:
+            return None if self.left in (ShareLeft.UNKNOWN, ShareLeft.PAST_END, ShareLeft.GROUP) else 0
+        if self.unknown is None or self.not_written:
             return None
         bound = self.records if self.kind is TranslationKind.BOUNDED else 0
         return (0 if self.carried else self.to_write) + self.unknown + bound
@@ -162,13 +172,32 @@ def unsupported(move: ShareMove) -> ShareMove:
     return replace(move, start=None, complete=(), left=ShareLeft.UNSUPPORTED, why=why)
 
 
-def after_writing(
-    moves: Iterable[ShareMove], reasons: Mapping[tuple[str, TopicPartition], str]
+def leave_blocked(
+    moves: Iterable[ShareMove], prevented: Mapping[str, str], in_part: Callable[[str], bool]
 ) -> tuple[ShareMove, ...]:
-    """`moves` with whether what is complete was written: `reasons` are empty where it was."""
+    """Leave groups that cannot be moved: those in `prevented`, by the reason, and those that are blocked and may not be moved
+    `in_part`."""
+    moves = tuple(moves)
+    reasons = {
+        group: f"{those[0].target}, {those[0].why}" for group, those in blocked(moves).items() if not in_part(group)
+    }
+    reasons |= prevented
+    return tuple(
+        replace(move, start=None, complete=(), left=ShareLeft.GROUP, why=f"its group is left: {reasons[move.group]}")
+        if move.group in reasons and move.left is None
+        else move
+        for move in moves
+    )
+
+
+def after_writing(
+    moves: Iterable[ShareMove], reasons: Mapping[tuple[str, TopicPartition], str], failed: Mapping[str, str]
+) -> tuple[ShareMove, ...]:
+    """`moves` with whether what is complete was written: `reasons` are empty where it was. `failed`: why a group was not."""
     done = []
     for move in moves:
-        why = reasons.get((move.group, move.target))
+        why, not_written = reasons.get((move.group, move.target)), failed.get(move.group, "")
+        move = replace(move, not_written=not_written if move.start is not None else "")
         done.append(move if why is None else replace(move, carried=not why, why_not=why))
     return tuple(done)
 
@@ -182,10 +211,15 @@ def redelivered_by_group(moves: Iterable[ShareMove]) -> dict[str, int | None]:
     return {group: sum_known(numbers) for group, numbers in by_group.items()}
 
 
-def checks(moves: Iterable[ShareMove], again: Mapping[str, int | None]) -> tuple[Check, ...]:
-    """The check of the scorecard; none without share groups. `again`: what the target itself will deliver again, by group."""
+def checks(
+    moves: Iterable[ShareMove], again: Mapping[str, int | None], unknown_groups: Mapping[str, str]
+) -> tuple[Check, ...]:
+    """The check of the scorecard; none without share groups.
+
+    `again`: what the target itself will deliver again, by group. `unknown_groups`: why nothing is known of a group's positions.
+    """
     moves = tuple(moves)
-    if not moves:
+    if not moves and not unknown_groups:
         return ()
     predicted = redelivered_by_group(moves)
     more = {
@@ -193,9 +227,10 @@ def checks(moves: Iterable[ShareMove], again: Mapping[str, int | None]) -> tuple
     }
     unknown = sorted(group for group, number in predicted.items() if number is None)
     delivered = sum(number or 0 for number in predicted.values())
-    left = [f"{move.group} in {move.source}: {move.why}" for move in moves if move.start is None]
+    left = [f"{group}: {why}" for group, why in sorted(unknown_groups.items())]
+    left += [f"{move.group} in {move.source}: {move.why or move.not_written}" for move in moves if not move.moved]
     reasons = sorted({move.why_not for move in moves if move.why_not})
-    carried = sum(move.behind for move in moves if move.start is not None and (move.carried or not move.to_write))
+    carried = sum(move.behind for move in moves if move.moved and (move.carried or not move.to_write))
     words = f"{carried:,} acknowledged records behind the start offsets are carried over"
     if more:
         group, number = next(iter(more.items()))

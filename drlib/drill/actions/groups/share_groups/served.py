@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drlib.drill.actions.groups.share_groups.move import TIMEOUT_S, read_states
+from drlib.drill.actions.groups.share_groups.move import TIMEOUT_S, ask_states
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.actions.groups.verify_rules import GroupVerdict, Seen
 from drlib.errors import DrlibError
@@ -45,7 +45,7 @@ class SharesSeen:
 
 def wait_served(cluster: ClusterSettings, moves: Sequence[ShareMove], within_s: float, abort: Abort) -> SharesSeen:
     """Look until every group with records to read is served, for `within_s` at most. Raises what `abort` does."""
-    groups = sorted({move.group for move in moves if move.start is not None})
+    groups = sorted({move.group for move in moves if move.moved})
     began = time.monotonic()
     while True:
         seen = SharesSeen({} if not groups else _look(cluster, groups, moves))
@@ -59,12 +59,15 @@ def _look(cluster: ClusterSettings, groups: Sequence[str], moves: Sequence[Share
     try:
         listed = admin.listed(cluster, TIMEOUT_S).groups
         described = admin.described(cluster, groups, TIMEOUT_S)
-        states = read_states(cluster, groups)
+        states, refused = ask_states(cluster, groups)
     except DrlibError as error:
         return dict.fromkeys(groups, GroupVerdict(Seen.UNKNOWN, str(error)))
     found = {}
     for group in groups:
-        own = [move for move in moves if move.group == group and move.start is not None]
+        if group in refused:
+            found[group] = GroupVerdict(Seen.UNKNOWN, str(refused[group]))
+            continue
+        own = [move for move in moves if move.group == group and move.moved]
         read_on = sum(_read_on(move, states.get((group, move.target))) for move in own)
         state = listed[group].state.upper() if group in listed else "EMPTY"
         found[group] = judge(read_on, state != "EMPTY", _unread(described[group], [move.target for move in own]))

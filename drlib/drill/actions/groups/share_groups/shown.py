@@ -22,7 +22,7 @@ def evidence(moves: Sequence[ShareMove], again: Mapping[str, int | None]) -> Evi
     return {
         "share_groups": len({move.group for move in moves}),
         "share_partitions": len(moves),
-        "share_left": sum(move.start is None for move in moves),
+        "share_left": sum(not move.moved for move in moves),
         "share_acknowledged_carried": sum(move.to_write for move in moves if move.carried),
         "share_redelivered_predicted": sum_known(predicted.values()),
         "share_redelivered_by_the_target": sum_known(again.values()) if again else 0,
@@ -38,12 +38,12 @@ def rows(moves: Iterable[ShareMove], flow: Flow) -> list[dict[str, Scalar]]:
             "topic": move.source.topic,
             "partition": move.source.partition,
             f"on {flow.source}": move.source_start,
-            f"on {flow.target}": move.start,
+            f"on {flow.target}": move.start if move.moved else None,
             "meaning": move.kind.value,
             "records": move.records,
             "reads again at most": move.redelivered,
             "before": "none" if move.before is None else move.before,
-            "left because": move.why,
+            "left because": move.why or move.not_written,
             "as of": f"as of {second(move.as_of_ms)} UTC; {_acknowledged(move)}",
         }
         for move in moves

@@ -34,9 +34,9 @@ def test_decide_begins_at_the_translated_offset_and_writes_what_is_complete_behi
     move = rules.decide(item(), BOUNDS, None)
     assert (move.start, move.complete, move.left) == (110, ((112, 114), (115, 120)), None)
     assert (move.sets_start, move.to_write, move.redelivered) == (True, 7, 7)
-    (carried,) = rules.after_writing([move], {KEY: ""})
+    (carried,) = rules.after_writing([move], {KEY: ""}, {})
     assert (carried.carried, carried.redelivered) == (True, 0)
-    (refused,) = rules.after_writing([move], {KEY: "CLUSTER_AUTHORIZATION_FAILED"})
+    (refused,) = rules.after_writing([move], {KEY: "CLUSTER_AUTHORIZATION_FAILED"}, {})
     assert (refused.carried, refused.redelivered) == (False, 7)
 
 
@@ -58,7 +58,7 @@ def test_decide_group_with_the_same_start_there_keeps_what_it_has_and_gets_the_r
     move = rules.decide(item(), BOUNDS, ShareState(110, ((115, 118), (130, 131))))
     assert (move.start, move.complete) == (110, ((112, 114), (115, 120), (130, 131)))
     assert (move.sets_start, move.to_write) == (False, 4)
-    (refused,) = rules.after_writing([move], {KEY: "no"})
+    (refused,) = rules.after_writing([move], {KEY: "no"}, {})
     assert refused.redelivered == 4
 
 
@@ -116,14 +116,14 @@ def moved(**changes: object) -> ShareMove:
 def test_checks_compare_the_prediction_with_what_the_target_says(
     move: ShareMove, again: int | None, verdict: Verdict, words: str
 ) -> None:
-    (check,) = rules.checks([move], {"g": again})
+    (check,) = rules.checks([move], {"g": again}, {})
     assert check.verdict is verdict
     assert words in check.evidence
 
 
 def test_checks_say_which_partition_begins_by_the_reset_policy() -> None:
     unset = rules.unset("g", AT, THERE, "latest", 99)
-    (check,) = rules.checks([unset], {})
+    (check,) = rules.checks([unset], {}, {})
     assert check.verdict is Verdict.CONDITIONS
     assert "share.auto.offset.reset, which is latest on the source" in check.evidence
     assert blocked([unset]) == {}
@@ -131,9 +131,46 @@ def test_checks_say_which_partition_begins_by_the_reset_policy() -> None:
 
 
 def test_checks_without_share_groups_are_none() -> None:
-    assert rules.checks([], {}) == ()
+    assert rules.checks([], {}, {}) == ()
 
 
 def test_unsupported_target_leaves_the_group_and_blocks_nothing() -> None:
     move = rules.unsupported(rules.decide(item(), BOUNDS, None))
     assert (move.start, move.left, blocked([move])) == (None, ShareLeft.UNSUPPORTED, {})
+
+
+OTHER = replace(rules.decide(item(), BOUNDS, None), group="other")
+AHEAD = rules.decide(item(), BOUNDS, ShareState(111, ()))
+
+
+def test_leave_blocked_leaves_the_whole_group_and_moves_the_others() -> None:
+    second = moved(source=TopicPartition("orders", 1), target=TopicPartition("LEFT.orders", 1))
+    ahead, along, other = rules.leave_blocked([AHEAD, second, OTHER], {}, lambda _: False)
+    assert (ahead, other) == (AHEAD, OTHER)
+    assert (along.start, along.complete, along.left, along.redelivered) == (None, (), ShareLeft.GROUP, None)
+    assert along.why == "its group is left: LEFT.orders-0, it is at 111 there, further ahead: the group was used there"
+
+
+def test_leave_blocked_moves_a_group_in_part_that_may_be() -> None:
+    second = moved(source=TopicPartition("orders", 1), target=TopicPartition("LEFT.orders", 1))
+    assert rules.leave_blocked([AHEAD, second], {}, {"g"}.__contains__) == (AHEAD, second)
+
+
+def test_leave_blocked_group_with_members_is_not_moved_in_part() -> None:
+    busy, other = rules.leave_blocked([moved(), OTHER], {"g": "it has members there"}, lambda _: True)
+    assert (busy.left, busy.why, other) == (ShareLeft.GROUP, "its group is left: it has members there", OTHER)
+
+
+def test_group_that_could_not_be_written_is_not_moved_and_counts_as_unknown() -> None:
+    failed, other = rules.after_writing([moved(), OTHER], {("other", THERE): ""}, {"g": "it was used there"})
+    assert (failed.moved, failed.redelivered, other.moved) == (False, None, True)
+    (check,) = rules.checks([failed, other], {}, {})
+    assert (check.verdict, "left: g in orders-0: it was used there" in check.evidence) == (Verdict.CONDITIONS, True)
+    assert "7 acknowledged records behind" in check.evidence  # those of the other group
+    (again,) = rules.after_writing([failed], {KEY: ""}, {})
+    assert (again.moved, again.redelivered) == (True, 0)
+
+
+def test_checks_name_a_group_of_which_nothing_is_known() -> None:
+    (check,) = rules.checks([], {}, {"g": "GROUP_AUTHORIZATION_FAILED"})
+    assert (check.verdict, "left: g: GROUP_AUTHORIZATION_FAILED" in check.evidence) == (Verdict.CONDITIONS, True)
