@@ -243,7 +243,7 @@ def _gate(readiness: Readiness) -> tuple[Gate, tuple[str, ...], str]:
     elif readiness.ready(MINIMUM):
         return Gate.OPEN, (), ""
     else:
-        closed = tuple(f for f in readiness.worst_first() if f.severity is not Severity.OK)
+        closed = tuple(f for f in readiness.worst_first() if f.severity not in (Severity.OK, Severity.ADVICE))
         reasons = (
             f"readiness is {readiness.score} of 100, {MINIMUM} required",
             *(f"{f.title}: {f.evidence}" for f in closed[:3]),

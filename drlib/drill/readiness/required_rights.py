@@ -38,6 +38,7 @@ DENY_WRITES: Final = "source.fence with deny_write"
 NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
 PARTS: Final = "transactions.list"
+OPTIONAL: Final = {PARTS: "the mirror works without it, and does not know which partitions a transaction has"}
 SHARE_GROUPS: Final = "share groups"
 MAY_WRITE_STATES: Final = "ClusterAction on the cluster"
 WITHOUT_IT: Final = (
@@ -99,7 +100,7 @@ def lines(required: RequiredRights, clusters: Mapping[str, ClusterSettings], pri
         yield f"# on {alias}" + (f": replace {who} by the principal that its brokers see" * (who == UNKNOWN_PRINCIPAL))
         for only in dict.fromkeys(grant.only for grant in sorted(grants, key=lambda grant: grant.only)):
             if only:
-                yield f"# on {alias}, for {only} alone"
+                yield f"# on {alias}, for {only} alone" + (f", optional: {OPTIONAL[only]}" if only in OPTIONAL else "")
             for grant in (each for each in grants if each.only == only):
                 yield command(grant.right, who, clusters[alias].bootstrap_servers, config=COMMAND_CONFIG)
     for note in required.notes:

@@ -2,8 +2,8 @@
 
 Rules:
 - The weights are the literal table `CHECKS`; they sum to 100.
-- A check counts by its worst finding: full weight for ok, half for a warning, nothing for critical and nothing for unknown,
-  because unknown may be either. A check without a finding is unknown.
+- A check counts by its worst finding: full weight for ok and for advice (what works without it, and better with it), half for a
+  warning, nothing for critical and nothing for unknown, because unknown may be either. A check without a finding is unknown.
 - Evidence ages. When it has expired, ok and warn become unknown; critical stays critical.
 - The gate is closed by a score below the minimum and by any critical finding.
 - So fixing a finding never lowers a score, and neither ageing nor a missing observation raises one.
@@ -27,16 +27,23 @@ DAY_S: Final = 86_400
 
 
 class Severity(StrEnum):
-    """How bad a finding is; `UNKNOWN` where the question has no answer."""
+    """How bad a finding is; `UNKNOWN` where the question has no answer. `ADVICE` costs nothing."""
 
     OK = "ok"
+    ADVICE = "advice"
     WARN = "warn"
     CRITICAL = "critical"
     UNKNOWN = "unknown"
 
 
-HALVES: Final[Mapping[Severity, int]] = {Severity.OK: 2, Severity.WARN: 1, Severity.UNKNOWN: 0, Severity.CRITICAL: 0}
-WORST_FIRST: Final = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.OK)
+HALVES: Final[Mapping[Severity, int]] = {
+    Severity.OK: 2,
+    Severity.ADVICE: 2,
+    Severity.WARN: 1,
+    Severity.UNKNOWN: 0,
+    Severity.CRITICAL: 0,
+}
+WORST_FIRST: Final = (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.ADVICE, Severity.OK)
 
 
 @dataclass(frozen=True, slots=True)

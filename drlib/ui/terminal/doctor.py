@@ -15,11 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
-from drlib.drill.readiness.score import CHECKS, WITHOUT_SOURCE, Finding, Readiness, Severity
+from drlib.drill.readiness.score import CHECKS, HALVES, WITHOUT_SOURCE, WORST_FIRST, Finding, Readiness, Severity
 
 SHOWN: Final = 3  # findings of one check
 COLOURS: Final = {
     Severity.OK: "green",
+    Severity.ADVICE: "cyan",
     Severity.WARN: "yellow",
     Severity.CRITICAL: "bold red",
     Severity.UNKNOWN: "magenta",
@@ -38,7 +39,7 @@ def _head(readiness: Readiness, minimum: int) -> Text:
     ready = readiness.ready(minimum)
     counted = [
         f"{number} {verdict}"
-        for verdict in (Severity.CRITICAL, Severity.UNKNOWN, Severity.WARN, Severity.OK)
+        for verdict in WORST_FIRST
         if (number := sum(readiness.severity(check.id) is verdict for check in CHECKS))
     ]
     counts = (f"  {formats.clock(readiness.at_ms)[:8]} UTC\n  {', '.join(counted)}", "dim")
@@ -82,7 +83,7 @@ def _table(readiness: Readiness) -> Table:
 
 def _costs(readiness: Readiness, check: str, finding: Finding) -> str:
     """Points that the check's worst finding costs; empty for the others, "-" for what does not count without the source."""
-    if finding.severity is not readiness.severity(check) or finding.severity is Severity.OK:
+    if finding.severity is not readiness.severity(check) or HALVES[finding.severity] == HALVES[Severity.OK]:
         return ""
     if readiness.source_lost and check not in WITHOUT_SOURCE:
         return "-"

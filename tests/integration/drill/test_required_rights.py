@@ -41,6 +41,7 @@ from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.required_rights import Grant, required_rights
 from drlib.drill.readiness.role import Role
+from drlib.drill.readiness.score import Finding, Severity
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.admin.connect import librdkafka
@@ -52,7 +53,9 @@ from drlib.lab.lab import Lab
 from drlib.lab.processes import wait_until
 from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, place_group
+from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.status import worker_status
+from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import Flow, TopicPartition
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
@@ -358,6 +361,26 @@ def test_roles_with_exactly_the_printed_rights_work(site: Site) -> None:
             assert drills_fail(site) == ""
 
 
+@pytest.mark.long
+def test_doctor_advises_to_grant_the_state_of_transactions_until_it_is_granted(site: Site) -> None:
+    def advice() -> list[Finding]:
+        (readiness,) = doctor(load_mirror_settings(site.file(Role.MIRROR)), runs=site.folder)
+        return [each for each in readiness.findings if each.severity is Severity.ADVICE]
+
+    right = Right("topic", TRANSACTIONS_TOPIC, ("READ",))
+    with site.granted(Role.MIRROR):
+        (found,) = advice()
+        assert (found.check, found.entity) == ("rights", TRANSACTIONS_TOPIC)
+        assert "transactions.list determines few of them" in found.evidence
+        assert found.fix.startswith("kafka-acls.sh")
+        assert "--operation Read --topic __transaction_state" in found.fix
+        grant(site.lab.clusters["paris"], Role.MIRROR, [right])
+        try:
+            wait_for("it is granted", lambda: not advice())
+        finally:
+            revoke(site.lab.clusters["paris"], Role.MIRROR, [right])
+
+
 def test_application_with_exactly_its_rights_follows_the_pointer_and_writes_to_no_topic_of_drlib(
     secured: Lab, tmp_path: Path
 ) -> None:
@@ -392,7 +415,9 @@ def test_application_with_exactly_its_rights_follows_the_pointer_and_writes_to_n
 
 def unwell(site: Site) -> set[tuple[str, str, str]]:
     """Findings other than those of a worker without a metrics address and of drills that never ran."""
-    return {each for each in findings(site) if each[2] != "OK" and each[0] not in ("events", "drill-age")}
+    return {
+        each for each in findings(site) if each[2] not in ("OK", "ADVICE") and each[0] not in ("events", "drill-age")
+    }
 
 
 @pytest.mark.long

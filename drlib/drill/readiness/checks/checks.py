@@ -21,6 +21,7 @@ from drlib.drill.readiness.checks import (
 )
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import (
+    Advice,
     ClusterAnswer,
     ClusterIdentity,
     FlowObservation,
@@ -41,13 +42,16 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "target-answers": _reachable(observed.target, "applications cannot be moved"),
         "source-answers": _reachable(observed.source, "nothing can be mirrored or compared"),
         "cluster-ids": _judge(observed.identities, _identities),
-        "rights": _judge(
-            observed.obstacles,
-            lambda obstacles: (
-                [(o.entity, Severity.CRITICAL, o.detail, o.fix) for o in obstacles]
-                or passed("the mirror has every right it needs")
+        "rights": [
+            *_judge(
+                observed.obstacles,
+                lambda obstacles: (
+                    [(o.entity, Severity.CRITICAL, o.detail, o.fix) for o in obstacles]
+                    or passed("the mirror has every right it needs")
+                ),
             ),
-        ),
+            *_advice(observed.advice),
+        ],
         "worker": _judge(observed.mirror, lambda status: mirror.workers(status, observed.flow, context)),
         "events": _judge(observed.mirror, lambda status: mirror.events(status, observed)),
         "lag": _judge(observed.mirror, lambda status: mirror.lag(status, observed.flow, context)),
@@ -80,6 +84,13 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         for entity, severity, evidence, fix in judged[check.id]
     ]
     return Readiness(observed.flow, observed.at_ms, tuple(findings)).as_of(observed.at_ms)
+
+
+def _advice(found: tuple[Advice, ...] | Unanswered) -> Judgements:
+    """Rights that the mirror works without cost nothing, not even where they could not be asked for."""
+    if isinstance(found, Unanswered):
+        return [("", Severity.ADVICE, f"rights that the mirror works without were not checked: {found.why}", found.fix)]
+    return [(each.entity, Severity.ADVICE, each.missing, each.fix) for each in found]
 
 
 def _as_last_known(judged: Mapping[str, Judgements], observed: FlowObservation) -> Mapping[str, Judgements]:

@@ -59,6 +59,15 @@ class Obstacle:
 
 
 @dataclass(frozen=True, slots=True)
+class Advice:
+    """A right that the mirror works without: `missing` says which and what it costs, `fix` has the command that grants it."""
+
+    entity: str
+    missing: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorStatus:
     """The flow as clusters and workers report it.
 
@@ -245,6 +254,7 @@ class FlowObservation:
     certificates: AddressCertificates | Unanswered
     drills: PastDrills | Unanswered
     shares: SharesObserved | Unanswered = SharesObserved()
+    advice: tuple[Advice, ...] | Unanswered = ()
 
 
 def available(topics: Mapping[str, TopicMetadata], name: str) -> bool:

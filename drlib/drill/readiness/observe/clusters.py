@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.drill.readiness.checks.observations import (
+    Advice,
     ClusterAnswer,
     ClusterIdentity,
     LastHeartbeat,
@@ -26,14 +27,18 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, wire_client
 from drlib.kafka.admin.descriptions import Range
 from drlib.kafka.admin.reachability import ClusterService, examine
+from drlib.kafka.net.authorized_operations import topic_rights
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, WrongCluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.mirror.journal.entries import Clusters
+from drlib.mirror.journal.entries import Clusters, CommittedTransactions
 from drlib.mirror.mm2.records import Heartbeat, MalformedRecord
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.journal_log import read_journal
-from drlib.mirror.preflight.checks import NotAuthorized, NotReady, Preflight
+from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.preflight.checks import NotAuthorized, NotReady, Preflight, not_authorized
+from drlib.mirror.preflight.required_acls import Right, missing
 from drlib.mirror.threads import in_daemon
+from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import TopicPartition
 
 METADATA_S: Final = 5.0  # one request for metadata
@@ -192,6 +197,24 @@ async def obstacles(flow: FlowSettings, source: AskedCluster, target: AskedClust
         *(Obstacle("", reason.why, reason.fix) for reason in refused),
         *(Obstacle(notice.entity, notice.detail, notice.remedy) for notice in notices),
     )
+
+
+async def advice(source: AskedCluster, maps: Maps) -> tuple[Advice, ...]:
+    """What this user, as the mirror's, may not do and does not need. Nothing where the journal shows that the mirror does it.
+
+    Raises `Unreachable` where the source stopped answering.
+    """
+    recorded = any(isinstance(entry, CommittedTransactions) for entry in maps.transactions)
+    if source.client is None or recorded:
+        return ()
+    granted = (await topic_rights(source.client, [TRANSACTIONS_TOPIC])).get(TRANSACTIONS_TOPIC)
+    lack = None if granted is None else missing(Right("topic", TRANSACTIONS_TOPIC, ("READ",)), granted)
+    if lack is None:  # granted, or there are no transactions
+        return ()
+    refused = not_authorized(lack, source.settings)
+    costs = "the mirror works without it, and does not know which partitions a transaction has"
+    why = f"{refused.what}: {costs}, so that at a failover transactions.list determines few of them"
+    return (Advice(TRANSACTIONS_TOPIC, why, refused.remedy),)
 
 
 async def _mirror_runs(flow: FlowSettings, target: AskedCluster) -> bool:

@@ -23,6 +23,7 @@ from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
     AddressCertificates,
+    Advice,
     Durability,
     FlowObservation,
     MirrorStatus,
@@ -129,13 +130,13 @@ class _Observer:
             obstacles = ()  # MirrorMaker 2 has rights and settings of its own, and neither lanes nor a journal
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
-        target_settings, (translations, target_positions), ids, written, certificates, shares = await asyncio.gather(
+        target_settings, (translations, target_positions), ids, written, certificates, last = await asyncio.gather(
             self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
             self._positions(survey, source_groups),
             self._producer_ids(),
             self._producer_topics(source_settings),
             self._certificates(),
-            self._share_groups(survey),
+            asyncio.gather(self._share_groups(survey), self._advice(survey)),
         )
         return FlowObservation(
             flow=str(flow.flow),
@@ -157,7 +158,8 @@ class _Observer:
             producer_ids=ids,
             certificates=certificates,
             drills=drills,
-            shares=shares,
+            shares=last[0],
+            advice=last[1],
         )
 
     async def _survey(self) -> tuple[Survey, MirrorStatus]:
@@ -232,6 +234,12 @@ class _Observer:
             read_share_groups, self.settings, self.flow, source_answers=self.source.whole, timeout_s=self._left_s()
         )
         return await ask_blocking(read, self._left_s())
+
+    async def _advice(self, survey: Survey | None) -> tuple[Advice, ...] | Unanswered:
+        """None where MirrorMaker 2 mirrors, which has a user of its own, or a side was not read: other questions say so."""
+        if survey is None or survey.target_error or survey.mirror_maker is not None or self.source.metadata is None:
+            return ()
+        return await self.source.ask(clusters.advice(self.source, survey.maps), self._left_s())
 
     def _log_starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         with Cluster(self.target.settings, timeout_s=ASK_S) as target:

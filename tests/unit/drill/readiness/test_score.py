@@ -42,7 +42,7 @@ findings = st.lists(
     ),
     max_size=30,
 )
-BETTER = {Severity.CRITICAL: 0, Severity.UNKNOWN: 1, Severity.WARN: 2, Severity.OK: 3}
+BETTER = {Severity.CRITICAL: 0, Severity.UNKNOWN: 1, Severity.WARN: 2, Severity.ADVICE: 3, Severity.OK: 4}
 
 
 def test_check_weights_sum_to_100_and_every_severity_has_a_share() -> None:
@@ -53,7 +53,9 @@ def test_check_weights_sum_to_100_and_every_severity_has_a_share() -> None:
     assert DAY_S == 24 * 60 * 60
 
 
-@pytest.mark.parametrize(("severity", "score"), [("ok", 100), ("warn", 95), ("unknown", 90), ("critical", 90)])
+@pytest.mark.parametrize(
+    ("severity", "score"), [("ok", 100), ("advice", 100), ("warn", 95), ("unknown", 90), ("critical", 90)]
+)
 def test_score_counts_half_of_a_warning_and_nothing_of_what_is_worse(severity: str, score: int) -> None:
     found = (Finding(c.id, "", Severity(severity if c.id == "lag" else "ok"), "seen", "", NOW + 1) for c in CHECKS)
     assert Readiness(FLOW, NOW, tuple(found)).score == score

@@ -52,6 +52,21 @@ def test_readiness_of_worst_finding_first_and_every_line_fits(width: int) -> Non
     assert "--partitions 3" in text
 
 
+def test_readiness_advice_costs_nothing_and_stands_behind_warnings_with_its_fix() -> None:
+    advice = Finding("rights", "__transaction_state", Severity.ADVICE, "may not READ", "kafka-acls.sh --add", NOW + 1)
+    of_rights = (Finding("rights", "", Severity.OK, "every right", "", NOW + 1), advice)
+    with_it = Readiness("LEFT->RIGHT", NOW, (*readiness().findings, *of_rights))
+    assert with_it.score == readiness().score + 7
+    out = io.StringIO()
+    Console(file=out, width=120, highlight=False).print(render_readiness([with_it], 80))
+    (line,) = [line for line in out.getvalue().splitlines() if line.startswith("advice")]
+    assert line.split() == ["advice", "the", "mirror", "has", "every", "right", "it", "needs"]  # no costs
+    text = out.getvalue()
+    assert "1 advice" in text
+    places = [text.index(word) for word in ("as many partitions", "kafka-acls.sh --add", "RIGHT has 3 brokers")]
+    assert places == sorted(places)
+
+
 def test_doctor_json_has_every_finding_with_fix_and_expiry() -> None:
     (row,) = json.loads(as_json_text([readiness()], 80))
     assert (row["flow"], row["score"], row["minimum"], row["ready"]) == ("LEFT->RIGHT", 10, 80, False)

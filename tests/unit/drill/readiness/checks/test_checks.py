@@ -29,6 +29,7 @@ from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
     AddressCertificates,
+    Advice,
     ClusterAnswer,
     ClusterIdentity,
     Durability,
@@ -295,6 +296,17 @@ def test_judge_flow_finding_has_severity_evidence_and_fix(
     lost = (finding.weight * (2 - HALVES[finding.severity]) + 1) // 2
     expected = 100 if check == "source-answers" else 100 - lost  # a lost source is no lack of readiness
     assert judge_flow(observation(**changes), CONTEXT).score == expected
+
+
+def test_judge_flow_right_that_is_not_needed_is_advice_and_costs_nothing() -> None:
+    advice = (Advice("__transaction_state", "may not READ", "kafka-acls.sh --add"),)
+    readiness = judge_flow(observation(advice=advice), CONTEXT)
+    assert readiness.score == 100
+    assert readiness.severity("rights") is Severity.ADVICE
+    (found,) = [each for each in readiness.findings if each.severity is Severity.ADVICE]
+    assert (found.check, found.entity, found.fix) == ("rights", "__transaction_state", "kafka-acls.sh --add")
+    unasked = judge_flow(observation(advice=Unanswered("no answer within 15 s", "again")), CONTEXT)
+    assert (unasked.score, unasked.severity("rights")) == (100, Severity.ADVICE)
 
 
 def test_cases_cover_a_failure_of_every_check() -> None:
