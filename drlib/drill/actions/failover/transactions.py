@@ -5,8 +5,8 @@ its partitions: the source offsets of its records as far as they were read, and 
 not determined is counted by reason and producer; where nothing can be read the run continues without it. Each makes the check
 a condition, as a loss does of which only the least is known: the source is gone, and the right to know more is optional. In
 which mirror partitions a part begins is kept for `groups.translate`, which places groups before it. Without a transaction
-that was read there is nothing to check. Of each Kafka Streams application it says whether its state matches the input
-positions that the target knows.
+that was read there is no check, and the step says "not checked" in place of numbers. Of each Kafka Streams application it
+says whether its state matches the input positions that the target knows.
 Not for: the decision (`drlib.mirror.transactions.rules`), and positions (`actions.groups.rules`).
 """
 
@@ -86,15 +86,7 @@ class ListTransactions(ReadOnlyTargetAction):
         self.show([*partial_rows(partial, found), *unknown_rows(unknown)])
         check = judged(found, self.flow)
         self.score(ScorecardPart(checks=(*([check] if check is not None else []), *map(judged_state, states))))
-        return {
-            "partial": len(partial),
-            "records_of_partial": sum(each.present for each in partial),
-            "complete": len(decision.of(Verdict.COMPLETE)),
-            "not_determined": "; ".join(_reasons(unknown, found)),
-            "why": ""
-            if found.noted
-            else f"no transaction of {self.flow.source} was read by a worker that records them",
-        }
+        return evidence(found, self.flow)
 
     def _unread(self, error: DrlibError) -> Evidence:
         keep(self.context.run_dir, self.flow, KeptTransactions())
@@ -130,6 +122,22 @@ def judged_state(state: StreamsState) -> Check:
     said = f"{state.match.value}: {state.why}"
     remedy = "" if state.match is Match.MATCHES else f". {REBUILD}"
     return Check(STATE_CHECK.format(state.application), _VERDICTS[state.match], said + remedy)
+
+
+def evidence(found: TransactionsFound, flow: Flow) -> Evidence:
+    """What the step reports; no numbers where no transaction was read, as 0 in part would be a pass over nothing."""
+    decision = found.decision
+    if not decision.transactions and not decision.older:
+        none = f"none of {flow.source} has a record on {flow.target}, as far as the journal says"
+        unread = f"not checked: no transaction of {flow.source} was read by a worker that records them"
+        return {"transactions": none if found.noted else unread}
+    partial, unknown = decision.of(Verdict.PARTIAL), decision.of(Verdict.NOT_DETERMINED)
+    return {
+        "partial": len(partial),
+        "records_of_partial": sum(each.present for each in partial),
+        "complete": len(decision.of(Verdict.COMPLETE)),
+        "not_determined": "; ".join(_reasons(unknown, found)),
+    }
 
 
 def judged(found: TransactionsFound, flow: Flow) -> Check | None:

@@ -47,7 +47,7 @@ HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
     "emergency-failover": "1c41cf35baedbe445519f12a7d428ca94c39d75ff9807046537880bb7aca1a54",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
-    "failover-drill": "4394e1a5328bf5ff06c0c7668e5a0956c0ec2db0235585e5645972577306a2ee",
+    "failover-drill": "b225fbda33fea84d49ac1c5cd2f0e5b083dc7f6fab489a06bca97f2410ca527d",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
     "planned-switchover": "e58269da323de92ff6d46d88cce221514a456bff49bce1e76d4b3507d897016d",
     "rehearse-failover": "89583582603fd7b0c066603f379c7b3aae901aee925a7ee46a0517ecc0331856",

@@ -14,6 +14,7 @@ from drlib.drill.actions.failover.transactions import (
     REBUILD,
     KeptTransactions,
     ListTransactions,
+    evidence,
     first_offsets,
     judged,
     judged_state,
@@ -106,7 +107,14 @@ def test_unknown_partitions_are_no_pass_and_name_the_right_that_is_missing() -> 
 
 
 def test_without_transactions_there_is_nothing_to_check() -> None:
-    assert judged(found_in(Maps()), FLOW) is None
+    nothing = found_in(Maps())
+    assert judged(nothing, FLOW) is None
+    assert evidence(nothing, FLOW) == {
+        "transactions": "not checked: no transaction of LEFT was read by a worker that records them"
+    }
+    numbers = evidence(found(NAMED), FLOW)
+    assert (numbers["partial"], numbers["records_of_partial"], numbers["complete"]) == (1, 2, 0)
+    assert "transactions" not in numbers
 
 
 def test_state_that_does_not_match_says_how_to_rebuild_it() -> None:
