@@ -241,16 +241,24 @@ async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> di
 
 async def config_values(conn: Connection, kind: int, names: Iterable[str], key: str) -> dict[str, str]:
     """The value of one setting for each of the resources `names` that drlib may describe; the others are left out."""
+    found = await all_config_values(conn, kind, names, [key])
+    return {name: values[key] for name, values in found.items() if key in values}
+
+
+async def all_config_values(
+    conn: Connection, kind: int, names: Iterable[str], keys: Sequence[str] | None = None
+) -> dict[str, dict[str, str]]:
+    """The settings that have a value, those of `keys` or all, of each of the resources that drlib may describe."""
     message = DescribeConfigsRequest[conn.version("DescribeConfigs")]
     resource = message.DescribeConfigsResource
-    wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=[key]) for name in names]
+    wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in names]
     answer = await conn.request(message(resources=wanted, include_synonyms=False, include_documentation=False))
     return {
-        r.resource_name: c.value
+        r.resource_name: {
+            c.name: c.value for c in r.configs if c.value is not None and (keys is None or c.name in keys)
+        }
         for r in answer.results
         if not r.error_code
-        for c in r.configs
-        if c.name == key and c.value is not None
     }
 
 

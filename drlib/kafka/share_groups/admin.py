@@ -32,7 +32,7 @@ from drlib.kafka.protocol.error_codes import RETRIABLE, UNKNOWN_SERVER_ERROR, Br
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import messages
 from drlib.kafka.share_groups.messages import DescribedGroup, NewState, StoredState
-from drlib.kafka.share_groups.names import PROTOCOL, RESET
+from drlib.kafka.share_groups.names import PROTOCOL, RESET, SETTINGS
 from drlib.kafka.share_groups.state import Interval
 from drlib.model import TopicPartition
 
@@ -142,6 +142,16 @@ def reset_policies(cluster: ClusterSettings, groups: Collection[str], timeout_s:
 async def resets_by(client: ClusterClient, groups: Collection[str]) -> dict[str, str]:
     """The same, over a client that is connected."""
     return await requests.config_values(await client.any_broker(), requests.GROUP_RESOURCE, groups, RESET)
+
+
+def share_settings(cluster: ClusterSettings, groups: Collection[str], timeout_s: float) -> dict[str, dict[str, str]]:
+    """The `share.*` settings of each group that may be described, defaults included; the others are left out."""
+
+    async def ask(client: ClusterClient) -> dict[str, dict[str, str]]:
+        found = await requests.all_config_values(await client.any_broker(), requests.GROUP_RESOURCE, groups)
+        return {group: {key: values[key] for key in SETTINGS if key in values} for group, values in found.items()}
+
+    return _blocking(cluster, "describing the configurations of share groups", timeout_s, ask) if groups else {}
 
 
 def write_complete(

@@ -30,6 +30,7 @@ from drlib.drill.plan.plan import Mode, Rollback
 from drlib.drill.readiness.observe.share_groups import read_share_groups
 from drlib.drill.step import step_output as details
 from drlib.kafka.share_groups import admin
+from drlib.kafka.share_groups.names import RESET, SETTINGS
 from drlib.kafka.share_groups.state import ShareState
 from drlib.lab.lab import Lab
 from drlib.mirror.share_groups.known import checkpointed_shares, read_shares, source_shares
@@ -197,7 +198,8 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     seen_by_doctor = {each.group: each for each in known.groups}[GROUP]
     assert known.may_write
     assert (seen_by_doctor.acknowledged, seen_by_doctor.known) == (now.completed, True)
-    assert (seen_by_doctor.reset_here, seen_by_doctor.reset_there) == ("earliest", "latest")
+    assert (seen_by_doctor.here[RESET], seen_by_doctor.there[RESET]) == ("earliest", "latest")
+    assert set(seen_by_doctor.here) == set(seen_by_doctor.there) == set(SETTINGS)  # the brokers know all of them
     rows = {row.name: row for row in take_inventory(mirrored.settings, [flow]).applications if row.cluster == "LEFT"}
     assert (rows[GROUP].kind, rows[GROUP].topics, rows[GROUP].way) == (Kind.SHARE, (TOPIC,), Way.EITHER)
     translate = step("translate", "groups.translate", positions_from="target", groups=(GROUP,))

@@ -6,7 +6,7 @@ Not for: judging (`drlib.drill.readiness.checks.checks`), asking (`drlib.drill.r
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from drlib.client.bootstrap.rules import CertificateName
 from drlib.drill.producer_ids.rules import ComparedIds
@@ -205,8 +205,8 @@ class PastDrills:
 @dataclass(frozen=True, slots=True)
 class ShareGroupSeen:
     """A share group. `partitions`: with a start offset; `unset`: without one. `acknowledged`: how many records behind start
-    offsets need no delivery, None where that is not known; `known`: is it known which? `reset_here` and `reset_there`:
-    share.auto.offset.reset on both sides, "" where it is not known."""
+    offsets need no delivery, None where that is not known; `known`: is it known which? `here` and `there`: its
+    `share.*` settings on both sides, as far as they are known."""
 
     group: str
     partitions: int
@@ -214,8 +214,8 @@ class ShareGroupSeen:
     acknowledged: int | None
     known: bool
     as_of_ms: int
-    reset_here: str = ""
-    reset_there: str = ""
+    here: Mapping[str, str] = field(default_factory=dict)
+    there: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """Findings about share groups: what they would get again after a failover now, and where they would begin without a position.
 
 Rules: what was acknowledged behind a start offset and cannot be written on the target is a warning, with the number of records;
-a reset policy that differs is one, because it decides where a partition without a start offset begins. A group that cannot be
+so are settings of a group that differ, as they decide what its consumers get. A group that cannot be
 described is unknown. Nothing is said where the source has no share groups.
 """
 
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, first_few
 from drlib.drill.readiness.checks.observations import SharesObserved
 from drlib.drill.readiness.score import Severity
-from drlib.kafka.share_groups.names import RESET, STATE_TOPIC
+from drlib.kafka.share_groups.names import SETTINGS, STATE_TOPIC
 
 
 def share_groups(seen: SharesObserved, target: str, context: CheckContext) -> Judgements:
@@ -36,14 +36,16 @@ def share_groups(seen: SharesObserved, target: str, context: CheckContext) -> Ju
                 fix = "See docs/clients.md#share-groups for what that right is."
                 rows.append((named(each.group), Severity.WARN, why, fix))
     for each in seen.groups:
-        if each.reset_here and each.reset_there and each.reset_here != each.reset_there:
-            why = (
-                f"{RESET} is {each.reset_here} on the source and {each.reset_there} on the target: it decides where a "
+        other = [key for key in SETTINGS if key in each.here and each.there.get(key, each.here[key]) != each.here[key]]
+        if other:
+            said = (f"{key} is {each.here[key]} on the source and {each.there[key]} on the target" for key in other)
+            decide = first_few(f"{key} decides {SETTINGS[key]}" for key in other)
+            copied = ",".join(f"{key}={each.here[key]}" for key in other)
+            options = ("--alter", "--entity-type", "groups", "--entity-name", each.group, "--add-config", copied)
+            why = f"{'; '.join(said)}: {decide}"
+            rows.append(
+                (named(each.group), Severity.WARN, why, context.tool("kafka-configs", context.target, *options))
             )
-            why += "partition without a start offset begins"
-            options = ("--alter", "--entity-type", "groups", "--entity-name", each.group, "--add-config")
-            fix = context.tool("kafka-configs", context.target, *options, f"{RESET}={each.reset_here}")
-            rows.append((named(each.group), Severity.WARN, why, fix))
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Share groups of the source: what they have acknowledged, whether that can be written on the target, and their reset policies.
+"""Share groups of the source: what they have acknowledged, whether that can be written on the target, and their settings.
 
 Rules: they are read from the source, else from the checkpoints on the target. Without share groups nothing else is asked.
 """
@@ -15,6 +15,8 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
 from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares, source_shares
 
+_Settings = Mapping[str, Mapping[str, str]]  # of each group
+
 
 def read_share_groups(
     settings: MirrorSettings, flow: FlowSettings, *, source_answers: bool, timeout_s: float
@@ -30,8 +32,8 @@ def read_share_groups(
     target = settings.clusters[flow.flow.target]
     if not admin.listed(target, timeout_s).supported:
         return SharesObserved(tuple(_seen(known, group, {}, {}) for group in groups), refused, supported=False)
-    there = admin.reset_policies(target, groups, timeout_s)
-    here = admin.reset_policies(settings.clusters[flow.flow.source], groups, timeout_s) if source_answers else {}
+    there = admin.share_settings(target, groups, timeout_s)
+    here = admin.share_settings(settings.clusters[flow.flow.source], groups, timeout_s) if source_answers else {}
     return SharesObserved(
         groups=tuple(_seen(known, group, here, there) for group in groups),
         refused=refused,
@@ -40,7 +42,7 @@ def read_share_groups(
     )
 
 
-def _seen(known: KnownShares, group: str, here: Mapping[str, str], there: Mapping[str, str]) -> ShareGroupSeen:
+def _seen(known: KnownShares, group: str, here: _Settings, there: _Settings) -> ShareGroupSeen:
     own = [each for (name, _), each in known.positions.items() if name == group]
     counts = [each.state.completed for each in own]
     return ShareGroupSeen(
@@ -50,8 +52,8 @@ def _seen(known: KnownShares, group: str, here: Mapping[str, str], there: Mappin
         acknowledged=None if None in counts else sum(number or 0 for number in counts),
         known=all(each.state.complete is not None for each in own),
         as_of_ms=min((each.as_of_ms for each in own), default=0),
-        reset_here=here.get(group, ""),
-        reset_there=there.get(group, ""),
+        here=here.get(group, {}),
+        there=there.get(group, {}),
     )
 
 

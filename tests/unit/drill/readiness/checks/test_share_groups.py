@@ -6,9 +6,10 @@ from drlib.drill.readiness.checks.objectives import CheckContext
 from drlib.drill.readiness.checks.observations import ShareGroupSeen, SharesObserved
 from drlib.drill.readiness.checks.share_groups import share_groups
 from drlib.drill.readiness.score import Severity
+from drlib.kafka.share_groups.names import EARLIEST, RESET
 
 CONTEXT = CheckContext("mm2.properties", "left:9092", "right:9092")
-SEEN = ShareGroupSeen("packers", 2, 0, 7, True, 99, "earliest", "earliest")
+SEEN = ShareGroupSeen("packers", 2, 0, 7, True, 99, {RESET: EARLIEST}, {RESET: EARLIEST})
 
 
 def test_share_groups_none_or_all_carried_say_nothing() -> None:
@@ -31,12 +32,29 @@ def test_share_groups_unread_state_topic_and_refused_group_have_a_command() -> N
     assert "--operation Read --topic __share_group_state" in states[3]
 
 
-def test_share_groups_other_reset_policy_is_a_warning_with_the_command_that_copies_it() -> None:
-    other = ShareGroupSeen("packers", 0, 2, 0, True, 99, "earliest", "latest")
-    ((_, severity, evidence, fix),) = share_groups(SharesObserved((other,)), "RIGHT", CONTEXT)
+def test_share_groups_other_settings_are_one_warning_with_the_command_that_copies_them() -> None:
+    here = {
+        "share.auto.offset.reset": "earliest",
+        "share.isolation.level": "read_committed",
+        "share.session.timeout.ms": "9",
+    }
+    there = {
+        "share.auto.offset.reset": "latest",
+        "share.isolation.level": "read_uncommitted",
+        "share.session.timeout.ms": "9",
+    }
+    seen = SharesObserved((ShareGroupSeen("packers", 0, 2, 0, True, 99, here, there),))
+    ((_, severity, evidence, fix),) = share_groups(seen, "RIGHT", CONTEXT)
     assert severity is Severity.WARN
-    assert "is earliest on the source and latest on the target" in evidence
-    assert "--entity-type groups --entity-name packers --add-config share.auto.offset.reset=earliest" in fix
+    assert "share.auto.offset.reset is earliest on the source and latest on the target" in evidence
+    assert "share.isolation.level decides whether records of open and aborted transactions are delivered" in evidence
+    copied = "share.auto.offset.reset=earliest,share.isolation.level=read_committed"
+    assert fix.endswith(f"--entity-type groups --entity-name packers --add-config {copied}")
+
+
+def test_share_groups_setting_that_one_side_does_not_know_is_not_compared() -> None:
+    newer = ShareGroupSeen("packers", 0, 2, 0, True, 99, {"share.delivery.count.limit": "5"}, {})
+    assert share_groups(SharesObserved((newer,)), "RIGHT", CONTEXT) == []
 
 
 def test_share_groups_target_that_does_not_know_them_is_one_warning() -> None:
