@@ -1,25 +1,34 @@
 """`drlib translate`: translate positions of groups, or of applications that keep their own offsets, to the other cluster.
 
-Rules: read-only. With `--offsets` the exit code is 3 when a position is unknown or would skip records (lost, never mirrored);
-the reason of each is on stderr, and Spark's form is printed only if every position is known. JSON has the form of the
-input, so that the application can use it as it is.
+Rules: read-only. Share groups are listed apart from consumer groups: the start offset, and which records behind it need no
+delivery. In JSON their rows have `share_group`, so that their offsets are not committed as those of a consumer group. With
+`--offsets` the exit code is 3 when a position is unknown or would skip records (lost, never mirrored); the reason of each is
+on stderr, and Spark's form is printed only if every position is known. JSON has the form of the input, so that the
+application can use it as it is.
 """
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.table import Table
 
 from drlib.cli import print_error
-from drlib.errors import ReadinessError, UsageError
+from drlib.errors import DrlibError, ReadinessError, UsageError
 from drlib.formats import one_line
 from drlib.mirror.offsets.translation.external_formats import ExternalOffsets, OffsetsForm, render, skips_no_record
 from drlib.model import Flow, GroupTranslation, OffsetTranslation, Translation
 from drlib.outgoing.terminal import show, write_document
 from drlib.ui.terminal.plain_console import plain_console
+
+if TYPE_CHECKING:
+    from drlib.mirror.share_groups.translate import ShareTranslation
+
+
+_SHARES_S: Final = 10.0
+_INTERVALS: Final = 5
 
 
 def translate(
@@ -65,15 +74,40 @@ def translate(
         )
     from drlib.mirror.offsets.translation.transactional_topics import visible_in_part
     from drlib.mirror.offsets.translation.translate_groups import translate_groups
+    from drlib.mirror.share_groups.known import NO_SHARES, known_shares
+    from drlib.mirror.share_groups.translate import translate_shares
 
-    settings = load_mirror_settings(file)
-    translations = translate_groups(settings, Flow.parse(flow), group)
-    hint = visible_in_part(settings, Flow.parse(flow), {item.source.topic for item in translations})
+    settings, of = load_mirror_settings(file), Flow.parse(flow)
+    settings.flow(of.source, of.target)
+    known = NO_SHARES
+    try:
+        known = known_shares(settings, of, alive=None, timeout_s=_SHARES_S)
+    except DrlibError as error:  # consumer groups are translated all the same
+        print_error(f"share groups are not listed: {error}")
+    wanted = {key: at for key, at in known.positions.items() if group is None or key[0] in group}
+    others = None if group is None else [name for name in group if name not in {each for each, _ in wanted}]
+    translations = () if others == [] else translate_groups(settings, of, others)
+    shares = translate_shares(wanted, lambda asked: translate_groups(settings, of, positions=asked))
+    for name, refusal in (known.refused or {}).items():
+        if group is None or name in group:
+            print_error(f"share group {name} is not listed: {refusal.why}")
+    for name, partition in known.unset:
+        if group is None or name in group:
+            print_error(
+                f"share group {name} has no start offset in {partition}: share.auto.offset.reset says where it begins"
+            )
+    hint = visible_in_part(
+        settings, of, {*(item.source.topic for item in translations), *(item.source.topic for item in shares)}
+    )
     if hint:
         print_error(hint)
     if as_json:
-        show(json.dumps([_json_row(item) for item in translations], indent=2))
+        show(json.dumps([*map(_json_row, translations), *map(_share_row, shares)], indent=2))
         return
+    if shares:
+        plain_console().print(_share_table(flow, shares))
+        if not translations:
+            return
     table = _table(f"Positions for {flow}", "group", "source", "position", "target", "translated", "meaning")
     for item in translations:
         translation = item.translation
@@ -82,6 +116,35 @@ def translate(
         source, position, target = str(item.source), str(item.source_offset), str(item.target)
         table.add_row(*map(one_line, (item.group, source, position, target, offset, meaning)))
     plain_console().print(table)
+
+
+def _share_table(flow: str, shares: "Sequence[ShareTranslation]") -> Table:
+    table = _table(
+        f"Share groups for {flow}",
+        "group",
+        "source",
+        "position",
+        "target",
+        "translated",
+        "meaning",
+        "acknowledged behind it",
+    )
+    for item in shares:
+        offset = "-" if item.translation.offset is None else str(item.translation.offset)
+        meaning = _meaning(item.translation) + (f": {item.why}" if item.why else "")
+        cells = (item.group, str(item.source), str(item.known.state.start), str(item.target), offset, meaning)
+        table.add_row(*map(one_line, (*cells, _acknowledged(item))))
+    return table
+
+
+def _acknowledged(item: "ShareTranslation") -> str:
+    """The offsets on the target of records that need no delivery."""
+    if item.behind is None:
+        count = item.known.state.completed
+        return "unknown" if count is None else f"{count:,}, and which is not known"
+    shown = [f"{first}" if end == first + 1 else f"{first} to {end - 1}" for first, end in item.behind[:_INTERVALS]]
+    more = len(item.behind) - _INTERVALS
+    return (", ".join(shown) or "none") + (f", and {more:,} more stretches" if more > 0 else "")
 
 
 def _translate_external(file: Path, flow: Flow, path: Path, *, as_json: bool, form: OffsetsForm | None) -> int:
@@ -148,4 +211,19 @@ def _json_row(item: GroupTranslation) -> dict[str, object]:
         "records": item.translation.records,
         "as_of_ms": item.as_of_ms,
         **({} if item.both_maps is None else {"both_maps": item.both_maps, "why": item.why}),
+    }
+
+
+def _share_row(item: "ShareTranslation") -> dict[str, object]:
+    return {
+        "share_group": item.group,
+        "topic": item.source.topic,
+        "partition": item.source.partition,
+        "position": item.known.state.start,
+        "target_topic": item.target.topic,
+        "offset": item.translation.offset,
+        "acknowledged": None if item.behind is None else [list(each) for each in item.behind],
+        "kind": item.translation.kind.value,
+        "records": item.translation.records,
+        "as_of_ms": item.known.as_of_ms,
     }

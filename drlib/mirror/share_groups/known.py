@@ -181,6 +181,19 @@ def checkpointed_shares(settings: MirrorSettings, flow: Flow) -> KnownShares:
     return KnownShares(last_known_shares(read_checkpoints(settings, flow), policy))
 
 
+def known_shares(settings: MirrorSettings, flow: Flow, *, alive: bool | None, timeout_s: float) -> KnownShares:
+    """Of the source, or what the mirror last knew where it does not answer; `alive` None: whichever answers, by group."""
+    if alive is False:
+        return checkpointed_shares(settings, flow)
+    try:
+        now = source_shares(settings, flow, timeout_s)
+    except DrlibError:
+        if alive:
+            raise
+        return checkpointed_shares(settings, flow)
+    return now if alive or not now.refused else filled_in(now, checkpointed_shares(settings, flow))
+
+
 def filled_in(now: KnownShares, kept: KnownShares) -> KnownShares:
     """`now`, with the positions that were `kept` of groups that are refused now. Pure."""
     refused = now.refused or {}

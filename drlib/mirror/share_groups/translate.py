@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from drlib.kafka.share_groups.state import Interval
+from drlib.kafka.share_groups.state import Interval, above
 from drlib.mirror.offsets.translation.translate_groups import KnownPosition
 from drlib.mirror.share_groups.known import Key, KnownShare
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
@@ -32,6 +32,12 @@ class ShareTranslation:
     translation: Translation
     complete: tuple[Interval, ...] | None
     why: str = ""
+
+    @property
+    def behind(self) -> tuple[Interval, ...] | None:
+        """Those that lie behind the start offset on the target; None where they, or the start offset, are not known."""
+        start = self.translation.offset
+        return None if self.complete is None or start is None else above(self.complete, start)
 
 
 def boundaries(positions: Mapping[Key, KnownShare]) -> dict[tuple[str, TopicPartition], KnownPosition]:

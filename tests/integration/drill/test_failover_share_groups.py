@@ -5,6 +5,8 @@ The tests run in their order: the last one kills LEFT.
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -202,6 +204,26 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     assert set(seen_by_doctor.here) == set(seen_by_doctor.there) == set(SETTINGS)  # the brokers know all of them
     rows = {row.name: row for row in take_inventory(mirrored.settings, [flow]).applications if row.cluster == "LEFT"}
     assert (rows[GROUP].kind, rows[GROUP].topics, rows[GROUP].way) == (Kind.SHARE, (TOPIC,), Way.EITHER)
+    printed = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "drlib.cli",
+            "translate",
+            mirrored.place.properties,
+            "--flow",
+            str(FLOW),
+            "--group",
+            GROUP,
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (shown,) = json.loads(printed.stdout)
+    assert (shown["share_group"], shown["position"], shown["kind"]) == (GROUP, now.start, "exact")
+    assert sum(end - first for first, end in shown["acknowledged"]) == len({*FIRST, *SECOND} - LEFT_OVER) - 3
     translate = step("translate", "groups.translate", positions_from="target", groups=(GROUP,))
     verify = step("verify", "groups.verify", groups=(GROUP,), members_s=0.0)
     planned = testbed_moves.drill(translate, rollback=Rollback.ALWAYS)

@@ -59,6 +59,7 @@ from drlib.mirror.offsets.translation.translate_groups import (
     translate_groups,
     translate_known,
 )
+from drlib.mirror.share_groups.known import known_shares
 from drlib.model import GroupTranslation, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -192,7 +193,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         if alive is None:
             answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[flow.source]
             alive = False if isinstance(answer, Unreachable) else None
-        known = share_moves.known_shares(settings, flow, alive=alive, timeout_s=self.probe_s)
+        known = known_shares(settings, flow, alive=alive, timeout_s=self.probe_s)
         chosen = share_moves.Chosen(self._chosen, lambda group: matches(self.leave, group), self.rewind)
         made = share_moves.decide(
             settings,

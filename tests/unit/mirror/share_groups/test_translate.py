@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from drlib.kafka.share_groups.state import ShareState
 from drlib.mirror.share_groups.known import KnownShare
-from drlib.mirror.share_groups.translate import boundaries, group_of, translate_shares
+from drlib.mirror.share_groups.translate import ShareTranslation, boundaries, group_of, translate_shares
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 
 AT, THERE = TopicPartition("orders", 0), TopicPartition("LEFT.orders", 0)
@@ -54,3 +56,11 @@ def test_translated_unknown_intervals_stay_unknown_and_unmirrored_topics_are_lef
     assert item.complete is None
     assert translate_shares(KNOWN, lambda _: []) == ()
     assert {group_of(name) for name, _ in boundaries(KNOWN)} == {"g"}
+
+
+def test_behind_is_what_lies_behind_the_start_on_the_target() -> None:
+    known = KnownShare(ShareState(10, ((12, 14),)), 99)
+    item = ShareTranslation("g", AT, known, THERE, Translation(110, EXACT), ((105, 112), (115, 117)))
+    assert item.behind == ((110, 112), (115, 117))
+    assert replace(item, complete=None).behind is None
+    assert replace(item, translation=Translation(None, UNKNOWN)).behind is None

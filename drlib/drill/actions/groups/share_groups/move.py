@@ -40,7 +40,7 @@ from drlib.kafka.share_groups import admin
 from drlib.kafka.share_groups.names import PROTOCOL
 from drlib.kafka.share_groups.state import Interval, ShareState, missing
 from drlib.mirror.offsets.translation.two_way import read_flow_pair, translate
-from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares, filled_in, read_shares, source_shares
+from drlib.mirror.share_groups.known import KnownShares, known_shares, read_shares
 from drlib.mirror.share_groups.translate import Boundaries, group_of, translate_shares
 from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 
@@ -67,19 +67,6 @@ class Decided:
 
     moves: tuple[ShareMove, ...]
     unknown: Mapping[str, str] = field(default_factory=dict)
-
-
-def known_shares(settings: MirrorSettings, flow: Flow, *, alive: bool | None, timeout_s: float) -> KnownShares:
-    """Of the source, or what the mirror last knew where it does not answer; `alive` None: whichever answers, by group."""
-    if alive is False:
-        return checkpointed_shares(settings, flow)
-    try:
-        now = source_shares(settings, flow, timeout_s)
-    except DrlibError:
-        if alive:
-            raise
-        return checkpointed_shares(settings, flow)
-    return now if alive or not now.refused else filled_in(now, checkpointed_shares(settings, flow))
 
 
 def decide(
