@@ -30,7 +30,10 @@ from drlib.drill.inventory.observe import take_inventory
 from drlib.drill.inventory.rules import Kind, Way
 from drlib.drill.plan.plan import Mode, Rollback
 from drlib.drill.readiness.observe.share_groups import read_share_groups
+from drlib.drill.run import registry
 from drlib.drill.step import step_output as details
+from drlib.drill.step.action import Evidence
+from drlib.errors import Deviated
 from drlib.kafka.share_groups import admin
 from drlib.kafka.share_groups.names import RESET, SETTINGS
 from drlib.kafka.share_groups.state import ShareState
@@ -67,6 +70,15 @@ class Mirrored:
 
 def kept_moves(folder: Path) -> tuple[ShareMove, ...]:
     return share_moves.kept(folder, "RIGHT", "groups") or ()
+
+
+def wave_verified(mirrored: Mirrored, folder: Path) -> Evidence:
+    """What `wave.verify` sees of what the run in `folder` moved."""
+    readers = (f"packing={GROUP}",)
+    verify = step("wave", "wave.verify", wave="all", waves=("all: packing",), readers=readers, within_s=2.0)
+    wanted = testbed_moves.drill(verify, mode=Mode.EMERGENCY)
+    action = registry.parse_drill(wanted).bind(mirrored.place.workplace(folder))[0]["wave"]
+    return action.act(action.changes(action.observe()), Abort(folder))
 
 
 def acknowledged(value: bytes) -> AcknowledgeType:
@@ -255,12 +267,17 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     assert begun is not None
     assert value_at(mirrored.at("RIGHT"), MIRROR, begun.start) == b"a03"  # another offset than on the source
 
+    with pytest.raises(Deviated, match=f"group {GROUP} reads on on RIGHT; seen within 2 s: it has no members"):
+        wave_verified(mirrored, folder)
     with in_group(mirrored.at("RIGHT"), GROUP, MIRROR) as consumer:
         write(mirrored.at("RIGHT"), MIRROR, [b"last"])  # nothing comes behind it
         seen: Delivered = consume(
             consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: {*LEFT_OVER, b"last", b"home"} <= seen.keys()
         )
     assert seen == dict.fromkeys({*LEFT_OVER, b"last", b"home"}, 1)
+    assert wave_verified(mirrored, folder)["share_groups_served"] == 1
+    (check,) = details.read_part(folder, "wave").checks
+    assert (check.verdict, check.evidence) == (Verdict.PASS, "1 of 1 observed")
     (served,) = wait_served(
         mirrored.settings.clusters["RIGHT"], kept_moves(folder), 0.0, Abort(folder)
     ).verdicts.values()

@@ -3,14 +3,19 @@
 Rules: each group reads on past the position that it was moved to (or, where the run moved none of it, past where it is now),
 and to each topic a record is written. What was not seen within `within_s` is missed, and the step fails with the wave, the
 application, what was expected and what was seen, and with the waves that have not moved. Nothing to read is no excuse, unless
-the application is said to be idle: then the check has a condition.
+the application is said to be idle: then the check has a condition. A share group reads on when it acknowledges a record that it
+had not; one that was not moved is named, and was a condition of the step that left it.
 Not for: judging one look (`verify_rules`), and what is missed (`missed`).
 """
 
 import time
+from collections.abc import Sequence
 
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.commit import TIMEOUT_S
+from drlib.drill.actions.groups.share_groups import move as share_moves
+from drlib.drill.actions.groups.share_groups.rules import ShareMove
+from drlib.drill.actions.groups.share_groups.served import SharesSeen, wait_served
 from drlib.drill.actions.groups.verify import VerifyGroups, Watch, topic_row
 from drlib.drill.actions.waves.arguments import WaveArguments
 from drlib.drill.actions.waves.missed import Missed, missed
@@ -51,8 +56,10 @@ class VerifyWave(WaveArguments, ReadOnlyTargetAction):
         ).bind(self.context, self.step)
         with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
             moves = decided.read(self.context.run_dir, target) or ()
+            shares = share_moves.kept_by_any(self.context.run_dir, target)
+            of_shares = {move.group for move in shares}
             there = {listing.group for listing in cluster.groups()} | {move.group for move in moves}
-            owners = plan.groups_here(sorted(there))
+            owners, share_owners = plan.groups_here(sorted(there - of_shares)), plan.groups_here(sorted(of_shares))
             ours = [move for move in moves if move.group in owners]
             watch = Watch(watched, cluster, ours, also=owners, local=plan.written)
             unwritable = watched.unwritable()
@@ -63,12 +70,16 @@ class VerifyWave(WaveArguments, ReadOnlyTargetAction):
             while not unwritable:
                 over = watch.look()
                 self.show(watch.rows())
-                if over and (not self._missed(watch, owners, {}) or time.monotonic() - began >= self.within_s):
+                if over and (
+                    not self._missed(watch, owners, {}, share_owners) or time.monotonic() - began >= self.within_s
+                ):
                     break
                 abort.wait(max(LOOK_S, 3 * watch.took_s))
             unwritable = unwritable or (watched.unwritable() if watch.unwritten else {})
-        found = self._missed(watch, owners, unwritable)
-        self._score(watch, found)
+        watch.shares = self._shares(share_owners, shares, max(0.0, self.within_s - (time.monotonic() - began)), abort)
+        self.show(watch.rows())
+        found = self._missed(watch, owners, unwritable, share_owners)
+        self._score(watch, found, sorted(share_owners.keys() - watch.shares.verdicts.keys()))
         if found:
             more = f"; and {len(found) - 1} more: {'; '.join(map(str, found[1:5]))}" if len(found) > 1 else ""
             raise Deviated(
@@ -81,20 +92,43 @@ class VerifyWave(WaveArguments, ReadOnlyTargetAction):
             "groups": len(owners),
             "served": len(watch.served),
             "not_observed": "; ".join(f"{name}: {why}" for name, why in watch.not_observed().items()),
+            **(
+                {"share_groups": len(share_owners), "share_groups_served": len(watch.shares.served)}
+                if share_owners
+                else {}
+            ),
             "others": plan.still_at(self.flow.source),
         }
 
-    def _missed(self, watch: Watch, owners: dict[str, str], unwritable: dict[str, str]) -> tuple[Missed, ...]:
-        """What is missing as far as it was looked at; a topic that no producer can write to ends the look."""
-        wave = self.plan.wave
-        none = {t: "" if topic_row(t) in watch.served else "no record while it was watched" for t in wave.written}
-        return missed(wave, self.flow.target, owners, watch.verdicts, watch.served, {**none, **unwritable})
+    def _shares(self, owners: dict[str, str], shares: Sequence[ShareMove], within_s: float, abort: Abort) -> SharesSeen:
+        """The wave's share groups, once those that are not idle read on, or the time is over; without those that were left."""
+        idle = {each.name for each in self.plan.wave.applications if each.idle}
+        expected = {group for group, application in owners.items() if application not in idle}
+        ours = [move for move in shares if move.group in owners]
+        return wait_served(self.target_cluster, ours, within_s, abort, expected)
 
-    def _score(self, watch: Watch, found: tuple[Missed, ...]) -> None:
+    def _missed(
+        self, watch: Watch, owners: dict[str, str], unwritable: dict[str, str], share_owners: dict[str, str]
+    ) -> tuple[Missed, ...]:
+        """What is missing as far as it was looked at; a topic that no producer can write to ends the look."""
+        wave, shares = self.plan.wave, watch.shares
+        left = share_owners.keys() - shares.verdicts.keys()  # a condition of the step that left them
+        none = {t: "" if topic_row(t) in watch.served else "no record while it was watched" for t in wave.written}
+        owners, verdicts = {**owners, **share_owners}, {**watch.verdicts, **shares.verdicts}
+        served = {*watch.served, *shares.served, *left}
+        return missed(wave, self.flow.target, owners, verdicts, served, {**none, **unwritable})
+
+    def _score(self, watch: Watch, found: tuple[Missed, ...], left: Sequence[str]) -> None:
         plan, unseen = self.plan, [f"{name}: {why}" for name, why in watch.not_observed().items()]
-        verdict, evidence = Verdict.PASS, f"{len(watch.served)} of {len(watch.applications)} observed"
+        seen = len(watch.served) + len(watch.shares.served)
+        verdict, evidence = Verdict.PASS, f"{seen} of {len(watch.applications) + len(watch.shares.verdicts)} observed"
         if found:
             verdict, evidence = Verdict.FAIL, "; ".join(map(str, found[:5]))
+        elif left:
+            verdict, evidence = (
+                Verdict.CONDITIONS,
+                f"{evidence}; share groups that were not moved: {', '.join(left[:5])}",
+            )
         elif unseen:
             verdict, evidence = Verdict.CONDITIONS, f"{evidence}; said to be idle: {'; '.join(unseen[:5])}"
         check = Check(name=f"{plan.label}: applications are served", verdict=verdict, evidence=evidence)

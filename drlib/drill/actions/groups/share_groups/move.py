@@ -318,6 +318,12 @@ def kept(run_dir: Path, target: str, use: str) -> tuple[ShareMove, ...] | None:
     return decided.read_lines(_path(run_dir, target, use), _MOVES)
 
 
+def kept_by_any(run_dir: Path, target: str) -> tuple[ShareMove, ...]:
+    """What all steps of the run decided for `target`. Raises as `kept`."""
+    paths = sorted((run_dir / DETAILS).glob(f"positions.share.*.{target}.json"))
+    return tuple(move for path in paths for move in decided.read_lines(path, _MOVES) or ())
+
+
 def forget(run_dir: Path, target: str, use: str) -> None:
     _path(run_dir, target, use).unlink(missing_ok=True)
 

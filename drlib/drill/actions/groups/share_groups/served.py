@@ -1,14 +1,15 @@
 """Observe that moved share groups are read by consumers on the target, for `groups.verify`.
 
 Rules: a group is served when it has acknowledged something since it was moved. One without members, or with nothing to read, is
-not observed, with the reason; it fails nothing. What has records to read is waited for.
+not observed, with the reason; it fails nothing. What has records to read is waited for, and of groups that are `expected` to
+read on also what has none.
 Not for: consumer groups (`drlib.drill.actions.groups.verify`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from drlib.drill.actions.groups.share_groups.move import TIMEOUT_S, ask_states
@@ -43,16 +44,27 @@ class SharesSeen:
         }
 
 
-def wait_served(cluster: ClusterSettings, moves: Sequence[ShareMove], within_s: float, abort: Abort) -> SharesSeen:
+def wait_served(
+    cluster: ClusterSettings,
+    moves: Sequence[ShareMove],
+    within_s: float,
+    abort: Abort,
+    expected: Collection[str] = (),
+) -> SharesSeen:
     """Look until every group with records to read is served, for `within_s` at most. Raises what `abort` does."""
     groups = sorted({move.group for move in moves if move.moved})
     began = time.monotonic()
     while True:
         seen = SharesSeen({} if not groups else _look(cluster, groups, moves))
-        waiting = [v for v in seen.verdicts.values() if v.seen in (Seen.WAITING, Seen.NO_MEMBERS, Seen.UNKNOWN)]
+        waiting = [group for group, v in seen.verdicts.items() if must_wait(v.seen, expected=group in expected)]
         if not waiting or time.monotonic() - began >= within_s:
             return seen
         abort.wait(LOOK_S)
+
+
+def must_wait(seen: Seen, *, expected: bool) -> bool:
+    """May the group be seen to read on later? Pure."""
+    return seen in (Seen.WAITING, Seen.NO_MEMBERS, Seen.UNKNOWN) or (expected and seen is Seen.IDLE)
 
 
 def _look(cluster: ClusterSettings, groups: Sequence[str], moves: Sequence[ShareMove]) -> dict[str, GroupVerdict]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.drill.actions.groups.share_groups.served import judge
+from drlib.drill.actions.groups.share_groups.served import judge, must_wait
 from drlib.drill.actions.groups.verify_rules import Seen
 
 
@@ -22,3 +22,10 @@ from drlib.drill.actions.groups.verify_rules import Seen
 )
 def test_served_is_what_acknowledged_something(read_on: int, has_members: bool, unread: int | None, seen: Seen) -> None:
     assert judge(read_on, has_members, unread).seen is seen
+
+
+@pytest.mark.parametrize("seen", Seen)
+def test_group_without_records_to_read_is_waited_for_where_it_is_expected_to_read_on(seen: Seen) -> None:
+    may_follow = {Seen.WAITING, Seen.NO_MEMBERS, Seen.UNKNOWN}
+    assert must_wait(seen, expected=False) is (seen in may_follow)
+    assert must_wait(seen, expected=True) is (seen in {*may_follow, Seen.IDLE})
