@@ -23,7 +23,7 @@ from testbed_sync import value_at
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.actions.groups.share_groups import move as share_moves
-from drlib.drill.actions.groups.share_groups.rules import ShareMove
+from drlib.drill.actions.groups.share_groups.rules import REHEARSED, ShareMove
 from drlib.drill.actions.groups.share_groups.served import wait_served
 from drlib.drill.actions.groups.verify_rules import Seen
 from drlib.drill.inventory.observe import take_inventory
@@ -38,6 +38,7 @@ from drlib.kafka.share_groups import admin
 from drlib.kafka.share_groups.names import RESET, SETTINGS
 from drlib.kafka.share_groups.state import ShareState
 from drlib.lab.lab import Lab
+from drlib.lab.workload.topics import place_group
 from drlib.mirror.share_groups.known import checkpointed_shares, read_shares, source_shares
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs import journal
@@ -153,6 +154,23 @@ def test_share_group_moves_as_planned_and_returns_with_what_it_acknowledged_ther
     with in_group(left, "planned", TOPIC) as consumer:
         seen = consume(consumer, lambda _: AcknowledgeType.ACCEPT, lambda seen: b"home" in seen and FIRST[5] in seen)
     assert seen == {b"home": 1, FIRST[5]: 1}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_rehearsal_checks_the_positions_of_share_groups_and_writes_none(mirrored: Mirrored, tmp_path: Path) -> None:
+    place_group(mirrored.lab.clusters["LEFT"], "billing", {TopicPartition(TOPIC, 0): 4})
+    shadow = testbed_moves.drill(step("shadow", "groups.shadow", positions_from="source"), mode=Mode.PRACTICE)
+    assert testbed_moves.in_process(tmp_path, shadow, mirrored.place) == 0
+    rows = {row["group"]: row for row in details.read_rows(tmp_path, "shadow")}
+    assert rows[f"{GROUP} (share group)"]["left because"] == ""
+    (check,) = details.read_part(tmp_path, "shadow").checks
+    assert check.name == REHEARSED
+    behind = len({*FIRST, *SECOND} - LEFT_OVER) - 3
+    assert f"{behind} acknowledged records behind" in check.evidence
+    assert mirrored.state("RIGHT", MIRROR) is None
+    (done,) = [line for line in journal.read(tmp_path / JOURNAL) if line.event == "step-succeeded"]
+    assert dict(done.data)["share_partitions"]
 
 
 @pytest.mark.long

@@ -119,7 +119,7 @@ class ShadowGroups(TranslateGroups):
 
     name = "groups.shadow"
     use: ClassVar[str] = SHADOW
-    share_groups: ClassVar[bool] = False  # a shadow of one would begin where nothing is read by it
+    share_groups: ClassVar[bool] = False  # no shadow is made: what a failover would write is decided, and checked
     none_is_enough: ClassVar[bool] = False  # it would rehearse nothing
 
     checkpoints_s: Seconds = 75

@@ -34,7 +34,8 @@ from drlib.drill.actions.groups.rules import (
 from drlib.drill.actions.groups.rules import as_of as as_of_words
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
-from drlib.drill.actions.groups.share_groups.rules import ShareMove
+from drlib.drill.actions.groups.share_groups.rules import ShareMove, rehearsed
+from drlib.drill.actions.groups.share_groups.shown import counts as share_counts
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
 from drlib.drill.actions.groups.share_groups.shown import rows as share_rows
 from drlib.drill.plan.plan import Change, Fact
@@ -81,6 +82,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     shared_topics = Shared.SOME
     use: ClassVar[str] = "groups"
     share_groups: ClassVar[bool] = True
+    """Are share groups moved? Else their positions are decided, and nothing is written."""
     none_is_enough: ClassVar[bool] = True
     """Is it done where no group has a position on a mirrored topic, as with producers alone, or offsets kept elsewhere?"""
 
@@ -115,29 +117,32 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         abort.check()
         began_ms = clock.now_ms()
         run_dir, target = self.context.run_dir, self.flow.target
-        moves = self._kept()
-        if moves is None:
-            moves = self.decided()
-            moves = tuple(replace(m, re_reads=a.re_reads) for m, a in zip(moves, self._as_of(moves), strict=True))
-            positions.write(run_dir, target, moves, self.use)
-        shares = self._kept_shares()
+        moves, shares = self._kept(), self._kept_shares()
+        first = shares is None
         if shares is None:
             shares = self._decided_shares()
+        if moves is None:
+            moves = self.decided(alone=not (shares and self.share_groups))
+            moves = tuple(replace(m, re_reads=a.re_reads) for m, a in zip(moves, self._as_of(moves), strict=True))
+            positions.write(run_dir, target, moves, self.use)
+        if first and self.share_groups:
             share_moves.keep(run_dir, target, self.use, shares)
         decided_ms = clock.now_ms()
         abort.check()
         group_writing.write(self.target_cluster, moves)
-        shares = share_moves.write(self.target_cluster, shares)
+        shares = share_moves.write(self.target_cluster, shares) if self.share_groups else shares
         done_ms = clock.now_ms()
         group_writing.read_back(self.target_cluster, moves)
-        share_moves.keep(run_dir, target, self.use, shares)
+        if self.share_groups:
+            share_moves.keep(run_dir, target, self.use, shares)
         as_of = self._as_of(moves)
         shown = [_row(move, each, self.flow.source, target) for move, each in zip(moves, as_of, strict=True)]
         self.show([*shown, *share_rows(shares, self.flow)])
-        again = share_moves.delivered_again(self.target_cluster, shares)
+        again = share_moves.delivered_again(self.target_cluster, shares) if self.share_groups else {}
         marks = (Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"),)
         unknown = {str(row["share group"]): str(row["why"]) for row in self._unknown() if "share group" in row}
-        self.score(ScorecardPart(marks=marks, checks=share_rules.checks(shares, again, unknown)))
+        checks = share_rules.checks(shares, again, unknown) if self.share_groups else rehearsed(shares, unknown)
+        self.score(ScorecardPart(marks=marks, checks=checks))
         before = sum(move.why == BEFORE_TRANSACTION for move in moves)
         kinds, re_reads = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
         return {
@@ -155,7 +160,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             "re_reads_at_most": None if None in re_reads else sum(each or 0 for each in re_reads),
             "translated_s": (decided_ms - began_ms) / 1000,
             "committed_s": (done_ms - decided_ms) / 1000,
-            **share_evidence(shares, again),
+            **(share_evidence(shares, again) if self.share_groups else share_counts(shares)),
         }
 
     def _as_of(self, moves: Sequence[PositionMove]) -> list[AsOf]:
@@ -184,7 +189,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             positions.forget(self.context.run_dir, self.flow.target, self.use)
 
     def _kept_shares(self) -> tuple[ShareMove, ...] | None:
-        return share_moves.kept(self.context.run_dir, self.flow.target, self.use) if self.share_groups else ()
+        return share_moves.kept(self.context.run_dir, self.flow.target, self.use) if self.share_groups else None
 
     def _decided_shares(self) -> tuple[ShareMove, ...]:
         """Decide every partition of the chosen share groups; those that cannot be moved are left, and hold up no other."""
@@ -202,10 +207,11 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             lambda asked: translate_known(settings, flow, source_alive=alive, positions=asked).translations,
             chosen,
         )
-        if made.unknown:
-            rows = [{"share group": group, "why": why} for group, why in sorted(made.unknown.items())]
-            others = [row for row in self._unknown() if "share group" not in row]
-            step_output.write_rows(self.context.run_dir, self._unknown_file, [*others, *rows])
+        before = self._unknown()
+        rows = [{"share group": group, "why": why} for group, why in sorted(made.unknown.items())]
+        kept = [row for row in before if "share group" not in row]
+        if rows or len(kept) < len(before):
+            step_output.write_rows(self.context.run_dir, self._unknown_file, [*kept, *rows])
         return made.moves
 
     def _kept(self) -> tuple[PositionMove, ...] | None:
@@ -213,8 +219,11 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
 
     # -- deciding --------------------------------------------------------------------------------------------------
 
-    def decided(self) -> tuple[PositionMove, ...]:
-        """Decide every position of the chosen groups. Raises `UsageError` naming what prevents the move."""
+    def decided(self, *, alone: bool = True) -> tuple[PositionMove, ...]:
+        """Decide every position of the chosen groups. Raises `UsageError` naming what prevents the move.
+
+        Not `alone`: share groups were chosen, so that it is no mistake where no consumer group is.
+        """
         flow, settings = self.flow, self.context.mirror_settings()
         known, alive = self._positions()
         found = translate_known(settings, flow, source_alive=alive, positions=known)
@@ -223,8 +232,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         self._keep_unknown([{"group": group, "why": OF_LINES} for group in self._of_lines(translations)])
         if alive is False and found.mirror_maker is not None:
             self._name_unknown(chosen, found.mirror_maker)
-        if not translations and self.none_is_enough:  # the applications move all the same: there is no group to place
-            return ()
+        if not chosen and (not alone or (not translations and self.none_is_enough)):
+            return ()  # the applications move all the same: there is no group to place
         if not chosen:
             others = ", ".join(sorted({item.group for item in translations})[:10]) or "none"
             raise UsageError(
@@ -288,7 +297,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         else:
             found = newest_positions(settings, self.flow, self.probe_s)
         rows = [{"group": group, "why": why} for group, why in sorted(found.unknown.items()) if self._chosen(group)]
-        step_output.write_rows(self.context.run_dir, self._unknown_file, rows)
+        of_shares = [row for row in self._unknown() if "share group" in row]
+        step_output.write_rows(self.context.run_dir, self._unknown_file, [*rows, *of_shares])
         return found.positions, False if isinstance(answer, Unreachable) else None
 
     def _unknown(self) -> Sequence[Mapping[str, Scalar]]:

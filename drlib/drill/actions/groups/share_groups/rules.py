@@ -28,6 +28,7 @@ from drlib.mirror.sync.rules.group_offsets import WRITABLE
 from drlib.model import TopicPartition, TranslationKind
 from drlib.runs.check import Check, Verdict
 
+REHEARSED: Final = "share groups have their positions on the target"
 CHECK: Final = "share groups continue where they were"
 STAYING: Final = "share groups have left"
 
@@ -209,6 +210,24 @@ def redelivered_by_group(moves: Iterable[ShareMove]) -> dict[str, int | None]:
         if move.left is not ShareLeft.NO_START:
             by_group.setdefault(move.group, []).append(move.redelivered)
     return {group: sum_known(numbers) for group, numbers in by_group.items()}
+
+
+def rehearsed(moves: Iterable[ShareMove], unknown_groups: Mapping[str, str]) -> tuple[Check, ...]:
+    """The check of a rehearsal, which decides and writes nothing; none without share groups."""
+    moves = tuple(moves)
+    if not moves and not unknown_groups:
+        return ()
+    there = [move for move in moves if move.moved]
+    words = f"{len(there)} of {len(moves)} start offsets are on the target, with {sum(m.behind for m in there):,} acknowledged "
+    words += "records behind them"
+    left = [f"{group}: {why}" for group, why in sorted(unknown_groups.items())]
+    left += [f"{move.group} in {move.source}: {move.why}" for move in moves if not move.moved]
+    unknown = sorted({move.group for move in there if move.unknown != 0})
+    if unknown:
+        words += f"; which records are acknowledged is not known of {', '.join(unknown[:5])}"
+    if left:
+        words += f"; would be left: {'; '.join(left[:5])}"
+    return (Check(name=REHEARSED, verdict=Verdict.CONDITIONS if left or unknown else Verdict.PASS, evidence=words),)
 
 
 def checks(

@@ -20,13 +20,22 @@ def evidence(moves: Sequence[ShareMove], again: Mapping[str, int | None]) -> Evi
     predicted = rules.redelivered_by_group(moves)
     not_carried = sorted({move.why_not for move in moves if move.why_not})
     return {
-        "share_groups": len({move.group for move in moves}),
-        "share_partitions": len(moves),
-        "share_left": sum(not move.moved for move in moves),
+        **counts(moves),
         "share_acknowledged_carried": sum(move.to_write for move in moves if move.carried),
         "share_redelivered_predicted": sum_known(predicted.values()),
         "share_redelivered_by_the_target": sum_known(again.values()) if again else 0,
         **({"share_not_carried": "; ".join(not_carried)} if not_carried else {}),
+    }
+
+
+def counts(moves: Sequence[ShareMove]) -> Evidence:
+    """How many there are; nothing where the flow has no share groups."""
+    if not moves:
+        return {}
+    return {
+        "share_groups": len({move.group for move in moves}),
+        "share_partitions": len(moves),
+        "share_left": sum(not move.moved for move in moves),
     }
 
 

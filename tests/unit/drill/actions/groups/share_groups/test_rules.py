@@ -174,3 +174,16 @@ def test_group_that_could_not_be_written_is_not_moved_and_counts_as_unknown() ->
 def test_checks_name_a_group_of_which_nothing_is_known() -> None:
     (check,) = rules.checks([], {}, {"g": "GROUP_AUTHORIZATION_FAILED"})
     assert (check.verdict, "left: g: GROUP_AUTHORIZATION_FAILED" in check.evidence) == (Verdict.CONDITIONS, True)
+
+
+def test_rehearsed_says_which_start_offsets_are_on_the_target_and_what_would_be_left() -> None:
+    assert rules.rehearsed([], {}) == ()
+    (check,) = rules.rehearsed([moved()], {})
+    assert (check.name, check.verdict) == (rules.REHEARSED, Verdict.PASS)
+    assert check.evidence == "1 of 1 start offsets are on the target, with 7 acknowledged records behind them"
+    (check,) = rules.rehearsed([moved(), replace(AHEAD, group="ahead")], {"hidden": "not authorized"})
+    assert check.verdict is Verdict.CONDITIONS
+    assert check.evidence.startswith("1 of 2 start offsets")
+    assert "would be left: hidden: not authorized; ahead in orders-0: it is at 111 there" in check.evidence
+    (check,) = rules.rehearsed([moved(unknown=None)], {})
+    assert (check.verdict, "is not known of g" in check.evidence) == (Verdict.CONDITIONS, True)
