@@ -127,7 +127,7 @@ _CLIENT: Final[dict[str, str]] = {
             """,
         ),
         ("records are copied as bytes, without interceptors", "interceptor.classes"),
-        ("env and file references work without declaring a provider", "config.providers"),
+        ("env, file and directory references work without declaring a provider", "config.providers"),
         (
             "the engine sizes fetch requests by its memory and by the speed of the link and the target",
             "fetch.max.bytes max.partition.fetch.bytes fetch.max.wait.ms fetch.min.bytes",
@@ -204,7 +204,7 @@ _REPORTED_PREFIXES: Final = (
     ("status.storage.", _NO_WORKER),
     ("topic.creation.", _NO_WORKER),
     ("metrics.context.", _NO_WORKER),
-    ("config.providers.", "env and file references work without declaring a provider"),
+    ("config.providers.", "env, file and directory references work without declaring a provider"),
     ("key.converter.", _NOT_DECODED),
     ("value.converter.", _NOT_DECODED),
     ("header.converter.", _NOT_DECODED),

@@ -14,7 +14,7 @@ from drlib.errors import UsageError
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
 from drlib.kafka.java_formats.references import resolve
 from drlib.kafka.security.credentials import Protocol
-from drlib.kafka.security.java_keys import DENIED, PLAIN_HTTP, protocol_of
+from drlib.kafka.security.java_keys import DENIED, MSK_REMEDY, MSK_WHY, PLAIN_HTTP, protocol_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +92,8 @@ def _wrong_flow(named: str, aliases: Sequence[str]) -> str:
 def _refuse_security(file: PropertiesFile, entry: Entry, scope: str, key: str) -> None:
     """Refuse a security key that is unsafe to apply, or unsafe to ignore."""
     bare = keys.without_client_prefix(key)
+    if bare in DENIED and entry.value.strip().startswith("software.amazon.msk."):
+        raise UsageError(f"{file.where(entry)}: {entry.key} cannot be used", MSK_WHY, MSK_REMEDY)
     if bare in DENIED:
         raise UsageError(
             f"{file.where(entry)}: {entry.key} is not allowed",

@@ -25,7 +25,7 @@ from drlib.config.values import Lookup, Values
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import properties
 from drlib.kafka.java_formats.properties import Entry, PropertiesFile
-from drlib.kafka.java_formats.references import only_references
+from drlib.kafka.java_formats.references import as_declared, only_references
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 
@@ -81,6 +81,7 @@ def from_file(file: PropertiesFile, recorded: Recorder | None = None, *, lenient
 
     With `lenient`, a reference that cannot be resolved here counts as the default.
     """
+    file = as_declared(file)
     entries = file.effective()
     _refuse_too_many_items(file, entries)
     aliases = _aliases(file, entries)
@@ -203,7 +204,7 @@ class ClientFile:
 
 def load_client_file(path: str | Path) -> ClientFile:
     """The cluster that a client's file names, with its security. Raises `UsageError`, with the line."""
-    file = properties.read(path)
+    file = as_declared(properties.read(path))
     values = Values(file, file.effective(), ("",))
     servers = _servers(values, "bootstrap.servers")
     start = read_reset(values, RESET, EARLIEST.value) if RESET in values.entries else None
@@ -216,7 +217,7 @@ def load_client_settings(
     path: str | Path, alias: str, servers: Sequence[str]
 ) -> tuple[ClusterSettings, tuple[Notice, ...]]:
     """The cluster at `servers` (host:port each) with the security of the file at `path`. Raises `UsageError`, with the line."""
-    file = properties.read(path)
+    file = as_declared(properties.read(path))
     known = {(notice.line, notice.key): notice for notice in check_keys(file, ())}
     notices = []
     for entry in file.entries:

@@ -1,19 +1,28 @@
-"""Resolve `${env:NAME}` and `${file:/path:key}`: values kept outside the file.
+"""Resolve `${env:NAME}`, `${file:/path:key}` and `${directory:/path:file}`: values kept outside the file.
 
 Rules: a reference is resolved when its value is needed and not before; an error or `repr` shows the reference, never the
-value. Source: Kafka's `EnvVarConfigProvider` and `FileConfigProvider`; `config.providers` need not be declared.
+value. `config.providers` need not be declared; a file that gives Kafka's providers other names is read with its names.
+Source: Kafka's `EnvVarConfigProvider`, `FileConfigProvider` and `DirectoryConfigProvider`.
 Not for: other providers; a value that needs one is refused. Which keys hold a secret (`drlib.config.shown`).
 """
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from drlib.errors import UsageError
+from drlib.files import read_given_bytes
 from drlib.kafka.java_formats import properties
+from drlib.kafka.java_formats.properties import PropertiesFile
 
 HIDDEN: Final = "[hidden]"
+MOST_VALUE: Final = 1 << 20  # bytes of a file that is one value, as a key store in PEM may be
+_CLASSES: Final = {
+    f"org.apache.kafka.common.config.provider.{name}ConfigProvider": provider
+    for name, provider in (("EnvVar", "env"), ("File", "file"), ("Directory", "directory"))
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,23 @@ def _references(text: str) -> Iterator[_Reference]:
             path, _, key = rest.rpartition(":")
             yield _Reference(start, end + 1, provider, path, key)
         begun = end + 1
+
+
+def as_declared(file: PropertiesFile) -> PropertiesFile:
+    """With drlib's names of the providers that the file declares under others (`config.providers.NAME.class`)."""
+    declared = {
+        key.removeprefix("config.providers.").removesuffix(".class"): _CLASSES[entry.value.strip()]
+        for key, entry in file.effective().items()
+        if key.startswith("config.providers.") and key.endswith(".class") and entry.value.strip() in _CLASSES
+    }
+    if all(name == provider for name, provider in declared.items()):
+        return file
+
+    def renamed(found: _Reference) -> str:
+        parts = (declared.get(found.provider, found.provider), *([found.path] if found.path else []), found.key)
+        return f"${{{':'.join(parts)}}}"
+
+    return replace(file, entries=tuple(replace(e, value=_replaced(e.value, renamed)) for e in file.entries))
 
 
 def hidden(text: str) -> str:
@@ -93,10 +119,18 @@ def _resolve_one(text: str, found: _Reference, where: str) -> str:
         if entry is not None:
             return entry.value
         raise UsageError(f"{where}: {reference} has no value", f"{path} has no key {key}", f"Add {key} to that file.")
+    if provider == "directory" and path and Path(key).name == key:
+        try:
+            return read_given_bytes(Path(path) / key, MOST_VALUE).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            why = "its content is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error.strerror)
+            raise UsageError(
+                f"{where}: {reference} has no value", f"{path}/{key}: {why}", f"Write the value to {path}/{key}."
+            ) from None
     raise UsageError(
         f"{where}: {reference} cannot be resolved",
         f"drlib has no provider {provider} of this form",
-        "Use ${env:NAME} or ${file:/path:key}.",
+        "Use ${env:NAME}, ${file:/path:key} or ${directory:/path:file}.",
     )
 
 

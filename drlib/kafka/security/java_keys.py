@@ -45,6 +45,12 @@ HONOURED: Final = _names(
     sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.token.endpoint.plain.http
     """
 )
+MSK_MECHANISM: Final = "AWS_MSK_IAM"
+MSK_WHY: Final = f"{MSK_MECHANISM} is a mechanism of Amazon's Java library, which drlib does not run"
+MSK_REMEDY: Final = (
+    "Use another listener of the same cluster, with a user or certificate for drlib: SASL/SCRAM (port 9096, sasl.mechanism = "
+    "SCRAM-SHA-512) or TLS (port 9094, security.protocol = SSL); remove the keys of the IAM login."
+)
 DENIED: Final = _names(
     """
     plugin.library.paths sasl.client.callback.handler.class sasl.kerberos.kinit.cmd sasl.login.class
@@ -211,6 +217,8 @@ def _only_pem(cluster: _Keys, key: str, store_type: str, location: str) -> None:
 
 def _sasl(cluster: _Keys) -> Sasl:
     mechanism = cluster.text("sasl.mechanism", "GSSAPI")
+    if mechanism == MSK_MECHANISM:
+        cluster.refuse("sasl.mechanism", MSK_WHY, MSK_REMEDY)
     if mechanism not in MECHANISMS:
         cluster.refuse(
             "sasl.mechanism",

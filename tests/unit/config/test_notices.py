@@ -140,3 +140,9 @@ def test_check_keys_of_a_flow_between_aliases_with_periods_is_recognized() -> No
     (notice,) = check_keys(parse(text, FILE), ("eu", "eu.west"))
     assert (notice.line, notice.key) == (5, "eu.west.offset.lag.max")
     assert "never under a cluster" in notice.text
+
+
+def test_check_keys_names_the_other_logins_of_a_cluster_whose_file_logs_in_with_msk_iam() -> None:
+    with pytest.raises(UsageError, match="AWS_MSK_IAM is a mechanism of Amazon's Java library") as met:
+        check("LEFT.sasl.client.callback.handler.class = software.amazon.msk.auth.iam.IAMClientCallbackHandler")
+    assert "port 9096, sasl.mechanism = SCRAM-SHA-512" in met.value.remedy

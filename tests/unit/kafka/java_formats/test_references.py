@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from drlib.errors import UsageError
 from drlib.kafka.java_formats import references
+from drlib.kafka.java_formats.properties import parse
 
 # Of Kafka's `ConfigTransformer`, with what follows the last colon as the key.
 KAFKAS = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}:]*)\}")
@@ -37,3 +39,30 @@ def test_reference_without_a_value_is_an_error_that_shows_the_reference(monkeypa
     with pytest.raises(UsageError, match=r"f:1: \$\{env:DRLIB_NONE\} has no value") as met:
         references.resolve("${env:DRLIB_SOME} ${env:DRLIB_NONE}", "f:1")
     assert "canary" not in str(met.value)
+
+
+def test_reference_of_a_directory_is_the_content_of_one_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text('p=#" é${env:X}')
+    assert references.resolve(f"a ${{directory:{tmp_path}:password}} b", "f:1") == 'a p=#" é${env:X} b'
+    with pytest.raises(UsageError, match="has no value"):
+        references.resolve(f"${{directory:{tmp_path}:none}}", "f:1")
+    with pytest.raises(UsageError, match="no provider directory of this form"):
+        references.resolve(f"${{directory:{tmp_path / 'deeper'}:../password}}", "f:1")
+    (tmp_path / "password").write_bytes(b"\xff")
+    with pytest.raises(UsageError, match="its content is not UTF-8"):
+        references.resolve(f"${{directory:{tmp_path}:password}}", "f:1")
+
+
+def test_providers_that_the_file_declares_under_other_names_are_kafkas_own(tmp_path: Path) -> None:
+    package = "org.apache.kafka.common.config.provider."
+    text = f"""
+config.providers = vault, secrets, own
+config.providers.vault.class = {package}FileConfigProvider
+config.providers.secrets.class = {package}DirectoryConfigProvider
+config.providers.own.class = com.example.OwnProvider
+LEFT.ssl.truststore.password = ${{vault:/a:b}}${{own:c:d}} ${{env:E}}
+LEFT.ssl.key.password = ${{secrets:/f:g}}
+"""
+    found = references.as_declared(parse(text, tmp_path / "mm2.properties")).effective()
+    assert found["LEFT.ssl.truststore.password"].value == "${file:/a:b}${own:c:d} ${env:E}"
+    assert found["LEFT.ssl.key.password"].value == "${directory:/f:g}"
