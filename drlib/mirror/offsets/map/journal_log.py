@@ -22,7 +22,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import ConnectionLost
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS
-from drlib.kafka.protocol.error_codes import FENCED, INVALID_TIMESTAMP
+from drlib.kafka.protocol.error_codes import FENCED, INVALID_TIMESTAMP, TOO_LARGE
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import ClaimId, Entry, Placement, Run, decode
 from drlib.mirror.journal.renamed import both_keys, identified, renamed
@@ -31,7 +31,7 @@ from drlib.mirror.read_batches import locate, read_range
 from drlib.model import TopicPartition
 
 ENTRIES_PER_BATCH = 2000
-BYTES_PER_BATCH = 500_000  # below max.message.bytes of any topic
+BYTES_PER_BATCH = 500_000  # half of Kafka's max.message.bytes; less where a broker refuses that
 REFUSED_TIME = (
     "the journal refused the time of its entries, which is that of the last marker's broker: the target's brokers disagree "
     "about the time, or message.timestamp.after.max.ms or before.max.ms of the journal topic is too small"
@@ -131,6 +131,7 @@ class LaneJournal:
     made: Mapping[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # made topic IDs and those that Kafka gave since
     _waiting: deque[_Call] = field(default_factory=deque)
     _writer: asyncio.Task[None] | None = None
+    _most_bytes: int = BYTES_PER_BATCH  # of a batch
     _failed: Exception | None = None
 
     @property
@@ -190,7 +191,9 @@ class LaneJournal:
         now = self.now_ms()
         try:
             connection = await self.target.connection(self.leader, f"journal-{self.lane}")
-            for part in _parts(pairs):
+            waiting = deque(_parts(pairs, self._most_bytes))
+            while waiting:
+                part = waiting.popleft()
                 batch = recode.rebuild(
                     [
                         recode.Record(offset=i, timestamp=now, key=key, value=value, headers=())
@@ -201,10 +204,17 @@ class LaneJournal:
                     producer_epoch=self.claim.epoch,
                     base_sequence=self.sequence,
                 )
-                self.sequence = (self.sequence + len(part)) % SEQUENCE_MODULUS
                 ends = {self.partition: self.end + batch.count} if self.end >= 0 else {}
                 results = await connection.produce(self.partition.topic, [(self.partition.partition, batch)], ends=ends)
                 for result in results:
+                    if result.error_code in TOO_LARGE:
+                        if len(part) == 1:
+                            raise LaneFault(self.lane, self._refused_size(batch.size))
+                        self._most_bytes = min(self._most_bytes, batch.size // 2)
+                        waiting.extendleft(
+                            (part[len(part) // 2 :], part[: len(part) // 2])
+                        )  # nothing of it was written
+                        continue
                     if result.error_code in FENCED:
                         raise LaneLost(self.lane, f"the journal refused our epoch (code {result.error_code})")
                     if result.error_code == INVALID_TIMESTAMP:
@@ -214,9 +224,16 @@ class LaneJournal:
                     if result.base_offset < self.end:
                         why = f"a batch was appended at {result.base_offset}, the one before ended at {self.end}"
                         raise LaneFault(self.lane, f"the journal lost entries: {why}")
+                    self.sequence = (self.sequence + len(part)) % SEQUENCE_MODULUS
                     self.end = result.base_offset + batch.count
         except (ConnectionLost, TimeoutError, OSError) as error:
             raise LaneFault(self.lane, f"the journal's broker does not answer ({error})") from error
+
+    def _refused_size(self, size: int) -> str:
+        return (
+            f"the journal refuses an entry of {size} bytes: kafka-configs.sh --bootstrap-server TARGET --alter --topic "
+            f"{self.partition.topic} --add-config max.message.bytes=1048588"
+        )
 
 
 def take_together(waiting: deque[_Call]) -> list[_Call]:
@@ -235,12 +252,12 @@ def _size(pairs: Sequence[_Pair]) -> int:
     return sum(len(key) + len(value or b"") + 20 for key, value in pairs)
 
 
-def _parts(pairs: Sequence[_Pair]) -> Iterator[Sequence[_Pair]]:
+def _parts(pairs: Sequence[_Pair], most_bytes: int) -> Iterator[Sequence[_Pair]]:
     """The parts that fit in one batch each."""
     first = size = 0
     for index, pair in enumerate(pairs):
         size += (this := _size([pair]))
-        if index > first and (index - first >= ENTRIES_PER_BATCH or size > BYTES_PER_BATCH):
+        if index > first and (index - first >= ENTRIES_PER_BATCH or size > most_bytes):
             yield pairs[first:index]
             first, size = index, this
     if first < len(pairs):

@@ -12,6 +12,7 @@ import pytest
 
 from drlib.kafka.net.connection import ConnectionLost
 from drlib.kafka.protocol.batch import OutgoingBatch
+from drlib.kafka.protocol.error_codes import MESSAGE_TOO_LARGE
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import Ack, ClaimId, SourcePartition
 from drlib.mirror.offsets.map import journal_log
@@ -35,7 +36,7 @@ class Broker:
         answer = await self.go.get()
         if isinstance(answer, Exception):
             raise answer
-        base, self.end = self.end, self.end + batch.count
+        base, self.end = self.end, self.end + (batch.count if answer == 0 else 0)
         return [SimpleNamespace(error_code=answer, base_offset=base)]
 
     async def connection(self, *_: object) -> Broker:
@@ -138,3 +139,23 @@ def test_take_together_leaves_what_does_not_fit() -> None:
     loop.close()
     assert [len(journal_log.take_together(waiting)) for _ in range(2)] == [1, 2]
     assert not waiting
+
+
+async def test_journal_that_takes_small_batches_only_gets_all_entries_in_order_in_smaller_ones() -> None:
+    broker = Broker()
+    journal = journal_at(broker)
+    broker.let_go(MESSAGE_TOO_LARGE, MESSAGE_TOO_LARGE, 0, 0, 0)
+    await journal.append(acks(8))
+    assert broker.batches == [(0, 8), (0, 4), (0, 2), (2, 2), (4, 4)]  # a refused batch takes no sequence numbers
+    assert (journal.sequence, journal.end) == (8, 8)
+    broker.let_go(*[0] * 8)
+    await journal.append(acks(8))
+    assert (journal.sequence, journal.end) == (16, 16)
+    assert len(broker.batches) > 6  # the size is remembered
+
+
+async def test_journal_that_takes_no_entry_names_the_setting() -> None:
+    broker = Broker()
+    broker.let_go(MESSAGE_TOO_LARGE)
+    with pytest.raises(LaneFault, match=r"--topic journal --add-config max\.message\.bytes"):
+        await journal_at(broker).append(acks(1))
