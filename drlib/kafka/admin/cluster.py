@@ -189,6 +189,8 @@ class Cluster:
                     refusal = as_drlib_error(error, self.settings, f"creating topic {name}")
                     if isinstance(refusal, Unreachable):
                         raise refusal from error
+                    if isinstance(refusal, ClusterRefused):
+                        refusal.remedy = _have_it_created(next(t for t in some if t.name == name), self.settings)
                     refusal.__cause__ = error
                     results[name] = refusal
         return results
@@ -491,6 +493,12 @@ def _members(described: Any) -> tuple[GroupMember, ...]:
         )
         for member in described.members
     )
+
+
+def _have_it_created(topic: NewTopicSpec, cluster: ClusterSettings) -> str:
+    """What remains where this user, or this topic as it is, is refused."""
+    command = topic.command(cluster.bootstrap_servers)
+    return f"Let who may create it do so, with what {cluster.alias} accepts; a topic that exists is used: {command}"
 
 
 def _portions(wanted: Iterable[NewTopicSpec]) -> Iterator[list[NewTopicSpec]]:

@@ -6,7 +6,8 @@ Not for: anything that asks a broker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum, StrEnum
 from typing import NamedTuple
@@ -40,6 +41,14 @@ class NewTopicSpec:
     partitions: int
     replication_factor: int
     config: Mapping[str, str]
+
+    def command(self, bootstrap: Sequence[str]) -> str:
+        """The `kafka-topics.sh` command that creates it at `bootstrap`, quoted for a POSIX shell."""
+        words = ["kafka-topics.sh", "--bootstrap-server", ",".join(bootstrap), "--create", "--topic", self.name]
+        words += ["--partitions", str(self.partitions)]
+        words += ["--replication-factor", str(self.replication_factor)] if self.replication_factor > 0 else []
+        words += [word for key, value in self.config.items() for word in ("--config", f"{key}={value}")]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True, slots=True)

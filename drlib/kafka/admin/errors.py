@@ -65,6 +65,11 @@ class ClusterRefused(DrlibError):
         """Whether a right is missing."""
         return self.code.endswith("_AUTHORIZATION_FAILED")
 
+    @property
+    def by_rule(self) -> bool:
+        """Whether a rule of the cluster refuses it: a setting that it does not take, or a policy of its operator."""
+        return self.code in ("INVALID_CONFIG", "POLICY_VIOLATION")
+
 
 class GroupNotEmpty(DrlibError):
     """The group has members on this cluster, which own its offsets."""

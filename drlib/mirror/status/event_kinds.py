@@ -388,8 +388,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         about=TOPIC,
     ),
     "JournalSettings": Kind(
-        "the journal was created by an older version, with log segments so large that claims take long",
-        "Nothing to do where its settings were changed; else run the command in the event.",
+        "the journal has log segments so large that claims take long: it is of an older version, or the cluster keeps its own",
+        "Nothing to do where its settings were changed, or are the cluster's own; else run the command in the event.",
     ),
     "Mm2RecordRefused": Kind(
         "heartbeats, checkpoints or offset syncs are refused by their topic; records are mirrored",

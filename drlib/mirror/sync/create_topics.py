@@ -133,8 +133,11 @@ class MirrorTopics:
         return HEARTBEATS_REFUSED if self._settings.mirrors_unasked(name) else REFUSED
 
     def _refusal(self, error: ClusterRefused, asked: Right | None) -> str:
-        if error.code in ("INVALID_CONFIG", "POLICY_VIOLATION"):
-            return f"{error.why}. Name the setting in config.properties.exclude, or make the target accept it."
+        if error.by_rule or error.code == "INVALID_REPLICATION_FACTOR":
+            return (
+                f"{error.why}. A setting that is refused can be named in config.properties.exclude, the number of replicas is "
+                f"replication.factor. {error.remedy}"
+            )
         if error.unauthorized and asked is not None:
             return str(not_authorized(asked, self._target))
         return str(error)

@@ -5,7 +5,9 @@ that is deleted while the flow runs is created again and filled again, except th
 producer may have created it first, by auto.create.topics.enable and with the broker's settings: they are set. Names are
 those of the replication policy, so that MirrorMaker 2's readers find them. A journal is read whole at each claim, and the
 log cleaner leaves the active segment and some of the rest alone: small segments bound what is read (`JOURNAL_LOG`). A
-journal of an older version gets them, unless an operator set others on it.
+journal of an older version gets them, unless an operator set others on it. Managed services refuse some of them, and the
+journal is then as the cluster has it; compaction is not given up. Where topics may not be created at all, the error has the
+commands for who may, and topics that exist are used.
 Source: `MirrorUtils.createCompactedTopic`; `LogCleanerManager.grabFilthiestCompactedLog`.
 Not for: mirror topics (`create_topics`).
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -23,11 +25,13 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, NewTopicSpec
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.topic_ids import may_be
 from drlib.mirror.engine.fencing.producer_expiration import Expiry
+from drlib.mirror.preflight.required_acls import Right, command, principal_of
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.threads import in_daemon
 
@@ -69,20 +73,52 @@ def _compacted(name: str, partitions: int, replication_factor: int, **log: str) 
 
 
 def create_missing(cluster: ClusterSettings, topics: Sequence[NewTopicSpec], timeout_s: float) -> None:
-    """Create the topics that do not exist yet. Blocks. Raises why one was refused."""
+    """Create the topics that do not exist yet. Blocks. Raises why some were refused, with the commands that create them."""
     if not topics:
         return
     with Cluster(cluster, timeout_s=timeout_s) as admin:
-        for answer in admin.create_topics(topics).values():
-            if isinstance(answer, DrlibError):
-                raise answer
+        answers = admin.create_topics(topics)
+        if bare := [_bare(topic) for topic in topics if topic != _bare(topic) and _is_by_rule(answers[topic.name])]:
+            answers |= admin.create_topics(bare)
+    refused = [(topic, answer) for topic in topics if isinstance(answer := answers[topic.name], DrlibError)]
+    if refused:
+        raise not_created(refused, cluster)
+
+
+def _bare(topic: NewTopicSpec) -> NewTopicSpec:
+    """Without the settings that it can do without."""
+    return replace(topic, config={key: value for key, value in topic.config.items() if key not in JOURNAL_LOG})
+
+
+def _is_by_rule(answer: bool | DrlibError) -> bool:
+    return isinstance(answer, ClusterRefused) and answer.by_rule
+
+
+def not_created(refused: Sequence[tuple[NewTopicSpec, DrlibError]], cluster: ClusterSettings) -> DrlibError:
+    """One error for topics that the cluster refused to create."""
+    first = refused[0][1]
+    if not isinstance(first, ClusterRefused):
+        return first
+    names = ", ".join(topic.name for topic, _ in refused)
+    principal = principal_of(cluster)
+    grants = [
+        command(Right("topic", topic.name, ("CREATE",)), principal, cluster.bootstrap_servers)
+        for topic, error in refused
+        if isinstance(error, ClusterRefused) and error.unauthorized
+    ]
+    remedy = "; ".join(error.remedy for _, error in refused)
+    if grants:
+        remedy = f"Grant the right: {'; '.join(grants)}. Or: {remedy}"
+    why = "; ".join(dict.fromkeys(error.why for _, error in refused))
+    return ClusterRefused(f"creating {names} on {cluster.alias} was refused", why, remedy, code=first.code)
 
 
 def adjust_journal(cluster: ClusterSettings, journal: str, timeout_s: float, events: EventLog) -> None:
-    """Give a journal of an older version the settings of its log (`JOURNAL_LOG`), and report it. Blocks.
+    """Give a journal of an older version, or one that was not created by drlib, the settings of its log (`JOURNAL_LOG`), and
+    report it. Blocks.
 
     What is set on the topic stays as it is. A journal that may not be described is left alone; one that may not be altered
-    is reported until it may, with the command that does it.
+    is reported until it may, with the command that does it. What a rule of the cluster refuses stays as the cluster has it.
     """
     with Cluster(cluster, timeout_s=timeout_s) as admin:
         values = admin.topic_settings([journal])[journal]
@@ -93,8 +129,10 @@ def adjust_journal(cluster: ClusterSettings, journal: str, timeout_s: float, eve
         if not changes:
             events.resolve("JournalSettings", journal)
             return
+        done: list[ConfigChange] = []
+        kept: dict[str, str] = {}  # settings that the cluster keeps for itself, and what it says
         try:
-            admin.alter_topic_settings(journal, changes)
+            _alter(admin, journal, changes, done, kept)
         except DrlibError as error:
             settings = ",".join(f"{change.name}={change.new}" for change in changes)
             command = (
@@ -106,8 +144,32 @@ def adjust_journal(cluster: ClusterSettings, journal: str, timeout_s: float, eve
             )
             events.open("JournalSettings", journal, detail, remedy=command)
             return
-    events.open("JournalSettings", journal, f"set on it: {', '.join(map(str, changes))}")
+    details = [f"set on it: {', '.join(map(str, done))}"] if done else []
+    if kept:
+        details.append(
+            f"{cluster.alias} keeps its own {', '.join(kept)} ({next(iter(kept.values()))}), so that a claim reads as much of "
+            "it as the cluster's segments hold"
+        )
+    events.open("JournalSettings", journal, "; ".join(details))
     events.resolve("JournalSettings", journal)  # a fact: there is nothing to do about it
+
+
+def _alter(
+    admin: Cluster, journal: str, changes: Sequence[ConfigChange], done: list[ConfigChange], kept: dict[str, str]
+) -> None:
+    """All at once, or one by one where a rule of the cluster refuses some. Raises any other refusal."""
+    try:
+        admin.alter_topic_settings(journal, changes)
+    except ClusterRefused as error:
+        if not error.by_rule:
+            raise
+        if len(changes) == 1:
+            kept[changes[0].name] = error.why
+            return
+        for change in changes:
+            _alter(admin, journal, [change], done, kept)
+    else:
+        done += changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +225,7 @@ def _create_again(cluster: ClusterSettings, topic: NewTopicSpec, timeout_s: floa
     with Cluster(cluster, timeout_s=timeout_s) as admin:
         answer = admin.create_topics([topic])[topic.name]
         if isinstance(answer, DrlibError):
-            raise answer
+            raise not_created([(topic, answer)], cluster)
         if answer is False:
             admin.alter_topic_settings(
                 topic.name, [ConfigChange(key, None, value) for key, value in topic.config.items()]
