@@ -23,6 +23,7 @@ STYLE: Final = """<style>
 .drlib-console{font:13px/1.45 var(--jp-ui-font-family,system-ui,sans-serif);color:var(--ink);background:var(--paper);
  border:1px solid var(--edge);border-radius:6px;padding:10px 14px;max-width:1280px;box-sizing:border-box;
  container-type:inline-size}
+.drlib-console,.drlib-console-widget{overflow-wrap:anywhere}
 .drlib-console .row{display:flex;flex-wrap:wrap;gap:8px 14px;align-items:center;margin:6px 0}
 .drlib-console .cols{display:flex;flex-wrap:wrap;gap:4px 28px;align-items:flex-start}
 .drlib-console .box{border:1px solid var(--line);border-radius:6px;padding:4px 12px;min-width:104px;text-align:center}
