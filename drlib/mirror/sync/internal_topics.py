@@ -106,7 +106,8 @@ def not_created(refused: Sequence[tuple[NewTopicSpec, DrlibError]], cluster: Clu
         for topic, error in refused
         if isinstance(error, ClusterRefused) and error.unauthorized
     ]
-    remedy = "; ".join(error.remedy for _, error in refused)
+    remedy = f"Let who may create them do so, with what {cluster.alias} accepts; topics that exist are used: "
+    remedy += "; ".join(topic.command(cluster.bootstrap_servers) for topic, _ in refused)
     if grants:
         remedy = f"Grant the right: {'; '.join(grants)}. Or: {remedy}"
     why = "; ".join(dict.fromkeys(error.why for _, error in refused))
