@@ -195,7 +195,7 @@ class Lease:
             since_ms=clock.now_ms(),
             mode=mode,
             host=self._me.host,
-            folder="" if self._folder is None else str(self._folder),
+            folder="" if self._folder is None else str(self._folder.resolve()),
             standing=tuple(standing),
             superseded=self._record.superseded if superseded is None else tuple(superseded),
         )

@@ -124,7 +124,7 @@ def _in_folder(flow: Flow, runs_dir: Path, place: ClusterTarget) -> UnfinishedRu
         return None
     if run is None or run.plan.drill.flow != flow or (run.over is not None and not run.over.resumable):
         return None
-    folder = str(run.folder.absolute())
+    folder = str(run.folder.resolve())
     record = LeaseRecord(run=run.folder.name, folder=folder, mode=run.plan.drill.mode)
     began = int(datetime.fromisoformat(run.lines[0].at).timestamp() * 1000) if run.lines else 0
     return UnfinishedRun(
