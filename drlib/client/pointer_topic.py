@@ -251,7 +251,7 @@ class _Writer:
         """First the fence, then the look: what another writer committed is seen, what it has not is never committed."""
         with Cluster(settings, timeout_s=self._timeout_s) as cluster:
             if self._topic not in cluster.topics([self._topic]):
-                cluster.create_topic(self._topic, 1, self._factor, _CONFIG)
+                cluster.create_topic(self._topic, 1, self._factor, _CONFIG, or_fewer=True)
         producer: Any = Producer(
             {
                 **librdkafka(settings),

@@ -139,7 +139,7 @@ class Lease:
         doing = f"taking the lease of {self.flow}"
         try:
             with Cluster(self._target) as cluster:
-                cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"})
+                cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"}, or_fewer=True)
                 # A newcomer that would not get the lease does not disturb the member that has it.
                 takeover.until_free(
                     cluster, self.flow, self._run, self._new, wait_s=self._wait_s, session_ms=self._session_ms

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -155,13 +156,19 @@ class Cluster:
         partitions: int,
         replication_factor: int,
         config: Mapping[str, str] | None = None,
+        *,
+        or_fewer: bool = False,
     ) -> bool:
         """True when it was created, False when it existed, whatever its settings.
 
         Returns once a broker knows the topic, a moment after the controller's answer. `replication_factor` -1 is the
-        broker's default.
+        broker's default; with `or_fewer` it is the number of live brokers where they are too few for it.
         """
-        created = self.create_topics([NewTopicSpec(name, partitions, replication_factor, config or {})])[name]
+        spec = NewTopicSpec(name, partitions, replication_factor, config or {})
+        created = self.create_topics([spec])[name]
+        if or_fewer and isinstance(created, ClusterRefused) and created.code == "INVALID_REPLICATION_FACTOR":
+            live = self._wait(self._call("describing the cluster", "describe_cluster"), "describing the cluster").nodes
+            created = self.create_topics([replace(spec, replication_factor=len(live))])[name]
         if isinstance(created, DrlibError):
             raise created
         if created:

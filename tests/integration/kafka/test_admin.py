@@ -123,6 +123,17 @@ def test_topic_ids_are_those_of_kafka(cluster: Cluster, left: str, fresh_topic: 
     assert {name: str(ours[name].topic_id) for name in names} == {name: str(seen[name]) for name in names}
 
 
+def test_topic_that_may_have_fewer_replicas_is_created_where_brokers_are_down(
+    cluster: Cluster, fresh_topic: Fresh
+) -> None:
+    """As that of the lease or the pointer, in a failover to a cluster of which too few brokers live for its default."""
+    topic = fresh_topic("fewer")
+    assert cluster.create_topic(topic, 2, 3, {"cleanup.policy": "compact"}, or_fewer=True)
+    assert cluster.topics([topic])[topic].partitions == 2
+    assert cluster.topic_config([topic])[topic]["cleanup.policy"] == "compact"
+    assert not cluster.create_topic(topic, 2, 3, or_fewer=True), "it is there"
+
+
 def test_refused_request_names_the_reason(cluster: Cluster, fresh_topic: Fresh) -> None:
     with pytest.raises(ClusterRefused) as refused:
         cluster.create_topic(fresh_topic("wide"), 1, 7)

@@ -120,7 +120,7 @@ def settle_unreplicated(
     with Cluster(settings.clusters[flow.source]) as source, Cluster(settings.clusters[flow.target]) as target:
         refuse_workers(target, flow)
         factor = settings.flow(flow.source, flow.target).replication_factor
-        target.create_topic(ledger.TOPIC, 1, factor, {"cleanup.policy": "compact"})
+        target.create_topic(ledger.TOPIC, 1, factor, {"cleanup.policy": "compact"}, or_fewer=True)
         partition_counts = _prepare(source, target, tail, how, factor)
         if how is Settle.RECOVER and not keep_order:
             _refuse_compacted(target, {topic: newer for topic, newer in since.items() if topic in partition_counts})
@@ -365,6 +365,7 @@ def _prepare(source: Cluster, target: Cluster, tail: UnreplicatedRecords, how: S
                 "message.timestamp.after.max.ms": _FOREVER,
                 "max.message.bytes": str(int(sizes[topic]["max.message.bytes"]) + _HEADER_BYTES),
             },
+            or_fewer=True,
         )
         partition_counts[name] = partitions
     return partition_counts
