@@ -30,7 +30,7 @@ def wait_for(
 ) -> None:
     """Wait for `holds`. Errors of `holds` or `progress` that are `not_yet` do not end it: it does not hold yet.
 
-    Raises `Unreachable` naming `what` after `deadline_s` seconds, which begin anew whenever `progress` returns more than ever
+    Raises `Unreachable` naming `what` after `deadline_s` seconds, which begin again whenever `progress` returns more than ever
     before, with the last such error; `Aborted` as soon as it is asked for.
     """
     end = time.monotonic() + deadline_s

@@ -79,14 +79,16 @@ def translate(
 
     settings, of = load_mirror_settings(file), Flow.parse(flow)
     settings.flow(of.source, of.target)
-    known = NO_SHARES
+    known, unlisted = NO_SHARES, None
     try:
         known = known_shares(settings, of, alive=None, timeout_s=_SHARES_S)
     except DrlibError as error:  # consumer groups are translated all the same
-        print_error(f"share groups are not listed: {error}")
+        unlisted = error
     wanted = {key: at for key, at in known.positions.items() if group is None or key[0] in group}
     others = None if group is None else [name for name in group if name not in {each for each, _ in wanted}]
     translations = () if others == [] else translate_groups(settings, of, others)
+    if unlisted is not None:
+        print_error(f"share groups are not listed: {unlisted}")
     shares = translate_shares(wanted, lambda asked: translate_groups(settings, of, positions=asked))
     for name, refusal in (known.refused or {}).items():
         if group is None or name in group:

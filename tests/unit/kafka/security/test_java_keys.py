@@ -105,7 +105,7 @@ def test_read_bearer_tokens_unsecured_and_from_endpoint() -> None:
     [
         ({"security.protocol": "TLS"}, "Kafka has PLAINTEXT"),
         ({"security.protocol": "SASL_SSL"}, "GSSAPI"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}, "not supported"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}, "which drlib does not run"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "it is not set"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{BEARER} required;"}, "not one for PLAIN"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{PLAIN} required username=a;"}, "username and password"),
