@@ -207,7 +207,10 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Reco
         consumer.assign([TopicPartition(topic, p, 0) for p in range(partitions) if ends[p]])
         end = time.monotonic() + 60
         while any(_position(consumer, topic, p) < ends[p] for p in range(partitions) if ends[p]):
-            assert time.monotonic() < end, f"{topic} could not be read to its end {ends}"
+            assert time.monotonic() < end, (
+                f"{topic} is not read to its ends {ends}; records and positions: "
+                f"{[(p, len(found[p]), _position(consumer, topic, p)) for p in ends if ends[p]]}"
+            )
             for message in consumer.consume(1000, timeout=0.2):
                 assert message.error() is None, message.error()
                 found[message.partition()].append(
