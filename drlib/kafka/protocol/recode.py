@@ -6,23 +6,25 @@ Rules:
 - A rebuilt batch has a new checksum; check the source's first with `drlib.kafka.protocol.batch.verify`.
 - Whatever the bytes claim, decoding a batch takes `MOST_DECODED` bytes of memory at most: 21 KiB may decompress to 700 MiB, and
   a record may hold millions of headers. A batch that would take more is `TooLargeToDecode`; it can still move verbatim.
+- Messages of format 0 and 1 are decoded here, each number checked against the bytes that are there: aiokafka's decoder of these
+  trusts their lengths, and damaged ones end the process.
 Not for: batches that can move verbatim, at a tenth of the cost.
-Source: KIP-98, Kafka's `DefaultRecord`; the codec is aiokafka's, decompression cramjam's.
+Source: KIP-98, Kafka's `DefaultRecord` and `LegacyRecord`; the codec of format 2 is aiokafka's, decompression cramjam's.
 """
 
 import hashlib
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import cramjam
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from aiokafka.record.legacy_records import LegacyRecordBatch
 
 from drlib.errors import DrlibError
 from drlib.kafka.protocol.batch import (
     HEADER_SIZE,
+    LOG_APPEND_TIME_MASK,
     NO_TIMESTAMP,
     SEQUENCE_MODULUS,
     CorruptBatch,
@@ -42,6 +44,8 @@ _HEADER_COST: Final = 200
 _FEW_BYTES: Final = 1 << 20  # of decompressed records: what they cost at most is less than `MOST_DECODED`
 _LEAST_LEGACY: Final = 26  # bytes of a record of format 0 or 1
 _MOST_LEGACY: Final = MOST_DECODED * _LEAST_LEGACY // (_RECORD_COST + 2 * _LEAST_LEGACY)
+_MESSAGE: Final = struct.Struct(">qiIbb")  # offset, size, checksum, format, attributes
+_BEFORE_SIZE_COUNTS: Final = 12
 _SNAPPY: Final = 2
 _STREAMS: Final = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
 _XERIAL: Final = b"\x82SNAPPY\0"
@@ -84,11 +88,10 @@ def records(batch: memoryview | bytes) -> list[Record]:
     try:
         if magic >= 2:
             plain = _decompressed(data)
-            decoded = DefaultRecordBatch(plain) if _cost(plain) <= MOST_DECODED else None
+            if _cost(plain) > MOST_DECODED:
+                raise TooLargeToDecode(offset)
         else:
-            decoded = LegacyRecordBatch(data, magic) if _legacy_size(data, magic) <= _MOST_LEGACY else None
-        if decoded is None:
-            raise TooLargeToDecode(offset)
+            return _legacy_records(data)
         return [
             Record(
                 r.offset,
@@ -97,7 +100,7 @@ def records(batch: memoryview | bytes) -> list[Record]:
                 r.value,
                 tuple(r.headers),
             )
-            for r in decoded
+            for r in DefaultRecordBatch(plain)
         ]
     except (MemoryError, TooLargeToDecode):
         raise
@@ -124,18 +127,65 @@ def _decompressed(data: bytes) -> bytes | bytearray:
     return plain
 
 
-def _legacy_size(data: bytes, magic: int) -> int:
-    """Bytes of the messages in a batch of format 0 or 1."""
-    codec = data[MAGIC_AT + 1] & 0x07
-    at = MAGIC_AT + 2 + (8 if magic else 0)
-    at += 4 + max(0, int.from_bytes(data[at : at + 4], "big", signed=True))
-    value = memoryview(data)[at + 4 :][: max(0, int.from_bytes(data[at : at + 4], "big", signed=True))]
-    if codec not in (_SNAPPY, *_STREAMS):
-        return len(data)
-    try:
-        return len(_decompress(codec, value, _MOST_LEGACY))
-    except cramjam.DecompressionError:
-        return 0  # the decoder names what is wrong
+class _Message(NamedTuple):
+    """A message of format 0 or 1, `offset` as it is stored: in a wrapper of format 1 it counts from 0."""
+
+    offset: int
+    attributes: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+def _legacy_records(data: bytes) -> list[Record]:
+    """The record, or those in the wrapper, that `data` is. Raises `ValueError`, `_TooLarge`, `DecompressionError`."""
+    (wrapper,) = _messages(memoryview(data))
+    codec = wrapper.attributes & 0x07
+    if not codec:
+        if len(data) > _MOST_LEGACY:
+            raise _TooLarge
+        return [Record(wrapper.offset, wrapper.timestamp, wrapper.key, wrapper.value)]
+    if codec != _SNAPPY and codec not in _STREAMS:
+        raise ValueError(f"there is no codec {codec}")
+    inner = memoryview(_decompress(codec, memoryview(wrapper.value or b""), _MOST_LEGACY))
+    last: _Message | None = None
+    for last in _messages(inner):
+        if last.attributes & 0x07:
+            raise ValueError(f"its message {last.offset} is compressed again")
+    if last is None:
+        raise ValueError("there is no message in it")
+    # The wrapper has the last one's offset. Format 0 has absolute ones inside as well, as had some clients of format 1.
+    base = max(0, wrapper.offset - last.offset) if data[MAGIC_AT] else 0
+    time = wrapper.timestamp if wrapper.attributes & LOG_APPEND_TIME_MASK else None
+    return [Record(base + m.offset, m.timestamp if time is None else time, m.key, m.value) for m in _messages(inner)]
+
+
+def _messages(data: memoryview) -> Iterator[_Message]:
+    """The messages of formats 0 and 1 that `data` consists of. Raises `ValueError` where they do not fill it exactly."""
+    at = 0
+    while at < len(data):
+        began = at
+        if len(data) - at < _LEAST_LEGACY:
+            raise ValueError(f"{len(data) - at} bytes are no message")
+        offset, size, _, magic, attributes = _MESSAGE.unpack_from(data, at)
+        end = at + _BEFORE_SIZE_COUNTS + size
+        if magic not in (0, 1) or end > len(data):
+            raise ValueError(f"the message at byte {began} of {len(data)} has format {magic} and {size} bytes")
+        at += _MESSAGE.size
+        timestamp = NO_TIMESTAMP
+        if magic:
+            timestamp, at = int.from_bytes(data[at : at + 8], "big", signed=True), at + 8
+        parts: list[bytes | None] = []
+        for _ in range(2):
+            length = int.from_bytes(data[at : at + 4], "big", signed=True)
+            at += 4
+            if length < -1 or at + max(0, length) > end:
+                raise ValueError(f"the message at byte {began} of {len(data)} has a part of {length} bytes")
+            parts.append(None if length < 0 else bytes(data[at : at + length]))
+            at += max(0, length)
+        if at != end:
+            raise ValueError(f"the message at byte {began} of {len(data)} has {end - at} bytes behind its value")
+        yield _Message(offset, attributes, timestamp, *parts)
 
 
 def _decompress(codec: int, data: memoryview, most: int, before: int = 0) -> bytearray:

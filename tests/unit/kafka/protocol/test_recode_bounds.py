@@ -16,7 +16,7 @@ import cramjam
 import pytest
 from aiokafka.codec import snappy_encode
 from aiokafka.record.default_records import DefaultRecordBatch
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from aiokafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -195,22 +195,22 @@ class Buffers:
 
 
 @pytest.mark.parametrize(
-    ("most", "data", "sizes"),
+    ("most", "size", "sizes"),
     [
-        (1 << 20, bytes(100), [1 << 16]),
-        (1 << 20, bytes(1 << 17), [1 << 16, 1 << 19]),
-        (1 << 18, bytes(1 << 17), [1 << 16, 1 << 18]),
-        (1 << 15, bytes(100), [1 << 15]),
+        (1 << 20, 100, [1 << 16]),
+        (1 << 20, 1 << 17, [1 << 16, 1 << 19]),
+        (1 << 18, 1 << 17, [1 << 16, 1 << 18]),
+        (1 << 15, 100, [1 << 15]),
     ],
 )
 def test_buffer_for_decompressed_records_grows_up_to_the_bound(
-    monkeypatch: pytest.MonkeyPatch, most: int, data: bytes, sizes: list[int]
+    monkeypatch: pytest.MonkeyPatch, most: int, size: int, sizes: list[int]
 ) -> None:
     buffers = Buffers()
     monkeypatch.setitem(recode._STREAMS, 1, buffers)
     monkeypatch.setattr(recode, "_MOST_LEGACY", most)
     with contextlib.suppress(CorruptBatch):
-        records(legacy_wrapper(data, codec=1))
+        records(legacy_wrapper(bytes(size), codec=1))
     assert buffers.sizes == sizes
 
 
@@ -321,3 +321,73 @@ def test_xerial_block_that_claims_more_bytes_than_follow_is_corrupt(more: int) -
     claimed = struct.pack(">i", len(xerial) - 20 + more)
     with pytest.raises(CorruptBatch, match=r"bytes, of which \d+ are there"):
         records(batch_of(b"", "snappy")[:HEADER_SIZE] + xerial[:16] + claimed + xerial[20:])
+
+
+Content = list[tuple[bytes | None, bytes | None]]
+contents: st.SearchStrategy[Content] = st.lists(
+    st.tuples(st.none() | st.binary(max_size=20), st.none() | st.binary(max_size=50)), min_size=1, max_size=5
+)
+
+
+@given(content=contents, magic=st.integers(0, 1), codec=st.integers(0, 3), attributes=st.sampled_from([0, 8]))
+def test_legacy_batch_is_decoded_as_by_another_client(
+    content: Content, magic: int, codec: int, attributes: int
+) -> None:
+    """Offsets in a wrapper count from 0 in format 1; a wrapper with LogAppendTime has the time of all."""
+    if (magic, codec) == (0, 3):
+        return  # KIP-57
+    builder = LegacyRecordBatchBuilder(magic=magic, compression_type=codec, batch_size=1 << 20)
+    for number, (key, value) in enumerate(content if codec else content[:1]):
+        builder.append(number, timestamp=1000 + number, key=key, value=value)
+    batch = bytearray(builder.build())
+    batch[:8] = struct.pack(">q", 70 + len(content) - 1)  # as brokers store it
+    batch[17] |= attributes
+    expected = LegacyRecordBatch(bytes(batch), magic)
+    assert records(bytes(batch)) == [
+        Record(r.offset, -1 if r.timestamp is None else r.timestamp, r.key, r.value) for r in expected
+    ]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3])
+@pytest.mark.parametrize("magic", [0, 1])
+@given(data=st.data())
+def test_legacy_wrapper_of_any_bytes_is_decoded_or_corrupt(magic: int, codec: int, data: st.DataObject) -> None:
+    """Lengths that lead out of the bytes end no process."""
+    inner = bytearray(legacy_messages(data.draw(st.integers(0, 1)), b"value", b"x" * data.draw(st.integers(0, 40))))
+    for at in data.draw(st.lists(st.integers(0, len(inner) - 1), max_size=4)):
+        inner[at] = data.draw(st.sampled_from([0, 1, 127, 128, 255]))
+    for messages in (bytes(inner), data.draw(st.binary(max_size=100)), bytes(data.draw(st.integers(0, 300)))):
+        for batch in (legacy_wrapper(messages, codec=codec, magic=magic), messages):
+            with contextlib.suppress(CorruptBatch):
+                records(batch)
+
+
+MESSAGES = legacy_messages(1, b"value", b"another one")
+
+
+@pytest.mark.parametrize(
+    ("messages", "why"),
+    [
+        (b"", "no message in it"),
+        (MESSAGES + bytes(5), "5 bytes are no message"),
+        (MESSAGES[:-1], r"has format 1 and \d+ bytes"),
+        (MESSAGES[:8] + struct.pack(">i", -100) + MESSAGES[12:], "-100 bytes|behind its value|a part of"),
+        (MESSAGES[:8] + struct.pack(">i", 0) + MESSAGES[12:], "behind its value|a part of"),
+        (MESSAGES[:16] + b"\7" + MESSAGES[17:], "has format 7"),
+        (MESSAGES[:17] + b"\1" + MESSAGES[18:], "its message 0 is compressed again"),
+        (MESSAGES[:26] + struct.pack(">i", -2) + MESSAGES[30:], "has a part of -2 bytes"),
+        (MESSAGES[:26] + struct.pack(">i", 2**31 - 1) + MESSAGES[30:], "has a part of 2147483647 bytes"),
+        (MESSAGES[:30] + struct.pack(">i", 4) + MESSAGES[34:], "has 1 bytes behind its value"),
+        (MESSAGES[:30] + struct.pack(">i", 6) + MESSAGES[34:], "has a part of 6 bytes"),
+    ],
+)
+def test_legacy_wrapper_with_wrong_lengths_is_corrupt(messages: bytes, why: str) -> None:
+    with pytest.raises(CorruptBatch, match=why):
+        records(legacy_wrapper(messages, codec=1))
+
+
+def test_legacy_wrapper_of_a_codec_that_does_not_exist_is_corrupt() -> None:
+    batch = bytearray(legacy_wrapper(MESSAGES, codec=1))
+    batch[17] = 5
+    with pytest.raises(CorruptBatch, match="there is no codec 5"):
+        records(bytes(batch))
