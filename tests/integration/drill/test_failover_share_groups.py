@@ -22,6 +22,7 @@ from testbed_share_groups import Delivered, begin_at_earliest, consume, in_group
 from testbed_sync import value_at
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.actions.groups.rehearsal import CHECKPOINTS
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups.rules import REHEARSED, ShareMove
 from drlib.drill.actions.groups.share_groups.served import wait_served
@@ -164,8 +165,9 @@ def test_rehearsal_checks_the_positions_of_share_groups_and_writes_none(mirrored
     assert testbed_moves.in_process(tmp_path, shadow, mirrored.place) == 0
     rows = {row["group"]: row for row in details.read_rows(tmp_path, "shadow")}
     assert rows[f"{GROUP} (share group)"]["left because"] == ""
-    (check,) = details.read_part(tmp_path, "shadow").checks
-    assert check.name == REHEARSED
+    check, of_consumers = details.read_part(tmp_path, "shadow").checks
+    assert (check.name, of_consumers.name) == (REHEARSED, CHECKPOINTS)
+    assert (of_consumers.verdict, of_consumers.evidence) == (Verdict.UNKNOWN, "no position could be compared")
     behind = len({*FIRST, *SECOND} - LEFT_OVER) - 3
     assert f"{behind} acknowledged records behind" in check.evidence
     assert mirrored.state("RIGHT", MIRROR) is None
