@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -136,6 +137,13 @@ def moment(at_ms: int) -> str:
 def clock(at_ms: int) -> str:
     """ "10:15:03.120", where the day and UTC are said nearby."""
     return f"{utc(at_ms):%H:%M:%S}.{at_ms % 1000:03d}"
+
+
+def first_few(texts: Iterable[str], most: int = 3) -> str:
+    """The first `most` of them, and how many more there are."""
+    named = list(texts)
+    more = f" and {len(named) - most} more" if len(named) > most else ""
+    return ", ".join(named[:most]) + more
 
 
 def one_line(text: str) -> str:

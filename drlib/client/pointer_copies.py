@@ -231,7 +231,7 @@ def moved_pointer(
     the target is not asked, and no topic has an end. Raises `Unreachable`, `UsageError` for a flow that the file does not have.
     """
     bootstrap = ",".join(target.bootstrap_servers)
-    prefix = settings.flow(flow.source, flow.target).policy.remote_topic(flow.source, "x")[:-1]
+    prefix = settings.flow(flow.source, flow.target).policy.remote_prefix(flow.source)
     ended = topics_with_ends(settings, flow)
     if ended is None or not cutover:
         return Pointer(version, flow.target, bootstrap, prefix or None)
@@ -249,7 +249,7 @@ def topics_with_ends(settings: MirrorSettings, flow: Flow) -> Callable[[str], bo
     before and after the move, and no way back that would ask where it was.
     """
     policy, shared = settings.flow(flow.source, flow.target).policy, shared_between(settings, flow)
-    prefix = policy.remote_topic(flow.source, "x")[:-1]
+    prefix = policy.remote_prefix(flow.source)
     if not prefix and shared is None:
         return None
 

@@ -51,6 +51,10 @@ class ReplicationPolicy(ABC):
     def remote_topic(self, source_alias: str, topic: str) -> str:
         """The name on the target of `topic`, which lives on `source_alias` (Java: formatRemoteTopic)."""
 
+    def remote_prefix(self, source_alias: str) -> str:
+        """What the names of `source_alias`'s mirror topics begin with; empty where topics keep their names."""
+        return self.remote_topic(source_alias, "")
+
     @abstractmethod
     def source_of(self, topic: str) -> str | None:
         """The alias of the cluster `topic` was mirrored from; None for a local topic (Java: topicSource)."""

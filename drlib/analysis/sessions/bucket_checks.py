@@ -32,17 +32,14 @@ def topic_checks(report: BucketReport, topic: str) -> list[Check]:
         verdict = Verdict.FAIL
     elif unknown or report.unjudged or not passed:
         verdict = Verdict.UNKNOWN
+    in_time = Verdict.PASS if buckets else Verdict.UNKNOWN
+    if late or waiting:
+        in_time = Verdict.FAIL if late else Verdict.CONDITIONS
     return [
         Check(name=f"{topic}: every bucket was mirrored completely", verdict=verdict, evidence=evidence),
         Check(
             name=f"{topic}: nothing is overdue",
-            verdict=Verdict.FAIL
-            if late
-            else Verdict.CONDITIONS
-            if waiting
-            else Verdict.PASS
-            if buckets
-            else Verdict.UNKNOWN,
+            verdict=in_time,
             evidence=f"{late:,} buckets are overdue, {waiting:,} the mirror has not passed yet",
         ),
     ]

@@ -17,8 +17,9 @@ from drlib.analysis.spark.parts import only_inside
 from drlib.analysis.spark.topics import TopicRange
 from drlib.config.both_ways.shared_topics import TopicsShared, shared_between
 from drlib.config.settings import MirrorSettings
+from drlib.formats import first_few
 from drlib.kafka.admin.descriptions import Range
-from drlib.mirror.offsets.unreplicated.origins import read_shared_maps, read_stretches_of
+from drlib.mirror.offsets.unreplicated.origins import SharedMaps, read_shared_maps, read_stretches_of
 from drlib.model import Flow, TopicPartition
 
 _NAMED: Final = 5  # topics
@@ -41,9 +42,15 @@ def shared_of(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> 
 def refuse_unknown_copies(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> None:
     """Raises `TopicsShared` where it is unknown which records of shared `topics` are copies; what clusters refuse."""
     if topics:
-        maps = read_shared_maps(settings, flow)
-        for topic in sorted(topics):
-            maps.refuse_unknown_copies(topic)
+        _maps_of_copies(settings, flow, topics)
+
+
+def _maps_of_copies(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> SharedMaps:
+    """The maps of both directions; raises as `refuse_unknown_copies`."""
+    maps = read_shared_maps(settings, flow)
+    for topic in sorted(topics):
+        maps.refuse_unknown_copies(topic)
+    return maps
 
 
 def pin_journals(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> Journals | None:
@@ -53,9 +60,7 @@ def pin_journals(settings: MirrorSettings, flow: Flow, topics: Collection[str]) 
     """
     if not topics:
         return None
-    maps = read_shared_maps(settings, flow)
-    for topic in sorted(topics):
-        maps.refuse_unknown_copies(topic)
+    maps = _maps_of_copies(settings, flow, topics)
     found = []
     for direction, of_flow in ((flow.reverse, maps.back), (flow, maps.there)):
         if of_flow.journal_id is None:
@@ -126,7 +131,7 @@ def shared_note(flow: Flow, topics: Sequence[str]) -> str:
     """What of `topics`, which both directions copy, the figures of `flow` are about; empty without any."""
     if not topics:
         return ""
-    named = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
+    named = first_few(topics, _NAMED)
     return (
         f"{named}: copied in both directions. Counted are records that were first written on {flow.source}; for those of "
         f"{flow.target} run it with the flow {flow.reverse}"

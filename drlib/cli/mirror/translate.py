@@ -90,7 +90,7 @@ def translate(
     if unlisted is not None:
         print_error(f"share groups are not listed: {unlisted}")
     shares = translate_shares(wanted, lambda asked: translate_groups(settings, of, positions=asked))
-    for name, refusal in (known.refused or {}).items():
+    for name, refusal in known.refused.items():
         if group is None or name in group:
             print_error(f"share group {name} is not listed: {refusal.why}")
     for name, partition in known.unset:

@@ -124,8 +124,11 @@ class Cluster:
 
     def cluster_id(self) -> str:
         """The cluster ID; two aliases with one ID are the same cluster."""
-        doing = "describing the cluster"
-        return str(self._wait(self._call(doing, "describe_cluster"), doing).cluster_id)
+        return str(self._described("describing the cluster").cluster_id)
+
+    def _described(self, doing: str) -> Any:
+        """The cluster's ID and its live brokers, as librdkafka has them."""
+        return self._wait(self._call(doing, "describe_cluster"), doing)
 
     def topics(self, names: Iterable[str] | None = None, *, in_sight: bool = False) -> dict[str, TopicDescription]:
         """All topics, or those of `names` that exist; `in_sight`: without those that may not be described."""
@@ -167,8 +170,8 @@ class Cluster:
         spec = NewTopicSpec(name, partitions, replication_factor, config or {})
         created = self.create_topics([spec])[name]
         if or_fewer and isinstance(created, ClusterRefused) and created.code == "INVALID_REPLICATION_FACTOR":
-            live = self._wait(self._call("describing the cluster", "describe_cluster"), "describing the cluster").nodes
-            created = self.create_topics([replace(spec, replication_factor=len(live))])[name]
+            live = len(self._described("describing the cluster").nodes)
+            created = self.create_topics([replace(spec, replication_factor=live)])[name]
         if isinstance(created, DrlibError):
             raise created
         if created:
@@ -257,7 +260,7 @@ class Cluster:
     def broker_config(self) -> dict[str, str | None]:
         """The settings of one broker of the cluster, for settings that all brokers share."""
         doing = "describing a broker's configuration"
-        nodes = self._wait(self._call(doing, "describe_cluster"), doing).nodes
+        nodes = self._described(doing).nodes
         resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in nodes)))
         entries = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
         return {entry.name: entry.value for entry in entries.values()}

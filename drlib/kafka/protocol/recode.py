@@ -25,6 +25,7 @@ from drlib.errors import DrlibError
 from drlib.kafka.protocol.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME_MASK,
+    LOG_OVERHEAD,
     NO_TIMESTAMP,
     SEQUENCE_MODULUS,
     CorruptBatch,
@@ -45,7 +46,6 @@ _FEW_BYTES: Final = 1 << 20  # of decompressed records: what they cost at most i
 _LEAST_LEGACY: Final = 26  # bytes of a record of format 0 or 1
 _MOST_LEGACY: Final = MOST_DECODED * _LEAST_LEGACY // (_RECORD_COST + 2 * _LEAST_LEGACY)
 _MESSAGE: Final = struct.Struct(">qiIbb")  # offset, size, checksum, format, attributes
-_BEFORE_SIZE_COUNTS: Final = 12
 _SNAPPY: Final = 2
 _STREAMS: Final = {1: cramjam.gzip, 3: cramjam.lz4, 4: cramjam.zstd}
 _XERIAL: Final = b"\x82SNAPPY\0"
@@ -147,17 +147,17 @@ def _legacy_records(data: bytes) -> list[Record]:
         return [Record(wrapper.offset, wrapper.timestamp, wrapper.key, wrapper.value)]
     if codec != _SNAPPY and codec not in _STREAMS:
         raise ValueError(f"there is no codec {codec}")
-    inner = memoryview(_decompress(codec, memoryview(wrapper.value or b""), _MOST_LEGACY))
-    last: _Message | None = None
-    for last in _messages(inner):
-        if last.attributes & 0x07:
-            raise ValueError(f"its message {last.offset} is compressed again")
-    if last is None:
+    plain = _decompress(codec, memoryview(wrapper.value or b""), _MOST_LEGACY)
+    inner = [*_messages(memoryview(plain))]
+    if not inner:
         raise ValueError("there is no message in it")
+    for message in inner:
+        if message.attributes & 0x07:
+            raise ValueError(f"its message {message.offset} is compressed again")
     # The wrapper has the last one's offset. Format 0 has absolute ones inside as well, as had some clients of format 1.
-    base = max(0, wrapper.offset - last.offset) if data[MAGIC_AT] else 0
+    base = max(0, wrapper.offset - inner[-1].offset) if data[MAGIC_AT] else 0
     time = wrapper.timestamp if wrapper.attributes & LOG_APPEND_TIME_MASK else None
-    return [Record(base + m.offset, m.timestamp if time is None else time, m.key, m.value) for m in _messages(inner)]
+    return [Record(base + m.offset, m.timestamp if time is None else time, m.key, m.value) for m in inner]
 
 
 def _messages(data: memoryview) -> Iterator[_Message]:
@@ -168,7 +168,7 @@ def _messages(data: memoryview) -> Iterator[_Message]:
         if len(data) - at < _LEAST_LEGACY:
             raise ValueError(f"{len(data) - at} bytes are no message")
         offset, size, _, magic, attributes = _MESSAGE.unpack_from(data, at)
-        end = at + _BEFORE_SIZE_COUNTS + size
+        end = at + LOG_OVERHEAD + size
         if magic not in (0, 1) or end > len(data):
             raise ValueError(f"the message at byte {began} of {len(data)} has format {magic} and {size} bytes")
         at += _MESSAGE.size

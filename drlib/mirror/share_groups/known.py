@@ -11,7 +11,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from pydantic import TypeAdapter
@@ -53,7 +53,7 @@ class KnownShares:
 
     positions: Mapping[Key, KnownShare]
     unset: tuple[Key, ...] = ()
-    refused: Mapping[str, DrlibError] | None = None
+    refused: Mapping[str, DrlibError] = field(default_factory=dict)
     states_refused: DrlibError | None = None
 
 
@@ -196,9 +196,8 @@ def known_shares(settings: MirrorSettings, flow: Flow, *, alive: bool | None, ti
 
 def filled_in(now: KnownShares, kept: KnownShares) -> KnownShares:
     """`now`, with the positions that were `kept` of groups that are refused now. Pure."""
-    refused = now.refused or {}
-    positions = {key: each for key, each in kept.positions.items() if key[0] in refused}
-    still = {group: error for group, error in refused.items() if group not in {key[0] for key in positions}}
+    positions = {key: each for key, each in kept.positions.items() if key[0] in now.refused}
+    still = {group: error for group, error in now.refused.items() if group not in {key[0] for key in positions}}
     return replace(now, positions={**now.positions, **positions}, refused=still)
 
 

@@ -241,7 +241,7 @@ def test_lesson_notebook_works_by_keyboard_alone(notebooks: Notebooks, open_page
             keys.press("Control+A")
             keys.type(typed[step])
         keys.press("Shift+Enter")
-    notebook.page.locator(".jp-OutputArea-output", has_text="100 of 100 points").first.wait_for(timeout=RAN_S * 1000)
+    notebook.wait_output("100 of 100 points", RAN_S)
     assert attempt(notebooks, "L0").passed == (1, 2, 3)
     assert attempt(notebooks, "L0").prediction == "3000"
     assert progress.read(notebooks.project / "runs" / "academy").of("L0").best == 100

@@ -215,7 +215,7 @@ class PointerPlace:
             return ()
         settings = self._place.mirror_settings()
         return tuple(
-            settings.flow(f.source, f.target).policy.remote_topic(f.source, "x")[:-1]
+            settings.flow(f.source, f.target).policy.remote_prefix(f.source)
             for f in (self._moving, self._moving.reverse)
         )
 

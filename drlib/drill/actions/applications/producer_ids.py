@@ -14,7 +14,6 @@ from drlib import clock
 from drlib.config.settings import MirrorSettings
 from drlib.drill.producer_ids.observe import compare_ids
 from drlib.drill.producer_ids.rules import ComparedIds, Effect
-from drlib.drill.readiness.checks.objectives import first_few
 from drlib.drill.readiness.checks.observations import Unanswered
 from drlib.drill.readiness.checks.producer_ids import describe
 from drlib.drill.readiness.observe.ask import ask
@@ -23,6 +22,7 @@ from drlib.drill.step.argument_types import Flag
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.known_silence import ask_in_run
 from drlib.errors import Deviated, DrlibError, ReadinessError, Unreachable
+from drlib.formats import first_few
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.model import Flow
 

@@ -18,6 +18,7 @@ from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.argument_types import Seconds
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, UsageError
+from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import GroupState
 from drlib.model import TranslationKind
@@ -64,7 +65,7 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
         self.show({"group": group, moving.source: "still in use" if group in busy else "left"} for group in groups)
         again, skipping = self._measured(moves, abort)
         verdict = Verdict.CONDITIONS if busy else Verdict.PASS
-        named = ", ".join(busy[:_SHOWN]) + (f" and {len(busy) - _SHOWN} more" if len(busy) > _SHOWN else "")
+        named = first_few(busy, _SHOWN)
         evidence = f"still in use there, and may read records again: {named}" if busy else f"{len(groups)} groups"
         check = Check(f"the groups have left {moving.source}", verdict, evidence)
         self.score(ScorecardPart(checks=(check, *skipping), groups=again))

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from drlib.drill.actions.failover.triage_rules import Side
+from drlib.formats import first_few
 from drlib.model import Flow
 
 _NAMED: Final = 5
@@ -115,15 +116,15 @@ TABLE: Final[tuple[Row, ...]] = (
         Found.EMPTY,
         Procedure.NEW_CLUSTER,
         lambda seen: bool(seen.topics) and len(seen.gone) == len(seen.topics),
-        lambda seen: f"it has none of the {len(seen.topics)} topics that were mirrored: {_few(seen.gone)}",
+        lambda seen: f"it has none of the {len(seen.topics)} topics that were mirrored: {first_few(seen.gone, _NAMED)}",
     ),
     Row(
         Found.OTHER_TOPICS,
         Procedure.NEW_CLUSTER,
         lambda seen: bool(seen.other_topics),
         lambda seen: (
-            f"topics were created again and are not those that were mirrored: {_few(seen.other_topics)}; which of their "
-            "records were mirrored is unknown"
+            f"topics were created again and are not those that were mirrored: {first_few(seen.other_topics, _NAMED)}; which of "
+            "their records were mirrored is unknown"
         ),
     ),
     Row(
@@ -132,7 +133,7 @@ TABLE: Final[tuple[Row, ...]] = (
         lambda seen: bool(seen.older),
         lambda seen: (
             f"it has lost records that were mirrored, as from an older copy of its disks (offsets lost by topic: "
-            f"{_few(seen.older)})"
+            f"{first_few(seen.older, _NAMED)})"
         ),
     ),
     Row(
@@ -164,7 +165,3 @@ def _remedy(procedure: Procedure, flow: Flow, file: str) -> str:
         f"{new}, enable {target}->{new} for all topics, run drlib mirror {file}, then move: "
         f"drlib run runbooks/planned-switchover.yaml {file} -p 'flow={target}->{new}'."
     )
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

@@ -330,7 +330,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
 
     def _move(self, settings: MirrorSettings, moving: Flow, cutover: Mapping[str, tuple[int, ...]]) -> None:
         servers = ",".join(settings.clusters[moving.target].bootstrap_servers)
-        prefix = settings.flow(moving.source, moving.target).policy.remote_topic(moving.source, "")
+        prefix = settings.flow(moving.source, moving.target).policy.remote_prefix(moving.source)
         to = Pointer(1, moving.target, servers, prefix or None, dict(cutover))
         self._move_to(to)
 

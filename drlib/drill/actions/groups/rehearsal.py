@@ -9,8 +9,8 @@ directions copy the topic, the logs have orders of their own: the group's next r
 and no more that it has read before than was predicted. Where the source does not answer, or not one position could be compared,
 the check is unknown, which is not a pass.
 A rehearsal reads positions of the source, with its own login; an emergency has only those of the mirror's checkpoints. So each
-checkpoint has to be there, and to have reached what the group had committed when the step began. Its age alone says nothing: a
-checkpoint is written when a position changes.
+checkpoint has to be there, and to reach what the group had committed once its shadow was written. Its age alone says nothing:
+a checkpoint is written when a position changes.
 Not for: moving anything (`translate`).
 """
 
@@ -39,7 +39,6 @@ from drlib.drill.actions.groups.read_again import (
 from drlib.drill.actions.groups.rules import AsOf, PositionMove, read_again, sum_known
 from drlib.drill.actions.groups.translate import TranslateGroups
 from drlib.drill.plan.plan import Change, Fact
-from drlib.drill.step import step_output
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Positive, Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
@@ -137,12 +136,9 @@ class ShadowGroups(TranslateGroups):
     def named(self, group: str) -> str:
         return self.prefix + group
 
-    def act(self, changes: Changes, abort: Abort) -> Evidence:
-        evidence = super().act(changes, abort)
+    def also_checked(self, abort: Abort) -> tuple[Evidence, tuple[Check, ...]]:
         gaps, check = self._checkpoints(abort)
-        part = step_output.read_part(self.context.run_dir, self.step)
-        self.score(part.model_copy(update={"checks": (*part.checks, check)}))
-        return {**evidence, "checkpoints_missing": gaps, "checkpoints": check.evidence}
+        return {"checkpoints_missing": gaps, "checkpoints": check.evidence}, (check,)
 
     def _checkpoints(self, abort: Abort) -> tuple[int | None, Check]:
         """How many positions the checkpoints topic does not have, None where it is unknown, and the check of it."""

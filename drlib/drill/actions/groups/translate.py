@@ -63,6 +63,7 @@ from drlib.mirror.offsets.translation.translate_groups import (
 from drlib.mirror.share_groups.known import known_shares
 from drlib.model import GroupTranslation, TranslationKind
 from drlib.runs.abort import Abort
+from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
@@ -142,7 +143,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         marks = (Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"),)
         unknown = {str(row["share group"]): str(row["why"]) for row in self._unknown() if "share group" in row}
         checks = share_rules.checks(shares, again, unknown) if self.share_groups else rehearsed(shares, unknown)
-        self.score(ScorecardPart(marks=marks, checks=checks))
+        also, others = self.also_checked(abort)
+        self.score(ScorecardPart(marks=marks, checks=(*checks, *others)))
         before = sum(move.why == BEFORE_TRANSACTION for move in moves)
         kinds, re_reads = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
         return {
@@ -161,7 +163,12 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             "translated_s": (decided_ms - began_ms) / 1000,
             "committed_s": (done_ms - decided_ms) / 1000,
             **(share_evidence(shares, again) if self.share_groups else share_counts(shares)),
+            **also,
         }
+
+    def also_checked(self, abort: Abort) -> tuple[Evidence, tuple[Check, ...]]:
+        """What else is looked at once the positions are written, and the checks of it. Raises what `abort` does."""
+        return {}, ()
 
     def _as_of(self, moves: Sequence[PositionMove]) -> list[AsOf]:
         """What the time of each position means; a target that does not answer leaves the number of re-reads unknown."""

@@ -11,6 +11,7 @@ from typing import Final
 from drlib.client.pointer import Pointer
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
+from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range
 from drlib.mirror.offsets.translation.two_way import group_positions, groups_of
@@ -53,10 +54,9 @@ def without_end(topics: Collection[str], moved_at: Mapping[str, tuple[int, ...]]
     """Of which `topics` it is not known what crossed, in words: the pointer has no end of them. Empty for none."""
     if not (unknown := sorted({*topics} - moved_at.keys())):
         return ""
-    named = ", ".join(unknown[:_NAMED]) + (f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else "")
     return (
-        f"of {named} it is not known: when the applications moved, the other cluster did not have them, or one direction alone "
-        "copied them"
+        f"of {first_few(unknown, _NAMED)} it is not known: when the applications moved, the other cluster did not have them, "
+        "or one direction alone copied them"
     )
 
 

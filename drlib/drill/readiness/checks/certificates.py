@@ -8,9 +8,10 @@ Not for: certificates of clients, and the brokers' own names, which every connec
 
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import Judgements, count, first_few, passed
+from drlib.drill.readiness.checks.objectives import Judgements, count, passed
 from drlib.drill.readiness.checks.observations import AddressCertificates
 from drlib.drill.readiness.score import Severity
+from drlib.formats import first_few
 
 REMEDY: Final = "Issue certificates that have it as a further subject alternative name. docs/clients.md#setting-it-up"
 AGAIN: Final = "Restore it, then run drlib doctor again."

@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import NAMED, CheckContext, Judgements, count, first_few, passed
+from drlib.drill.readiness.checks.objectives import NAMED, CheckContext, Judgements, count, passed
 from drlib.drill.readiness.checks.observations import FlowObservation, Readers, TargetPosition, Unanswered
 from drlib.drill.readiness.score import Severity
+from drlib.formats import first_few
 from drlib.model import GroupTranslation, TranslationKind
 
 _MEANING: Final[Mapping[TranslationKind, tuple[Severity, str]]] = {

@@ -9,10 +9,10 @@ warning.
 from collections.abc import Mapping
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, first_few, passed, unknown
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed, unknown
 from drlib.drill.readiness.checks.observations import FlowObservation, LastHeartbeat, MirrorStatus, Unanswered
 from drlib.drill.readiness.score import Severity
-from drlib.formats import span
+from drlib.formats import first_few, span
 from drlib.mirror.monitor import flow_view
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.offsets.mirror_maker.mirrored_by import EXACT_BY_TAKEOVER, NAME, MirrorMakerFlow

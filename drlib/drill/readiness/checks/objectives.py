@@ -5,7 +5,6 @@ the number of entries left out.
 """
 
 import shlex
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,10 +66,3 @@ def count(number: int, singular: str, plural: str = "") -> str:
 def is_or_are(copies: int) -> str:
     """`is 1 copy`, `are 2 copies`."""
     return f"{'is' if copies == 1 else 'are'} {count(copies, 'copy', 'copies')}"
-
-
-def first_few(texts: Iterable[str]) -> str:
-    """The first `NAMED` of them, and how many more there are."""
-    named = list(texts)
-    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-    return ", ".join(named[:NAMED]) + more

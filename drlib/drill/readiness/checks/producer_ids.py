@@ -9,9 +9,9 @@ Not for: what a collision is (`drlib.drill.producer_ids.rules`).
 from typing import Final
 
 from drlib.drill.producer_ids.rules import Collision, ComparedIds, Effect
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, first_few, passed
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed
 from drlib.drill.readiness.score import Severity
-from drlib.formats import span
+from drlib.formats import first_few, span
 
 REMEDY: Final = (
     "A producer that keeps one address: stop it before the move and start it after, so that the target gives it an ID. "

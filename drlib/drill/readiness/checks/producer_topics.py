@@ -8,10 +8,11 @@ be read is unknown, in a finding of its own. Where mirrors keep their names ther
 from collections.abc import Iterator
 from typing import Final
 
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, first_few, passed
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed
 from drlib.drill.readiness.checks.observations import ProducerTopics, Unanswered, available
 from drlib.drill.readiness.score import Severity
 from drlib.errors import DrlibError
+from drlib.formats import first_few
 from drlib.kafka.admin.descriptions import ConfigValue, Quota
 
 COMPARED: Final = ("cleanup.policy", "retention.ms", "retention.bytes", "min.insync.replicas", "max.message.bytes")

@@ -5,9 +5,10 @@ so are settings of a group that differ, as they decide what its consumers get. A
 described is unknown. Nothing is said where the source has no share groups.
 """
 
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, first_few
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count
 from drlib.drill.readiness.checks.observations import SharesObserved
 from drlib.drill.readiness.score import Severity
+from drlib.formats import first_few
 from drlib.kafka.share_groups.names import SETTINGS, STATE_TOPIC
 
 

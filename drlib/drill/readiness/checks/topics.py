@@ -4,10 +4,11 @@ Rules: what keeps records from crossing, or producers from writing after a failo
 warning. A target of one broker can hold one replica, and that is no warning; the evidence says so.
 """
 
-from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, first_few, is_or_are, passed
+from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, is_or_are, passed
 from drlib.drill.readiness.checks.observations import Durability, MirrorTopics, SettingsDrift, available
 from drlib.drill.readiness.score import Severity
 from drlib.errors import DrlibError
+from drlib.formats import first_few
 from drlib.kafka.net.cluster_client import TopicMetadata
 
 

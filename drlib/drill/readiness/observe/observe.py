@@ -130,7 +130,14 @@ class _Observer:
             obstacles = ()  # MirrorMaker 2 has rights and settings of its own, and neither lanes nor a journal
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
-        target_settings, (translations, target_positions), ids, written, certificates, last = await asyncio.gather(
+        (
+            target_settings,
+            (translations, target_positions),
+            ids,
+            written,
+            certificates,
+            (shares, advice),
+        ) = await asyncio.gather(
             self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
             self._positions(survey, source_groups),
             self._producer_ids(),
@@ -158,8 +165,8 @@ class _Observer:
             producer_ids=ids,
             certificates=certificates,
             drills=drills,
-            shares=last[0],
-            advice=last[1],
+            shares=shares,
+            advice=advice,
         )
 
     async def _survey(self) -> tuple[Survey, MirrorStatus]:

@@ -26,7 +26,7 @@ def read_share_groups(
         source_shares(settings, flow.flow, timeout_s) if source_answers else checkpointed_shares(settings, flow.flow)
     )
     groups = sorted({group for group, _ in (*known.positions, *known.unset)})
-    refused = tuple((group, error.why) for group, error in sorted((known.refused or {}).items()))
+    refused = tuple((group, error.why) for group, error in sorted(known.refused.items()))
     if not groups:
         return SharesObserved(refused=refused)
     target = settings.clusters[flow.flow.target]

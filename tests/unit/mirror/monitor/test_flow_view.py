@@ -134,8 +134,8 @@ def test_overview_event_of_worker_replaces_surveyed_event() -> None:
 
 @pytest.mark.parametrize("ahead_ms", [0, 10_000, 3_600_000])
 def test_overview_stale_log_end_of_worker_is_replaced_by_survey_whatever_its_clock_says(ahead_ms: int) -> None:
-    told, young = partition(0, 5, 5, as_of_ms=NOW - 30_000 + ahead_ms), partition(0, 5, 900, as_of_ms=NOW)
-    ahead = replace(worker(), flows=(replace(worker().flows[0], partitions=(told,)),))
+    reported, young = partition(0, 5, 5, as_of_ms=NOW - 30_000 + ahead_ms), partition(0, 5, 900, as_of_ms=NOW)
+    ahead = replace(worker(), flows=(replace(worker().flows[0], partitions=(reported,)),))
     assert overview(survey(partitions=(young,)), [ahead], NOW).lag == 895
 
 

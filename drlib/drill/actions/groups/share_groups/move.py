@@ -62,7 +62,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedShares:
     """`unknown`: groups that the source does not describe and of which no checkpoint is known, with the reason."""
 
     moves: tuple[ShareMove, ...]
@@ -75,9 +75,9 @@ def decide(
     known: KnownShares,
     translated: Callable[[Boundaries], Iterable[GroupTranslation]],
     chosen: Chosen,
-) -> Decided:
+) -> DecidedShares:
     """Decide every partition of the chosen share groups. Where they are to be refused, raises what prevents the move."""
-    unknown = {group: error for group, error in (known.refused or {}).items() if chosen.moves(group)}
+    unknown = {group: error for group, error in known.refused.items() if chosen.moves(group)}
     if chosen.refuses:
         _raise_first(unknown)
     reasons = {group: error.why for group, error in unknown.items()}
@@ -86,7 +86,7 @@ def decide(
     unset = [key for key in known.unset if chosen.moves(key[0]) and flow_settings.mirrors_topic(key[1].topic)]
     translations = translate_shares(positions, translated)
     if not translations and not unset:
-        return Decided((), reasons)
+        return DecidedShares((), reasons)
     groups = sorted({item.group for item in translations} | {group for group, _ in unset})
     there = admin.listed(target, TIMEOUT_S)
     prevented: dict[str, DrlibError] = {}
@@ -102,7 +102,7 @@ def decide(
         for item in translations
     ]
     if not there.supported:
-        return Decided(tuple(map(rules.unsupported, moves)), reasons)
+        return DecidedShares(tuple(map(rules.unsupported, moves)), reasons)
     if chosen.refuses and (stuck := blocked(moves)):
         raise UsageError(
             f"{len(stuck)} share groups have positions that cannot be moved to {flow.target}",
@@ -110,7 +110,7 @@ def decide(
             "Find out who uses them there.",
         )
     left = rules.leave_blocked(moves, {group: error.why for group, error in prevented.items()}, chosen.leaves)
-    return Decided((*left, *_unset(settings, flow, unset)), reasons)
+    return DecidedShares((*left, *_unset(settings, flow, unset)), reasons)
 
 
 def _unset(settings: MirrorSettings, flow: Flow, unset: Sequence[tuple[str, TopicPartition]]) -> list[ShareMove]:
@@ -145,7 +145,7 @@ def ask_states(
 ) -> tuple[dict[tuple[str, TopicPartition], ShareState], dict[str, DrlibError]]:
     """The same, and the error of each group that has one. Raises `Unreachable`."""
     known = read_shares(cluster, frozenset(groups).__contains__, TIMEOUT_S)
-    return {key: each.state for key, each in known.positions.items()}, dict(known.refused or {})
+    return {key: each.state for key, each in known.positions.items()}, dict(known.refused)
 
 
 def write(cluster: ClusterSettings, moves: Sequence[ShareMove], *, refuses: bool = False) -> tuple[ShareMove, ...]:
@@ -262,7 +262,7 @@ def reached_with(of_groups: Reach, cluster: ClusterSettings, moves: Sequence[Sha
     return of_groups if of_shares is of_groups else Reach.UNKNOWN if of_shares is Reach.UNKNOWN else Reach.PARTLY
 
 
-def decide_planned(settings: MirrorSettings, moving: Flow, chosen: Chosen) -> Decided:
+def decide_planned(settings: MirrorSettings, moving: Flow, chosen: Chosen) -> DecidedShares:
     """Of two clusters that both answer, by both maps of the pair: a group returns behind what it had read before. Blocks.
 
     Raises as `decide`.
