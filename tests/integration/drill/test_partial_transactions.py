@@ -20,7 +20,7 @@ from repository_root import ROOT
 from testbed_moves import Place, drill, in_process, step
 
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.actions.failover.transactions import CHECK, read_kept
+from drlib.drill.actions.failover.transactions import IN_PART, read_kept
 from drlib.drill.plan.plan import Mode
 from drlib.drill.step.step_output import read_part, read_rows
 from drlib.kafka.admin import Cluster, Range
@@ -128,7 +128,7 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
     assert in_process(run, drill(*steps, mode=Mode.EMERGENCY), place) == 0
 
     (check,) = read_part(run, "transactions").checks
-    assert (check.name, check.verdict) == (CHECK, Verdict.CONDITIONS), check
+    assert (check.name, check.verdict) == (IN_PART, Verdict.CONDITIONS), check
     assert "3 transactions of LEFT have records on RIGHT. 1 in part: shop (producer " in check.evidence
     assert f"{A}-0 all of it (3 of 3 records, source offsets " in check.evidence
     assert f"{B}-0 nothing" in check.evidence

@@ -38,6 +38,8 @@ from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
 
 CHECK: Final = "no transaction is on the target in part"
+IN_PART: Final = "transactions are on the target in part"
+NOT_DETERMINED: Final = "whether transactions are on the target in part is not determined"
 MOST_LISTED: Final = 100  # in the check; the step's rows have all
 _NAMED: Final = 5
 STATE_CHECK: Final = "the state of Kafka Streams application {} matches its input positions"
@@ -90,7 +92,9 @@ class ListTransactions(ReadOnlyTargetAction):
 
     def _unread(self, error: DrlibError) -> Evidence:
         keep(self.context.run_dir, self.flow, KeptTransactions())
-        self.score(ScorecardPart(checks=(Check(CHECK, checks.Verdict.CONDITIONS, f"not determined: {error}"),)))
+        self.score(
+            ScorecardPart(checks=(Check(NOT_DETERMINED, checks.Verdict.CONDITIONS, f"not determined: {error}"),))
+        )
         return {"partial": None, "not_determined": str(error), "why": error.why}
 
     def _streams(self, found: TransactionsFound) -> list[StreamsState]:
@@ -141,7 +145,7 @@ def evidence(found: TransactionsFound, flow: Flow) -> Evidence:
 
 
 def judged(found: TransactionsFound, flow: Flow) -> Check | None:
-    """None where no transaction was read: a check over nothing is none."""
+    """None where no transaction was read: a check over nothing is none. Its name claims no more than was determined."""
     decision = found.decision
     if not decision.transactions and not decision.older:
         return None
@@ -151,8 +155,10 @@ def judged(found: TransactionsFound, flow: Flow) -> Check | None:
         more = f"; and {len(partial) - MOST_LISTED} more, in the step's results" if len(partial) > MOST_LISTED else ""
         said.append(f"{len(partial)} in part: {'; '.join(map(in_words, partial[:MOST_LISTED]))}{more}")
     said += [f"not determined: {reason}" for reason in _reasons(unknown, found)]
-    whole = not (partial or unknown or decision.older)
-    return Check(CHECK, checks.Verdict.PASS if whole else checks.Verdict.CONDITIONS, ". ".join(said))
+    name, verdict = CHECK, checks.Verdict.PASS
+    if partial or unknown or decision.older:
+        name, verdict = IN_PART if partial else NOT_DETERMINED, checks.Verdict.CONDITIONS
+    return Check(name, verdict, ". ".join(said))
 
 
 def in_words(transaction: FoundTransaction) -> str:

@@ -10,7 +10,8 @@ import pytest
 from drlib.drill.actions.failover import transactions
 from drlib.drill.actions.failover.streams_rules import Match, StreamsState
 from drlib.drill.actions.failover.transactions import (
-    CHECK,
+    IN_PART,
+    NOT_DETERMINED,
     REBUILD,
     KeptTransactions,
     ListTransactions,
@@ -83,7 +84,7 @@ def test_partial_transaction_is_a_condition_with_its_partitions_and_its_place_on
     assert first_offsets(partial, it) == {MIRROR: 105}
     check = judged(it, FLOW)
     assert check is not None
-    assert (check.name, check.verdict) == (CHECK, checks.Verdict.CONDITIONS)
+    assert (check.name, check.verdict) == (IN_PART, checks.Verdict.CONDITIONS)
     assert check.evidence == (
         "1 transactions of LEFT have records on RIGHT. 1 in part: shop (producer 4, epoch 1): "
         "orders-0 all of it (2 of 2 records, source offsets 10 to 11), payments-0 nothing"
@@ -99,7 +100,7 @@ def test_unknown_partitions_are_no_pass_and_name_the_right_that_is_missing() -> 
     it = found()
     check = judged(it, FLOW)
     assert check is not None
-    assert check.verdict is checks.Verdict.CONDITIONS
+    assert (check.name, check.verdict) == (NOT_DETERMINED, checks.Verdict.CONDITIONS)
     assert "not determined: 1 of producer 4: which partitions it has is not recorded" in check.evidence
     assert "no worker could read __transaction_state: drlib doctor --rights" in check.evidence
     (row,) = unknown_rows(it.decision.of(Verdict.NOT_DETERMINED))
@@ -149,4 +150,4 @@ def test_transactions_that_cannot_be_read_hold_up_no_emergency(tmp_path: Path, m
     assert "a format of a later version" in str(evidence["not_determined"])
     assert read_kept(tmp_path, FLOW) == KeptTransactions()
     (check,) = step_output.read_part(tmp_path, "transactions").checks
-    assert (check.name, check.verdict) == (CHECK, checks.Verdict.CONDITIONS)
+    assert (check.name, check.verdict) == (NOT_DETERMINED, checks.Verdict.CONDITIONS)
