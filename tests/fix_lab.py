@@ -16,6 +16,8 @@ from drlib.lab import jars
 from drlib.lab.lab import Lab
 
 LabFactory = Callable[..., Lab]
+# Records of any date stay. By default a broker deletes, 30 s after its start and every five minutes, what is older than a week.
+KEEP = {"log.retention.ms": "-1"}
 
 
 def pytest_report_header() -> str:
@@ -25,7 +27,7 @@ def pytest_report_header() -> str:
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """LEFT and RIGHT, up. Shared by the whole session: use `fresh_topic`, leave brokers and links healthy."""
-    with Lab(tmp_path_factory.mktemp("lab")) as shared:
+    with Lab(tmp_path_factory.mktemp("lab"), extra=KEEP) as shared:
         yield shared
 
 
@@ -62,7 +64,7 @@ def lab_factory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabFactory
     def make(
         aliases: tuple[str, ...] = ("LEFT", "RIGHT"), *, extra: Mapping[str, str] | None = None, brokers: int = 1
     ) -> Lab:
-        one = Lab(tmp_path_factory.mktemp("own-lab"), aliases, extra=extra, brokers=brokers)
+        one = Lab(tmp_path_factory.mktemp("own-lab"), aliases, extra=KEEP | dict(extra or {}), brokers=brokers)
         made.append(one)
         return one.up()
 
