@@ -5,7 +5,8 @@ Rules:
   opened again at its next use. Only metadata requests are sent again, once, to another broker.
 - Every socket has TCP_USER_TIMEOUT and SO_LINGER 0: the kernel delivers nothing after drlib has given up.
 - A connection that fell silent is given up once another one to its broker is answered (`drlib.kafka.net.silence`).
-- Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last.
+- Brokers are looked up through any known broker, then the bootstrap addresses; one that failed comes last. While an address
+  is silent the next one is tried beside it (as RFC 8305 does): what answers first is used.
 - Once the cluster's ID is known, a new connection is asked for it first: one that leads to another cluster is neither used nor
   kept.
 - Metadata whose bytes equal the previous answer is not decoded again: it is requested every few seconds and rarely changes.
@@ -23,6 +24,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, Self, TypeVar
 
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse
@@ -45,11 +47,13 @@ from drlib.kafka.protocol.error_codes import (
 from drlib.kafka.security import errors as security_faults
 from drlib.kafka.security import tls
 from drlib.kafka.security.credentials import PLAINTEXT, Security
+from drlib.kafka.staggered import AllFailed, first_success
 from drlib.kafka.topic_ids import NO_TOPIC_ID, reported
 
 USER_TIMEOUT_MS: Final = 10_000
 COORDINATOR_DEADLINE_S: Final = 30.0
 ELECTING: Final = frozenset({COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR})
+NEXT_ADDRESS_S: Final = 1.0  # how long an address may be silent before the next one is tried too
 STRANGER_S: Final = 15.0  # longer than the pauses between two tries
 REMEMBERED: Final = 8  # metadata requests whose last answer is kept
 _KINDS: Final = {"group": 0, "transaction": 1}
@@ -323,31 +327,33 @@ class ClusterClient:
             if self._seed is not None and not self._seed.is_lost:
                 return self._seed
             known = [(b.host, b.port) for b in self.brokers.values()]
-            reasons = []
-            refused: versions.UnsupportedRequest | WrongCluster | None = None
-            candidates = dict.fromkeys([*known, *self.bootstrap])
-            for host, port in sorted(candidates, key=lambda address: f"{address[0]}:{address[1]}" == self._failed):
-                try:
-                    self._seed = await self._open(host, port, "metadata")
-                except Unreachable as error:
-                    reasons.append(f"{host}:{port}: {error.why}")
-                except (
-                    versions.UnsupportedRequest,
-                    WrongCluster,
-                ) as error:  # another one may be newer, or the right one
-                    refused = error
-                else:
-                    self.unreachable = ""
-                    return self._seed
-            if refused is not None:
+            candidates = list(dict.fromkeys([*known, *self.bootstrap]))
+            candidates.sort(key=lambda address: f"{address[0]}:{address[1]}" == self._failed)
+            try:
+                self._seed = await first_success(
+                    [partial(self._open, host, port, "metadata") for host, port in candidates],
+                    pause_s=NEXT_ADDRESS_S,
+                    failures=(Unreachable, versions.UnsupportedRequest, WrongCluster),
+                    discard=lambda late: late.close(abort=True),
+                )
+            except AllFailed as failed:
                 self.unreachable = ""
-                raise refused
-            self.unreachable = "; ".join(reasons)
-            raise Unreachable(
-                f"no broker of the cluster at {self._addresses()} can be reached",
-                "; ".join(reasons),
-                "Check that the cluster runs and that bootstrap.servers is right.",
-            )
+                for failure in reversed(failed.failures):  # another address could have been newer, or the right one
+                    if isinstance(failure, (versions.UnsupportedRequest, WrongCluster)):
+                        raise failure from None
+                found = zip(candidates, failed.failures, strict=True)
+                self.unreachable = "; ".join(
+                    f"{host}:{port}: {failure.why}"
+                    for (host, port), failure in found
+                    if isinstance(failure, Unreachable)
+                )
+                raise Unreachable(
+                    f"no broker of the cluster at {self._addresses()} can be reached",
+                    self.unreachable,
+                    "Check that the cluster runs and that bootstrap.servers is right.",
+                ) from None
+            self.unreachable = ""
+            return self._seed
 
     async def _open(self, host: str, port: int, purpose: str) -> Connection:
         try:

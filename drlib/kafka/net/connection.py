@@ -40,6 +40,7 @@ from drlib.kafka.protocol import produce
 from drlib.kafka.protocol.batch import OutgoingBatch, sequence_after
 from drlib.kafka.protocol.flexible import NO_TAGS, Reader
 from drlib.kafka.protocol.produce import ProduceResult
+from drlib.kafka.staggered import AllFailed, first_success
 from drlib.model import TopicPartition
 
 __all__ = ["Connection", "ConnectionLost", "ProduceResult", "SentBatch"]
@@ -47,6 +48,7 @@ __all__ = ["Connection", "ConnectionLost", "ProduceResult", "SentBatch"]
 MAX_FRAME: Final = 128 << 20
 SCRATCH: Final = 32 << 10
 WRITE_HIGH: Final = 4 << 20  # unsent bytes in this process from which `drain` waits
+NEXT_ADDRESS_S: Final = 0.5  # how long one address of a host may be silent before the next is tried too
 PRODUCE_GRACE_S: Final = 5.0  # beyond the broker's own wait for its replicas
 API_VERSIONS: Final = 18  # its answers keep the old header, whatever the version
 AUTHENTICATION: Final = frozenset({17, 36})  # SaslHandshake, SaslAuthenticate: sent even while the connection is held
@@ -152,19 +154,28 @@ class Connection(asyncio.BufferedProtocol):
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                _, connection = await loop.create_connection(
+                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                attempt = partial(
+                    loop.create_connection,
                     lambda: cls(peer, client_id, request_timeout_s),
-                    host,
-                    port,
+                    port=port,
                     ssl=tls,
                     server_hostname=host if tls else None,
                     ssl_shutdown_timeout=TLS_SHUTDOWN_S if tls else None,
                 )
-        except (OSError, TimeoutError, UnicodeError) as error:
+                opened: tuple[asyncio.Transport, Connection] = await first_success(
+                    [partial(attempt, ip) for ip in dict.fromkeys(str(address[0]) for *_, address in found)],
+                    pause_s=NEXT_ADDRESS_S,
+                    failures=(OSError,),
+                    discard=lambda late: late[0].abort(),
+                )
+        except (OSError, TimeoutError, UnicodeError, AllFailed) as raised:
+            error = _telling(raised.failures) if isinstance(raised, AllFailed) else raised
             why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else of_os_error(error)
             raise Unreachable(
                 f"broker {peer} can't be reached", why, "Check that the broker runs and that the address is right."
             ) from error
+        connection = opened[1]
         connection._set_options(user_timeout_ms, linger_zero)
         return connection
 
@@ -554,6 +565,12 @@ def _sent(partition: TopicPartition, batch: OutgoingBatch, ends: Mapping[TopicPa
 
 def _throttle_ms(body: memoryview, at: int | None) -> int:
     return 0 if at is None else int(_INT32.unpack_from(body, at if at >= 0 else len(body) + at)[0])
+
+
+def _telling(failures: Sequence[Exception]) -> OSError:
+    """Of the failures at each address of a host, the one to report: that of a broker which answers, else the last."""
+    errors = [failure for failure in failures if isinstance(failure, OSError)]
+    return next((error for error in errors if isinstance(error, ssl.SSLError)), errors[-1])
 
 
 def of_os_error(error: OSError | UnicodeError) -> str:

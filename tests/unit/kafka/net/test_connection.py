@@ -309,6 +309,36 @@ async def test_silent_broker_is_skipped_for_the_next() -> None:
         await client.close()
 
 
+async def test_first_contact_tries_the_next_address_while_one_is_silent() -> None:
+    """Frozen brokers take a connection and never answer: each would cost the whole timeout."""
+    asked: list[str] = []
+    async with listening(silent) as one, listening(silent) as two, listening(broker(asked, "B")) as third:
+        client = ClusterClient([f"127.0.0.1:{port}" for port in (one, two, third)], timeout_s=60)
+        async with asyncio.timeout(20):
+            assert (await client.metadata([])).cluster_id == "c"
+        await client.close()
+
+
+async def test_host_with_several_addresses_is_reached_by_the_one_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first address drops what is sent to it, as behind a firewall: a full queue of connections does that too."""
+    async with listening(echo) as port:
+        with socket.socket() as full, socket.socket() as queued:
+            full.bind(("127.0.0.2", port))
+            full.listen(0)
+            queued.connect(("127.0.0.2", port))
+
+            async def two(*_: object, **__: object) -> list[tuple[object, ...]]:
+                stream = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+                return [(*stream, ("127.0.0.2", port)), (*stream, ("127.0.0.1", port))]
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", two)
+            async with asyncio.timeout(20):
+                connection = await Connection.open("broker.example", port, timeout_s=60)
+                assert await ask(connection, b"x") == b"x"
+            connection.close(abort=True)
+            await connection.wait_closed()
+
+
 async def test_too_old_broker_is_refused() -> None:
     async def old(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size = int.from_bytes(await reader.readexactly(4), "big")
