@@ -159,7 +159,7 @@ def assess(seen: Observed) -> Assessment:
     """The assessment of what was observed."""
     gate, gate_why, gate_fix = _gate(seen.readiness)
     advice = _advice(seen, gate, gate_why, gate_fix)
-    groups, groups_unknown = _groups(seen.observation.translations, _mirror_ends(seen))
+    groups, groups_unknown = _groups(seen.observation.translations, _mirror_ends(seen), _in_use(seen))
     topics, topics_unknown = _missing_topics(seen.observation)
     run = seen.unfinished.of(str(seen.flow))
     made = Assessment(
@@ -302,14 +302,27 @@ def _mirror_ends(seen: Observed) -> Mapping[TopicPartition, int]:
 
 
 def _groups(
-    found: tuple[GroupTranslation, ...] | Unanswered, ends: Mapping[TopicPartition, int]
+    found: tuple[GroupTranslation, ...] | Unanswered, ends: Mapping[TopicPartition, int], in_use: Mapping[str, str]
 ) -> tuple[tuple[GroupOutlook, ...], str]:
     if isinstance(found, Unanswered):
         return (), found.why
     by_group: Mapping[str, list[GroupTranslation]] = defaultdict(list)
     for each in found:
         by_group[each.group].append(each)
-    return tuple(_outlook(group, by_group[group], ends) for group in sorted(by_group)), ""
+    outlooks = [_outlook(group, by_group[group], ends) for group in sorted(by_group)]
+    return tuple(
+        replace(each, continues=Continues.UNKNOWN, re_reads=None, detail=in_use[each.group])
+        if each.group in in_use
+        else each
+        for each in outlooks
+    ), ""
+
+
+def _in_use(seen: Observed) -> dict[str, str]:
+    """Groups that have members on the target, as far as it has a position of them: a failover leaves them as they are."""
+    positions = seen.observation.target_positions
+    used = set() if isinstance(positions, Unanswered) else {p.translation.group for p in positions if p.in_use}
+    return dict.fromkeys(used, f"it has members on {seen.target.alias}, and is left as it is there")
 
 
 def _outlook(group: str, positions: Sequence[GroupTranslation], ends: Mapping[TopicPartition, int]) -> GroupOutlook:

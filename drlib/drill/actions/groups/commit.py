@@ -52,6 +52,16 @@ def write(
     Raises `Deviated` for an offset that was changed by others, `GroupNotEmpty`, or the first group's error.
     """
     positions = committed_positions(cluster, {move.group for move in moves}) if positions is None else positions
+    wanted, moved = _to_write(moves, positions)
+    if moved:
+        raise changed_by_others(cluster, moved, positions)
+    _commit(cluster, wanted)
+
+
+def _to_write(
+    moves: Iterable[PositionMove], positions: Mapping[str, Positions]
+) -> tuple[dict[str, dict[TopicPartition, CommittedOffset]], list[PositionMove]]:
+    """What is still to be committed, by group; and the moves whose offset was changed by others."""
     wanted: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     moved = []
     for move in moves:
@@ -61,9 +71,36 @@ def write(
         if now != move.before:
             moved.append(move)
         wanted.setdefault(move.group, {})[move.target] = CommittedOffset(move.offset, move.metadata)
-    if moved:
-        raise changed_by_others(cluster, moved, positions)
-    _commit(cluster, wanted)
+    return wanted, moved
+
+
+def write_unless_used(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> dict[str, str]:
+    """As `write` and `read_back`, but a group that others use there holds up no other: it keeps what it has; why, by group.
+
+    Raises the first other error.
+    """
+    by_group: dict[str, list[PositionMove]] = {}
+    for move in moves:
+        if move.offset is not None:
+            by_group.setdefault(move.group, []).append(move)
+    used: dict[str, DrlibError] = {}
+    wanted: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+    positions = committed_positions(cluster, by_group)
+    for group, ours in by_group.items():
+        to_write, moved = _to_write(ours, positions)
+        if moved:
+            used[group] = changed_by_others(cluster, moved, positions)
+        else:
+            wanted |= to_write
+    answers = commit_all(cluster, wanted, TIMEOUT_S)
+    joined = [group for group, error in answers.items() if getattr(error, "code", "") == _HAS_MEMBERS]
+    used |= {group: busy(cluster, [group]) for group in joined}
+    _raise_first({group: error for group, error in answers.items() if group not in used})
+    positions = committed_positions(cluster, by_group)
+    for group, ours in by_group.items():
+        if others := [move for move in ours if _offset(positions, move) != move.offset]:
+            used.setdefault(group, changed_by_others(cluster, others, positions))
+    return {group: error.why for group, error in used.items()}
 
 
 def read_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
@@ -103,18 +140,22 @@ def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
 
 
 def refuse_in_use(cluster: ClusterSettings, groups: Collection[str]) -> None:
-    """Raises `GroupNotEmpty` naming those with members. A coordinator that is still loading is asked again."""
+    """Raises `GroupNotEmpty` naming those with members."""
+    refuse_busy(cluster, in_use(cluster, groups))
+
+
+def in_use(cluster: ClusterSettings, groups: Collection[str]) -> list[str]:
+    """Those with members. A coordinator that is still loading is asked again. Raises the first group's error."""
     end = time.monotonic() + TIMEOUT_S
     with Cluster(cluster, timeout_s=TIMEOUT_S) as admin:
         while True:
             states = admin.group_states(groups)
             failed = [state for state in states.values() if isinstance(state, DrlibError)]
             if not failed:
-                break
+                return [g for g, state in states.items() if state not in (GroupState.ABSENT, GroupState.EMPTY)]
             if not failed[0].retriable or time.monotonic() > end:
                 raise failed[0]
             time.sleep(LOOK_S)
-    refuse_busy(cluster, [g for g, state in states.items() if state not in (GroupState.ABSENT, GroupState.EMPTY)])
 
 
 def wait_free(cluster: ClusterSettings, groups: Collection[str], abort: Abort, within_s: float) -> float:
@@ -133,12 +174,18 @@ def wait_free(cluster: ClusterSettings, groups: Collection[str], abort: Abort, w
 def refuse_busy(cluster: ClusterSettings, groups: Collection[str]) -> None:
     """Raises `GroupNotEmpty` where there are any."""
     if groups:
-        names, where = ", ".join(sorted(groups)), cluster.alias
-        raise GroupNotEmpty(
-            f"groups in use on {where}: {names}",
-            "their members own their positions there",
-            f"Stop the consumers of {names} on {where}, or leave those groups out.",
-        )
+        raise busy(cluster, groups)
+
+
+def busy(cluster: ClusterSettings, groups: Collection[str]) -> GroupNotEmpty:
+    names, where = ", ".join(sorted(groups)), cluster.alias
+    return GroupNotEmpty(
+        f"groups in use on {where}: {names}",
+        "it has members there, which own its positions"
+        if len(groups) == 1
+        else "their members own their positions there",
+        f"Stop the consumers of {names} on {where}, or leave those groups out.",
+    )
 
 
 def _commit(cluster: ClusterSettings, wanted: Mapping[str, Positions]) -> None:

@@ -120,6 +120,7 @@ class ShadowGroups(TranslateGroups):
     use: ClassVar[str] = SHADOW
     share_groups: ClassVar[bool] = False  # no shadow is made: what a failover would write is decided, and checked
     none_is_enough: ClassVar[bool] = False  # it would rehearse nothing
+    leaves_used: ClassVar[bool] = False
 
     checkpoints_s: Seconds = 75
     """How long to wait until the mirror's checkpoints have what the groups had committed. MirrorMaker 2 writes them once a

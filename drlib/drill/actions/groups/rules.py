@@ -2,11 +2,12 @@
 
 Every move decides here: failover, rehearsal, failback and planned switchover.
 Rules: what is committed is what the offset map gives, never a guess, and never past the end of the log. A position that is
-further ahead on the target was read there: it is left, unless `rewind` allows going back. One that is ahead within the bound of
-its translation is kept: MirrorMaker 2 put it there, or the group read on there. In a topic that both directions copy that
-holds for every one ahead where a map is missing, and the bound stays. Where nothing was mirrored yet and
-the partition exists, the group begins at its log start. A position that is left blocks its group, except where nothing of
-the partition is on the target.
+further ahead on the target was read there: it is left, unless `rewind` allows going back. One that is ahead within the bound
+of its translation is kept: MirrorMaker 2 put it there, or the group read on there. In a topic that both directions copy that
+holds for every one ahead where a map is missing, and the bound stays. Where nothing was mirrored yet and the partition
+exists, the group begins at its log start. A position that is left blocks its group, except where nothing of the partition is
+on the target. A group that has members on the target, or that others moved there meanwhile, is left as a whole: its
+application reads there already. That is a condition of the verdict, and where no group is moved a failure.
 Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), and synchronizing groups while the source
 serves (`drlib.mirror.sync.rules.group_offsets`).
 """
@@ -20,11 +21,14 @@ from drlib.formats import second
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.mirror.sync.rules.group_offsets import SyncDecision, TranslatedPosition, decide_position
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
+from drlib.runs.check import Check, Verdict
 
 GroupPositions = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 """Committed offsets, by group and partition."""
 
 
+CHECK: Final = "consumer groups continue where they were"
+BY_HAND: Final = "Stop the consumers of a group that was left and set its offsets as drlib translate shows them"
 BEFORE_TRANSACTION: Final = "placed before a transaction of which the target has a part"
 
 
@@ -35,6 +39,13 @@ class Left(StrEnum):
     PAST_END = "past-end"
     UNKNOWN = "unknown"
     NOT_MIRRORED = "not-mirrored"  # nothing of the partition is on the target, so nothing is lost by leaving it
+    GROUP = "group"  # its group is used there, and is left as a whole
+
+
+_GROUP_LEFT: Final = "its group is left: "
+_PLACED_BY_OTHERS: Final = frozenset(
+    {Left.PAST_END, Left.UNKNOWN, Left.GROUP}
+)  # where the group continues is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +204,7 @@ def as_of(
     this machine's clock, with bounds; `ahead_ms`: the mirror's clock minus this one's, with bounds, None where it is unknown.
     """
     if move.offset is None:
-        return AsOf("", 0)
+        return AsOf("", None if move.left in _PLACED_BY_OTHERS else 0)
     words = f"{move.kind.value} as of {second(move.as_of_ms)} UTC"
     known = read_again(move)
     if fault_ms is None:
@@ -244,6 +255,32 @@ def blocked(moves: Iterable[OneDecided]) -> dict[str, tuple[OneDecided, ...]]:
         if not move.harmless:
             by_group.setdefault(move.group, []).append(move)
     return {group: tuple(its_moves) for group, its_moves in by_group.items()}
+
+
+def leave_groups(moves: Iterable[PositionMove], reasons: Mapping[str, str]) -> tuple[PositionMove, ...]:
+    """`moves`, with every position of the groups in `reasons` left."""
+    return tuple(
+        replace(move, offset=None, left=Left.GROUP, why=f"{_GROUP_LEFT}{reasons[move.group]}")
+        if move.group in reasons and move.left is not Left.NOT_MIRRORED
+        else move
+        for move in moves
+    )
+
+
+def left_check(moves: Sequence[PositionMove], unknown: Mapping[str, str]) -> tuple[Check, ...]:
+    """The check of the scorecard where groups were left as a whole; none where none was.
+
+    `unknown`: why nothing is known of a group's positions.
+    """
+    not_moved = dict(unknown)
+    not_moved |= {move.group: move.why.removeprefix(_GROUP_LEFT) for move in moves if move.left is Left.GROUP}
+    if not not_moved:
+        return ()
+    moved = {move.group for move in moves if move.offset is not None} - not_moved.keys()
+    shown = [f"{group}: {why}" for group, why in sorted(not_moved.items())]
+    more = f"; and {len(shown) - 5:,} more" if len(shown) > 5 else ""
+    words = f"{len(moved):,} groups were moved, {len(not_moved):,} were left: {'; '.join(shown[:5])}{more}"
+    return (Check(name=CHECK, verdict=Verdict.CONDITIONS if moved else Verdict.FAIL, evidence=f"{words}. {BY_HAND}"),)
 
 
 def named(stuck: Mapping[str, Sequence[Decided]]) -> str:

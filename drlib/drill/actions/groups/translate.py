@@ -1,10 +1,11 @@
 """Action `groups.translate`: positions of groups on the source, translated and committed on the target.
 
-Rules: what is decided is on disk before anything is written, and a resumed step completes exactly that. A group with
-members on the target is refused by name, and so is one of which a position would be guessed, before any group is written;
-`leave` names groups that may be moved in part. A position that is neither what it was nor what was decided was changed by
-others: it is left, and named. A source that does not answer in time is not waited for: positions are those that the target
-knows, and the step says as of when. Undo restores what was there before; a group that had nothing there is deleted.
+Rules: what is decided is on disk before anything is written, and a resumed step completes exactly that. A group that is used
+on the target holds up no other: one with members there, or whose position is neither what it was nor what was decided. It is
+left as a whole, and named; a rehearsal is refused by it. A group of which a position would be guessed is refused by name,
+before any group is written: its application would begin elsewhere, and skip records; `leave` names groups that may be moved
+in part. A source that does not answer in time is not waited for: positions are those that the target knows, and the step says
+as of when. Undo restores what was there before; a group that had nothing there is deleted.
 Share groups are moved by the same step (`drlib.drill.actions.groups.share_groups`), once everything of both kinds is decided.
 One that cannot be moved is left as a whole, and named; with `leave` it is moved in part. It never holds up another group.
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
@@ -29,6 +30,8 @@ from drlib.drill.actions.groups.rules import (
     before_transactions,
     blocked,
     decide_all,
+    leave_groups,
+    left_check,
     named,
 )
 from drlib.drill.actions.groups.rules import as_of as as_of_words
@@ -57,7 +60,6 @@ from drlib.mirror.offsets.translation.translate_groups import (
     PositionsFound,
     checkpointed_positions,
     newest_positions,
-    translate_groups,
     translate_known,
 )
 from drlib.mirror.share_groups.known import known_shares
@@ -86,6 +88,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     """Are share groups moved? Else their positions are decided, and nothing is written."""
     none_is_enough: ClassVar[bool] = True
     """Is it done where no group has a position on a mirrored topic, as with producers alone, or offsets kept elsewhere?"""
+    leaves_used: ClassVar[bool] = True
+    """Are groups that are used on the target left, and the others moved? Else the step is refused."""
 
     groups: Patterns = (".*",)
     """Which groups."""
@@ -107,11 +111,6 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         return (Fact(self.entity, "as they are"), identity(self.target_cluster))
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        """Raises `GroupNotEmpty` for groups that are in use on the target, as far as groups are known already."""
-        with Cluster(self.target_cluster) as cluster:
-            busy = [g.group for g in cluster.groups() if g.state not in ("EMPTY", "DEAD") and self._chosen(g.group)]
-        own = self._known_on_source() if busy else set()
-        group_writing.refuse_busy(self.target_cluster, set(busy) & own)
         return (Change(self.entity, "as they are", f"the records they have reached on {self.flow.source}"),)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
@@ -130,10 +129,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             share_moves.keep(run_dir, target, self.use, shares)
         decided_ms = clock.now_ms()
         abort.check()
-        group_writing.write(self.target_cluster, moves)
+        moves = self._written(moves)
         shares = share_moves.write(self.target_cluster, shares) if self.share_groups else shares
         done_ms = clock.now_ms()
-        group_writing.read_back(self.target_cluster, moves)
         if self.share_groups:
             share_moves.keep(run_dir, target, self.use, shares)
         as_of = self._as_of(moves)
@@ -142,9 +140,10 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         again = share_moves.delivered_again(self.target_cluster, shares) if self.share_groups else {}
         marks = (Mark(name="groups translated", at_ms=done_ms, detail=f"committed on {target}"),)
         unknown = {str(row["share group"]): str(row["why"]) for row in self._unknown() if "share group" in row}
+        left = left_check(moves, self._unknown_groups())
         checks = share_rules.checks(shares, again, unknown) if self.share_groups else rehearsed(shares, unknown)
         also, others = self.also_checked(abort)
-        self.score(ScorecardPart(marks=marks, checks=(*checks, *others)))
+        self.score(ScorecardPart(marks=marks, checks=(*left, *checks, *others)))
         before = sum(move.why == BEFORE_TRANSACTION for move in moves)
         kinds, re_reads = Counter(move.kind for move in moves), [each.re_reads for each in as_of]
         return {
@@ -165,6 +164,16 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             **(share_evidence(shares, again) if self.share_groups else share_counts(shares)),
             **also,
         }
+
+    def _written(self, moves: tuple[PositionMove, ...]) -> tuple[PositionMove, ...]:
+        """Commit what was decided; `moves` with groups left that could not be written, which is on disk then."""
+        if not self.leaves_used:
+            group_writing.write(self.target_cluster, moves)
+            group_writing.read_back(self.target_cluster, moves)
+        elif used := group_writing.write_unless_used(self.target_cluster, moves):
+            moves = leave_groups(moves, used)
+            positions.write(self.context.run_dir, self.flow.target, moves, self.use)
+        return moves
 
     def also_checked(self, abort: Abort) -> tuple[Evidence, tuple[Check, ...]]:
         """What else is looked at once the positions are written, and the checks of it. Raises what `abort` does."""
@@ -249,13 +258,22 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
                 f"Groups with a position: {others}.",
             )
         names = {item.group: self.named(item.group) for item in chosen}
-        group_writing.refuse_in_use(self.target_cluster, set(names.values()))
+        in_use = set(group_writing.in_use(self.target_cluster, set(names.values())))
+        if not self.leaves_used:
+            group_writing.refuse_busy(self.target_cluster, in_use)
         bounds = group_writing.log_bounds(self.target_cluster, (item.target for item in chosen))
         committed = group_writing.committed_positions(self.target_cluster, names.values())
         moves = decide_all(
             chosen, bounds, {group: committed[name] for group, name in names.items()}, rewind=self.rewind
         )
-        stuck = {group: those for group, those in blocked(moves).items() if not matches(self.leave, group)}
+        used = {
+            group: group_writing.busy(self.target_cluster, [name]).why
+            for group, name in names.items()
+            if name in in_use
+        }
+        moves = leave_groups(moves, used)
+        stuck = {group: those for group, those in blocked(moves).items() if group not in used}
+        stuck = {group: those for group, those in stuck.items() if not matches(self.leave, group)}
         if stuck:
             raise UsageError(
                 f"{len(stuck)} groups have positions that cannot be translated",
@@ -308,6 +326,10 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         step_output.write_rows(self.context.run_dir, self._unknown_file, [*rows, *of_shares])
         return found.positions, False if isinstance(answer, Unreachable) else None
 
+    def _unknown_groups(self) -> dict[str, str]:
+        """Why nothing is known of the positions of a consumer group, by its name."""
+        return {str(row["group"]): str(row["why"]) for row in self._unknown() if "group" in row}
+
     def _unknown(self) -> Sequence[Mapping[str, Scalar]]:
         return step_output.read_rows(self.context.run_dir, self._unknown_file)
 
@@ -321,14 +343,6 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
 
     def _chosen(self, group: str) -> bool:
         return matches(self.groups, group)
-
-    def _known_on_source(self) -> set[str]:
-        settings, flow = self.context.mirror_settings(), self.flow
-        try:
-            positions, alive = self._positions()
-            return {item.group for item in translate_groups(settings, flow, source_alive=alive, positions=positions)}
-        except DrlibError:
-            return set()  # nothing was mirrored yet: it is looked at again when the step begins
 
 
 _SOURCE_ALIVE: Final[Mapping[PositionsFrom, bool | None]] = {

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from sample_observation import CONTEXT, NOW, behind, durability, mirror, observation, producer_topics, translation
+from sample_observation import (
+    CONTEXT,
+    NOW,
+    behind,
+    durability,
+    mirror,
+    observation,
+    on_target,
+    producer_topics,
+    translation,
+)
 
 from drlib.drill.actions.failover.triage_rules import Side
 from drlib.drill.assessment.assessment import Assessment, Continues, Gate, Next, Observed, assess
@@ -84,6 +94,13 @@ def test_group_of_each_kind_of_translation_continues_as_it_says(
     (group,) = assess(observed(lost_source(translations=(translation(kind, records),)))).groups
     assert (group.continues, group.re_reads) == (continues, re_reads)
     assert words in group.detail
+
+
+def test_group_with_members_on_the_target_is_said_to_be_left_there() -> None:
+    used = on_target(5, 5, 9, in_use=True)
+    (group,) = assess(observed(lost_source(target_positions=(used,)))).groups
+    assert (group.continues, group.re_reads) == (Continues.UNKNOWN, None)
+    assert group.detail == "it has members on RIGHT, and is left as it is there"
 
 
 def test_what_was_not_answered_is_unknown_with_its_reason_and_never_nothing() -> None:

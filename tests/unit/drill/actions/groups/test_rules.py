@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from drlib.drill.actions.groups.rules import (
     BEFORE_TRANSACTION,
+    CHECK,
     AsOf,
     Left,
     LogBounds,
@@ -15,10 +16,13 @@ from drlib.drill.actions.groups.rules import (
     blocked,
     decide,
     decide_all,
+    leave_groups,
+    left_check,
     read_again,
 )
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
+from drlib.runs.check import Verdict
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("LEFT.orders", 0)
 BOUNDS = LogBounds(0, 60)
@@ -192,10 +196,62 @@ def test_as_of_says_how_old_a_position_was_and_what_may_be_read_again(
     assert (found.words, found.re_reads) == (words, re_reads)
 
 
-def test_as_of_a_position_that_is_left_says_nothing_and_reads_nothing_again() -> None:
-    left = decide(translated(61), BOUNDS)
-    assert left.offset is None
-    assert as_of(left, 65, (READ_MS, READ_MS), (0, 0)) == AsOf("", 0)
+@pytest.mark.parametrize(
+    ("item", "committed", "left", "re_reads"),
+    [
+        (translated(50), CommittedOffset(55), Left.AHEAD, 0),  # it was used there, and reads on from there
+        (translated(61), None, Left.PAST_END, None),
+        (translated(None, TranslationKind.UNKNOWN), None, Left.UNKNOWN, None),
+    ],
+)
+def test_as_of_a_position_that_is_left_knows_re_reads_only_of_one_that_is_further_ahead(
+    item: GroupTranslation, committed: CommittedOffset | None, left: Left, re_reads: int | None
+) -> None:
+    move = decide(item, BOUNDS, committed)
+    assert move.left is left
+    assert as_of(move, 65, (READ_MS, READ_MS), (0, 0)) == AsOf("", re_reads)
+
+
+def of_group(group: str, offset: int = 50, partition: int = 0) -> PositionMove:
+    source, target = TopicPartition("orders", partition), TopicPartition("LEFT.orders", partition)
+    translation = Translation(offset, TranslationKind.EXACT, 0)
+    return decide(GroupTranslation(group, source, 70, target, translation, 1), BOUNDS)
+
+
+def test_group_that_is_used_on_the_target_is_left_as_a_whole_and_no_other() -> None:
+    moves = (of_group("billing"), of_group("billing", 61, partition=1), of_group("carts"))
+    left = leave_groups(moves, {"billing": "it has members there"})
+    assert [move.offset for move in left] == [None, None, 50]
+    assert {(move.left, move.why) for move in left[:2]} == {(Left.GROUP, "its group is left: it has members there")}
+    assert left[2] == moves[2]
+    (check,) = left_check(left, {})
+    assert (check.name, check.verdict) == (CHECK, Verdict.CONDITIONS)
+    assert check.evidence.startswith("1 groups were moved, 1 were left: billing: it has members there. ")
+
+
+def test_left_check_is_none_where_every_group_was_moved_if_only_in_part() -> None:
+    moves = (of_group("billing"), of_group("billing", 61, partition=1))
+    assert leave_groups(moves, {}) == moves
+    assert left_check(moves, {}) == ()
+
+
+def test_partition_of_which_nothing_is_on_the_target_says_so_in_a_group_that_is_left() -> None:
+    item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(None, TranslationKind.NEVER_MIRRORED, 0), 1)
+    (move,) = leave_groups([decide(item, None)], {"billing": "it has members there"})
+    assert (move.left, move.why) == (Left.NOT_MIRRORED, "nothing of it is on the target")
+
+
+def test_left_check_fails_where_no_group_was_moved_and_names_those_whose_positions_are_unknown() -> None:
+    (check,) = left_check((), {"every group": "MirrorMaker 2 wrote no checkpoint"})
+    assert check.verdict is Verdict.FAIL
+    assert check.evidence.startswith(
+        "0 groups were moved, 1 were left: every group: MirrorMaker 2 wrote no checkpoint. "
+    )
+    (check,) = left_check((of_group("carts"),), {"billing": "its name has a line break"})
+    assert check.verdict is Verdict.CONDITIONS
+    assert "1 groups were moved, 1 were left: billing: its name has a line break" in check.evidence
+    many = {f"g{n}": "why" for n in range(7)}
+    assert "g4: why; and 2 more." in left_check((of_group("carts"),), many)[0].evidence
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,153 @@
+"""A consumer group that is used on the target holds up no other: it is left as it is, and named."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer
+from deadline import Deadline
+from fix_engine import Engine, create_topic, produce
+
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.groups.rules import CHECK
+from drlib.drill.plan.plan import Argument, Call
+from drlib.drill.run.registry import make_action
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import DrillAction, Evidence
+from drlib.drill.step.context import DrillContext
+from drlib.errors import DrlibError, UsageError
+from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.group_offsets import commit_all, committed
+from drlib.lab.lab import Lab
+from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import Abort
+from drlib.runs.check import Verdict
+
+PARTITIONS = 2
+
+
+@dataclass
+class Place:
+    """A mirrored topic of two partitions with 20 records each, and groups of this test alone."""
+
+    engine: Engine
+    tag: str
+    context: DrillContext
+
+    @property
+    def topic(self) -> str:
+        return f"left.{self.tag}"
+
+    @property
+    def mirror(self) -> str:
+        return f"{self.engine.source}.{self.topic}"
+
+    def commit(self, cluster: str, group: str, *offsets: int) -> None:
+        topic = self.topic if cluster == self.engine.source else self.mirror
+        wanted = {TopicPartition(topic, p): CommittedOffset(offset) for p, offset in enumerate(offsets)}
+        assert commit_all(self.context.clusters[cluster], {group: wanted}, 30) == {group: None}
+
+    def there(self, group: str) -> list[int | None]:
+        """What is committed on the target."""
+        answer = committed(self.context.clusters[self.engine.target], [group], 30)[group]
+        assert not isinstance(answer, DrlibError)
+        found: Mapping[TopicPartition, CommittedOffset] = answer
+        at = [found.get(TopicPartition(self.mirror, p)) for p in range(PARTITIONS)]
+        return [None if position is None else position.offset for position in at]
+
+    def step(self, action: str, *groups: str, leave: tuple[str, ...] = (), run: str = ".") -> DrillAction:
+        arguments = (Argument("groups", groups), Argument("leave", leave), Argument("positions_from", "source"))
+        step = make_action(
+            Call(action, arguments), replace(self.context, run_dir=self.context.run_dir / run), "translate"
+        )
+        assert isinstance(step, DrillAction)
+        return step
+
+    def act(self, action: str, *groups: str, leave: tuple[str, ...] = (), run: str = ".") -> Evidence:
+        step = self.step(action, *groups, leave=leave, run=run)
+        return step.act(step.changes(step.observe()), Abort(self.context.run_dir))
+
+    def left(self) -> dict[str, str]:
+        """By group of the step's table: why its first partition is left."""
+        rows = details.read_rows(self.context.run_dir, "translate")
+        return {str(row["group"]): str(row["left because"]) for row in reversed(rows)}
+
+
+@pytest.fixture
+def place(lab: Lab, tmp_path: Path) -> Iterator[Place]:
+    tag = uuid.uuid4().hex[:6]
+    left, right = lab.clusters["LEFT"].bootstrap, lab.clusters["RIGHT"].bootstrap
+    engine = Engine(tmp_path, left, right, f"SRC{tag}", f"DST{tag}", f"left.{tag}")
+    try:
+        create_topic(left, f"left.{tag}", PARTITIONS)
+        produce(left, f"left.{tag}", 20 * PARTITIONS, partitions=PARTITIONS)
+        engine.start()
+        engine.wait_caught_up(f"left.{tag}", PARTITIONS)
+        settings = load_mirror_settings(engine.properties)
+        flow = Flow(engine.source, engine.target)
+        context = DrillContext(clusters=settings.clusters, flow=flow, run_dir=tmp_path, properties=engine.properties)
+        yield Place(engine, tag, context)
+    finally:
+        engine.close()
+
+
+def test_group_with_a_member_on_the_target_is_left_and_named_and_the_others_move(place: Place) -> None:
+    """As after a restart by hand, before anything else was moved."""
+    moves, busy = (f"{name}-{place.tag}" for name in ("moves", "busy"))
+    for group in (moves, busy):
+        place.commit(place.engine.source, group, 5, 7)
+    member = Consumer({"bootstrap.servers": place.engine.right, "group.id": busy, "enable.auto.commit": False})
+    try:
+        member.subscribe([place.mirror])
+        deadline = Deadline(60)
+        while not member.assignment():
+            assert not deadline.passed, "the consumer was never assigned anything"
+            member.poll(0.1)
+        evidence = place.act("groups.translate", moves, busy)
+        checks = details.read_part(place.context.run_dir, "translate").checks
+        place.act("groups.translate", busy, run="alone")
+        (alone,) = details.read_part(place.context.run_dir / "alone", "translate").checks
+    finally:
+        member.close()
+    assert place.left() == {moves: "", busy: "its group is left: it has members there, which own its positions"}
+    assert (place.there(moves), place.there(busy)) == ([5, 7], [None, None])
+    assert (evidence["groups"], evidence["left"], evidence["re_reads_at_most"]) == (2, 2, None)
+    ((name, verdict, words),) = [(check.name, check.verdict, check.evidence) for check in checks]
+    assert (name, verdict) == (CHECK, Verdict.CONDITIONS)
+    assert f"1 groups were moved, 1 were left: {busy}: it has members there" in words
+    assert alone.verdict is Verdict.FAIL
+
+
+def test_group_whose_position_would_be_guessed_is_refused_by_name_unless_it_may_be_moved_in_part(place: Place) -> None:
+    moves, ahead = (f"{name}-{place.tag}" for name in ("moves", "ahead"))
+    for group in (moves, ahead):
+        place.commit(place.engine.source, group, 5, 7)
+    place.commit(place.engine.target, ahead, 9, 2)
+    with pytest.raises(UsageError, match=f"{ahead}: {place.mirror}-0, it is at 9 there, further ahead"):
+        place.act("groups.translate", moves, ahead)
+    assert (place.there(moves), place.there(ahead)) == ([None, None], [9, 2])
+    evidence = place.act("groups.translate", moves, ahead, leave=(ahead,))
+    assert (place.there(moves), place.there(ahead)) == ([5, 7], [9, 7])
+    assert (evidence["left"], details.read_part(place.context.run_dir, "translate").checks) == (1, ())
+
+
+def test_group_that_others_moved_while_the_step_was_interrupted_is_left_and_the_others_complete(place: Place) -> None:
+    first, second = f"first-{place.tag}", f"second-{place.tag}"
+    for group in (first, second):
+        place.commit(place.engine.source, group, 5, 7)
+    place.act("groups.translate", first, second)
+    place.commit(place.engine.target, first, 6, 7)  # its application has read on
+    place.commit(place.engine.target, second, 5, 7)
+    evidence = place.act("groups.translate", first, second)  # as a process that resumes the run does
+    assert evidence["left"] == 2
+    assert "another client changed it" in place.left()[first]
+    assert place.left()[second] == ""
+    assert (place.there(first), place.there(second)) == ([6, 7], [5, 7])
+    (check,) = details.read_part(place.context.run_dir, "translate").checks
+    assert check.verdict is Verdict.CONDITIONS
+    place.step("groups.translate", first, second).undo(())
+    assert (place.there(first), place.there(second)) == ([6, 7], [None, None])
