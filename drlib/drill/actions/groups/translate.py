@@ -14,6 +14,7 @@ Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applicat
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -49,14 +50,13 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence
 from drlib.drill.step.argument_types import Flag, Patterns
 from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline, Shared
-from drlib.drill.step.known_silence import ask_in_run
+from drlib.drill.step.known_silence import KnownSilence, ask_in_run, controller_of, counts
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow, no_positions, without_checkpoint
 from drlib.mirror.offsets.translation.translate_groups import (
-    Positions,
     PositionsFound,
     checkpointed_positions,
     newest_positions,
@@ -70,6 +70,10 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
 
 OF_LINES: Final = "no pattern of `groups` matches its name, whose line terminators `.` does not match: write (?s).*"
+
+
+Asked = tuple[PositionsFound | None, bool | None]
+"""Positions that are known, None where the caller reads them; and whether the source answers, None where that is not known."""
 
 
 class PositionsFrom(StrEnum):
@@ -117,12 +121,15 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         abort.check()
         began_ms = clock.now_ms()
         run_dir, target = self.context.run_dir, self.flow.target
-        moves, shares = self._kept(), self._kept_shares()
+        kept, shares = self._kept(), self._kept_shares()
         first = shares is None
-        if shares is None:
-            shares = self._decided_shares()
-        if moves is None:
-            moves = self.decided(alone=not (shares and self.share_groups))
+        with ThreadPoolExecutor(1, "positions") as pool:
+            reading = pool.submit(self._positions) if kept is None else None
+            if shares is None:
+                shares = self._decided_shares()
+        moves = kept or ()
+        if reading is not None:
+            moves = self.decided(reading.result(), alone=not (shares and self.share_groups))
             moves = tuple(replace(m, re_reads=a.re_reads) for m, a in zip(moves, self._as_of(moves), strict=True))
             positions.write(run_dir, target, moves, self.use)
         if first and self.share_groups:
@@ -213,7 +220,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         alive = _SOURCE_ALIVE[self.positions_from]
         if alive is None:
             answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[flow.source]
-            alive = False if isinstance(answer, Unreachable) else None
+            mostly_silent = KnownSilence(self.context.run_dir).of(controller_of(flow.source))
+            without_all = isinstance(answer, Unreachable) or counts(mostly_silent, clock.now_ms())
+            alive = False if without_all else None  # all brokers have to say which share groups there are
         known = known_shares(settings, flow, alive=alive, timeout_s=self.probe_s)
         chosen = share_moves.Chosen(self._chosen, lambda group: matches(self.leave, group), self.rewind)
         made = share_moves.decide(
@@ -235,13 +244,16 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
 
     # -- deciding --------------------------------------------------------------------------------------------------
 
-    def decided(self, *, alone: bool = True) -> tuple[PositionMove, ...]:
+    def decided(self, asked: Asked, *, alone: bool = True) -> tuple[PositionMove, ...]:
         """Decide every position of the chosen groups. Raises `UsageError` naming what prevents the move.
 
         Not `alone`: share groups were chosen, so that it is no mistake where no consumer group is.
         """
         flow, settings = self.flow, self.context.mirror_settings()
-        known, alive = self._positions()
+        newest, alive = asked
+        if newest is not None:
+            self._replace_unknown(newest.unknown)
+        known = None if newest is None else newest.positions
         found = translate_known(settings, flow, source_alive=alive, positions=known)
         translations = found.translations
         chosen = [item for item in translations if self._chosen(item.group)]
@@ -308,23 +320,21 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         if new := [row for row in rows if row not in before]:
             step_output.write_rows(self.context.run_dir, self._unknown_file, [*before, *new])
 
-    def _positions(self) -> tuple[Positions | None, bool | None]:
-        """What is known of the groups' positions, where the source need not answer, and whether it does.
-
-        None where the caller reads them; None where it is not known.
-        """
+    def _positions(self) -> Asked:
+        """What is known of the groups' positions, where the source need not answer."""
         if self.positions_from is not PositionsFrom.EITHER:
             return None, _SOURCE_ALIVE[self.positions_from]
         settings = self.context.mirror_settings()
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[self.flow.source]
         if isinstance(answer, Unreachable):
-            found = PositionsFound(checkpointed_positions(settings, self.flow))
-        else:
-            found = newest_positions(settings, self.flow, self.probe_s)
-        rows = [{"group": group, "why": why} for group, why in sorted(found.unknown.items()) if self._chosen(group)]
+            return PositionsFound(checkpointed_positions(settings, self.flow)), False
+        return newest_positions(settings, self.flow, self.probe_s), None
+
+    def _replace_unknown(self, unknown: Mapping[str, str]) -> None:
+        """Keep why nothing is known of the positions of the chosen consumer groups among `unknown`."""
+        rows = [{"group": group, "why": why} for group, why in sorted(unknown.items()) if self._chosen(group)]
         of_shares = [row for row in self._unknown() if "share group" in row]
         step_output.write_rows(self.context.run_dir, self._unknown_file, [*rows, *of_shares])
-        return found.positions, False if isinstance(answer, Unreachable) else None
 
     def _unknown_groups(self) -> dict[str, str]:
         """Why nothing is known of the positions of a consumer group, by its name."""
