@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import ipaddress
 import socket
 import ssl
 import struct
@@ -154,7 +155,6 @@ class Connection(asyncio.BufferedProtocol):
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(timeout_s):
-                found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 attempt = partial(
                     loop.create_connection,
                     lambda: cls(peer, client_id, request_timeout_s),
@@ -164,7 +164,7 @@ class Connection(asyncio.BufferedProtocol):
                     ssl_shutdown_timeout=TLS_SHUTDOWN_S if tls else None,
                 )
                 opened: tuple[asyncio.Transport, Connection] = await first_success(
-                    [partial(attempt, ip) for ip in dict.fromkeys(str(address[0]) for *_, address in found)],
+                    [partial(attempt, ip) for ip in await _resolved(host, port)],
                     pause_s=NEXT_ADDRESS_S,
                     failures=(OSError,),
                     discard=lambda late: late[0].abort(),
@@ -565,6 +565,15 @@ def _sent(partition: TopicPartition, batch: OutgoingBatch, ends: Mapping[TopicPa
 
 def _throttle_ms(body: memoryview, at: int | None) -> int:
     return 0 if at is None else int(_INT32.unpack_from(body, at if at >= 0 else len(body) + at)[0])
+
+
+async def _resolved(host: str, port: int) -> list[str]:
+    """The IP addresses of `host`. One that is an address itself needs no thread of the resolver, all of which may be busy."""
+    try:
+        return [str(ipaddress.ip_address(host))]
+    except ValueError:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def _telling(failures: Sequence[Exception]) -> OSError:

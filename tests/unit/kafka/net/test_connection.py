@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -337,6 +339,20 @@ async def test_host_with_several_addresses_is_reached_by_the_one_that_answers(mo
                 assert await ask(connection, b"x") == b"x"
             connection.close(abort=True)
             await connection.wait_closed()
+
+
+async def test_address_that_is_an_ip_is_connected_to_while_every_thread_of_the_resolver_is_busy() -> None:
+    released = threading.Event()
+    loop = asyncio.get_running_loop()
+    pool = ThreadPoolExecutor(1)
+    loop.set_default_executor(pool)
+    busy = loop.run_in_executor(None, released.wait)
+    try:
+        async with asyncio.timeout(20), listening(echo) as port, connected(port) as connection:
+            assert await ask(connection, b"x") == b"x"
+    finally:
+        released.set()
+        await busy
 
 
 async def test_too_old_broker_is_refused() -> None:
