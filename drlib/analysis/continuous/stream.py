@@ -5,6 +5,8 @@ not stop the other one from being read. Read committed: the connector asks for l
 are not rows. Start offsets apply once; after that the checkpoint counts. Deleted offsets fail the query (`failOnDataLoss`), and
 so do partitions that were added and lost their first records. There is no watermark: a late record changes its bucket. A large
 partition is read by several tasks (`minPartitions`).
+What is compared of a batch (`Keep`) is asked of the clusters; while a leader moves or a broker restarts it is asked again, for
+`KEEP_S`.
 A side was *read to its end* at a moment when its position is at or past the end offsets that the cluster had at that moment.
 Not for: folders on an object store; the folder is a path shared by this process and, on a Spark cluster, its executors.
 """
@@ -13,10 +15,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
 BATCH_OFFSETS: Final = 2_000_000  # per side and micro-batch: a restart reads at most so many again
+KEEP_S: Final = 120.0
+_KEEP_PAUSE_S: Final = 1.0
 _READ_TO: Final = "read-to.json"
 _MOMENT: Final = TypeAdapter(int)
 
@@ -62,6 +68,7 @@ class Position:
     offsets: Mapping[TopicPartition, int]
 
 
+Answer = TypeVar("Answer")
 Keep = Callable[[DataFrame], DataFrame]
 """Leaves out records that are not compared, of a frame with columns topic, partition and offset."""
 
@@ -87,6 +94,7 @@ class BucketStream:
         self._batch_offsets = batch_offsets
         self.keep: Keep = keep or (lambda records: records)
         self._query: StreamingQuery | None = None
+        self._stopped = threading.Event()
         self._refused: DrlibError | None = None  # why a batch of the query was not counted
         self._pending_ends: tuple[int, Mapping[TopicPartition, int]] | None = None  # when, and the end offsets then
 
@@ -123,11 +131,12 @@ class BucketStream:
             {"availableNow": True} if every_s is None else {"processingTime": f"{round(every_s * 1000)} milliseconds"}
         )
         self._refused = None
+        self._stopped.clear()
         self._query = writer.trigger(**trigger).start()
 
     def _write_batch(self, records: DataFrame, batch: int) -> None:
         try:
-            kept = self.keep(records)
+            kept = again_while_retriable(lambda: self.keep(records), KEEP_S, self._stopped)
         except DrlibError as error:
             self._refused = error
             raise
@@ -159,6 +168,7 @@ class BucketStream:
 
     def stop(self) -> None:
         """Stop the query; an uncommitted batch is run again by the next `start`. May be repeated."""
+        self._stopped.set()
         if self._query is not None and self._query.isActive:
             self._query.stop()
 
@@ -202,3 +212,14 @@ class BucketStream:
         if all(offsets.get(partition, 0) >= end for partition, end in ends.items()):
             write_whole(self.folder / _READ_TO, _MOMENT.dump_json(at_ms))
             self._pending_ends = None
+
+
+def again_while_retriable(call: Callable[[], Answer], give_up_s: float, stopped: threading.Event) -> Answer:
+    """What `call` returns; it is called again while its error is one that passes, for `give_up_s`, until `stopped`."""
+    end = time.monotonic() + give_up_s
+    while True:
+        try:
+            return call()
+        except DrlibError as error:
+            if not error.retriable or time.monotonic() > end or stopped.wait(_KEEP_PAUSE_S):
+                raise
