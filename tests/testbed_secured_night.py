@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import javaproperties
+import yaml
 from fix_engine import wait_for
 
 from drlib import publish_pointer
@@ -104,6 +105,10 @@ class Night:
     def runbook(self, kind: str) -> Path:
         """What `drlib init` has written."""
         return self.root / "runbooks" / f"{kind}-paris-lyon.yaml"
+
+    def steps(self, kind: str) -> list[str]:
+        """The names of its steps, in order."""
+        return [str(step["name"]) for step in yaml.safe_load(self.runbook(kind).read_text())["drill"]["steps"]]
 
     def settings(self, alias: str) -> ClusterSettings:
         """As the lab's admin, not over the link."""
