@@ -28,6 +28,7 @@ from drlib.runs.abort import Abort
 from drlib.runs.check import Verdict
 
 PARTITIONS = 2
+PLACED = [6, 8]  # where the positions 5 and 7 are on the target: a marker comes before the first record
 
 
 @dataclass
@@ -114,7 +115,7 @@ def test_group_with_a_member_on_the_target_is_left_and_named_and_the_others_move
     finally:
         member.close()
     assert place.left() == {moves: "", busy: "its group is left: it has members there, which own its positions"}
-    assert (place.there(moves), place.there(busy)) == ([5, 7], [None, None])
+    assert (place.there(moves), place.there(busy)) == (PLACED, [None, None])
     assert (evidence["groups"], evidence["left"], evidence["re_reads_at_most"]) == (2, 2, None)
     ((name, verdict, words),) = [(check.name, check.verdict, check.evidence) for check in checks]
     assert (name, verdict) == (CHECK, Verdict.CONDITIONS)
@@ -131,7 +132,7 @@ def test_group_whose_position_would_be_guessed_is_refused_by_name_unless_it_may_
         place.act("groups.translate", moves, ahead)
     assert (place.there(moves), place.there(ahead)) == ([None, None], [9, 2])
     evidence = place.act("groups.translate", moves, ahead, leave=(ahead,))
-    assert (place.there(moves), place.there(ahead)) == ([5, 7], [9, 7])
+    assert (place.there(moves), place.there(ahead)) == (PLACED, [9, 8])
     assert (evidence["left"], details.read_part(place.context.run_dir, "translate").checks) == (1, ())
 
 
@@ -140,14 +141,13 @@ def test_group_that_others_moved_while_the_step_was_interrupted_is_left_and_the_
     for group in (first, second):
         place.commit(place.engine.source, group, 5, 7)
     place.act("groups.translate", first, second)
-    place.commit(place.engine.target, first, 6, 7)  # its application has read on
-    place.commit(place.engine.target, second, 5, 7)
+    place.commit(place.engine.target, first, 7, 8)  # its application has read on
     evidence = place.act("groups.translate", first, second)  # as a process that resumes the run does
     assert evidence["left"] == 2
     assert "another client changed it" in place.left()[first]
     assert place.left()[second] == ""
-    assert (place.there(first), place.there(second)) == ([6, 7], [5, 7])
+    assert (place.there(first), place.there(second)) == ([7, 8], PLACED)
     (check,) = details.read_part(place.context.run_dir, "translate").checks
     assert check.verdict is Verdict.CONDITIONS
     place.step("groups.translate", first, second).undo(())
-    assert (place.there(first), place.there(second)) == ([6, 7], [None, None])
+    assert (place.there(first), place.there(second)) == ([7, 8], [None, None])
