@@ -87,6 +87,9 @@ _PROPAGATION_MOST_S: Final = 3.0  # another client may have re-created a deleted
 _QUIET: Final = logging.getLogger("drlib.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
+# With connections on demand, the default, librdkafka 2.16 polls without a pause while a request waits for a broker that cannot
+# be reached: one core for each handle, on the host that has to fail over.
+_WITHOUT_SPIN: Final = {"enable.sparse.connections": False}
 
 
 class Cluster:
@@ -116,7 +119,7 @@ class Cluster:
             self._end = time.monotonic() + self._each_s
         connect.check_login(self.settings, self._timeout_s)
         self._configuration = {**connect.librdkafka(self.settings), "log_level": 0, "error_cb": _ignore}
-        self._admin = AdminClient(dict(self._configuration), logger=_QUIET)
+        self._admin = AdminClient({**self._configuration, **_WITHOUT_SPIN}, logger=_QUIET)
         return self
 
     def __exit__(self, *_: object) -> None:

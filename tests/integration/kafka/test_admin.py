@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from uuid import UUID
 
 import pytest
@@ -13,7 +13,7 @@ from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from deadline import Deadline
 from fix_engine import wait_for, wait_for_markers
 
-from drlib.errors import Unreachable
+from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin import (
     Cluster,
     ClusterRefused,
@@ -365,3 +365,26 @@ def test_errors_keep_their_cause(cluster: Cluster, fresh_topic: Fresh) -> None:
         cluster.create_topic(fresh_topic("bad"), 1, 1, {"no.such.config": "1"})
     assert isinstance(refused.value.__cause__, KafkaException)
     assert refused.value.code == "INVALID_CONFIG"
+
+
+@pytest.mark.long
+def test_handle_that_waits_for_brokers_that_are_gone_uses_no_processor(lab_factory: Callable[..., Lab]) -> None:
+    """A broker that is gone is listed for some seconds, or for ever where the controllers are gone as well."""
+    three = lab_factory(aliases=("ONE",), brokers=3, extra={"min.insync.replicas": "2"}).clusters["ONE"]
+    with Cluster(three.settings(), timeout_s=4.0) as handle:
+        handle.create_topic("orders", 6, 3)
+        handle.log_ends([TopicPartition("orders", n) for n in range(6)])
+        assert handle.groups() == ()
+        for broker in three.brokers[1:]:
+            broker.kill()
+        began, used = time.monotonic(), time.process_time()
+        for ask in (
+            handle.groups,
+            lambda: handle.log_ends([TopicPartition("orders", n) for n in range(6)]),
+            lambda: handle.topic_config(["orders"]),
+        ):
+            with suppress(DrlibError):
+                ask()
+        waited_s, used_s = time.monotonic() - began, time.process_time() - used
+        assert waited_s > 4
+        assert used_s < 0.25 * waited_s, f"{used_s:.1f} s of processor time in {waited_s:.1f} s"
