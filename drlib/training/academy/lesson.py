@@ -9,6 +9,7 @@ filled in, and no points given.
 Not for: the subject of a lesson (`drlib.training.academy.lessons`), nor for clusters outside a lab.
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from drlib.training.academy import points, progress
 from drlib.training.academy.points import Attempt
 from drlib.training.academy.testbed import FORWARD, LessonLab, LessonTestbed
 
+NOTED_S: Final = 5.0
 REFERENCE: Final = "reference"
 BREAK: Final = "break"
 _ANSWERS: Final = {True: "yes", False: "not yet", None: "unknown"}
@@ -233,14 +235,21 @@ class Lesson(ABC):
             return CheckResult(True, "a record written now was mirrored")
         return CheckResult(False, f"a record written now was not on RIGHT within {seconds:g} s", hint)
 
-    def fully_mirrored(self, topic: str, flow: Flow = FORWARD) -> bool:
+    def fully_mirrored(self, topic: str, flow: Flow = FORWARD, *, within_s: float = NOTED_S) -> bool:
         """Report whether the mirror's offset map covers every record of `topic` up to its end offsets.
 
-        Records that something else wrote to the mirror topic look the same, but the mirror would copy theirs once more.
+        Records that something else wrote to the mirror topic look the same, but the mirror would copy theirs once more. That
+        the markers behind the last record were passed is journaled a moment after its copy: `within_s` waits for it.
         """
         ends = [(topic, number, end) for number, end in enumerate(self.testbed.end_offsets(flow.source, topic))]
-        translated = translate_offsets(self.file, flow.source, flow.target, ends)
-        return bool(translated) and all(item.translation.exact for item in translated)
+        until = time.monotonic() + within_s
+        while True:
+            translated = translate_offsets(self.file, flow.source, flow.target, ends)
+            if translated and all(item.translation.exact for item in translated):
+                return True
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.2)
 
     def check_copy(self, complete: bool, observed: str, hint: str, flow: Flow = FORWARD) -> CheckResult:
         """Check that the mirror topic, which has `complete` contents, was written by the mirror alone."""
