@@ -169,15 +169,14 @@ class Connection(asyncio.BufferedProtocol):
                     failures=(OSError,),
                     discard=lambda late: late[0].abort(),
                 )
+            opened[1]._set_options(user_timeout_ms, linger_zero)
         except (OSError, TimeoutError, UnicodeError, AllFailed) as raised:
             error = _telling(raised.failures) if isinstance(raised, AllFailed) else raised
             why = f"no connection within {timeout_s:g} s" if isinstance(error, TimeoutError) else of_os_error(error)
             raise Unreachable(
                 f"broker {peer} can't be reached", why, "Check that the broker runs and that the address is right."
             ) from error
-        connection = opened[1]
-        connection._set_options(user_timeout_ms, linger_zero)
-        return connection
+        return opened[1]
 
     def begin(self, purpose: str) -> None:
         """It is open, logged in, and used for `purpose` from now on."""

@@ -280,7 +280,7 @@ def test_doctor_topic_differences_are_fixed_by_printed_commands(flow: DoctoredFl
     others_are_ok(found, "topic-settings", "retention", "partitions", "producer-topics")
     assert found.score < 95
     run_with_kafkas_own_tool(grown.fix)
-    alter(flow.engine.left, flow.topic, "retention.ms", "604800000")
+    alter(flow.engine.left, flow.topic, "retention.ms", "-1")  # as the clusters of these tests keep records by default
 
     def only_settings() -> bool:
         return {f.check for f in flow.diagnose().findings if f.severity is not Severity.OK} == {"topic-settings"}

@@ -6,8 +6,10 @@ import asyncio
 import socket
 import struct
 import threading
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataResponse
@@ -339,6 +341,23 @@ async def test_host_with_several_addresses_is_reached_by_the_one_that_answers(mo
                 assert await ask(connection, b"x") == b"x"
             connection.close(abort=True)
             await connection.wait_closed()
+
+
+async def test_connection_that_is_gone_before_its_socket_is_set_up_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A peer that accepts and hangs up at once, such as a proxy whose server is down: its socket is closed already."""
+
+    async def gone(attempts: Sequence[Callable[[], Coroutine[Any, Any, Any]]], **_: object) -> Any:
+        opened = await attempts[0]()
+        opened[0].abort()
+        await opened[1].wait_closed()
+        return opened
+
+    monkeypatch.setattr(transport, "first_success", gone)
+    async with listening(silent) as port:
+        with pytest.raises(Unreachable, match="can't be reached"):
+            await Connection.open("127.0.0.1", port, linger_zero=True)
 
 
 async def test_address_that_is_an_ip_is_connected_to_while_every_thread_of_the_resolver_is_busy() -> None:
