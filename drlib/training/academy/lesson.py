@@ -9,7 +9,6 @@ filled in, and no points given.
 Not for: the subject of a lesson (`drlib.training.academy.lessons`), nor for clusters outside a lab.
 """
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import ClassVar, Final
 import plotly.graph_objects as go
 
 from drlib.errors import DrlibError, UsageError
+from drlib.lab.processes import wait_until
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import Flow
 from drlib.runs.table import Table
@@ -242,14 +242,12 @@ class Lesson(ABC):
         the markers behind the last record were passed is journaled a moment after its copy: `within_s` waits for it.
         """
         ends = [(topic, number, end) for number, end in enumerate(self.testbed.end_offsets(flow.source, topic))]
-        until = time.monotonic() + within_s
-        while True:
+
+        def covered() -> bool:
             translated = translate_offsets(self.file, flow.source, flow.target, ends)
-            if translated and all(item.translation.exact for item in translated):
-                return True
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.2)
+            return bool(translated) and all(item.translation.exact for item in translated)
+
+        return wait_until(covered, within_s, every_s=0.2)
 
     def check_copy(self, complete: bool, observed: str, hint: str, flow: Flow = FORWARD) -> CheckResult:
         """Check that the mirror topic, which has `complete` contents, was written by the mirror alone."""

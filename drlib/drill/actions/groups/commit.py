@@ -24,6 +24,7 @@ from drlib.runs.abort import Abort
 from drlib.runs.waiting import LOOK_S
 
 TIMEOUT_S: Final = 20.0
+OWNED: Final = "it has members there, which own its positions"
 _HAS_MEMBERS: Final = "UNKNOWN_MEMBER_ID"  # of a commit that is no member's
 
 

@@ -278,14 +278,13 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         moves = decide_all(
             chosen, bounds, {group: committed[name] for group, name in names.items()}, rewind=self.rewind
         )
-        used = {
-            group: group_writing.busy(self.target_cluster, [name]).why
-            for group, name in names.items()
-            if name in in_use
-        }
+        used = dict.fromkeys((group for group, name in names.items() if name in in_use), group_writing.OWNED)
         moves = leave_groups(moves, used)
-        stuck = {group: those for group, those in blocked(moves).items() if group not in used}
-        stuck = {group: those for group, those in stuck.items() if not matches(self.leave, group)}
+        stuck = {
+            group: those
+            for group, those in blocked(moves).items()
+            if group not in used and not matches(self.leave, group)
+        }
         if stuck:
             raise UsageError(
                 f"{len(stuck)} groups have positions that cannot be translated",

@@ -23,7 +23,7 @@ from drlib import clock
 from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.groups import decided
-from drlib.drill.actions.groups.commit import log_bounds
+from drlib.drill.actions.groups.commit import OWNED, log_bounds
 from drlib.drill.actions.groups.rules import blocked, named
 from drlib.drill.actions.groups.share_groups import rules
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
@@ -350,7 +350,7 @@ def _others(cluster: ClusterSettings, there: admin.Listed, groups: Collection[st
         elif each.state.upper() not in _FREE:
             found[group] = GroupNotEmpty(
                 f"share group in use on {cluster.alias}: {group}",
-                "it has members there, which own its positions",
+                OWNED,
                 f"Stop the consumers of {group} on {cluster.alias}, or leave that group out.",
             )
     return found
