@@ -86,12 +86,11 @@ def until_free(
     """Return once the lease of `flow` has no holder; one whose run `new` supersedes is stopped. Raises `LeaseHeld` where that
     is not so in `wait_s`, `Unreachable`.
 
-    The client of a stopped holder may join once more before it leaves, and is given `REMOVAL_S` for that. A cluster that has
-    just started has no coordinator for a moment; it is asked again for a while.
+    The client of a stopped holder may join once more: for `REMOVAL_S` it is removed again, as it may stay without a process
+    that polls it. A cluster that has just started has no coordinator for a moment; it is asked again for a while.
     """
-    if new is not None and new.supersede and stop_superseded(cluster, flow, new):
-        wait_s = max(wait_s, REMOVAL_S)
-    end = time.monotonic() + wait_s
+    stopped = new is not None and new.supersede != "" and stop_superseded(cluster, flow, new)
+    end = time.monotonic() + max(wait_s, REMOVAL_S if stopped else 0.0)
     loaded_by = time.monotonic() + _COORDINATOR_S
     while True:
         try:
@@ -99,6 +98,8 @@ def until_free(
                 return
             if time.monotonic() >= end:
                 raise held(flow, read_record(cluster, flow), new, run, session_ms)
+            if stopped and new is not None:
+                stop_superseded(cluster, flow, new)
         except Unreachable:
             if time.monotonic() >= loaded_by:
                 raise

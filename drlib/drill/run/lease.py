@@ -254,9 +254,10 @@ class Lease:
             if partitions or not assigned:
                 assigned.append(bool(partitions))
 
-        def gone(_: Any, partitions: list[Any]) -> None:
+        def gone(member: Any, partitions: list[Any]) -> None:
             if partitions and not self._stop.is_set():
                 self._lost = self._lost or "this member was removed from the group, or no heartbeat arrived in time"
+                member.unsubscribe()  # else librdkafka joins again, and what follows would wait for it to leave
 
         consumer = None
         try:
