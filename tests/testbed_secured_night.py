@@ -23,6 +23,7 @@ from pathlib import Path
 import javaproperties
 import yaml
 from fix_engine import wait_for
+from kafka.protocol.admin import AlterClientQuotasRequest
 
 from drlib import publish_pointer
 from drlib.config.settings import load_mirror_settings
@@ -31,6 +32,7 @@ from drlib.drill.readiness.role import Role
 from drlib.drill.session.unfinished_runs import read_state
 from drlib.drill.testbed.lab_roles import grant_roles
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
 from drlib.lab.brokers.acls import grant_application
@@ -50,6 +52,20 @@ from drlib.runs.journal import JOURNAL
 
 THERE, BACK = Flow("paris", "lyon"), Flow("lyon", "paris")
 PARTITIONS = 3
+# A small managed cluster: it ends sessions, forgets idle groups, lets few connections in, and slows down what asks for much.
+STRICT = {
+    "connections.max.reauth.ms": "5000",
+    "max.connection.creation.rate": "20",
+    "offsets.retention.minutes": "1",
+    "offsets.retention.check.interval.ms": "10000",
+    "auto.create.topics.enable": "false",
+}
+QUOTAS = {
+    "request_percentage": 20.0,
+    "producer_byte_rate": 1e5,
+    "consumer_byte_rate": 2e5,
+    "controller_mutation_rate": 2.0,
+}
 Document = dict[str, object]
 
 
@@ -427,16 +443,40 @@ def grant_all(lab: Lab, root: Path) -> None:
         grant_application(cluster)
 
 
+def set_quotas(cluster: ClusterSettings) -> None:
+    """`QUOTAS` for every user of the cluster that has none of its own."""
+    entry = AlterClientQuotasRequest.EntryData
+    wanted = entry(
+        entity=[entry.EntityData(entity_type="user", entity_name=None)],
+        ops=[entry.OpData(key=quota, value=value, remove=False) for quota, value in QUOTAS.items()],
+    )
+
+    async def alter() -> None:
+        async with wire_client(cluster, client_id="quotas", timeout_s=30) as client:
+            connection = await client.any_broker()
+            answer = await connection.request(AlterClientQuotasRequest[1](entries=[wanted], validate_only=False))
+            assert not any(each.error_code for each in answer.entries), answer
+
+    blocking(alter())
+
+
 @contextmanager
-def a_secured_night(root: Path) -> Iterator[Night]:
-    """Applications write to and read from paris, which is mirrored to lyon; the pointer names paris."""
+def a_secured_night(root: Path, *, strict: bool = False) -> Iterator[Night]:
+    """Applications write to and read from paris, which is mirrored to lyon; the pointer names paris.
+
+    `strict`: both clusters have the settings `STRICT` and the quotas `QUOTAS`.
+    """
     classes = root / "classes"
     classpath = os.pathsep.join(map(str, jars.classpath("kafka")))
     subprocess.run(["javac", "-d", str(classes), "-cp", classpath, str(JAVA_SOURCE)], check=True)
     (root / "histories").mkdir()
-    with Lab(root / "lab", ("paris", "lyon"), brokers=3, security=MODES["scram"]) as lab:
+    with Lab(
+        root / "lab", ("paris", "lyon"), brokers=3, security=MODES["scram"], extra=STRICT if strict else {}
+    ) as lab:
         write_files(lab, root)
         grant_all(lab, root)
+        for alias in lab.aliases if strict else ():
+            set_quotas(lab.clusters[alias].settings())
         night = Night(lab, root)
         specs = [TopicSpec(topic, PARTITIONS, {"min.insync.replicas": "2"}) for topic in TOPICS]
         create_topics(night.settings("paris"), specs)

@@ -210,10 +210,9 @@ class LinkTrial:
                 position, got, began = 0, 0, 0.0
                 while not began or time.perf_counter() - began < RUN_S:
                     asked = [FetchPartition(self.topic, metadata.topic_id, partition.partition, position, request)]
-                    answer = await requests.fetch_future(
+                    (part,) = await requests.fetch(
                         connection, asked, max_wait_ms=0, min_bytes=1, max_bytes=request, read_committed=True
                     )
-                    (part,) = answer.partitions
                     raise_for(part.error_code, f"reading {partition}")
                     for header, _ in iter_batches(part.records):
                         position = max(position, header.next_offset)

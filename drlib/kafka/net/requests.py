@@ -1,15 +1,18 @@
 """Requests of the engine, each a coroutine over one connection with typed arguments and a typed answer.
 
 Rules: an error code becomes a `BrokerError`, except where a caller must decide per partition (`fetch`). Nothing is
-retried. Every coroutine raises `ConnectionLost` when the connection ends or its deadline passes.
+retried, but for fetches that a broker left unanswered because of a quota. Every coroutine raises `ConnectionLost` when the
+connection ends or its deadline passes.
 Source: the message definitions of Kafka, in the versions of `drlib.kafka.net.api_versions`.
 Longer than most modules: what proves a fetch by name is asked behind it, on its connection.
 Not for: groups (`group_requests`), ACLs (`acl_requests`).
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from kafka.protocol.admin import (
@@ -22,6 +25,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
+from drlib.errors import Unreachable
 from drlib.kafka import answers
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import fetch as fetching
@@ -44,6 +48,7 @@ ProofOf = Callable[[TopicId, int], Proof | None]
 """By topic ID and partition: a batch that was read of its log."""
 
 FETCH_GRACE_S = 30.0  # beyond the long poll: a disk or a link may be slow
+THROTTLED_S = 60.0  # Kafka's quotas are about 10 s: a client that is alone is answered by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +355,7 @@ class _Behind:
 
     described: asyncio.Future[dict[str, tuple[int, TopicId]]]
     proofs: Mapping[tuple[TopicId, int], Proof]
+    ask: Callable[[], asyncio.Future[Fetched]]
     found: asyncio.Future[Fetched] | None
 
     @classmethod
@@ -365,16 +371,20 @@ class _Behind:
         proofs = {key: proof for key in named if (proof := proof_of(*key)) is not None}
         described = _describe(conn, set(named.values()), behind_s=behind_s)
         described.add_done_callback(_retrieve)
-        found = _fetch_proofs(conn, named, proofs, behind_s) if proofs else None
+        ask = partial(_fetch_proofs, conn, named, proofs, behind_s)
+        found = ask() if proofs else None
         if found is not None:
             found.add_done_callback(_retrieve)
-        return cls(described, proofs, found)
+        return cls(described, proofs, ask, found)
 
     async def refuted(self) -> set[tuple[TopicId, int]]:
         """The partitions whose logs do not have the batch that was read of them."""
         if self.found is None:
             return set()
         answer = await self.found
+        until = time.monotonic() + THROTTLED_S
+        while len(answer.partitions) < len(self.proofs) and not answer.error_code and time.monotonic() < until:
+            answer = await self.ask()  # a quota
         held = {
             key
             for p in answer.partitions
@@ -469,18 +479,31 @@ async def fetch(
     max_bytes: int,
     read_committed: bool,
 ) -> list[FetchedPartition]:
-    """Fetch from partitions this broker leads. Check the error code of each partition first.
+    """Fetch from partitions this broker leads: an answer for each. Check the error code of each partition first.
 
     The broker returns at least the first batch whole, even when it is larger than `max_bytes`. Partitions without new
-    records are returned with empty records.
+    records are returned with empty records. A broker whose quota the user has used up answers with no partition at all, which
+    says nothing of their logs (`FetchContext.getThrottledResponse`): it is asked again, and reads no request before its
+    pause is over. Raises `Unreachable` where that lasts for `THROTTLED_S`.
     """
-    answer = await fetch_future(
-        conn,
-        partitions,
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        read_committed=read_committed,
-    )
-    raise_for(answer.error_code, f"fetching from {conn.peer}")
-    return answer.partitions
+    wanted = tuple(partitions)
+    until = time.monotonic() + THROTTLED_S
+    while True:
+        answer = await fetch_future(
+            conn,
+            wanted,
+            max_wait_ms=max_wait_ms,
+            min_bytes=min_bytes,
+            max_bytes=max_bytes,
+            read_committed=read_committed,
+        )
+        raise_for(answer.error_code, f"fetching from {conn.peer}")
+        if len(answer.partitions) >= len(wanted):
+            return answer.partitions
+        if time.monotonic() > until:
+            raise Unreachable(
+                f"fetching from {conn.peer} returned nothing",
+                f"it answered {len(answer.partitions)} of {len(wanted)} partitions for {THROTTLED_S:g} s, as where a quota of "
+                "the user is used up",
+                "Raise the quotas consumer_byte_rate and request_percentage of drlib's user, then run the command again.",
+            )

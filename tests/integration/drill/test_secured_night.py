@@ -41,12 +41,13 @@ ACKED_BY_PARIS = ("paris", ProducedStatus.ACKED)
 @dataclass(frozen=True)
 class Fault:
     """How paris fails, and how it comes back. `worker`: the mirror's worker lives on; else it is killed first, so that paris
-    has records that lyon does not get."""
+    has records that lyon does not get. `strict`: the clusters have quotas and short limits."""
 
     fail: Callable[[Night], None]
     come_back: Callable[[Night], None]
     settle: Settle
     worker: bool = True
+    strict: bool = False
 
 
 def kill_two(night: Night) -> None:
@@ -62,6 +63,13 @@ FAULTS = {
         lambda night: night.lab.proxy.set("paris", cut=True),
         lambda night: night.lab.proxy.clear("paris"),
         Settle.RECOVER,
+    ),
+    "killed, strict": Fault(
+        lambda night: night.paris.kill(),
+        lambda night: night.paris.start(),
+        Settle.RECOVER,
+        worker=False,
+        strict=True,
     ),
 }
 
@@ -163,7 +171,7 @@ def served_s(night: Night, failed: datetime) -> tuple[float, float]:
 @pytest.mark.parametrize("name", FAULTS)
 def test_paris_fails_applications_move_and_return_and_the_figures_are_theirs(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
-    with a_secured_night(tmp_path) as night:
+    with a_secured_night(tmp_path, strict=fault.strict) as night:
         prepare(night)
         night.let_run(300)
         if not fault.worker:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import struct
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from testbed_peer import Peer, answer, connected, listening
 
+from drlib.errors import Unreachable
 from drlib.kafka.net import requests
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import fetch as fetching
@@ -30,8 +32,17 @@ IDS = {"a": uuid.UUID(int=1), "b": uuid.UUID(int=2)}
 Described = Mapping[str, tuple[int, uuid.UUID]]
 
 
-def old_broker(fetched: Mapping[str, tuple[int, bytes]], described: Described, seen: list[tuple[str, ...]]) -> Peer:
-    """Answers fetches with `fetched` (error code and records by topic) and metadata with `described`; notes both."""
+def old_broker(
+    fetched: Mapping[str, tuple[int, bytes]],
+    described: Described,
+    seen: list[tuple[str, ...]],
+    throttled: Sequence[int] = (),
+) -> Peer:
+    """Answers fetches with `fetched` (error code and records by topic) and metadata with `described`; notes both.
+
+    The fetches of the numbers `throttled`, counted from 0, are over a quota.
+    """
+    count = itertools.count()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -49,6 +60,7 @@ def old_broker(fetched: Mapping[str, tuple[int, bytes]], described: Described, s
                     )
                     for name, (code, records) in fetched.items()
                 ]
+                topics = [] if next(count) in throttled else topics
                 response = FetchResponse[12](responses=topics, session_id=5)
             else:
                 wanted = [t.name for t in MetadataRequest[11].decode(body).topics]
@@ -159,3 +171,39 @@ async def test_fetch_of_a_topic_whose_id_the_broker_does_not_know_is_repeated() 
             connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=9, read_committed=True
         )
     assert (found.error_code, bytes(found.records)) == (LEADER_NOT_AVAILABLE, b"")
+
+
+async def test_fetch_that_a_quota_left_unanswered_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    described = {name: (0, topic_id) for name, topic_id in IDS.items()}
+    wanted = [FetchPartition("a", IDS["a"], 0, 7, 1000)]
+
+    async def fetched(throttled: Sequence[int], found: Mapping[str, tuple[int, bytes]]) -> list[bytes]:
+        async with listening(old_broker(found, described, [], throttled)) as port, connected(port) as connection:
+            connection.versions = OLD
+            found_of = await requests.fetch(
+                connection, wanted, max_wait_ms=0, min_bytes=0, max_bytes=9, read_committed=True
+            )
+        return [bytes(each.records) for each in found_of]
+
+    assert await fetched((0, 1), {"a": (0, b"records")}) == [b"records"]
+    monkeypatch.setattr(requests, "THROTTLED_S", 0.05)
+    with pytest.raises(Unreachable, match="answered 0 of 1 partitions"):
+        await fetched((), {})
+
+
+async def test_proof_that_a_quota_left_unanswered_refutes_nothing() -> None:
+    meant = {"a": made_id("c", "a", 1)}
+    peer = old_broker({"a": (0, b"records")}, {"a": (0, NO_TOPIC_ID)}, [], throttled=(1, 2))
+    async with listening(peer) as port, connected(port) as connection:
+        connection.versions = OLD
+        answer = await requests.fetch_future(
+            connection,
+            [FetchPartition("a", meant["a"], 0, 7, 1000)],
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1000,
+            read_committed=True,
+            proof_of=lambda *_: Proof.of(3, memoryview(b"rec")),
+        )
+    (found,) = answer.partitions
+    assert (found.error_code, bytes(found.records)) == (0, b"records")
