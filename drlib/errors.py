@@ -98,6 +98,17 @@ class Unreachable(DrlibError):
         super().__init__(what, why, remedy, retriable=True)
 
 
+class NoBrokersYet(Unreachable):
+    """A broker answers and names no broker of its cluster, not even itself: what it says of anything else is worth nothing."""
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(
+            f"the brokers of {cluster} are not known",
+            "a broker answers and names none, as one that has just started",
+            "Wait a few seconds and run it again; if that does not help, read the log of that broker.",
+        )
+
+
 class StalePlan(DrlibError):
     """The clusters have changed since the plan was made."""
 

@@ -20,12 +20,13 @@ Not for: following changes (`drlib.client.pointer_watch`).
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from drlib.client.history.entries import (
     PREFIX,
@@ -52,6 +53,7 @@ from drlib.model import TopicPartition
 TOPIC: Final = POINTER_TOPIC
 EVERYONE: Final = "*"
 _CONFIG: Final = {"cleanup.policy": "compact"}
+_FENCED: Final = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH)
 _CLAIMS: Final = 6  # claims; one attempt fewer, as the last claim only reads the outcome
 _QUIET: Final = logging.getLogger("drlib.librdkafka")
 Answer = TypeVar("Answer")
@@ -280,8 +282,10 @@ class _Writer:
         return None
 
     def write(self, settings: ClusterSettings, claim: _Claim) -> None:
-        """Raises `PointerConflict`; after another error it is unknown whether the last attempt was committed."""
+        """Raises `PointerConflict` where another writer is faster each time; what the cluster refuses or does not answer is
+        tried again for a while, and raised. After an error it is unknown whether the last attempt was committed."""
         failed: DrlibError | None = None
+        fenced, until = False, time.monotonic() + 2 * self._timeout_s
         for tries_left in reversed(range(_CLAIMS)):
             if failed is not None:
                 claim = self.claim(settings)  # the claim settles the outcome of the previous commit and reads it
@@ -290,16 +294,19 @@ class _Writer:
             held = claim.held.pointers
             if all(held.get(key) == each for key, each in {**self.beside, self._application: self._pointer}.items()):
                 return
-            if not tries_left:
+            if not tries_left or (failed is not None and not fenced and time.monotonic() > until):
                 break
             try:
                 written = self._commit(claim, with_history=tries_left > 1)
             except KafkaException as error:
                 failed = as_drlib_error(error, settings, f"writing {self._topic}")
+                fenced = error.args[0].code() in _FENCED
             else:
                 with Cluster(settings, timeout_s=self._timeout_s) as cluster, contextlib.suppress(DrlibError):
                     wait_visible(cluster, written, self._timeout_s)
                 return
+        if failed is not None and not fenced:
+            raise failed
         raise PointerConflict(
             "the pointer was not written",
             f"another writer ended every attempt ({failed})",

@@ -36,7 +36,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError, NoBrokersYet, Unreachable
 from drlib.kafka.admin import bounded_read, connect
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import (
@@ -130,8 +130,11 @@ class Cluster:
         return str(self._described("describing the cluster").cluster_id)
 
     def _described(self, doing: str) -> Any:
-        """The cluster's ID and its live brokers, as librdkafka has them."""
-        return self._wait(self._call(doing, "describe_cluster"), doing)
+        """The cluster's ID and its live brokers, at least one. Raises `Unreachable` where a broker does not know any yet."""
+        found = self._wait(self._call(doing, "describe_cluster"), doing)
+        if not found.nodes:
+            raise NoBrokersYet(self.settings.alias)
+        return found
 
     def topics(self, names: Iterable[str] | None = None, *, in_sight: bool = False) -> dict[str, TopicDescription]:
         """All topics, or those of `names` that exist; `in_sight`: without those that may not be described."""
@@ -263,8 +266,7 @@ class Cluster:
     def broker_config(self) -> dict[str, str | None]:
         """The settings of one broker of the cluster, for settings that all brokers share."""
         doing = "describing a broker's configuration"
-        nodes = self._described(doing).nodes
-        resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in nodes)))
+        resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in self._described(doing).nodes)))
         entries = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
         return {entry.name: entry.value for entry in entries.values()}
 

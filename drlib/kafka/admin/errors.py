@@ -105,6 +105,12 @@ def as_drlib_error(error: BaseException, cluster: ClusterSettings, doing: str) -
             f"brokers answer, but the group coordinator is not available ({inner.name()}), as on a cluster that just started",
             "Wait a few seconds; if that does not help, check that every partition of __consumer_offsets has a leader.",
         )
+    if inner.code() in LEADER_MOVES:
+        return Unreachable(
+            f"{doing} on {cluster.alias} has no answer yet",
+            f"brokers answer, but a partition is between two leaders ({inner.name()}), as where a broker has just started",
+            "Wait a few seconds; if that does not help, check that every partition of these topics has a leader.",
+        )
     return ClusterRefused(
         f"{doing} on {cluster.alias} was refused",
         f"{inner.name()}: {inner.str().rstrip('.')}",

@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from drlib import decoding
-from drlib.errors import Unreachable, UsageError
+from drlib.errors import NoBrokersYet, Unreachable, UsageError
 from drlib.kafka import answers
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net import listener_probe as listener
@@ -216,10 +216,15 @@ class ClusterClient:
             return self._ask_metadata(seed, names)
 
         answer = await self._any(ask)
+        if not answer.brokers:  # it has just started and knows nothing yet, of topics either
+            self._failed = asked[-1].peer
+            asked[-1].close(abort=True)
+            answer = await self._any(ask)
+            if not answer.brokers:
+                raise NoBrokersYet(self._addresses())
         self.expect(self.cluster_id or answer.cluster_id)
         self._refuse_stranger(asked[-1], answer.cluster_id)
-        if answer.brokers:
-            self.brokers = dict(answer.brokers)
+        self.brokers = dict(answer.brokers)
         return answer
 
     def expect(self, cluster_id: str) -> None:

@@ -206,6 +206,11 @@ class Connection(asyncio.BufferedProtocol):
         return max(0.0, self._loop.time() - self._due) if self._pending else 0.0
 
     @property
+    def unread_s(self) -> float:
+        """Seconds for which the broker may read no request: it announced a pause, or lets the oldest one wait."""
+        return max(0.0, (self._due if self._pending else self._throttled_until) - self._loop.time())
+
+    @property
     def _due(self) -> float:
         """When the broker should answer the oldest request at the latest."""
         oldest = self._pending[0]
@@ -332,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
         head += self._client_id + (NO_TAGS if flexible else b"")
         size = len(head) + sum(map(len, body))
         now = self._loop.time()
-        deadline = now + (self._request_timeout_s if timeout_s is None else timeout_s)
+        deadline = max(now, self._throttled_until) + (self._request_timeout_s if timeout_s is None else timeout_s)
         pending = _Pending(
             self._correlation_id,
             flexible and api_key != API_VERSIONS,

@@ -48,7 +48,7 @@ ProofOf = Callable[[TopicId, int], Proof | None]
 """By topic ID and partition: a batch that was read of its log."""
 
 FETCH_GRACE_S = 30.0  # beyond the long poll: a disk or a link may be slow
-THROTTLED_S = 60.0  # Kafka's quotas are about 10 s: a client that is alone is answered by then
+THROTTLED_S = 60.0  # beyond the pause that the first such answer announces: a client that is alone is answered by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +356,7 @@ class _Behind:
     described: asyncio.Future[dict[str, tuple[int, TopicId]]]
     proofs: Mapping[tuple[TopicId, int], Proof]
     ask: Callable[[], asyncio.Future[Fetched]]
+    unread_s: Callable[[], float]
     found: asyncio.Future[Fetched] | None
 
     @classmethod
@@ -375,14 +376,14 @@ class _Behind:
         found = ask() if proofs else None
         if found is not None:
             found.add_done_callback(_retrieve)
-        return cls(described, proofs, ask, found)
+        return cls(described, proofs, ask, lambda: conn.unread_s, found)
 
     async def refuted(self) -> set[tuple[TopicId, int]]:
         """The partitions whose logs do not have the batch that was read of them."""
         if self.found is None:
             return set()
         answer = await self.found
-        until = time.monotonic() + THROTTLED_S
+        until = time.monotonic() + self.unread_s() + THROTTLED_S
         while len(answer.partitions) < len(self.proofs) and not answer.error_code and time.monotonic() < until:
             answer = await self.ask()  # a quota
         held = {
@@ -484,10 +485,10 @@ async def fetch(
     The broker returns at least the first batch whole, even when it is larger than `max_bytes`. Partitions without new
     records are returned with empty records. A broker whose quota the user has used up answers with no partition at all, which
     says nothing of their logs (`FetchContext.getThrottledResponse`): it is asked again, and reads no request before its
-    pause is over. Raises `Unreachable` where that lasts for `THROTTLED_S`.
+    pause is over. Raises `Unreachable` where that lasts for `THROTTLED_S` after the first pause.
     """
     wanted = tuple(partitions)
-    until = time.monotonic() + THROTTLED_S
+    until: float | None = None
     while True:
         answer = await fetch_future(
             conn,
@@ -500,7 +501,9 @@ async def fetch(
         raise_for(answer.error_code, f"fetching from {conn.peer}")
         if len(answer.partitions) >= len(wanted):
             return answer.partitions
-        if time.monotonic() > until:
+        if until is None:
+            until = time.monotonic() + conn.unread_s + THROTTLED_S
+        if time.monotonic() >= until:
             raise Unreachable(
                 f"fetching from {conn.peer} returned nothing",
                 f"it answered {len(answer.partitions)} of {len(wanted)} partitions for {THROTTLED_S:g} s, as where a quota of "

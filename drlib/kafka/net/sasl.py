@@ -159,8 +159,9 @@ async def stay_authenticated(connection: Connection, login: Login, session_s: fl
         try:
             exchange = await login.exchange()  # before the connection is held: a token endpoint may be slow
             connection.hold()
-            async with asyncio.timeout(RENEW_S):
-                session_s = await authenticate(connection, login, timeout_s=RENEW_S, exchange=exchange)
+            renew_s = RENEW_S + connection.unread_s
+            async with asyncio.timeout(renew_s):
+                session_s = await authenticate(connection, login, timeout_s=renew_s, exchange=exchange)
             connection.release()
         except Exception as error:  # any other would leave the connection held
             why = error.why if isinstance(error, DrlibError) else f"{type(error).__name__}: {error}"

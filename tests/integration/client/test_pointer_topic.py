@@ -55,6 +55,19 @@ def watch() -> Iterator[Callable[..., PointerTopicWatcher]]:
         one.close()
 
 
+def test_publish_to_a_cluster_that_refuses_the_records_writes_the_others_and_says_so(
+    lab: Lab, fresh_topic: Fresh
+) -> None:
+    """LEFT, which is written first, has too few replicas for the topic: no other writer is the reason."""
+    clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
+    create_topic(lab.clusters["LEFT"].bootstrap, topic, 1)
+    alter(lab.clusters["LEFT"].bootstrap, topic, "min.insync.replicas", "2")
+    published = publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic, timeout_s=3)
+    assert published.where == ("RIGHT",)
+    assert "LEFT" in published.missing
+    assert not isinstance(published.missing["LEFT"], PointerConflict)
+
+
 def test_publish_one_of_many_writers_wins_everywhere(lab: Lab, fresh_topic: Fresh) -> None:
     clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
     assert publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic).where == ("LEFT", "RIGHT")

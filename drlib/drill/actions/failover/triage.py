@@ -27,7 +27,7 @@ from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.witness.evidence import Finding, View
 from drlib.drill.witness.login import NO_LOGIN, login_of
 from drlib.drill.witness.look import HOLD_S, look_until_settled, without_answer
-from drlib.errors import Unreachable, UsageError
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.reachability import ClusterService, examine
@@ -108,7 +108,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         if source.serves and target.serves:
             try:
                 both = self._both_written(found, abort, max(1.0, end - time.monotonic()))
-            except Unreachable as error:
+            except DrlibError as error:
                 open_questions.append(f"topics written to on both sides ({error.why})")
         elif source.answers:
             open_questions.append(f"topics written to on both sides ({source.alias} serves in part)")

@@ -31,6 +31,7 @@ from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import GroupDescription, Range
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.cluster_client import TopicMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
@@ -252,7 +253,7 @@ class Watch:
         self.verdicts = {group: GroupVerdict(Seen.UNKNOWN, "not looked at yet") for group in self.groups}
 
     def look(self) -> bool:
-        """Look once more at what is not served yet; True when the watch has ended. Raises `Unreachable` after the deadline."""
+        """Look once more at what is not served yet; True when the watch has ended. Raises after the deadline."""
         action, began_ms, began = self._action, clock.now_ms(), time.monotonic()
         waited_s = began - self._began
         try:
@@ -260,16 +261,16 @@ class Watch:
             committed = self._cluster.committed(self.groups)
             partitions = {p for begins in self._begins.values() for p in begins}
             self._ends = self._cluster.log_ends(partitions | self._written.keys())
-        except Unreachable:
-            if waited_s > action.deadline_s:
+            by_ms = clock.now_ms()
+            for group in self.groups:
+                answer = committed[group]
+                if not isinstance(answer, DrlibError):
+                    self._read[group] = {p: at.offset for p, at in answer.items()}
+            ends = self._record_ends()
+        except DrlibError as error:  # such as a log whose first records expire while its last ones are looked for
+            if waited_s > action.deadline_s or (isinstance(error, ClusterRefused) and error.unauthorized):
                 raise
             return False
-        by_ms = clock.now_ms()
-        for group in self.groups:
-            answer = committed[group]
-            if not isinstance(answer, DrlibError):
-                self._read[group] = {p: at.offset for p, at in answer.items()}
-        ends = self._record_ends()
         for group in self.groups:
             answer = committed[group]
             verdict = rules.judge(

@@ -16,7 +16,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 from kafka.protocol.sasl import SaslHandshakeRequest
 from testbed_peer import ECHO, Peer, answer, ask, connected, echo, listening, request, silent
 
-from drlib.errors import Unreachable, UsageError
+from drlib.errors import NoBrokersYet, Unreachable, UsageError
 from drlib.kafka.net import api_versions as versions
 from drlib.kafka.net import connection as transport
 from drlib.kafka.net.cluster_client import ClusterClient
@@ -259,20 +259,28 @@ def test_invalid_bootstrap_address_is_refused(address: str) -> None:
         ClusterClient([address])
 
 
-def broker(asked: list[str], name: str, *, answers: int = 100, cluster: str = "c", lacks: str = "") -> Peer:
-    """A broker that answers requests for its versions, and so many for metadata; those are noted in `asked`."""
+def broker(
+    asked: list[str], name: str, *, answers: int = 100, cluster: str = "c", lacks: str = "", new: bool = False
+) -> Peer:
+    """A broker that answers requests for its versions, and so many for metadata; those are noted in `asked`.
+
+    One that is `new` does not know any broker yet.
+    """
     entry = ApiVersionsResponse.ApiVersion
     offered = [(key, newest) for api, (key, _, newest) in versions.KNOWN.items() if api != lacks]
     versions_body = ApiVersionsResponse[0](
         error_code=0, api_keys=[entry(api_key=key, min_version=0, max_version=newest) for key, newest in offered]
     ).encode()
-    metadata_body = MetadataResponse[versions.NEWEST["Metadata"]](
-        throttle_time_ms=0, brokers=[], cluster_id=cluster, controller_id=1, topics=[]
-    ).encode()
+    metadata = MetadataResponse[versions.NEWEST["Metadata"]]
     left = answers
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal left
+        host, port = writer.get_extra_info("sockname")
+        itself = metadata.MetadataResponseBroker(node_id=1, host=host, port=port)
+        metadata_body = metadata(
+            throttle_time_ms=0, brokers=[] if new else [itself], cluster_id=cluster, controller_id=1, topics=[]
+        ).encode()
         while True:
             size = int.from_bytes(await reader.readexactly(4), "big")
             data = await reader.readexactly(size)
@@ -300,6 +308,19 @@ async def test_broker_that_is_too_old_is_skipped_for_a_newer_one() -> None:
             await nowhere.connect()
         assert nowhere.unreachable == ""
         await nowhere.close()
+
+
+async def test_broker_that_knows_no_broker_yet_is_skipped_for_the_next() -> None:
+    asked: list[str] = []
+    async with listening(broker(asked, "A", new=True)) as first, listening(broker(asked, "B")) as second:
+        client = ClusterClient([f"127.0.0.1:{first}", f"127.0.0.1:{second}"], timeout_s=2)
+        assert (await client.metadata([])).brokers
+        assert asked == ["A", "B"]
+        await client.close()
+        alone = ClusterClient([f"127.0.0.1:{first}"], timeout_s=2)
+        with pytest.raises(NoBrokersYet, match="names none, as one that has just started"):
+            await alone.metadata([])
+        await alone.close()
 
 
 async def test_silent_broker_is_skipped_for_the_next() -> None:
@@ -447,3 +468,18 @@ async def test_null_where_kafka_allows_none_ends_the_connection() -> None:
     async with listening(talks) as port, connected(port) as connection:
         with pytest.raises(ConnectionLost, match="mechanisms is null"):
             await connection.request(SaslHandshakeRequest[1](mechanism="PLAIN"))
+
+
+async def test_request_after_an_announced_pause_has_its_time_behind_it() -> None:
+    async def paused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        correlation_id, _ = await request(reader)
+        writer.write(answer(correlation_id, struct.pack(">i", 600)))
+        await asyncio.sleep(0.6)  # as a broker that has muted the connection
+        correlation_id, body = await request(reader)
+        writer.write(answer(correlation_id, body))
+
+    async with listening(paused) as port, connected(port) as connection:
+        await connection.submit(0, 0, [b"a"], bytes, throttle_at=0)
+        assert 0.3 < connection.unread_s <= 0.6
+        assert await ask(connection, b"b", timeout_s=0.3) == b"b"
+        assert connection.unread_s == 0
