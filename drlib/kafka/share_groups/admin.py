@@ -63,13 +63,21 @@ def listed(cluster: ClusterSettings, timeout_s: float) -> Listed:
 
 
 async def list_by(client: ClusterClient) -> Listed:
-    """The same, over a client that is connected."""
+    """The same, over a client that is connected. A broker that still loads its groups is asked again."""
     groups: dict[str, group_requests.GroupListing] = {}
+    end = time.monotonic() + client.timeout_s
     for node in sorted(client.brokers):
         connection = await client.connection(node, "control")
         if not _supports(connection, "DescribeShareGroupOffsets"):
             return Listed(False, {})
-        groups |= {each.group: each for each in await group_requests.list_groups(connection)}
+        while True:
+            try:
+                groups |= {each.group: each for each in await group_requests.list_groups(connection)}
+                break
+            except BrokerError as error:
+                if error.code not in RETRIABLE or time.monotonic() > end:
+                    raise
+                await asyncio.sleep(_RETRY_S)
     return Listed(True, groups)
 
 
