@@ -23,7 +23,7 @@ from drlib.drill.session.unfinished_runs import read_state
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import ONE_BROKER, Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
-from drlib.model import Flow
+from drlib.model import Flow, TopicPartition
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]
 FLOWS = Flow("rome", "hub"), Flow("paris", "hub")
@@ -116,6 +116,9 @@ def hub(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Hub]:
             with Cluster(lab.clusters["hub"].settings()) as cluster:
                 wanted = [name for f in FLOWS for name in (f"{f.source}.{TOPIC}", f"{f.source}.checkpoints.internal")]
                 if len(cluster.topics(wanted)) < len(wanted):
+                    return False
+                ends = cluster.log_ends([TopicPartition(f"{flow.source}.{TOPIC}", 0) for flow in FLOWS])
+                if min(ends.values()) < RECORDS:
                     return False
             return not groups or all(checkpointed_positions(settings, flow) for flow in FLOWS)
 
