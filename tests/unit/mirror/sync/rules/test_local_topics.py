@@ -62,7 +62,13 @@ def test_local_topics_are_those_of_the_source_that_answers_for_them() -> None:
 
 def test_local_topics_without_the_source_are_those_of_its_mirrors() -> None:
     there = cluster(
-        topic("A.orders", 3), topic("A.C.bills", 1), topic("C.bills", 1), topic("own", 1), topic("heartbeats", 1)
+        topic("A.orders", 3),
+        topic("A.C.bills", 1),
+        topic("C.bills", 1),
+        topic("own", 1),
+        topic("heartbeats", 1),
+        topic("A.checkpoints.internal", 1),
+        topic("A.heartbeats", 1),
     )
     after = local_topics.wanted(FLOW, ALIASES, None, there)
     assert {name: each.name for name, each in after.items()} == {"orders": "A.orders"}
