@@ -6,6 +6,7 @@ Not for: reading what people write (`config.quantities`).
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -159,13 +160,24 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else " " if c.isspace() else _escape(c) for c in text)
 
 
+def printable(text: str) -> str:
+    """Text from outside in lines of its own: each as by `one_line`."""
+    return text if text.isprintable() else "\n".join(map(one_line, text.split("\n")))
+
+
+def html_text(text: str) -> str:
+    """Text for HTML, in an element or an attribute: printable, and no markup."""
+    return html.escape(printable(text))
+
+
 _OUR_TAGS: Final = re.compile(r'</?(?:b|i|extra|sub|sup)>|<br/?>|<span style="color: ?[#a-zA-Z0-9]+">|</span>')
 
 
 def figure_texts(value: object) -> object:
-    """The JSON of a figure whose texts have the tags of drlib's own figures and no others: plotly makes links of some."""
+    """The JSON of a figure whose texts are printable and have the tags of drlib's own figures and no others: plotly makes
+    links of some."""
     if isinstance(value, str):
-        return value if "<" not in value else _only_our_tags(value)
+        return printable(value) if "<" not in value else _only_our_tags(printable(value))
     if isinstance(value, dict):
         return {name: figure_texts(inner) for name, inner in value.items()}
     return [figure_texts(inner) for inner in value] if isinstance(value, list) else value

@@ -10,12 +10,12 @@ Not for: which steps change what (`drlib.drill.plan.shown`).
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from html import escape
 from pathlib import Path
 from typing import Final
 
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
+from drlib.formats import html_text
 from drlib.lab.lab import Lab
 
 MOVES: Final = "real applications move"
@@ -74,7 +74,7 @@ class Banner:
         )
         return (
             f'<div role="note" aria-label="{self.word.capitalize()} banner" style="{style}">'
-            f"<strong>{self.word}</strong>&ensp;{escape(self.text)}</div>"
+            f"<strong>{self.word}</strong>&ensp;{html_text(self.text)}</div>"
         )
 
     def facts(self) -> dict[str, str]:

@@ -14,12 +14,12 @@ import os
 import sys
 from typing import TextIO
 
-from drlib.formats import one_line
+from drlib.formats import printable
 
 
 def show(text: str = "", *, error: bool = False) -> None:
     """Write lines for people to standard output, or to standard error."""
-    print(_plain(text), file=sys.stderr if error else sys.stdout, flush=True)
+    print(printable(text), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def flush() -> None:
@@ -42,13 +42,9 @@ def can_ask() -> bool:
 
 def write_document(text: str) -> None:
     """Write what a program reads to standard output; it ends its last line itself."""
-    print(_plain(text) if _is_terminal(sys.stdout) else text, end="", flush=True)
+    print(printable(text) if _is_terminal(sys.stdout) else text, end="", flush=True)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
     """False for one that was closed before the process began, which is None, or since."""
     return stream is not None and not stream.closed and stream.isatty()
-
-
-def _plain(text: str) -> str:
-    return "\n".join(map(one_line, text.split("\n")))

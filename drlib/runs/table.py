@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from html import escape
 from typing import TYPE_CHECKING, Final, Protocol
 
 from drlib import decoding, formats
+from drlib.formats import html_text
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
 
@@ -76,13 +76,13 @@ class Table:
     def _html(self) -> str:
         """A table with a caption and scoped headings, or a paragraph when there are no rows. Words begin at the left, numbers
         end at the right: JupyterLab would put everything to the right."""
-        title = f"<strong>{escape(self.title)}</strong>"
-        note = f"<p>{escape(self.note)}</p>" if self.note else ""
+        title = f"<strong>{html_text(self.title)}</strong>"
+        note = f"<p>{html_text(self.note)}</p>" if self.note else ""
         if not self.columns:
             return f"<p>{title}</p>{note}"
         sides = ["right" if numeric else "left" for numeric in self._numeric]
         heads = "".join(
-            f'<th scope="col" style="text-align:{side}">{escape(column)}</th>'
+            f'<th scope="col" style="text-align:{side}">{html_text(column)}</th>'
             for column, side in zip(self.columns, sides, strict=True)
         )
         body = "".join(
@@ -131,7 +131,7 @@ def bundle(
 
 
 def _data(text: str, side: str) -> str:
-    return f'<td style="text-align:{side}{NOWRAP if len(text) <= SHORT else ""}">{escape(text)}</td>'
+    return f'<td style="text-align:{side}{NOWRAP if len(text) <= SHORT else ""}">{html_text(text)}</td>'
 
 
 def _width(text: str) -> int:

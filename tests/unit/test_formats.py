@@ -100,3 +100,7 @@ def test_one_line_is_a_space_for_white_space_and_an_escape_for_other_controls() 
 
 def test_one_line_different_names_stay_different() -> None:
     assert formats.one_line("or\u200bders") != formats.one_line("orders")
+
+
+def test_html_text_is_printable_and_no_markup() -> None:
+    assert formats.html_text('<b>"a"\u202e\x1b[31m\n b\tc') == "&lt;b&gt;&quot;a&quot;\\u202e\\x1b[31m\n b c"

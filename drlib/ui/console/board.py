@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from html import escape
 from typing import Any, Final
 
 from drlib.drill.run import approvals
@@ -19,6 +18,7 @@ from drlib.drill.run.approvals import APPROVED_FILE
 from drlib.drill.session.board import BoardState, Stand, StepStand, Waits
 from drlib.drill.session.session import DrillSession
 from drlib.errors import DrlibError
+from drlib.formats import html_text
 from drlib.mirror.monitor.survey import Survey
 from drlib.ui.console.show.front_end import display_controls
 from drlib.ui.console.subshells import answer_while_busy, clicks_are_answered
@@ -178,15 +178,17 @@ class Picture:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         steps = "".join(
-            f"<tr><td>{MARKS[s.stand]}</td><td>{escape(s.title)}</td><td>{escape(_stand(s))}</td></tr>"
+            f"<tr><td>{MARKS[s.stand]}</td><td>{html_text(s.title)}</td><td>{html_text(_stand(s))}</td></tr>"
             for s in self.state.steps
         )
-        rows = "".join(f"<tr><th scope='row'>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in _seen(self.state))
-        waits = "".join(f"<p>{escape(text)}</p>" for text in _waits(self.state.waits))
-        note = "".join(f"<p>{escape(text)}</p>" for text in self._note())
+        rows = "".join(
+            f"<tr><th scope='row'>{html_text(a)}</th><td>{html_text(b)}</td></tr>" for a, b in _seen(self.state)
+        )
+        waits = "".join(f"<p>{html_text(text)}</p>" for text in _waits(self.state.waits))
+        note = "".join(f"<p>{html_text(text)}</p>" for text in self._note())
         page = (
             f'<div style="{_STYLE}" role="region" aria-label="Board of the drill">'
-            f"{'' if self.state.banner is None else self.state.banner.html()}<b>{escape(self._title())}</b>"
+            f"{'' if self.state.banner is None else self.state.banner.html()}<b>{html_text(self._title())}</b>"
             '<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start">'
             f"<table><caption>Steps</caption>{steps}</table>"
             f"<table><caption>Flow and groups</caption>{rows}</table></div>{waits}{note}</div>"

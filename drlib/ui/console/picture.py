@@ -6,7 +6,6 @@ Not for: pressing anything (`drlib.ui.console`).
 """
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Final
 
 import plotly.graph_objects as go
@@ -14,6 +13,7 @@ import plotly.graph_objects as go
 from drlib import formats
 from drlib.drill.plan.rollback_preview import AS_FAR_AS, RollbackPreview
 from drlib.drill.session.board import StepStand
+from drlib.formats import html_text
 from drlib.mirror.monitor.flow_view import INCOMPLETE, MIRROR_MAKER, MIRRORING, NO_WORKER, STARTING, WAITING, FlowView
 from drlib.mirror.status.causes import subject
 from drlib.mirror.status.worker_status import Event
@@ -96,11 +96,11 @@ def html_of(state: ConsoleState) -> str:
         STYLE,
         '<div class="drlib-console" role="region" aria-label="Console">',
         "" if state.banner is None else state.banner.html(),
-        f'<div class="row"><b>{escape(_headline(state))}</b>'
+        f'<div class="row"><b>{html_text(_headline(state))}</b>'
         f'<span class="dim">{formats.clock(state.at_ms)[:8]} UTC</span></div>',
-        *(f"<p>{escape(line)}</p>" for line in state.first),
+        *(f"<p>{html_text(line)}</p>" for line in state.first),
         *_topology(state),
-        *(f"<p>{chip('?', 'could not be read', ODD)} {escape(why)}</p>" for why in state.unseen),
+        *(f"<p>{chip('?', 'could not be read', ODD)} {html_text(why)}</p>" for why in state.unseen),
         *_events(state),
         '<div class="cols">',
         table(
@@ -142,10 +142,10 @@ def _topology(state: ConsoleState) -> Iterator[str]:
         drawn |= {source, target}
         mark, look = FLOW_LOOKS.get(view.state, ("?", ODD))
         yield (
-            f'<div class="row" role="group" aria-label="{escape(f"flow {view.flow}: {view.state}, {_behind(view)}")}">'
+            f'<div class="row" role="group" aria-label="{html_text(f"flow {view.flow}: {view.state}, {_behind(view)}")}">'
             f"{_box(source, by_alias.get(source))}"
-            f'<div class="arrow">{chip(mark, view.state, look)}<br>{escape(_behind(view))}'
-            f'<br><span class="dim">{escape(_workers(view))}</span>{_age_chip(view, state.at_ms)}</div>'
+            f'<div class="arrow">{chip(mark, view.state, look)}<br>{html_text(_behind(view))}'
+            f'<br><span class="dim">{html_text(_workers(view))}</span>{_age_chip(view, state.at_ms)}</div>'
             f"{_box(target, by_alias.get(target))}</div>"
         )
     others = [cluster for cluster in state.clusters if cluster.alias not in drawn]
@@ -155,21 +155,21 @@ def _topology(state: ConsoleState) -> Iterator[str]:
 
 def _box(alias: str, cluster: ClusterSeen | None) -> str:
     if cluster is None:
-        return f'<div class="box"><b>{escape(alias)}</b><br>{chip("?", formats.UNKNOWN, ODD)}</div>'
+        return f'<div class="box"><b>{html_text(alias)}</b><br>{chip("?", formats.UNKNOWN, ODD)}</div>'
     mark, look = {True: ("✓", GOOD), False: ("✗", BAD), None: ("?", ODD)}[cluster.well]
-    link = f'<br><span class="dim">link {escape(cluster.link.removeprefix("link "))}</span>' if cluster.link else ""
+    link = f'<br><span class="dim">link {html_text(cluster.link.removeprefix("link "))}</span>' if cluster.link else ""
     link += f"<br>{chip('▲', cluster.clock, WARN)}" if cluster.clock else ""
-    detail = f' title="{escape(cluster.detail)}"' if cluster.detail else ""
-    return f'<div class="box"{detail}><b>{escape(alias)}</b><br>{chip(mark, cluster.word, look)}{link}</div>'
+    detail = f' title="{html_text(cluster.detail)}"' if cluster.detail else ""
+    return f'<div class="box"{detail}><b>{html_text(alias)}</b><br>{chip(mark, cluster.word, look)}{link}</div>'
 
 
 def _events(state: ConsoleState) -> Iterator[str]:
     for event in state.open_events:
-        where = f"<b>{escape(event.name)}</b> {escape(subject(event))}{_since(event)}"
-        remedy = f'<span class="dim">{escape(event.remedy)}</span>'
-        yield f"<p>{chip('▲', 'open', BAD)} {where}: {escape(event.detail)}. {remedy}</p>"
+        where = f"<b>{html_text(event.name)}</b> {html_text(subject(event))}{_since(event)}"
+        remedy = f'<span class="dim">{html_text(event.remedy)}</span>'
+        yield f"<p>{chip('▲', 'open', BAD)} {where}: {html_text(event.detail)}. {remedy}</p>"
     for event in state.resolved_events[:RESOLVED]:
-        yield f'<p class="dim">{chip("✓", "resolved", GOOD)} {escape(event.name)} {escape(subject(event))}</p>'
+        yield f'<p class="dim">{chip("✓", "resolved", GOOD)} {html_text(event.name)} {html_text(subject(event))}</p>'
 
 
 def _since(event: Event) -> str:
@@ -202,12 +202,12 @@ def _drill(drill: DrillSeen | None) -> Iterator[str]:
     mark = {"running": "▶", "passed": "✓"}.get(drill.word, "▲")
     done = sum(step.stand.value in ("done", "undone") for step in drill.steps)
     yield (
-        f'<div class="row"><b>Drill {escape(drill.name)}</b> {chip(mark, drill.word, look)} '
-        f'<span class="dim">{escape(drill.mode)}, {escape(drill.flow)}, {done} of {len(drill.steps)} steps, '
-        f"{escape(drill.folder.name)}</span></div>"
+        f'<div class="row"><b>Drill {html_text(drill.name)}</b> {chip(mark, drill.word, look)} '
+        f'<span class="dim">{html_text(drill.mode)}, {html_text(drill.flow)}, {done} of {len(drill.steps)} steps, '
+        f"{html_text(drill.folder.name)}</span></div>"
     )
     if drill.note:
-        yield f"<p>{escape(drill.note)}</p>"
+        yield f"<p>{html_text(drill.note)}</p>"
     rows = [
         (f"{MARKS[s.stand]} {s.stand.value}", s.title, "" if s.seconds is None else f"{s.seconds:.1f} s")
         for s in _near(drill)
@@ -227,7 +227,7 @@ def _rollback(drill: DrillSeen, would: RollbackPreview) -> Iterator[str]:
     none = "nothing" if would.stays else "nothing: no step has changed anything yet"
     yield table(title, ("#order", "step", "what becomes of it"), rows, none, most=len(rows))
     for step, why in would.stays:
-        yield f"<p>{chip('▲', 'stays', WARN)} {escape(step)}: {escape(why)}</p>"
+        yield f"<p>{chip('▲', 'stays', WARN)} {html_text(step)}: {html_text(why)}</p>"
 
 
 def _near(drill: DrillSeen) -> Sequence[StepStand]:
@@ -294,9 +294,9 @@ def figure_of(state: ConsoleState) -> go.Figure:
     known = [lag for lag in state.topics if lag.records is not None][:ROWS]
     if not known:
         why = "; ".join(state.unseen) or "No lag is known."
-        return empty(escape(title), escape(why))
+        return empty(html_text(title), html_text(why))
     unknown = len(state.topics) - len([lag for lag in state.topics if lag.records is not None])
-    figure = blank(escape(title) + (f" ({unknown} topics unknown)" if unknown else ""), height=0)
+    figure = blank(html_text(title) + (f" ({unknown} topics unknown)" if unknown else ""), height=0)
     names = [f"{lag.topic} ({lag.flow})" for lag in known]
     most = max((lag.records or 0) for lag in known) or 1
     figure.add_bar(

@@ -14,13 +14,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from html import escape
 from typing import Any, Final
 
 import ipywidgets
 
 from drlib.drill.session import find_running as running
 from drlib.errors import UsageError
+from drlib.formats import html_text
 from drlib.lab.lab import Lab
 from drlib.ui.console import faults
 from drlib.ui.console.picture import html_of
@@ -204,8 +204,8 @@ class ConsoleWidget:
             return self._do(name, alias, "")
         self._pending = name
         self.plan.value = (
-            f'<div role="alert"><b>{escape(chosen.label)} of {escape(alias)}.</b> '
-            f"{escape(chosen.plan(alias))} <b>Type {escape(alias)} to confirm.</b></div>"
+            f'<div role="alert"><b>{html_text(chosen.label)} of {html_text(alias)}.</b> '
+            f"{html_text(chosen.plan(alias))} <b>Type {html_text(alias)} to confirm.</b></div>"
         )
         self.typed.value = ""
         self.confirm.description = f"{chosen.label} of {alias}"

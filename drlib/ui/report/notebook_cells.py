@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 from drlib import decoding
 from drlib.errors import DrlibError
 from drlib.files import read_stored
+from drlib.formats import printable
 from drlib.runs.table import PLOTLY
 
 # fmt: off
@@ -91,10 +92,10 @@ def read_cells(path: Path) -> tuple[Cell, ...]:
 
 
 def safe_html(html: str) -> Markup:
-    """`html` with allowed tags only, nothing that runs or fetches, headings two levels down."""
+    """`html` with allowed tags only, nothing that runs or fetches, printable text, headings two levels down."""
     clean = CLEANER.clean(WITH_CONTENT.sub("", html))
     clean = UNNAMED.sub('<img alt=""', ADDRESS.sub(_address, clean))
-    return Markup(HEADING.sub(lambda m: f"<{m[1]}h{min(6, int(m[2]) + BELOW)}", clean))
+    return Markup(printable(HEADING.sub(lambda m: f"<{m[1]}h{min(6, int(m[2]) + BELOW)}", clean)))
 
 
 def prose(markdown: str) -> Markup:

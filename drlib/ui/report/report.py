@@ -166,11 +166,17 @@ def _rest(card: Scorecard) -> int | None:
     return max(card.records.lost, len(card.lost_examples)) - min(len(card.lost_examples), MOST_LOST)
 
 
+def _printable(value: object) -> object:
+    """Text as a reader may see it; HTML, which is made of such, and numbers as they are."""
+    return formats.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 @cache
 def _environment() -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.PackageLoader("drlib.ui.report"),
         autoescape=True,
+        finalize=_printable,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -6,11 +6,11 @@ draws nothing. Not for: terminals, which `views.terminal` has.
 
 import time
 from collections.abc import Callable
-from html import escape
 from typing import Any, Final
 
 from drlib import formats
 from drlib.analysis.spark.jobs import JobProgress
+from drlib.formats import html_text
 
 LEAST_S: Final = 0.25
 _WIDTH: Final = 24
@@ -63,4 +63,4 @@ class Bar:
         return f"{progress.what}: {bar} {progress.done} of {progress.tasks} tasks, {formats.seconds(progress.seconds)}"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": f"<code>{escape(repr(self))}</code>"}
+        return {"text/plain": repr(self), "text/html": f"<code>{html_text(repr(self))}</code>"}

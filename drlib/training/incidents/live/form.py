@@ -10,9 +10,9 @@ Not for: carrying a move out (`drlib.training.incidents.lab.moves`).
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
+from drlib.formats import html_text
 from drlib.training.incidents.lab.testbed import KITCHEN, MIRROR
 from drlib.training.incidents.rules.causes import CAUSES
 from drlib.training.incidents.rules.moves import MOVES, SITES
@@ -105,6 +105,6 @@ def cell_button(text: str) -> str:
     arguments = json.dumps({"commands": commands, "args": {"text": text}})
     return (
         '<button type="button" class="lm-Widget jupyter-widgets jupyter-button widget-button" style="width:auto" '
-        f'data-commandlinker-command="apputils:run-all-enabled" data-commandlinker-args="{escape(arguments)}">'
+        f'data-commandlinker-command="apputils:run-all-enabled" data-commandlinker-args="{html_text(arguments)}">'
         "Add as a cell</button>"
     )

@@ -8,12 +8,12 @@ Not for: what is known (`state`), the form (`form`).
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Final
 
 import plotly.graph_objects as go
 
 from drlib import formats
+from drlib.formats import html_text
 from drlib.runs.table import bundle
 from drlib.training.incidents.live.state import Kind, LiveState, Made, Period
 from drlib.ui import layout
@@ -101,10 +101,10 @@ def clock_html(state: LiveState) -> str:
         '<div class="drlib-console" role="region" aria-label="Incident">',
         '<div class="row">',
         _chip(state),
-        f'<b>{escape(headline(state))}</b><span class="dim">{escape(_second(state.now_ms))} UTC</span></div>',
-        f"<p>{escape('; '.join(clock_words(state)))}</p>",
+        f'<b>{html_text(headline(state))}</b><span class="dim">{html_text(_second(state.now_ms))} UTC</span></div>',
+        f"<p>{html_text('; '.join(clock_words(state)))}</p>",
         *(_present(state)),
-        *([f'<p class="dim">Seats: {escape("; ".join(state.seats))}</p>'] if state.seats else []),
+        *([f'<p class="dim">Seats: {html_text("; ".join(state.seats))}</p>'] if state.seats else []),
         "</div>",
     ]
     return "".join(parts)
@@ -121,7 +121,7 @@ def _chip(state: LiveState) -> str:
 def _present(state: LiveState) -> Iterator[str]:
     for period in state.periods:
         if period.until_ms is None and not state.finished:
-            yield f'<p>{escape(period.symptom)} <span class="dim">{escape(_when(state, period))}</span></p>'
+            yield f'<p>{html_text(period.symptom)} <span class="dim">{html_text(_when(state, period))}</span></p>'
 
 
 def moves_html(state: LiveState) -> str:

@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from html import escape
 from typing import Any, Final
 
 import ipywidgets
 
+from drlib.formats import html_text
 from drlib.training.incidents.live import form
 from drlib.training.incidents.live.picture import LivePicture, clock_html, figure_of, moves_html
 from drlib.training.incidents.live.state import LiveState
@@ -156,7 +156,7 @@ class LiveWidget:
         """What the buttons do, in words."""
         name, arguments, estimate_s = self._chosen()
         text = form.call_text(self._variable, name, arguments, estimate_s)
-        self.call.value = f"<span><code>{escape(text)}</code> {escape(form.meaning(name))}</span>"
+        self.call.value = f"<span><code>{html_text(text)}</code> {html_text(form.meaning(name))}</span>"
         self.cell.value = form.cell_button(text)
 
     def _chosen(self) -> tuple[str, tuple[str, ...], int | None]:

@@ -6,10 +6,10 @@ What lags most comes first, unknown before all; what is left out is counted. In 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from typing import Final
 
 from drlib import formats
+from drlib.formats import html_text
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.monitor.survey import GroupPosition
 from drlib.ui.console.show.style import ROWS, more
@@ -76,19 +76,19 @@ def matrix_html(matrix: Matrix) -> Iterator[str]:
     if not matrix.topics:
         return
     groups = matrix.groups[:GROUPS]
-    heads = "".join(f'<th scope="col">{escape(group)}</th>' for group in groups)
+    heads = "".join(f'<th scope="col">{html_text(group)}</th>' for group in groups)
     rows = "".join(
-        f'<tr><th scope="row">{escape(topic)}</th>'
-        + "".join(f'<td data-of="{escape(group)}">{escape(matrix.words(topic, group))}</td>' for group in groups)
+        f'<tr><th scope="row">{html_text(topic)}</th>'
+        + "".join(f'<td data-of="{html_text(group)}">{html_text(matrix.words(topic, group))}</td>' for group in groups)
         + "</tr>"
         for topic in matrix.topics[:ROWS]
     )
     yield (
-        f'<table class="lists"><caption>Lag of groups by topic, {escape(matrix.flow)}: records, and age of the oldest unread'
+        f'<table class="lists"><caption>Lag of groups by topic, {html_text(matrix.flow)}: records, and age of the oldest unread'
         f'</caption><thead><tr><th scope="col">topic</th>{heads}</tr></thead><tbody>{rows}</tbody></table>'
     )
     for line in left_out(matrix):
-        yield f'<p class="dim">{escape(line)}</p>'
+        yield f'<p class="dim">{html_text(line)}</p>'
 
 
 def matrix_lines(matrix: Matrix) -> Iterator[str]:

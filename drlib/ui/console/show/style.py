@@ -5,10 +5,10 @@ Nothing sticks out from 360 pixels on. The page is drawn again each second, so n
 """
 
 from collections.abc import Sequence
-from html import escape
 from typing import Final
 
 from drlib.errors import DrlibError
+from drlib.formats import html_text
 
 ROWS: Final = 10  # of topics and of groups
 # Classes: 4.5:1 on their tints, in JupyterLab's light and dark themes.
@@ -61,7 +61,7 @@ STYLE: Final = """<style>
 
 
 def chip(mark: str, word: str, look: str) -> str:
-    return f'<span class="chip {look}"><span aria-hidden="true">{mark}</span> {escape(word)}</span>'
+    return f'<span class="chip {look}"><span aria-hidden="true">{mark}</span> {html_text(word)}</span>'
 
 
 def table(
@@ -75,22 +75,22 @@ def table(
 ) -> str:
     """A column that begins with # is of numbers. `most` rows are shown; `wide`: in a narrow place each row is a list."""
     if not rows:
-        return f'<p><b>{escape(title)}</b>: <span class="dim">{escape(none)}</span></p>'
+        return f'<p><b>{html_text(title)}</b>: <span class="dim">{html_text(none)}</span></p>'
     heads = "".join(
-        f'<th scope="col"{" class=n" if c.startswith("#") else ""}>{escape(c.lstrip("#"))}</th>' for c in columns
+        f'<th scope="col"{" class=n" if c.startswith("#") else ""}>{html_text(c.lstrip("#"))}</th>' for c in columns
     )
     body = "".join(
         "<tr>"
         + "".join(
-            f'<td data-of="{escape(c.lstrip("#"))}"{" class=n" if c.startswith("#") else ""}>{escape(v)}</td>'
+            f'<td data-of="{html_text(c.lstrip("#"))}"{" class=n" if c.startswith("#") else ""}>{html_text(v)}</td>'
             for c, v in zip(columns, row, strict=True)
         )
         + "</tr>"
         for row in rows[:most]
     )
-    rest = "".join(f'<p class="dim">{escape(line)}</p>' for line in more(len(rows), "row", most))
+    rest = "".join(f'<p class="dim">{html_text(line)}</p>' for line in more(len(rows), "row", most))
     return (
-        f"<div><table{' class=lists' if wide else ''}><caption>{escape(title)}</caption><thead><tr>{heads}</tr></thead>"
+        f"<div><table{' class=lists' if wide else ''}><caption>{html_text(title)}</caption><thead><tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table>{rest}</div>"
     )
 
@@ -101,16 +101,16 @@ def more(count: int, what: str, most: int = ROWS) -> list[str]:
 
 def note(text: str) -> str:
     """An answer under a widget's controls, as screen readers announce it."""
-    return f'<div role="status" aria-live="polite">{escape(text)}</div>'
+    return f'<div role="status" aria-live="polite">{html_text(text)}</div>'
 
 
 def wrong(error: BaseException) -> str:
     """What, why and what to do; an internal error by its kind."""
     if isinstance(error, DrlibError):
-        parts = f"<b>{escape(error.what)}</b>: {escape(error.why)}. {escape(error.remedy)}"
+        parts = f"<b>{html_text(error.what)}</b>: {html_text(error.why)}. {html_text(error.remedy)}"
     else:
         parts = (
-            f"<b>{escape(type(error).__name__)}</b>: {escape(str(error))}. What it had changed until then is not undone: "
+            f"<b>{html_text(type(error).__name__)}</b>: {html_text(str(error))}. What it had changed until then is not undone: "
             "see the picture above, then try it again."
         )
     return f'<div role="alert" class="wrong"><span aria-hidden="true">▲</span> {parts}</div>'

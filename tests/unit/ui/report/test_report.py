@@ -22,7 +22,7 @@ from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, read_cells
 from drlib.ui.report.report import MOST_LOST, PRINTED_LAG, write_report
 from drlib.ui.report.timeline import MOST_LINES
 
-HOSTILE = '</script><script>alert(1)</script><img src="https://evil.example/x" onerror=alert(1)>"\'&{{ 7*7 }}'
+HOSTILE = '</script><script>alert(1)</script><img src="https://evil.example/x" onerror=alert(1)>"\'&{{ 7*7 }}\u202e\x1b[31m\x07'
 FETCHING = {"src", "href", "srcset", "data", "poster", "action", "formaction", "background", "xlink:href", "ping"}
 
 
@@ -151,6 +151,8 @@ def test_report_escapes_hostile_text(tmp_path: Path) -> None:
         run_id=HOSTILE,
     )
     html, page = written(tmp_path, card)
+    assert not {"\x1b", "\u202e", "\x07"} & set(html.split('<script type="application/json"')[0])
+    assert html.count(r"\u202e") >= 8
     assert "<img" not in html.split('<script type="application/json"')[0]
     assert [t for t, _ in page.elements].count("script") == 3
     assert "{{ 7*7 }}" in page.text
@@ -294,6 +296,11 @@ def test_safe_html_runs_and_fetches_nothing(html: str) -> None:
     assert not {tag for tag, _ in page.elements} & {"script", "svg", "style"}
     assert page.addresses() == []
     assert all(name not in {"style", "onmouseover"} for _, attributes in page.elements for name in attributes)
+
+
+@pytest.mark.parametrize("text", ["a\u202eb", "a&#x202e;b", "a\x1b[31mb"])
+def test_safe_html_shows_what_would_reverse_or_colour_text(text: str) -> None:
+    assert not {"\u202e", "\x1b"} & set(safe_html(f"<p>{text}</p>"))
 
 
 def test_prose_keeps_tables() -> None:
