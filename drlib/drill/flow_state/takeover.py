@@ -25,7 +25,7 @@ from drlib.errors import LeaseHeld, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.net import group_requests
-from drlib.kafka.protocol.error_codes import UNKNOWN_MEMBER_ID, BrokerError
+from drlib.kafka.protocol.error_codes import RETRIABLE, UNKNOWN_MEMBER_ID, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runs import lock
@@ -157,7 +157,8 @@ def remove_members(cluster: ClusterSettings, group: str, member_ids: Sequence[st
     """Remove `member_ids` from the classic group `group`, as Kafka's admin client does (KIP-571). Raises `Unreachable`,
     `BrokerError`.
 
-    A member learns of it by its next heartbeat, and may join again. One that has left meanwhile is no error.
+    A member learns of it by its next heartbeat, and may join again. One that has left meanwhile is no error, nor is a
+    coordinator that moves just then: whether the members are gone is seen by the next look.
     """
 
     async def remove() -> None:
@@ -168,7 +169,7 @@ def remove_members(cluster: ClusterSettings, group: str, member_ids: Sequence[st
                 try:
                     await group_requests.leave_group(connection, group=group, member_id=member_id)
                 except BrokerError as error:
-                    if error.code != UNKNOWN_MEMBER_ID:
+                    if error.code != UNKNOWN_MEMBER_ID and error.code not in RETRIABLE:
                         raise
 
     blocking(remove())
