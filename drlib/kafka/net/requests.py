@@ -1,8 +1,8 @@
 """Requests of the engine, each a coroutine over one connection with typed arguments and a typed answer.
 
-Rules: an error code becomes a `BrokerError`, except where a caller must decide per partition (`fetch`). Nothing is
-retried, but for fetches that a broker left unanswered because of a quota. Every coroutine raises `ConnectionLost` when the
-connection ends or its deadline passes.
+Rules: an error code becomes a `BrokerError`, except where a caller must decide per partition (`fetch`,
+`list_offsets_or_codes`). Nothing is retried, but for fetches that a broker left unanswered because of a quota. Every coroutine
+raises `ConnectionLost` when the connection ends or its deadline passes.
 Source: the message definitions of Kafka, in the versions of `drlib.kafka.net.api_versions`.
 Longer than most modules: what proves a fetch by name is asked behind it, on its connection.
 Not for: groups (`group_requests`), ACLs (`acl_requests`).
@@ -217,6 +217,19 @@ async def list_offset_epochs(
     `timestamp` in ms. read_committed makes the log end the last stable offset. The connection must be to the leaders. An
     offset of -1 means that there is no such record.
     """
+    offsets, refused = await list_offsets_or_codes(conn, partitions, timestamp, isolation)
+    for partition, code in refused.items():
+        raise_for(code, f"listing the offsets of {partition}", topics=[partition.topic])
+    return offsets
+
+
+async def list_offsets_or_codes(
+    conn: Connection,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    isolation: Isolation = "read_uncommitted",
+) -> tuple[dict[TopicPartition, tuple[int, int]], dict[TopicPartition, int]]:
+    """As `list_offset_epochs`, and the error codes of the partitions that the broker refuses."""
     topic_class = ListOffsetsRequest.ListOffsetsTopic
     partition_class = topic_class.ListOffsetsPartition
     topics: dict[str, list[Any]] = {}
@@ -231,12 +244,15 @@ async def list_offset_epochs(
         )
     )
     offsets: dict[TopicPartition, tuple[int, int]] = {}
+    refused: dict[TopicPartition, int] = {}
     for topic in answer.topics:
         for p in topic.partitions:
             partition = TopicPartition(topic.name, p.partition_index)
-            raise_for(p.error_code, f"listing the offsets of {partition}", topics=[topic.name])
-            offsets[partition] = p.offset, p.leader_epoch
-    return offsets
+            if p.error_code:
+                refused[partition] = p.error_code
+            else:
+                offsets[partition] = p.offset, p.leader_epoch
+    return offsets, refused
 
 
 async def topic_config(conn: Connection, topics: Sequence[str], name: str) -> dict[str, str]:

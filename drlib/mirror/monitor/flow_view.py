@@ -161,7 +161,8 @@ def overview(
 def _deleted(
     survey: Survey, statuses: Sequence[_FlowOfWorker], reported: Collection[tuple[str, int]]
 ) -> set[tuple[str, int]]:
-    """Partitions of the journal that the source did not have any more, by what the worker of their lane mirrors.
+    """Partitions of the journal that the source did not have any more, by what the worker of their lane mirrors. None while the
+    source says which topics it has: what it does not have is not surveyed then.
 
     Such a mirror is kept on the target for as long as anyone likes; with it neither the lag nor a loss would be known. While
     some topic may not be described, which ones were deleted is not known.
@@ -169,7 +170,7 @@ def _deleted(
     events = [
         (event.name, event.flow) for worker, _ in statuses for event in worker.events if event.resolved_ms is None
     ]
-    if (FORBIDDEN, survey.flow) in events:
+    if not survey.source_error or (FORBIDDEN, survey.flow) in events:
         return set()
     running = {lane.lane for _, flow in statuses for lane in flow.lanes if lane.state == RUNNING}
     return {

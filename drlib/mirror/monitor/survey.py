@@ -39,7 +39,7 @@ from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerE
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
 from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
-from drlib.mirror.monitor.source_ends import SourceState, read_source
+from drlib.mirror.monitor.source_ends import PAUSES_S, SourceState, read_source
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMap
@@ -57,7 +57,6 @@ from drlib.model import TopicPartition, TranslationKind
 PROBES = 32
 CLUSTER_TIMEOUT_S = 15.0
 PARTLY_DEAD_S = 4.0  # for what is asked of a cluster of which not every broker answers
-PAUSES_S = (0.1, 0.3, 0.9)  # a leader that has just been elected learns of it within a second
 # How long a cluster that has just started may be without a group coordinator; below CLUSTER_TIMEOUT_S, so that its own error
 # is reported.
 COORDINATOR_TIMEOUT_S = 12.0
@@ -113,9 +112,14 @@ class Survey:
     groups: tuple[GroupStatus, ...] | None = None
     source_error: str = ""
     target_error: str = ""
-    source_partly: str = ""  # which brokers of a source that answers do not; empty where all do
+    source_partly: str = ""  # why some log ends of a source that answers are unknown; empty where all are known
     maps: Maps = field(default_factory=Maps, repr=False)  # from the journal and the mirror topics
     mirror_maker: MirrorMakerFlow | None = None  # where MirrorMaker 2 mirrors the flow
+
+    @property
+    def ends_known(self) -> frozenset[TopicPartition]:
+        """The partitions whose log end the source itself has just said."""
+        return frozenset(TopicPartition(p.topic, p.partition) for p in self.partitions if p.known)
 
 
 class Surveyor:
@@ -174,7 +178,7 @@ class Surveyor:
                 group_answer = await self._groups(maps, source)
                 if not isinstance(group_answer, str):
                     group_statuses = group_answer
-                    if ages and source is not None and not source.partly:
+                    if ages and source is not None and not source.silent:
                         group_statuses = await self._ages(group_answer, source, source_client, now_ms)
                 elif source is not None and not isinstance(target_answer, str):
                     # Otherwise the cluster's own event explains it.
@@ -250,7 +254,7 @@ class Surveyor:
             timeout_s = PARTLY_DEAD_S if service.silent else CLUSTER_TIMEOUT_S
             state = await read_source(client, service, self._flow.mirrors_topic, timeout_s)
             new_topics = {partition.topic for partition in state.ends} - set(self._retention)
-            if new_topics and not state.partly:
+            if new_topics and not state.silent:
                 async with asyncio.timeout(timeout_s):
                     self._retention |= await in_daemon(partial(self._read_retention, frozenset(new_topics)))
         except CLUSTER_ERRORS as error:
@@ -274,7 +278,7 @@ class Surveyor:
         now = time.monotonic()
         statuses: list[PartitionStatus] = []
         synced: dict[TopicPartition, SyncedPartition] = {}
-        for partition in sorted(set(current_keys) | (set(source.ends) if source else set())):
+        for partition in sorted(set(current_keys) | (source.ends.keys() | source.unknown if source else set())):
             key = current_keys.get(partition)
             if key is None and self._flow.mirrors_unasked(partition.topic):
                 continue  # where they may not be mirrored, no record that an application reads is missing
@@ -342,7 +346,7 @@ class Surveyor:
     async def _groups(self, maps: Maps, source: SourceState | None) -> tuple[GroupStatus, ...] | str:
         """The groups, or why they are unknown, which is not the same as no group."""
         try:
-            positions = await in_daemon(partial(self._positions, source is not None and not source.partly))
+            positions = await in_daemon(partial(self._positions, source is not None and not source.silent))
         except CLUSTER_ERRORS as error:
             return _explain(error)
         rows: dict[str, list[GroupPosition]] = {}
@@ -382,7 +386,7 @@ async def _first_batches(
     """`first_batch` of the first `PROBES` of `wanted`; what could not be read is unknown, and left out."""
     found: dict[tuple[TopicPartition, int], tuple[int, float]] = {}
     try:
-        async with asyncio.timeout(PARTLY_DEAD_S if source.partly else CLUSTER_TIMEOUT_S):
+        async with asyncio.timeout(PARTLY_DEAD_S if source.silent else CLUSTER_TIMEOUT_S):
             for at, offset in wanted[:PROBES]:
                 topic = source.metadata.topics[at.topic]
                 connection = await client.connection(topic.partitions[at.partition].leader)

@@ -22,7 +22,7 @@ from drlib.kafka.net.cluster_client import Broker, ClusterClient, WrongCluster
 from drlib.kafka.net.connection import Connection, ConnectionLost
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import SEQUENCE_MODULUS, OutgoingBatch, iter_batches, rewrite
-from drlib.kafka.protocol.error_codes import FENCED, REFUSED, BrokerError, raise_for
+from drlib.kafka.protocol.error_codes import FENCED, REFUSED, UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 from drlib.kafka.protocol.fetch import FetchedPartition, FetchPartition
 from drlib.kafka.protocol.recode import Record, rebuild, records
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -228,6 +228,12 @@ async def test_produce_many_partitions_in_one_request(client: ClusterClient, mak
     assert await requests.list_offsets(conn, everywhere, -1) == dict.fromkeys(everywhere, 2)
     assert await requests.list_offsets(conn, everywhere, -2) == dict.fromkeys(everywhere, 0)
     assert await requests.list_offsets(conn, everywhere, NOW + 1) == dict.fromkeys(everywhere, 1)
+    missing = TopicPartition(topics[0], 7)
+    known, refused = await requests.list_offsets_or_codes(conn, [*everywhere, missing], -1)
+    assert {at: offset for at, (offset, _) in known.items()} == dict.fromkeys(everywhere, 2)
+    assert refused == {missing: UNKNOWN_TOPIC_OR_PARTITION}
+    with pytest.raises(BrokerError, match=str(missing)):
+        await requests.list_offsets(conn, [*everywhere, missing], -1)
 
 
 async def test_fetch_large_answer_arrives_whole(client: ClusterClient, make_topic: MakeTopic) -> None:

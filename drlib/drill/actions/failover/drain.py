@@ -1,6 +1,7 @@
 """Action `mirror.drain`: wait until the target has all the source had; with the source lost, all that can still arrive.
 
-Rules: a drain in a planned move ends with nothing missing, or does not end. With the source gone it ends when nothing more
+Rules: a drain in a planned move ends with nothing missing, or does not end; a source that answers in part, as while a broker
+restarts, has the deadline for a lost source to answer wholly. With the source gone it ends when nothing more
 can arrive, or at the deadline for a lost source, and what is known to be missing is the least the RPO can be. What is unknown
 is None, never a guess.
 """
@@ -43,7 +44,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         began, mirrored, since = time.monotonic(), -1, -1.0
-        answered = began
+        answered = served = began
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[self.flow.source]
         silence = answer.why if isinstance(answer, Unreachable) else ""
         while True:
@@ -60,7 +61,12 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
             answered = time.monotonic()
             lost = state.survey.source_error or state.survey.source_partly
             gone = bool(lost)
+            lost_s = min(self.deadline_s, self.probe_s)
+            served = served if gone else answered
             if gone and self.expect is Expected.SERVING:
+                if state.survey.source_partly and answered - served <= lost_s:
+                    abort.wait(LOOK_S)
+                    continue
                 raise Unreachable(f"{self.flow.source} does not serve", lost, "Fail over instead.")
             if not gone and (self.expect is Expected.SERVING or not state.behind) and self._all_there(state):
                 return self._done(state, 0, "every record of the source is on the target")
@@ -68,7 +74,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
             if total != mirrored:
                 mirrored, since = total, time.monotonic()
             still = time.monotonic() - since > _STILL_S
-            deadline_s = min(self.deadline_s, self.probe_s) if gone else self.deadline_s
+            deadline_s = lost_s if gone else self.deadline_s
             late = time.monotonic() - began > deadline_s
             arrives = state.known_behind if state.survey.source_partly and state.view.members else []
             if gone and ((still and state.in_memory in (0, None) and not arrives) or late):
@@ -140,8 +146,10 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
         self.show(rows)
         ends = sum(not p.known for p in state.view.partitions)
         self.score(ScorecardPart(partitions=tuple(parts)))
+        unknown = f"log ends of {ends} partitions on {self.flow.source}" if ends else ""
+        in_part = state.survey.source_partly
         return {
-            "not_determined": f"log ends of {ends} partitions on {self.flow.source}" if ends else "",
+            "not_determined": f"{self.flow.source}: {in_part}" if in_part else unknown,
             "rpo_records": known,
             "rpo_seconds": most,
             **({} if least == most else {"rpo_seconds_at_least": least}),

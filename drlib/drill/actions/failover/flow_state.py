@@ -114,7 +114,7 @@ def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple
             stamps = _last_timestamps(cluster, [TopicPartition(p.target_topic, p.partition) for p in unclear], copies)
     except DrlibError:
         return ()
-    exact = not state.survey.source_error
+    answered = state.survey.ends_known
     return tuple(
         loss(
             PartitionEvidence(
@@ -128,7 +128,7 @@ def partition_losses(place: DrillContext, flow: Flow, state: FlowState) -> tuple
                 p.outlook.lag_s,
             ),
             fault_ms,
-            exact=exact,
+            exact=TopicPartition(p.topic, p.partition) in answered,
         )
         for p in state.view.partitions
     )

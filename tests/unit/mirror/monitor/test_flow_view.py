@@ -115,6 +115,12 @@ def test_overview_topic_that_may_be_on_the_lost_source_keeps_the_lag_unknown(uns
     assert overview(lost, [unsure], NOW).lag is None
 
 
+def test_overview_partition_that_its_source_lists_without_an_end_keeps_the_lag_unknown() -> None:
+    listed = (partition(0, 90, 95), partition(0, 0, -1, topic="offline"))
+    view = overview(survey(partitions=listed, source_partly="no leader"), [worker()], NOW)
+    assert ([p.topic for p in view.partitions], view.lag) == (["offline", "orders"], None)
+
+
 def test_overview_silent_worker_is_an_event() -> None:
     view = overview(survey(), [], NOW, ["host-7"])
     assert [(e.name, e.entity) for e in view.open_events] == [("WorkerSilent", "host-7")]

@@ -12,9 +12,14 @@ from silent_clusters import silent_clusters
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import Unreachable
 from drlib.kafka.admin.connect import ANSWER_S
+from drlib.kafka.admin.reachability import ClusterService
+from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.monitor import survey
+from drlib.mirror.monitor.source_ends import SourceState
 from drlib.mirror.monitor.survey import Surveyor
+from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.model import TopicPartition
 
 
 def test_survey_of_a_source_that_is_lost_does_not_need_its_key_store(tmp_path: Path) -> None:
@@ -46,3 +51,31 @@ def test_target_has_its_full_time_to_answer_however_short_the_sources_is(
     settings = load_mirror_settings(file)
     asyncio.run(Surveyor(settings, settings.flow("A", "B")).survey(answer_s=1.0))
     assert waits == {"A": 1.0, "B": ANSWER_S}
+
+
+def test_survey_lists_a_partition_without_leader_that_was_never_mirrored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = ClusterMetadata("c", 1, {}, {})
+    offline = TopicPartition("orders", 1)
+
+    async def examined(*_: object) -> ClusterService:
+        return ClusterService(metadata)
+
+    async def source(*_: object) -> SourceState:
+        return SourceState({}, {}, {}, metadata, "no leader: orders-1", frozenset({offline}))
+
+    async def target(*_: object) -> tuple[Maps, tuple[()]]:
+        return Maps(), ()
+
+    async def no_mirror_maker(*_: object) -> None: ...
+
+    for name, fake in (("_examine", examined), ("_read_target", target), ("_mirror_maker", no_mirror_maker)):
+        monkeypatch.setattr(Surveyor, name, fake)
+    monkeypatch.setattr(survey, "read_source", source)
+    with silent_clusters(tmp_path / "mirror.properties", "LEFT", "RIGHT") as file:
+        settings = load_mirror_settings(file)
+        found = asyncio.run(Surveyor(settings, settings.flow("LEFT", "RIGHT")).survey())
+    assert [(p.topic, p.partition, p.known) for p in found.partitions] == [("orders", 1, False)]
+    assert (found.source_error, found.source_partly) == ("", "no leader: orders-1")
+    assert [event.detail for event in found.events if event.name == "SourceUnreachable"] == ["no leader: orders-1"]

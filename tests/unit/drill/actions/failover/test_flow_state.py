@@ -1,10 +1,21 @@
-"""The state of a flow: what counts as an application's."""
+"""The state of a flow: what counts as an application's, and what of it is lost where the source answers in part."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from sample_flow import NOW, partition, survey
+from silent_clusters import silent_clusters
+from testbed_moves import Place
+
 from drlib.config.replication_policy import DefaultReplicationPolicy
-from drlib.drill.actions.failover.flow_state import of_applications
+from drlib.drill.actions.failover import flow_state
+from drlib.drill.actions.failover.flow_state import FlowState, of_applications, partition_losses
+from drlib.mirror.monitor.flow_view import overview
 from drlib.mirror.status.worker_status import PartitionStatus
+from drlib.model import Flow
 
 
 def test_of_applications_leaves_out_heartbeats_from_however_many_clusters_away() -> None:
@@ -12,3 +23,17 @@ def test_of_applications_leaves_out_heartbeats_from_however_many_clusters_away()
     partitions = [PartitionStatus(topic, 0, f"paris.{topic}", 0, 5, 5, 9, 5) for topic in topics]
     kept = of_applications(partitions, DefaultReplicationPolicy())
     assert [partition.topic for partition in kept] == ["orders", "my-heartbeats"]
+
+
+def test_loss_is_zero_only_where_the_source_itself_says_the_log_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker's last report of a partition that has no leader now bounds nothing by itself."""
+    monkeypatch.setattr(flow_state, "Cluster", lambda _: nullcontext())
+    monkeypatch.setattr(flow_state, "_last_timestamps", lambda *_: {})
+    in_part = survey(partitions=(partition(0, 90, -1), partition(1, 5, 5)), source_partly="orders-0 has no leader")
+    view = overview(survey(partitions=(partition(0, 90, 90), partition(1, 5, 5))), [], NOW)
+    with silent_clusters(tmp_path / "mirror.properties", "LEFT", "RIGHT") as file:
+        place = Place(properties=str(file)).workplace(tmp_path)
+        losses = partition_losses(place, Flow("LEFT", "RIGHT"), FlowState(in_part, view, None))
+    assert [each.at_most_s for each in losses] == [None, 0.0]
