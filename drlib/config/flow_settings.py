@@ -332,6 +332,14 @@ class FlowSettings:
             "topics", lambda: should_mirror(policy, self.flow, topic, chosen, heartbeats_replication=heartbeats)
         )
 
+    def is_mirror(self, name: str) -> bool:
+        """Whether a topic of the target is, by its name, the mirror of a topic that is mirrored. Where mirrors keep their names
+        `source_of` names the source of every topic, also of the target's own."""
+        if self.policy.source_of(name) != self.flow.source:
+            return False
+        upstream = self.policy.upstream_topic(name)
+        return upstream is not None and self.mirrors_topic(upstream)
+
     def mirrors_unasked(self, topic: str) -> bool:
         """Whether a topic that is mirrored is one of heartbeats that another flow brought to the source, as in a chain, and
         that `topics` does not name: no application misses it."""

@@ -129,7 +129,7 @@ def _topics(settings: MirrorSettings, flow: Flow, alias: str, answer: ClusterMet
     chosen = settings.flow(flow.source, flow.target)
     if alias == flow.source:
         return [name for name in answer.topics if chosen.mirrors_topic(name)]
-    return [name for name in answer.topics if chosen.policy.source_of(name) == flow.source]
+    return [name for name in answer.topics if chosen.is_mirror(name)]
 
 
 def _seen(

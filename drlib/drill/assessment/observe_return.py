@@ -183,7 +183,7 @@ def _side(settings: MirrorSettings, flow: Flow) -> Side:
     chosen = settings.flow(flow.source, flow.target)
     if isinstance(found, Unreachable):
         return side_of(flow.target, found, ())
-    topics = [name for name in found.metadata.topics if chosen.policy.source_of(name) == flow.source]
+    topics = [name for name in found.metadata.topics if chosen.is_mirror(name)]
     return side_of(flow.target, found, topics)
 
 

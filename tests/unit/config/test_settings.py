@@ -187,6 +187,25 @@ def test_flow_selects_topics_groups_and_configs(load: Load) -> None:
 
 
 @pytest.mark.parametrize(
+    ("policy", "mirrors"),
+    [
+        ("Default", ["LEFT.orders", "LEFT.heartbeats"]),
+        ("Identity", ["orders", "LEFT.heartbeats"]),  # of which cluster a topic is does not show in its name
+    ],
+)
+def test_mirrors_on_the_target_are_those_of_topics_that_the_flow_mirrors(
+    load: Load, policy: str, mirrors: list[str]
+) -> None:
+    names = (
+        *("orders", "LEFT.orders", "MID.orders", "LEFT.RIGHT.orders", "LEFT.retired", "scratch"),
+        *("__consumer_offsets", "heartbeats", "LEFT.heartbeats", "drlib.active.internal", "LEFT.checkpoints.internal"),
+    )
+    text = f"topics = orders\nreplication.policy.class = org.apache.kafka.connect.mirror.{policy}ReplicationPolicy"
+    flow = load(text).flow("LEFT", "RIGHT")
+    assert [name for name in names if flow.is_mirror(name)] == mirrors
+
+
+@pytest.mark.parametrize(
     ("text", "why"),
     [
         (f"clusters = {','.join(f'c{n}' for n in range(31))}", "names 31 clusters, and drlib reads up to 30"),

@@ -192,7 +192,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             name
             for name in answer.topics
             if (alias == flow.source and chosen.mirrors_topic(name))
-            or (alias == flow.target and chosen.policy.source_of(name) == flow.source)
+            or (alias == flow.target and chosen.is_mirror(name))
         ]
 
     def _unknown(self, state: FlowState) -> list[str]:

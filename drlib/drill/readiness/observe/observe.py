@@ -148,7 +148,7 @@ class _Observer:
         return FlowObservation(
             flow=str(flow.flow),
             at_ms=clock.now_ms(),
-            target=target.answer([name for name in existing if flow.policy.source_of(name) == flow.flow.source]),
+            target=target.answer([name for name in existing if flow.is_mirror(name)]),
             source=source.answer([] if source.metadata is None else list(names)),
             identities=identities,
             obstacles=obstacles,
@@ -353,12 +353,7 @@ class _Observer:
     def _named_as_mirrors(self, target: ClusterMetadata) -> tuple[str, ...]:
         """The flow's topics on the target as far as names show: another mirror's, while neither source nor journal is read."""
         flow = self.flow
-        upstream = {
-            name: flow.policy.upstream_topic(name)
-            for name in target.topics
-            if flow.policy.source_of(name) == flow.flow.source and not flow.policy.is_heartbeats(name)
-        }
-        return tuple(name for name, topic in upstream.items() if topic is not None and flow.mirrors_topic(topic))
+        return tuple(name for name in target.topics if flow.is_mirror(name) and not flow.policy.is_heartbeats(name))
 
 
 def _unmapped(survey: Survey) -> tuple[Event, ...]:

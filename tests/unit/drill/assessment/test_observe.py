@@ -1,9 +1,63 @@
-"""Where an unfinished run continues, as its folder says."""
+"""Where an unfinished run continues, as its folder says; by which topics of the target it is judged."""
 
+import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
-from drlib.drill.assessment.observe import next_step
+import pytest
+
+from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.failover.triage import Triage
+from drlib.drill.actions.failover.triage_rules import side_of
+from drlib.drill.assessment import observe, observe_return
+from drlib.drill.step.context import DrillContext
+from drlib.kafka.admin.reachability import ClusterService
+from drlib.kafka.net.cluster_client import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
+from drlib.model import Flow
+
+FLOW = Flow("paris", "lyon")
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+FILE = f"""clusters = paris, lyon
+paris.bootstrap.servers = p:1
+lyon.bootstrap.servers = l:1
+paris->lyon.enabled = true
+paris->lyon.topics = orders
+"""
+
+
+def topic(name: str, leader: int) -> TopicMetadata:
+    return TopicMetadata(name, uuid.uuid4(), 0, {0: PartitionMetadata(0, leader, 1, (1, 2), (leader,), 0)}, False)
+
+
+def cluster(leaders: Mapping[str, int]) -> ClusterMetadata:
+    topics = {name: topic(name, leader) for name, leader in leaders.items()}
+    return ClusterMetadata("id", 1, {1: Broker(1, "l", 1)}, topics)
 
 
 def test_next_step_of_a_folder_without_a_plan_is_unknown(tmp_path: Path) -> None:
-    assert next_step(tmp_path) == ""
+    assert observe.next_step(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("policy", "mirror", "others"),
+    [
+        (f"replication.policy.class = {IDENTITY}", "orders", ("scratch", "lyon-only")),
+        ("", "paris.orders", ("paris.retired", "scratch")),
+    ],
+)
+def test_target_is_judged_by_mirrors_of_mirrored_topics_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, mirror: str, others: tuple[str, ...]
+) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(FILE + policy)
+    settings = load_mirror_settings(file)
+    triage = Triage().bind(DrillContext(clusters={}, flow=FLOW, run_dir=tmp_path, properties=file), "decide")
+    for serves, leaders in (
+        (True, {mirror: 1, **dict.fromkeys(others, -1)}),
+        (False, {mirror: -1, **dict.fromkeys(others, 1)}),
+    ):
+        found = cluster(leaders)
+        monkeypatch.setattr(observe_return, "examine", lambda *_, found=found: {FLOW.target: ClusterService(found)})
+        for topics in (observe._topics(settings, FLOW, FLOW.target, found), triage._topics(FLOW.target, found)):
+            assert side_of(FLOW.target, ClusterService(found), topics).serves is serves
+        assert observe_return._side(settings, FLOW).serves is serves
