@@ -177,6 +177,19 @@ def test_verify_group_that_does_not_subscribe_to_a_topic_fails_and_names_it(move
 
 
 @pytest.mark.timeout(120)
+def test_verify_position_in_a_topic_that_was_not_moved_has_no_part(moved: Moved) -> None:
+    """A group had once read another topic on the target: the records left there failed the step each time it was given."""
+    group = moved.move("billing", (moved.mirror, 5))
+    with Cluster(moved.lab.clusters["RIGHT"].settings()) as cluster:
+        other = moved.name("refunds")
+        create_topic(moved.bootstrap, other, 1)
+        produce(moved.bootstrap, other, 20, partitions=1)
+        cluster.alter_group_offsets(group, {TopicPartition(other, 0): CommittedOffset(1)})
+    with reading(moved.bootstrap, group, moved.mirror):
+        assert moved.verify()["served"] == 1
+
+
+@pytest.mark.timeout(120)
 def test_verify_with_nothing_to_observe_measures_nothing_and_fails_nothing(moved: Moved) -> None:
     moved.move("stopped", (moved.mirror, 20))
     moments.mark(moved.run_dir, "fault", clock.now_ms() - 1000)

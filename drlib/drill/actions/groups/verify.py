@@ -238,7 +238,7 @@ class Watch:
             moved = rules.moved_to(self._moves, group)
             home = {m.source.topic for m in self._moves if m.group == group} & local.keys()
             new = {p: now.get(p, ends[p]) for topic in home for p in local[topic]}
-            begins = {**now, **new, **moved}
+            begins = {**rules.own_positions(self._moves, group, now), **new, **moved}
             self._begins[group] = {p: at for p, at in begins.items() if not matches(action.not_read, p.topic)}
         topics = cluster.topics({p.topic for begins in self._begins.values() for p in begins})
         for group, begins in self._begins.items():

@@ -88,6 +88,19 @@ def moved_to(moves: Sequence[PositionMove], group: str) -> dict[TopicPartition, 
     return begins
 
 
+def own_positions(
+    moves: Sequence[PositionMove], group: str, committed: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """What of the offsets that `group` has `committed` on the target it is to read on from.
+
+    Of a group that was moved: in topics that it was moved to, and local ones of the names that it read on the source. Another
+    topic that it once read there is none of the application's. Of a group that the run did not move: all.
+    """
+    ours = [move for move in moves if move.group == group]
+    topics = {topic for move in ours for topic in (move.source.topic, move.target.topic)}
+    return {p: at for p, at in committed.items() if not ours or p.topic in topics}
+
+
 def judge(begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], look: GroupLook) -> GroupVerdict:
     """What is seen of one group.
 

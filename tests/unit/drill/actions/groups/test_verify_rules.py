@@ -4,19 +4,21 @@ from uuid import UUID
 
 import pytest
 
+from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.groups.verify_rules import (
     SETTLED_S,
     GroupLook,
     Seen,
     done,
     judge,
+    own_positions,
     served_check,
     settled,
     unwritable,
 )
 from drlib.kafka.admin.descriptions import GroupDescription, GroupMember
 from drlib.kafka.net.cluster_client import PartitionMetadata, TopicMetadata
-from drlib.model import TopicPartition
+from drlib.model import TopicPartition, TranslationKind
 from drlib.runs.check import Verdict
 
 REMOTE, LOCAL = TopicPartition("west.orders", 0), TopicPartition("orders", 0)
@@ -62,6 +64,15 @@ def test_group_that_had_members_before_it_was_moved_is_waited_for_though_it_has_
     assert (
         judge({REMOTE: 10}, {REMOTE: 10}, GroupLook({REMOTE: 10}, members(REMOTE), had_members=True)).seen is Seen.IDLE
     )
+
+
+def test_group_that_was_moved_has_to_read_only_what_it_read_on_the_source() -> None:
+    """A position that it once left on the target, in another topic with unread records, failed the move for ever."""
+    move = PositionMove("billing", LOCAL, 7, REMOTE, 7, TranslationKind.EXACT, 0, 0)
+    once = TopicPartition("refunds", 0)
+    committed = {REMOTE: 7, TopicPartition("west.orders", 1): 3, LOCAL: 20, once: 1}
+    assert own_positions([move], "billing", committed).keys() == committed.keys() - {once}
+    assert own_positions([move], "another", committed) == committed  # of a wave, and not moved by the run
 
 
 def test_group_that_reads_one_topic_and_is_not_assigned_another_misses_that() -> None:
