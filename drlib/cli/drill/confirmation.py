@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from drlib.errors import ApprovalMissing, UsageError
-from drlib.outgoing.terminal import can_ask
+from drlib.formats import one_line
+from drlib.outgoing.terminal import can_ask, show
 
 if TYPE_CHECKING:
     from drlib.model import Flow
+    from drlib.runbook.file.model import Runbook
 
 UNCHANGED: Final = "nothing was changed"
 
@@ -23,25 +25,56 @@ UNCHANGED: Final = "nothing was changed"
 def choose_runbook(given: Path | None, file: Path, flow: Flow, kind: str, shipped: str, to: str) -> Path:
     """The runbook to run: the one that was given, of the folder that was given, beside `file`, or the shipped one.
 
-    `kind`: the name that `drlib init` gives it. `to`: what it is for, in words. Raises `UsageError` where there is none.
+    `kind`: the name that `drlib init` gives it, with the flow's clusters where the file enables several. One that is for
+    another flow is passed over; in a folder that was given it is returned, for the caller to refuse. `to`: what it is for, in
+    words. Raises `UsageError` where there is none.
     """
-    from drlib.runbook.file.find import find
+    from drlib.runbook.file import find
 
     if given is not None and not given.is_dir():
         return given
-    names = (f"{kind}.yaml", f"{kind}-{flow.source}-{flow.target}.yaml".lower())
     folder = given or file.absolute().parent / "runbooks"
-    found = next((folder / name for name in names if (folder / name).is_file()), None)
-    if found is not None:
-        return found
-    found = folder / shipped if given else find(shipped.removesuffix(".yaml"))
+    own = f"{kind}-{flow.source}-{flow.target}".lower()
+    names = (f"{own}.yaml", *sorted(path.name for path in folder.glob(f"{own}-[0-9].yaml")), f"{kind}.yaml")
+    there = [folder / name for name in names if (folder / name).is_file()]
+    others = {path: other for path in there if (other := _read_other_flow(path, flow))}
+    if usable := [path for path in there if path not in others]:
+        return usable[0]
+    if given:
+        found = there[0] if there else folder / shipped
+    else:
+        found = find.find(shipped.removesuffix(".yaml"))
+        if others and _read_other_flow(found, flow) and (with_package := find.shipped("runbooks")) is not None:
+            found = with_package / shipped
     if not found.is_file():
         raise UsageError(
             f"there is no runbook to {to} with",
             f"none of {', '.join(names)} is in {folder}, and {shipped} is not found",
             "Give one: --runbook PATH.",
         )
+    for path, other in others.items() if not given else ():
+        show(one_line(f"{path} is for {other}, so {flow} has the runbook {found}"), error=True)
     return found
+
+
+def other_flow(book: Runbook, flow: Flow) -> str:
+    """The flow that is written into the drill of `book`, where it is another one than `flow`; else empty."""
+    from drlib.model import Flow
+    from drlib.runbook.file import drill_section
+
+    if book.drill is None or drill_section.asked_flow(book.drill, {}) is not None:
+        return ""
+    return "" if Flow.parse(book.drill.flow) == flow else book.drill.flow
+
+
+def _read_other_flow(path: Path, flow: Flow) -> str:
+    """As `other_flow`; empty for a file that cannot be read, which whoever uses it refuses."""
+    from drlib.runbook.file import model
+
+    try:
+        return other_flow(model.load(path), flow)
+    except UsageError:
+        return ""
 
 
 def confirm(cluster: str, yes: str, what: str, why: str) -> None:

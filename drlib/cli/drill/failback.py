@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from drlib.cli.drill.confirmation import UNCHANGED, ask, choose_runbook, confirm, refuse_other_name
+from drlib.cli.drill.confirmation import UNCHANGED, ask, choose_runbook, confirm, other_flow, refuse_other_name
 from drlib.errors import ApprovalMissing, ObjectiveMissed, ReadinessError, Unreachable, UsageError
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.outgoing.terminal import can_ask, show, write_document
@@ -121,17 +121,16 @@ def _choose(settings: MirrorSettings, file: Path, flow: str) -> Flow:
 
 def _book(given: Path | None, file: Path, flow: Flow, stage: Stage) -> Runbook:
     """The runbook of one stage, which has to carry it out for `flow`."""
-    from drlib.model import Flow
-    from drlib.runbook.file import drill_section, model
+    from drlib.runbook.file import model
 
     path = choose_runbook(given, file, flow, stage.value, f"{stage.value}.yaml", stage.value.replace("-", " "))
     book = model.load(path)
     if book.drill is None or book.drill.activity.value != stage.value:
         raise UsageError(f"runbook {path}", f"its activity is not {stage.value}", "Give another folder: --runbooks.")
-    if drill_section.asked_flow(book.drill, {}) is None and Flow.parse(book.drill.flow) != flow:
+    if other := other_flow(book, flow):
         raise UsageError(
             f"runbook {path}",
-            f"it is for {book.drill.flow}, not for {flow}",
+            f"it is for {other}, not for {flow}",
             "Give the folder of this flow: --runbooks.",
         )
     return book

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from drlib.cli.drill.confirmation import UNCHANGED, choose_runbook, confirm, refuse_other_name
+from drlib.cli.drill.confirmation import UNCHANGED, choose_runbook, confirm, other_flow, refuse_other_name
 from drlib.errors import ReadinessError, Unreachable, UsageError
 from drlib.outgoing.terminal import write_document
 from drlib.ui.terminal.plain_console import plain_console
@@ -120,16 +120,15 @@ def failover(
 def _emergency(path: Path, flow: Flow) -> Runbook:
     """The runbook at `path`, which has to be one of an emergency, for `flow` or for any."""
     from drlib.drill.plan.plan import Mode
-    from drlib.model import Flow
-    from drlib.runbook.file import drill_section, model
+    from drlib.runbook.file import model
 
     book = model.load(path)
     if book.drill is None or book.drill.mode != Mode.EMERGENCY:
         raise UsageError(f"runbook {path}", "it is not one of an emergency", "Run it with drlib run, or give another.")
-    if drill_section.asked_flow(book.drill, {}) is None and Flow.parse(book.drill.flow) != flow:
+    if other := other_flow(book, flow):
         raise UsageError(
             f"runbook {path}",
-            f"it is for {book.drill.flow}, not for {flow}",
+            f"it is for {other}, not for {flow}",
             "Give the one of this flow: --runbook PATH.",
         )
     return book

@@ -93,6 +93,7 @@ def init(
     first.check(made)
     outcomes = first.write(made, to, force or ())
     _say(to, outcomes)
+    _say_left(to, facts)
     show("\nNext:")
     typed = shlex.quote(str(file))
     for files in runbooks.names(facts)[:1]:
@@ -199,6 +200,17 @@ def _say(folder: Path, outcomes: dict[str, Outcome]) -> None:
     for path, outcome in outcomes.items():
         if outcome not in (Outcome.WRITTEN, Outcome.UNCHANGED):
             show(one_line(f"{outcome.value}: {folder / path} (replace it: --force {shlex.quote(path)})"))
+
+
+def _say_left(folder: Path, facts: Sequence[FlowFacts]) -> None:
+    """Name runbooks from when the file enabled one flow: `drlib failover` and `drlib failback` take a flow's own first."""
+    from drlib.runbook.first_runbooks import runbooks
+
+    named = {kind: name for files in runbooks.names(facts) for kind, name in files.items()}
+    left = [f"{kind}.yaml" for kind, name in named.items() if name != f"{kind}.yaml"]
+    if left := [name for name in left if (folder / name).is_file()]:
+        why = "now that several flows are enabled, each has files of its own. Move there what you edited, and delete these"
+        show(one_line(f"left from one flow in {folder}: {', '.join(left)}: {why}"))
 
 
 def _doctor(settings: MirrorSettings, runs: Path) -> None:

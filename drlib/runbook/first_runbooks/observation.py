@@ -60,7 +60,7 @@ class FlowFacts:
     `mirrored`: source topic -> mirror topic. `applications` is None where the source's groups are not known. `written`: topics
     that producers write to on the source, None where that is not known; `missing`: topics that producers need and the target
     lacks, None where that is not known. `keeps_names`: mirror topics have the names of their sources. `both_ways`: the flow
-    back copies every topic, too; `copied_back`: it may copy some.
+    back copies every topic, too; `copied_back`: it may copy some. `of_file`: all flows that the file enables.
     """
 
     flow: Flow
@@ -74,6 +74,7 @@ class FlowFacts:
     keeps_names: bool = False
     both_ways: bool = False
     copied_back: bool = False
+    of_file: tuple[Flow, ...] = ()
 
     @property
     def way_back(self) -> bool:
@@ -102,7 +103,8 @@ def facts(
 def _with_the_flow_back(facts: FlowFacts, settings: MirrorSettings) -> FlowFacts:
     shared = shared_between(settings, facts.flow)
     some = shared is not None and (not facts.mirrored or any(map(shared, facts.mirrored)))
-    return replace(facts, both_ways=all_shared(settings, facts.flow), copied_back=some)
+    enabled = tuple(each.flow for each in settings.enabled_flows)
+    return replace(facts, both_ways=all_shared(settings, facts.flow), copied_back=some, of_file=enabled)
 
 
 def _facts(flow: FlowSettings, aliases: Collection[str], seen: Mapping[str, SeenCluster]) -> FlowFacts:

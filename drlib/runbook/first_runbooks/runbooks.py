@@ -19,6 +19,7 @@ from typing import Final
 
 from drlib.config.patterns.selection import LONGEST
 from drlib.formats import one_line
+from drlib.model import Flow
 from drlib.runbook.first_runbooks.observation import FlowFacts, SeenGroup
 from drlib.runbook.first_runbooks.way_back import fail_back, reprotect, swap_roles
 from drlib.runbook.first_runbooks.yaml_lines import (
@@ -81,19 +82,21 @@ class Place:
 
 
 def names(flows: Sequence[FlowFacts]) -> list[dict[str, str]]:
-    """By kind, the file of each flow's runbook: `failover.yaml`, with several flows `failover-paris-lyon.yaml`."""
-    used: set[str] = set()
-    found = []
-    for facts in flows:
+    """By kind, the file of each flow's runbook: `failover.yaml`, in a file with several flows `failover-paris-lyon.yaml`."""
+    every = dict.fromkeys(flow for facts in flows for flow in (*facts.of_file, facts.flow))
+    suffixes: dict[Flow, str] = {}
+    for flow in every:
         suffix = ""
-        if len(flows) > 1:
-            plain = suffix = f"-{facts.flow.source}-{facts.flow.target}".lower()
+        if len(every) > 1:
+            plain = suffix = f"-{flow.source}-{flow.target}".lower()
             number = 2
-            while suffix in used:
+            while suffix in suffixes.values():
                 suffix, number = f"{plain}-{number}", number + 1
-            used.add(suffix)
-        found.append({kind: f"{kind}{suffix}.yaml" for kind in KINDS if facts.way_back or kind not in _WITH_A_WAY_BACK})
-    return found
+        suffixes[flow] = suffix
+    return [
+        {kind: f"{kind}{suffixes[facts.flow]}.yaml" for kind in KINDS if facts.way_back or kind not in _WITH_A_WAY_BACK}
+        for facts in flows
+    ]
 
 
 def texts(facts: FlowFacts, files: Mapping[str, str], place: Place, objectives: Objectives) -> dict[str, str]:

@@ -16,11 +16,14 @@ from silent_clusters import silent_clusters
 from testbed_moves import drill, step
 
 from drlib.cli.drill import failback, followed_run
+from drlib.cli.drill.confirmation import choose_runbook
 from drlib.drill.plan.plan import Mode, Plan, StepPlan
 from drlib.drill.run import planning
 from drlib.drill.step.step_output import write_rows
 from drlib.errors import UsageError
 from drlib.mirror.offsets.unreplicated.rules import Settle
+from drlib.model import Flow
+from drlib.runbook.file import find
 from drlib.runs.journal import JOURNAL, DrillJournal
 from drlib.ui.terminal.run import Progress
 
@@ -47,7 +50,7 @@ def test_failback_whose_target_does_not_answer_is_refused_with_the_assessment(fi
     [
         (("--yes", "lyon"), "'lyon' was given to confirm it. Give paris."),
         (("lyon->paris",), "Name one: drlib failback"),
-        (("--runbooks", "notebooks"), "none of reprotect.yaml, reprotect-paris-lyon.yaml is in notebooks"),
+        (("--runbooks", "notebooks"), "none of reprotect-paris-lyon.yaml, reprotect.yaml is in notebooks"),
         (("--tail", "truncate"), "'truncate'"),
     ],
 )
@@ -59,7 +62,9 @@ def test_failback_that_is_not_meant_is_refused_before_anything_is_asked(
     assert words in said.stderr
 
 
-def test_failback_takes_the_runbooks_beside_the_file_and_refuses_other_ones(file: Path) -> None:
+def test_failback_takes_the_runbooks_beside_the_file_and_refuses_other_ones(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = file.parent / "runbooks"
     folder.mkdir()
     shipped = (Path("runbooks") / "reprotect.yaml").read_text()
@@ -68,7 +73,11 @@ def test_failback_takes_the_runbooks_beside_the_file_and_refuses_other_ones(file
     (folder / "reprotect.yaml").write_text(shipped.replace("activity: reprotect", "activity: fail-over"))
     assert "its activity is not reprotect" in error_line(drlib("failback", str(file)), 2)
     (folder / "reprotect.yaml").write_text(shipped.replace('"${flow}"', '"lyon->paris"'))
-    assert "it is for lyon->paris, not for paris->lyon" in error_line(drlib("failback", str(file)), 2)
+    refused = drlib("failback", str(file), "--runbooks", str(folder))
+    assert "it is for lyon->paris, not for paris->lyon" in error_line(refused, 2)
+    monkeypatch.chdir(file.parent)  # where a runbook's name leads to the same file
+    path = choose_runbook(None, file, Flow("paris", "lyon"), "reprotect", "reprotect.yaml", "reprotect")
+    assert path.parent == find.shipped("runbooks")
 
 
 def test_failback_does_not_recover_records_that_the_target_may_have() -> None:

@@ -13,13 +13,14 @@ from rich.console import Console
 from silent_clusters import silent_clusters
 from testbed_moves import drill, step
 
+from drlib.cli.drill.confirmation import choose_runbook
 from drlib.cli.drill.followed_run import Follower
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.plan.plan import Mode, Plan, StepPlan
 from drlib.drill.run import planning
 from drlib.drill.step.step_output import write_rows
-from drlib.model import TopicPartition, TranslationKind
+from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs.journal import JOURNAL, DrillJournal
 from drlib.ui.terminal.run import Progress
 
@@ -54,7 +55,7 @@ def test_failover_to_a_target_that_does_not_answer_is_refused_with_the_assessmen
         (("lyon->paris",), "Name one: drlib failover"),
         (("paris->nice",), "has no flow paris->nice"),
         (("--runbook", "runbooks/rehearse-failover.yaml"), "it is not one of an emergency"),
-        (("--runbook", "notebooks"), "none of failover.yaml, failover-paris-lyon.yaml is in notebooks"),
+        (("--runbook", "notebooks"), "none of failover-paris-lyon.yaml, failover.yaml is in notebooks"),
     ],
 )
 def test_failover_that_is_not_meant_is_refused_before_anything_is_asked(
@@ -64,14 +65,45 @@ def test_failover_that_is_not_meant_is_refused_before_anything_is_asked(
     assert words in said
 
 
-def test_failover_takes_the_runbook_beside_the_file_and_refuses_one_of_another_flow(file: Path) -> None:
-    folder = file.parent / "runbooks"
-    folder.mkdir()
+def emergency(path: Path, flow: str) -> Path:
+    """The shipped runbook, written for `flow`."""
+    path.parent.mkdir(exist_ok=True)
     shipped = (Path("runbooks") / "emergency-failover.yaml").read_text()
     notebook = (Path("notebooks") / "10_run_a_drill.ipynb").absolute()
-    other = shipped.replace('"${flow}"', '"lyon->paris"').replace("../notebooks/10_run_a_drill.ipynb", str(notebook))
-    (folder / "failover.yaml").write_text(other)
-    assert "it is for lyon->paris, not for paris->lyon" in error_line(drlib("failover", str(file)), 2)
+    path.write_text(
+        shipped.replace('"${flow}"', f'"{flow}"').replace("../notebooks/10_run_a_drill.ipynb", str(notebook))
+    )
+    return path
+
+
+def test_failover_refuses_the_runbook_of_another_flow_that_was_given(file: Path) -> None:
+    given = emergency(file.parent / "written" / "failover.yaml", "lyon->paris")
+    for path in (given, given.parent):
+        refused = drlib("failover", str(file), "--runbook", str(path))
+        assert "it is for lyon->paris, not for paris->lyon" in error_line(refused, 2)
+
+
+def test_failover_takes_the_runbook_of_its_flow_beside_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two flows the second's runbook replaced the first's, or one that was left was taken, and the emergency ended there."""
+    file, folder = tmp_path / "mm2.properties", tmp_path / "runbooks"
+
+    def chosen(flow: str) -> Path:
+        return choose_runbook(None, file, Flow.parse(flow), "failover", "emergency-failover.yaml", "fail over")
+
+    shipped = Path("runbooks").absolute() / "emergency-failover.yaml"
+    assert chosen("paris->lyon") == shipped
+    plain = emergency(folder / "failover.yaml", "paris->lyon")
+    assert (chosen("paris->lyon"), capsys.readouterr().err) == (plain, "")
+    assert chosen("rome->lyon") == shipped
+    assert "failover.yaml is for paris->lyon, so rome->lyon has the runbook" in capsys.readouterr().err
+    rome = emergency(folder / "failover-rome-lyon.yaml", "rome->lyon")
+    capital = emergency(folder / "failover-rome-lyon-2.yaml", "ROME->lyon")
+    assert [chosen(flow) for flow in ("paris->lyon", "rome->lyon", "ROME->lyon")] == [plain, rome, capital]
+    own = emergency(folder / "failover-paris-lyon.yaml", "paris->lyon")
+    assert chosen("paris->lyon") == own
+    assert capsys.readouterr().err == ""
 
 
 def test_follower_says_of_each_wave_what_its_own_applications_have_to_change(file: Path, tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import pytest
 from command_line import drlib, error_line
 from silent_clusters import silent_clusters
 
+from drlib.runbook.first_runbooks.runbooks import KINDS
+
 HEAD = "clusters = paris, lyon\nparis.bootstrap.servers = 127.0.0.1:{}\nlyon.bootstrap.servers = 127.0.0.1:{}\n"
 
 
@@ -57,6 +59,20 @@ def test_init_of_silent_clusters_names_them_writes_and_lets_the_doctor_speak(fil
     none = drlib("init", str(file), "--rto", "none", "--rpo-records", "none", "--force", "failover.yaml")
     assert none.stdout.count("written: ") == 1
     assert "rto_seconds" not in (folder / "failover.yaml").read_text()
+
+
+def test_init_names_files_by_the_flows_of_the_file_and_not_by_those_that_were_chosen(file: Path) -> None:
+    """One flow after the other, each replaced the runbooks of the one before."""
+    drlib("init", str(file))
+    folder, kinds = file.parent / "runbooks", set(KINDS)
+    file.write_text(file.read_text() + "lyon->paris.enabled = true\n")
+    for flow in ("paris->lyon", "lyon->paris"):
+        done = drlib("init", str(file), "--flow", flow)
+        assert f"left from one flow in {folder}: {', '.join(f'{kind}.yaml' for kind in KINDS)}: " in done.stdout
+    there = {path.stem for path in folder.glob("*.yaml")}
+    assert there == kinds | {f"{kind}-{flow}" for kind in kinds for flow in ("paris-lyon", "lyon-paris")}
+    for name, flow in (("", "paris->lyon"), ("-paris-lyon", "paris->lyon"), ("-lyon-paris", "lyon->paris")):
+        assert f'flow: "{flow}"' in (folder / f"failover{name}.yaml").read_text()
 
 
 def test_init_force_of_another_name_is_refused(file: Path) -> None:

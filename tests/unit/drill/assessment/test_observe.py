@@ -17,7 +17,7 @@ from drlib.model import Flow
 
 FLOW = Flow("paris", "lyon")
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-FILE = f"""clusters = paris, lyon
+FILE = """clusters = paris, lyon
 paris.bootstrap.servers = p:1
 lyon.bootstrap.servers = l:1
 paris->lyon.enabled = true
