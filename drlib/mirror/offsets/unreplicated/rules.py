@@ -13,6 +13,7 @@ Not for: reading clusters (`drlib.mirror.offsets.unreplicated.find`), writing th
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -20,12 +21,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from drlib.config.patterns.selection import LONGEST_NAME
 from drlib.kafka.protocol.recode import digest
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
 
 EXAMPLES: Final = 20
 _SHOWN: Final = 60  # characters of a key in an example
+_CUT: Final = 200  # letters of a quarantine topic's name that was cut, so that a mirror of it has room for an alias
 
 CLUSTER_HEADER: Final = "drlib.tail.cluster"
 TOPIC_HEADER: Final = "drlib.tail.topic"
@@ -211,7 +214,13 @@ def is_recovered(headers: Headers) -> bool:
 
 
 def quarantine_topic(cluster: str, topic: str) -> str:
-    return f"drlib.tail.{cluster}.{topic}"
+    """`drlib.tail.CLUSTER.TOPIC`. A name that is too long for a topic is cut, and a digest of the whole name makes it its own;
+    the records' headers have the topic's."""
+    name = f"drlib.tail.{cluster}.{topic}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    own = hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    return f"{name[: _CUT - len(own) - 1]}.{own}"
 
 
 def key_digest(key: bytes) -> bytes:

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from small_maps import C1, TWO_RUNS, P, built
 
+from drlib.config.replication_policy import ALIAS_LETTERS
 from drlib.mirror.journal.entries import (
     Ack,
     Covered,
@@ -145,3 +146,15 @@ def test_recovered_record_names_its_origin() -> None:
     assert not tail.is_recovered([("n", b"1")])
     assert tail.content_digest(b"", b"v", []) != tail.content_digest(None, b"v", [])
     assert tail.quarantine_topic("LEFT", "orders") == "drlib.tail.LEFT.orders"
+
+
+def test_quarantine_topic_of_a_long_name_is_a_name_of_its_own_that_brokers_take() -> None:
+    """The broker refused it, and no record of the flow could be settled, also where none was to be quarantined."""
+    longest = "o" * 232
+    assert tail.quarantine_topic("paris", longest) == f"drlib.tail.paris.{longest}"
+    names = [tail.quarantine_topic("paris", f"{longest}{end}") for end in ("", "a", "b", "b" * 17)]
+    assert len(set(names)) == len(names)
+    for name in names[1:]:
+        assert name.startswith("drlib.tail.paris.ooo")  # rights are granted by this prefix
+        assert len(name) == 200
+        assert set(name) <= ALIAS_LETTERS  # those of a topic's name, too
