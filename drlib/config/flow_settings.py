@@ -7,7 +7,7 @@ Not for: keys of clusters and keys without effect (`drlib.config.keys`), whole f
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
@@ -332,13 +332,16 @@ class FlowSettings:
             "topics", lambda: should_mirror(policy, self.flow, topic, chosen, heartbeats_replication=heartbeats)
         )
 
-    def is_mirror(self, name: str) -> bool:
-        """Whether a topic of the target is, by its name, the mirror of a topic that is mirrored. Where mirrors keep their names
-        `source_of` names the source of every topic, also of the target's own."""
+    def is_mirror(self, name: str, known: Collection[str] = ()) -> bool:
+        """Whether a topic of the target is the mirror of a topic that is mirrored, by its name. Where mirrors keep their names
+        that proves nothing, as the target may have topics of its own: it is one of `known`, the mirrors of topics that the
+        source or the journal names, or could be one where there are none."""
         if self.policy.source_of(name) != self.flow.source:
             return False
         upstream = self.policy.upstream_topic(name)
-        return upstream is not None and self.mirrors_topic(upstream)
+        if upstream is None or not self.mirrors_topic(upstream):
+            return False
+        return upstream != name or not known or name in known
 
     def mirrors_unasked(self, topic: str) -> bool:
         """Whether a topic that is mirrored is one of heartbeats that another flow brought to the source, as in a chain, and

@@ -77,6 +77,8 @@ def observe(
         services = {**{a: e for a, e in answers.items() if isinstance(e, Unreachable)}, **serving.result()}
         found = unfinished.result()
         observation, readiness = doctor.result()
+        chosen = settings.flow(flow.source, flow.target)
+        judged = [name for name in topics[flow.target] if chosen.is_mirror(name, observation.known_mirrors)]
         run = found.of(str(flow))
         folder = Path(run.folder) if run is not None and run.folder else None
         here = run is not None and folder is not None and is_run(folder)
@@ -85,7 +87,7 @@ def observe(
             at_ms=at_ms,
             host=socket.gethostname(),
             source=side_of(flow.source, services[flow.source], topics[flow.source]),
-            target=side_of(flow.target, services[flow.target], topics[flow.target]),
+            target=side_of(flow.target, services[flow.target], judged),
             observation=observation,
             readiness=readiness,
             record=record.result(),

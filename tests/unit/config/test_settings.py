@@ -203,6 +203,9 @@ def test_mirrors_on_the_target_are_those_of_topics_that_the_flow_mirrors(
     text = f"topics = orders\nreplication.policy.class = org.apache.kafka.connect.mirror.{policy}ReplicationPolicy"
     flow = load(text).flow("LEFT", "RIGHT")
     assert [name for name in names if flow.is_mirror(name)] == mirrors
+    proved = [name for name in mirrors if name != "orders"]  # by its name
+    assert [name for name in names if flow.is_mirror(name, {"another"})] == proved
+    assert [name for name in names if flow.is_mirror(name, {"orders"})] == mirrors
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from drlib.drill.actions.failover.automatic_approval import Approve, approve_ste
 from drlib.drill.actions.failover.fault_moment import MirrorFetches
 from drlib.drill.actions.failover.flow_state import FlowState, observe_flow, seconds_behind
 from drlib.drill.actions.failover.triage_rules import Expected, advise, side_of
+from drlib.drill.readiness.observe.topics import known_mirrors
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds, Text, Texts
@@ -32,6 +33,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.admin.reachability import ClusterService, examine
 from drlib.kafka.net.cluster_client import ClusterMetadata
+from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
@@ -89,6 +91,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
                 **examine(answering, topics, left_s),
             }
             state = observed.result()
+        topics[flow.target] = self._judged(topics, state.survey)
         abort.check()
         if isinstance(of_source := found[flow.source], ClusterService):
             KnownSilence(run_dir).note({controller_of(flow.source): most_are_silent(of_source, clock.now_ms())})
@@ -194,6 +197,13 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
             if (alias == flow.source and chosen.mirrors_topic(name))
             or (alias == flow.target and chosen.is_mirror(name))
         ]
+
+    def _judged(self, topics: Mapping[str, list[str]], survey: Survey) -> list[str]:
+        """The topics by which the target is judged, once it is known what the source and the journal have."""
+        flow = self.flow
+        chosen = self.context.mirror_settings().flow(flow.source, flow.target)
+        known = known_mirrors(chosen, topics[flow.source], survey)
+        return [name for name in topics[flow.target] if chosen.is_mirror(name, known)]
 
     def _unknown(self, state: FlowState) -> list[str]:
         """What the mirror's state leaves open, by name."""

@@ -232,7 +232,8 @@ class SharesObserved:
 
 @dataclass(frozen=True, slots=True)
 class FlowObservation:
-    """One flow, all questions. `retention_ms` is by source topic, -1 where records are kept for ever."""
+    """One flow, all questions. `retention_ms` is by source topic, -1 where records are kept for ever. `known_mirrors`: names of
+    mirrors on the target, by the source and the journal; empty where neither is known."""
 
     flow: str
     at_ms: int
@@ -255,6 +256,7 @@ class FlowObservation:
     drills: PastDrills | Unanswered
     shares: SharesObserved | Unanswered = SharesObserved()
     advice: tuple[Advice, ...] | Unanswered = ()
+    known_mirrors: frozenset[str] = frozenset()
 
 
 def available(topics: Mapping[str, TopicMetadata], name: str) -> bool:

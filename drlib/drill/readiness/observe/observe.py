@@ -130,6 +130,7 @@ class _Observer:
             obstacles = ()  # MirrorMaker 2 has rights and settings of its own, and neither lanes nor a journal
         names = self._names(survey)
         existing = target.metadata.topics if target.metadata is not None else {}
+        known = topics.known_mirrors(flow, source.metadata.topics if source.metadata is not None else (), survey)
         (
             target_settings,
             (translations, target_positions),
@@ -148,7 +149,7 @@ class _Observer:
         return FlowObservation(
             flow=str(flow.flow),
             at_ms=clock.now_ms(),
-            target=target.answer([name for name in existing if flow.is_mirror(name)]),
+            target=target.answer([name for name in existing if flow.is_mirror(name, known)]),
             source=source.answer([] if source.metadata is None else list(names)),
             identities=identities,
             obstacles=obstacles,
@@ -167,6 +168,7 @@ class _Observer:
             drills=drills,
             shares=shares,
             advice=advice,
+            known_mirrors=known,
         )
 
     async def _survey(self) -> tuple[Survey, MirrorStatus]:

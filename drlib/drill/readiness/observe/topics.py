@@ -4,7 +4,7 @@ Rules: settings are compared as the worker compares them (`drlib.mirror.sync.rul
 replicas are those of the metadata that was read first.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.drill.readiness.checks.observations import SettingsDrift, TopicSettings, Unanswered, available
@@ -13,6 +13,7 @@ from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.net.cluster_client import ClusterMetadata
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.status.forecast import retention_in
 from drlib.mirror.sync.configs import wanted_settings
@@ -29,6 +30,15 @@ def mirrored_topics(flow: FlowSettings, source: ClusterMetadata | None, maps: Ma
         for name, topic in sorted(source.topics.items())
         if topic.error_code == 0 and flow.mirrors_topic(name)
     }
+
+
+def known_mirrors(flow: FlowSettings, source: Iterable[str], survey: Survey | None) -> frozenset[str]:
+    """The names on the target of what the flow mirrors: topics that the source lists, and those that the journal has. Empty
+    where neither says any: the source is lost, and MirrorMaker 2 mirrored it, which keeps no journal."""
+    known = {flow.policy.remote_topic(flow.flow.source, name) for name in source if flow.mirrors_topic(name)}
+    if survey is not None and not survey.target_error and survey.mirror_maker is None:
+        known |= {each.target_topic for each in survey.maps.names.values() if flow.mirrors_topic(each.source_topic)}
+    return frozenset(name for name in known if not flow.policy.is_heartbeats(name))
 
 
 def unlisted_topics(

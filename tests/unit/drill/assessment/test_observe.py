@@ -13,6 +13,9 @@ from drlib.drill.assessment import observe, observe_return
 from drlib.drill.step.context import DrillContext
 from drlib.kafka.admin.reachability import ClusterService
 from drlib.kafka.net.cluster_client import Broker, ClusterMetadata, PartitionMetadata, TopicMetadata
+from drlib.mirror.journal.entries import TopicNames
+from drlib.mirror.monitor.survey import Survey
+from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.model import Flow
 
 FLOW = Flow("paris", "lyon")
@@ -61,3 +64,28 @@ def test_target_is_judged_by_mirrors_of_mirrored_topics_alone(
         for topics in (observe._topics(settings, FLOW, FLOW.target, found), triage._topics(FLOW.target, found)):
             assert side_of(FLOW.target, ClusterService(found), topics).serves is serves
         assert observe_return._side(settings, FLOW).serves is serves
+
+
+@pytest.mark.parametrize(
+    ("on_source", "journaled", "error", "serves"),
+    [
+        (["orders"], [], "", True),  # scratch is a topic of lyon's own
+        ([], ["orders"], "", True),
+        (["orders"], ["scratch"], "", False),  # paris lost it, and lyon has its mirror
+        ([], [], "", False),  # it may be a mirror
+        ([], ["orders"], "no answer", False),
+        (["heartbeats"], [], "", False),
+    ],
+)
+def test_identical_names_prove_no_mirror_where_the_source_or_the_journal_says_what_is_mirrored(
+    tmp_path: Path, on_source: list[str], journaled: list[str], error: str, serves: bool
+) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(FILE.replace("topics = orders", "topics = .*") + f"replication.policy.class = {IDENTITY}")
+    found = cluster({"orders": 1, "paris.heartbeats": 1, "scratch": -1, "__consumer_offsets": 1})
+    triage = Triage().bind(DrillContext(clusters={}, flow=FLOW, run_dir=tmp_path, properties=file), "decide")
+    ids = {name: uuid.uuid4() for name in journaled}
+    names = {ids[name]: TopicNames(ids[name], name, name, uuid.uuid4()) for name in journaled}
+    survey = Survey(str(FLOW), 0, 1, target_error=error, maps=Maps(names=names))
+    topics = {FLOW.source: on_source, FLOW.target: triage._topics(FLOW.target, found)}
+    assert side_of(FLOW.target, ClusterService(found), triage._judged(topics, survey)).serves is serves
