@@ -68,7 +68,7 @@ def other_flow(book: Runbook, flow: Flow) -> str:
 
 
 def _read_other_flow(path: Path, flow: Flow) -> str:
-    """As `other_flow`; empty for a file that cannot be read, which whoever uses it refuses."""
+    """As `other_flow`; empty for a file that cannot be read, which is refused where it is used."""
     from drlib.runbook.file import model
 
     try:
