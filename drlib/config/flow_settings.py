@@ -336,7 +336,7 @@ class FlowSettings:
         """Whether a topic of the target is the mirror of a topic that is mirrored, by its name. Where mirrors keep their names
         that proves nothing, as the target may have topics of its own: it is one of `known`, the mirrors of topics that the
         source or the journal names, or could be one where there are none."""
-        if self.policy.source_of(name) != self.flow.source:
+        if self.policy.source_of(name) != self.flow.source or self.policy.is_internal(name):
             return False
         upstream = self.policy.upstream_topic(name)
         if upstream is None or not self.mirrors_topic(upstream):

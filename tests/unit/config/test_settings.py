@@ -206,6 +206,8 @@ def test_mirrors_on_the_target_are_those_of_topics_that_the_flow_mirrors(
     proved = [name for name in mirrors if name != "orders"]  # by its name
     assert [name for name in names if flow.is_mirror(name, {"another"})] == proved
     assert [name for name in names if flow.is_mirror(name, {"orders"})] == mirrors
+    every = load(text.replace("topics = orders", "topics = .*")).flow("LEFT", "RIGHT")
+    assert not every.is_mirror("LEFT.checkpoints.internal")
 
 
 @pytest.mark.parametrize(
