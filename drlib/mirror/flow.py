@@ -39,6 +39,7 @@ from drlib.mirror.engine.lane.state import LaneState
 from drlib.mirror.engine.reverse.journal import ReverseJournal
 from drlib.mirror.errors import SourceLost, log_traceback
 from drlib.mirror.journal.entries import Entry
+from drlib.mirror.mm2.checkpoint_log import read_log
 from drlib.mirror.mm2.offset_syncs import OffsetSyncWriter
 from drlib.mirror.mm2.takeover import TakeoverReader
 from drlib.mirror.mm2.writer import Mm2Writer, WriterFailed
@@ -267,7 +268,14 @@ class RunningFlow:
         self._syncs = OffsetSyncWriter(settings.offset_lag_max)
         self._back = _followed_back(setup, self._source)
         self._groups = GroupPositions(
-            settings, setup.source, self._source, self._writer, self._events, self._streams.get, self._back
+            settings,
+            setup.source,
+            self._source,
+            self._writer,
+            self._events,
+            self._streams.get,
+            self._back,
+            lambda: read_log(setup.target, settings.policy.checkpoints_topic(settings.flow.source)),
         )
         self._lag_monitor = LagMonitor(settings, setup.source, self._source, self._events, self._lane_streams)
         self._comparison = LogComparison(self._source, self._target, self._compared_partitions, self._events)

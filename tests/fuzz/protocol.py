@@ -56,13 +56,14 @@ from drlib.kafka.share_groups.state import ShareState, StateLog
 from drlib.mirror.journal import entries
 from drlib.mirror.journal.renamed import identified, renamed
 from drlib.mirror.mm2 import connect_offsets
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER
 from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.translate_groups import last_known
 from drlib.mirror.offsets.unreplicated import ledger
 from drlib.mirror.preflight import failed_over
 from drlib.mirror.share_groups.known import decoded, encoded
+from drlib.mirror.sync.rules.gone_positions import checkpointed
 from drlib.model import Flow, TopicPartition
 from drlib.outgoing import http_request
 from fuzz import samples
@@ -283,6 +284,12 @@ POSITIONS: Final[tuple[Case, ...]] = tuple((*case, b"17") for case in CHECKPOINT
 def positions(key: bytes, value: bytes, header: bytes) -> object:
     headers = ((POSITION_HEADER, header), (AS_OF_HEADER, header))
     return last_known([Record(TopicPartition("c", 0), 0, 0, key, value, headers)], DefaultReplicationPolicy())
+
+
+def kept_positions(key: bytes, value: bytes, header: bytes) -> object:
+    headers = ((POSITION_HEADER, header), (AS_OF_HEADER, header), (TOPICS_HEADER, header))
+    record = Record(TopicPartition("c", 0), 0, 0, key, value, headers)
+    return checkpointed([record], DefaultReplicationPolicy(), lambda _: True)
 
 
 def copied(key: bytes, value: bytes) -> object:

@@ -86,6 +86,7 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target("drlib.mirror.mm2.records:Heartbeat", Heartbeat.decode, protocol.HEARTBEATS, (MalformedRecord,)),
     Target("drlib.mirror.mm2.records:Checkpoint", Checkpoint.decode, protocol.CHECKPOINTS, (MalformedRecord,)),
     Target("drlib.mirror.offsets.translation.translate_groups:last_known", protocol.positions, protocol.POSITIONS, ()),
+    Target("drlib.mirror.sync.rules.gone_positions:checkpointed", protocol.kept_positions, protocol.POSITIONS, ()),
     Target("drlib.mirror.share_groups.known:decoded", protocol.share_header, protocol.SHARE_HEADERS, ()),
     Target(
         "drlib.kafka.share_groups.messages:state_record", protocol.share_state, protocol.SHARE_STATES, (ValueError,)

@@ -38,7 +38,11 @@ DENY_WRITES: Final = "source.fence with deny_write"
 NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
 PARTS: Final = "transactions.list"
-OPTIONAL: Final = {PARTS: "the mirror works without it, and does not know which partitions a transaction has"}
+FORMER: Final = "the checkpoints of former groups"
+OPTIONAL: Final = {
+    PARTS: "the mirror works without it, and does not know which partitions a transaction has",
+    FORMER: "without it a failover brings back groups that were deleted while no worker ran",
+}
 SHARE_GROUPS: Final = "share groups"
 MAY_WRITE_STATES: Final = "ClusterAction on the cluster"
 WITHOUT_IT: Final = (
@@ -185,6 +189,8 @@ def _mirror(reach: _Reach) -> list[Grant]:
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE_CONFIGS", only=SHARE_GROUPS)
     # preflight asks for it whether or not checkpoints are emitted
     wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "CREATE", "WRITE")
+    if flow.emit_checkpoints:
+        wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "READ", only=FORMER)
     if flow.emit_heartbeats:
         wanted += reach.on(target, "topic", [policy.heartbeats_topic], "CREATE", "WRITE")
     if reach.back is not None:

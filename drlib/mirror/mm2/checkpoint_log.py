@@ -1,7 +1,8 @@
 """The checkpoints topic on the target, as it is read back: one record after the other, with what drlib's headers say.
 
 Rules: the newest record of a group and partition counts, which is what callers keep. Records that are no checkpoints are
-skipped. A group is one of consumers or of share consumers: each caller leaves the other kind out (`SHARE_HEADER`).
+skipped. A group is one of consumers or of share consumers: each caller leaves the other kind out (`SHARE_HEADER`). A position
+that is gone on the source has a mark (`GONE_HEADER`), until a later checkpoint without it.
 Not for: writing checkpoints (`writer`).
 """
 
@@ -15,6 +16,7 @@ from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Range, Record
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.records import Checkpoint, MalformedRecord
 from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
 from drlib.model import Flow, TopicPartition
@@ -38,8 +40,13 @@ class Checkpointed:
 def read_checkpoints(settings: MirrorSettings, flow: Flow) -> Iterator[Record]:
     """The log of a flow's checkpoints, oldest first; nothing where there is no such topic. Blocks. Raises `Unreachable`."""
     policy = settings.flow(flow.source, flow.target).policy
-    partition = TopicPartition(policy.checkpoints_topic(flow.source), 0)
-    with Cluster(settings.clusters[flow.target]) as cluster:
+    return read_log(settings.clusters[flow.target], policy.checkpoints_topic(flow.source))
+
+
+def read_log(target: ClusterSettings, topic: str) -> Iterator[Record]:
+    """The same, of a topic on `target`."""
+    partition = TopicPartition(topic, 0)
+    with Cluster(target) as cluster:
         if not cluster.topics([partition.topic]):
             return
         start, end = cluster.log_starts([partition])[partition], cluster.log_ends([partition])[partition]

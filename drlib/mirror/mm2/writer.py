@@ -29,6 +29,7 @@ TOPICS_HEADER = "drlib.topic-ids"  # of a topic that both directions copy: its I
 SHARE_HEADER = (
     "drlib.share-group"  # of a share group: what lies complete behind its start offset (`mirror.share_groups`)
 )
+GONE_HEADER = "drlib.gone"  # the position is no longer on the source: it was deleted, or has expired
 
 
 _ANSWERS_MISSING = frozenset(  # no broker refused the record
@@ -90,6 +91,17 @@ class Mm2Writer:
         headers = [(POSITION_HEADER, str(position).encode()), (AS_OF_HEADER, str(as_of_ms).encode())]
         if transaction is not None:
             headers.append((TRANSACTION_HEADER, f"{transaction[0]}/{transaction[1]}".encode()))
+        if topic_ids:
+            headers.append((TOPICS_HEADER, topic_ids.encode()))
+        self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)
+
+    def gone(self, checkpoint: Checkpoint, position: int, as_of_ms: int, topic_ids: str = "") -> None:
+        """The last checkpoint once more, as Java's readers take no null values. A later one brings the position back."""
+        headers = [
+            (POSITION_HEADER, str(position).encode()),
+            (AS_OF_HEADER, str(as_of_ms).encode()),
+            (GONE_HEADER, b"1"),
+        ]
         if topic_ids:
             headers.append((TOPICS_HEADER, topic_ids.encode()))
         self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)

@@ -11,9 +11,13 @@ Rules:
   that was written for an earlier position, the checkpoint keeps that one: it skips nothing either. Whenever the map back
   advanced the position is looked up again, because one that was exact by a map that lacks the newest copies is too low.
 - Only for partitions of this worker's lanes; other workers write those of theirs.
+- A position that is gone on the source (`rules.gone_positions`) is marked in the checkpoints, with the last one once more, so
+  that an emergency does not bring its group back. The next commit is an ordinary checkpoint again. What went while no worker
+  ran is found by the log of checkpoints, which is read once.
 - Share groups have another protocol, and a follower of their own (`drlib.mirror.share_groups.follow`), which this one runs.
 - A group that may not be described is an event with the missing right (`GroupUnreadable`); the others are followed. An empty
   list means no groups only where the cluster may be described; else brokers omit groups (`GroupsUnlisted`).
+Longer than most modules: following, polling and writing share the state of one flow's positions.
 """
 
 from __future__ import annotations
@@ -22,13 +26,14 @@ import asyncio
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net import requests
 from drlib.kafka.net.api_versions import UnsupportedRequest
@@ -51,12 +56,15 @@ from drlib.mirror.preflight.checks import not_authorized
 from drlib.mirror.preflight.required_acls import Right
 from drlib.mirror.share_groups.follow import SharePositions
 from drlib.mirror.status.worker_status import EventLog
+from drlib.mirror.sync.rules.gone_positions import GonePositions, Kept, checkpointed
 from drlib.mirror.threads import in_daemon
 from drlib.model import TopicPartition, TranslationKind
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TICK_S = 0.05
 POLL_TIMEOUT_S = 5.0
+LOOK_BACK_S = 10.0
+MOST_ASKED = 64  # groups that are not listed, in one poll
 STABLE_S = 30.0  # after following for this long, a failure is retried at once
 MAY_LIST = Right("cluster", "", ("DESCRIBE",))
 UNREADABLE, UNLISTED = "GroupUnreadable", "GroupsUnlisted"
@@ -75,11 +83,16 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """One full poll. `complete`: False where no group was listed and a right is missing, None where that is unknown."""
+    """One full poll. `complete`: False where no group was listed and a right is missing, None where that is unknown.
+    Of positions that may be gone: the groups that are not listed and may not be read, those whose coordinators said what they
+    have, and the topics that may be described."""
 
     positions: Sequence[tuple[str, TopicPartition, Position]]
     refused: Mapping[str, ClusterRefused]
     complete: bool | None
+    unreadable: Collection[str] = ()
+    answered: Collection[str] = ()
+    topics: Collection[str] = ()
 
 
 class GroupPositions:
@@ -94,7 +107,9 @@ class GroupPositions:
         events: EventLog,
         stream_of: Callable[[TopicPartition], PartitionStream | None],
         back: FollowedBack | None = None,
+        kept: Callable[[], Iterable[Record]] = tuple,
     ) -> None:
+        """`kept`: reads the log of checkpoints; blocks, and raises what the target says."""
         self._settings = settings
         self._cluster = cluster
         self._source = source
@@ -112,6 +127,8 @@ class GroupPositions:
             tuple[str, TopicPartition], tuple[int, tuple[int, int] | None]
         ] = {}  # by headers of checkpoints
         self._topic_ids: dict[tuple[str, TopicPartition], str] = {}  # of topics that both directions copy
+        self._kept = kept
+        self._gone = GonePositions()
         self._following_broke = False
         self._refused: set[str] = set()
         self._shares = SharePositions(settings, cluster, source, writer, events, stream_of)
@@ -128,6 +145,7 @@ class GroupPositions:
             tasks.create_task(self._emit_loop())
             if self._settings.groups and self._settings.emit_checkpoints:
                 tasks.create_task(self._shares.run())
+                tasks.create_task(self._look_back())
             if self._back is not None and self._settings.groups and self._settings.emit_checkpoints:
                 tasks.create_task(self._back.run(self._look_again))
 
@@ -229,7 +247,9 @@ class GroupPositions:
             return
         key = (group, partition)
         if position is None:
-            self._positions.pop(key, None)
+            known = self._positions.get(key)
+            self._gone.deleted(key, None if known is None else self._as_kept(key, known), clock.now_ms())
+            self._forget(key)
             return
         known = self._positions.get(key)
         if known is not None and known.as_of_ms > position.as_of_ms:
@@ -238,9 +258,55 @@ class GroupPositions:
                 self._dirty.add(key)
             return
         if known is None or (known.offset, known.metadata) != (position.offset, position.metadata):
+            self._gone.there(key)
             self._positions[key] = position
             self._groups_of[partition].add(group)
             self._dirty.add(key)
+
+    # -- positions that are gone -----------------------------------------------------------------------------------
+
+    def _mirror_of(self, key: tuple[str, TopicPartition]) -> tuple[str, TopicPartition]:
+        group, at = key
+        topic = self._settings.policy.remote_topic(self._settings.flow.source, at.topic)
+        return group, TopicPartition(topic, at.partition)
+
+    def _as_kept(self, key: tuple[str, TopicPartition], position: Position) -> Kept:
+        there = self._mirror_of(key)
+        return Kept(position.offset, position.as_of_ms, self._written.get(there), self._topic_ids.get(there, ""))
+
+    def _forget(self, key: tuple[str, TopicPartition]) -> None:
+        there = self._mirror_of(key)
+        self._positions.pop(key, None)
+        self._groups_of[key[1]].discard(key[0])
+        self._written.pop(there, None)  # the next commit is written whatever it is
+        self._said.pop(there, None)
+        self._topic_ids.pop(there, None)
+
+    def _mark(self, key: tuple[str, TopicPartition], kept: Kept, now_ms: int) -> None:
+        """Write that a position is gone, where it has a checkpoint."""
+        stream, checkpoint = self._stream_of(key[1]), kept.checkpoint
+        if stream is None:
+            return  # another worker's by now
+        if checkpoint is None and not stream.shared and (there := stream.map.forward(kept.offset).offset) is not None:
+            checkpoint = Checkpoint(key[0], stream.target, kept.offset, there)  # it was another worker's
+        if checkpoint is not None and self._settings.emit_checkpoints:
+            self._writer.gone(checkpoint, kept.offset, now_ms, kept.topic_ids)
+        self._gone.there(key)
+        self._forget(key)
+
+    async def _look_back(self) -> None:
+        """Read once what the checkpoints have, as groups may have gone while no worker ran."""
+        policy, chosen = self._settings.policy, self._settings.mirrors_group
+        while True:
+            try:
+                found = await in_daemon(lambda: checkpointed(self._kept(), policy, chosen))
+            except ClusterRefused:
+                return  # an optional right: those groups stay as they are
+            except (DrlibError, TimeoutError, OSError):
+                await asyncio.sleep(LOOK_BACK_S)
+                continue
+            self._gone.add(found, self._positions)
+            return
 
     # -- polling -------------------------------------------------------------------------------------------------
 
@@ -256,8 +322,10 @@ class GroupPositions:
 
     async def _poll_once(self) -> None:
         entity = str(self._settings.flow)
+        now_ms = clock.now_ms()
+        doubtful = self._gone.doubtful(lambda at: self._stream_of(at) is not None, now_ms)
         try:
-            polled = await in_daemon(self._poll)
+            polled = await in_daemon(lambda: self._poll(doubtful))
         except ClusterRefused as error:
             needed = not_authorized(MAY_LIST, self._cluster) if error.unauthorized else ""
             self._events.open(UNLISTED, entity, f"{error} {needed}".rstrip())
@@ -272,7 +340,12 @@ class GroupPositions:
                 f"may be some. {not_authorized(MAY_LIST, self._cluster)}",
             )
         for group, partition, position in polled.positions:
-            self._learn(group, partition, position)
+            if not self._gone.outdates((group, partition), position.as_of_ms):
+                self._learn(group, partition, position)
+        found = {(group, partition) for group, partition, _ in polled.positions}
+        refused = {*polled.refused, *polled.unreadable}
+        for key, kept in self._gone.gone(found, polled.answered, refused, polled.topics).items():
+            self._mark(key, kept, now_ms)
         for group, refusal in polled.refused.items():
             right = Right("group", group, ("DESCRIBE",))
             needed = f" {not_authorized(right, self._cluster)}" if refusal.unauthorized else ""
@@ -281,24 +354,31 @@ class GroupPositions:
             self._events.resolve(UNREADABLE, group)
         self._refused = set(polled.refused)
 
-    def _poll(self) -> Polled:
+    def _poll(self, doubtful: Collection[tuple[str, TopicPartition]] = ()) -> Polled:
+        """`doubtful`: positions that may be gone, whose groups are asked for also where they are not listed."""
         positions = []
         refused: dict[str, ClusterRefused] = {}
+        unlisted: dict[str, ClusterRefused] = {}
         with Cluster(self._cluster, timeout_s=POLL_TIMEOUT_S) as cluster:
-            groups = [g.group for g in cluster.groups() if self._settings.mirrors_group(g.group)]
-            for group in groups:
+            listed = dict.fromkeys(g.group for g in cluster.groups() if self._settings.mirrors_group(g.group))
+            asked = [*listed, *sorted({group for group, _ in doubtful}.difference(listed))[:MOST_ASKED]]
+            for group in asked:
                 asked_ms = clock.now_ms()
                 try:
                     offsets = cluster.group_offsets(group)
                 except ClusterRefused as error:
-                    refused[group] = error
+                    (refused if group in listed else unlisted)[group] = error
                     continue
                 for partition, committed in offsets.items():
                     positions.append((group, partition, Position(committed.offset, committed.metadata, asked_ms)))
+            missing = set(doubtful).difference((group, partition) for group, partition, _ in positions)
+            topics = cluster.topics({at.topic for _, at in missing}, in_sight=True)
             cluster_id = cluster.cluster_id()  # asked last, so that it vouches for all answers above
             if self._source.cluster_id not in ("", cluster_id):
                 raise WrongCluster(", ".join(self._cluster.bootstrap_servers), self._source.cluster_id, cluster_id)
-            return Polled(positions, refused, bool(groups) or cluster.lists_every_group())
+            complete = bool(listed) or cluster.lists_every_group()
+            answered = set(asked).difference(refused, unlisted)
+            return Polled(positions, refused, complete, set(unlisted), answered, set(topics))
 
     # -- following -----------------------------------------------------------------------------------------------
 

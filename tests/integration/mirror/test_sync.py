@@ -14,15 +14,19 @@ from deadline import never
 from fix_engine import Engine, create_topic, produce, read_all, traffic, wait_for
 from testbed_sync import alter, cluster, events, move, position, same_record, wait_event
 
+from drlib import clock
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin import CommittedOffset, GroupNotEmpty, Range
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource, GroupState
 from drlib.lab.lab import Lab
 from drlib.mirror.engine.fencing.lanes import lane_of
+from drlib.mirror.mm2.records import Checkpoint
+from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER
+from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.configs import ConfigSync, _alter
-from drlib.model import TopicPartition
+from drlib.model import Flow, TopicPartition
 
 Fresh = Callable[..., str]
 
@@ -222,6 +226,40 @@ def synced(syncing: Engine, fresh_topic: Fresh) -> Engine:
     produce(mine.left, mine.topics, 300, partitions=1)
     mine.wait_caught_up(mine.topics, 1)
     return mine
+
+
+def test_groups_that_are_gone_on_the_source_are_not_translated_until_they_commit_again(engine: Engine) -> None:
+    topic, flow = engine.topics, Flow(engine.source, engine.target)
+    leaves, stays, former = (f"{topic}-{name}" for name in ("leaves", "stays", "former"))
+    create_topic(engine.left, topic, 1)
+    produce(engine.left, topic, 100, partitions=1)
+    for group in (leaves, stays):
+        move(engine.left, group, topic, 40)
+    log = f"{engine.source}.checkpoints.internal"
+    create_topic(engine.right, log, 1, cleanup_policy="compact")
+    producer = Producer({"bootstrap.servers": engine.right, "log_level": 0})
+    mirrored = TopicPartition(f"{engine.source}.{topic}", 0)
+    for group, as_of_ms in ((former, 1), (stays, 1), (f"{topic}-lately", clock.now_ms())):
+        checkpoint = Checkpoint(group, mirrored, 40, 41)  # of a worker that ran before
+        headers = [(POSITION_HEADER, b"40"), (AS_OF_HEADER, str(as_of_ms).encode())]
+        producer.produce(log, checkpoint.value(), checkpoint.key(), 0, headers=headers)
+    assert producer.flush(10) == 0
+    settings = load_mirror_settings(engine.properties)
+
+    def known() -> dict[str, int]:
+        """What an emergency moves, as it is without the source."""
+        positions = translate_groups(settings, flow, source_alive=False)
+        return {item.group.removeprefix(f"{topic}-"): item.source_offset for item in positions}
+
+    worker = engine.start()
+    engine.wait_caught_up(topic, 1)
+    wait_for("the one of a year ago is gone", lambda: known() == {"leaves": 40, "stays": 40, "lately": 40})
+    with cluster(engine.left) as left:
+        left.delete_group(leaves)
+    wait_for("the one that was deleted is gone", lambda: known() == {"stays": 40, "lately": 40})
+    move(engine.left, leaves, topic, 40)
+    wait_for("it is back", lambda: known() == {"leaves": 40, "stays": 40, "lately": 40})
+    assert engine.stop(worker) == 0, engine.log()
 
 
 @pytest.mark.long

@@ -30,7 +30,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.mm2.checkpoint_log import checkpoints, read_checkpoints
-from drlib.mirror.mm2.writer import SHARE_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
+from drlib.mirror.mm2.writer import GONE_HEADER, SHARE_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.mirror_maker.maps import SyncedMaps
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
@@ -147,12 +147,15 @@ def checkpointed_positions(settings: MirrorSettings, flow: Flow) -> Positions:
     return last_known(read_checkpoints(settings, flow), settings.flow(flow.source, flow.target).policy)
 
 
-def last_known(records: Iterable[Record], policy: ReplicationPolicy) -> Positions:
-    """The newest position of each consumer group and partition in a log of checkpoints; other records are skipped. Pure."""
+def last_known(records: Iterable[Record], policy: ReplicationPolicy, *, with_gone: bool = False) -> Positions:
+    """The newest position of each consumer group and partition in a log of checkpoints; other records are skipped. Pure.
+
+    `with_gone`: also those that the source no longer has.
+    """
     known: dict[tuple[str, TopicPartition], KnownPosition] = {}
     for each in checkpoints(records, policy):
-        if SHARE_HEADER in each.headers:
-            known.pop(each.key, None)  # the group of that name is a share group by now
+        if SHARE_HEADER in each.headers or (GONE_HEADER in each.headers and not with_gone):
+            known.pop(each.key, None)  # the group of that name is a share group by now, or gone
             continue
         known[each.key] = KnownPosition(
             each.position,
@@ -331,9 +334,10 @@ def translate_shared(
 
 
 def _known_reads(settings: MirrorSettings, flow: Flow) -> dict[TopicPartition, list[KnownRead]]:
-    """What groups had read on the target, as the checkpoints there have it."""
+    """What groups had read on the target, as the checkpoints there have it: also groups that are gone, as it holds for any."""
     found: dict[TopicPartition, list[KnownRead]] = {}
-    for (_, partition), position in checkpointed_positions(settings, flow).items():
+    policy = settings.flow(flow.source, flow.target).policy
+    for (_, partition), position in last_known(read_checkpoints(settings, flow), policy, with_gone=True).items():
         if position.read is not None:
             found.setdefault(partition, []).append(position.read)
     return found

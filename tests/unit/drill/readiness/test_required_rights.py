@@ -58,7 +58,7 @@ def test_mirror_writes_nothing_but_syncs_and_heartbeats_to_the_source(tmp_path: 
     assert found["lyon", "transactional-id drlib.paris.lyon.*"] == {"WRITE"}
 
 
-def test_mirror_lists_the_state_of_transactions_as_optional_with_what_is_missing_without_it(tmp_path: Path) -> None:
+def test_mirror_lists_optional_rights_with_what_is_missing_without_them(tmp_path: Path) -> None:
     of_file = settings(tmp_path)
     printed = list(lines(required_rights(of_file, of_file.flow("paris", "lyon"), Role.MIRROR), of_file.clusters))
     (at,) = [
@@ -66,6 +66,8 @@ def test_mirror_lists_the_state_of_transactions_as_optional_with_what_is_missing
     ]
     assert "does not know which partitions a transaction has" in printed[at]
     assert "--operation Read --topic __transaction_state" in printed[at + 1]
+    (at,) = [n for n, line in enumerate(printed) if "for the checkpoints of former groups alone, optional: " in line]
+    assert "--operation Read --topic paris.checkpoints.internal" in printed[at + 1]
 
 
 def test_mirror_of_a_chain_may_mirror_the_heartbeats_that_it_brings(tmp_path: Path) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from drlib import clock
+from drlib.config.replication_policy import DefaultReplicationPolicy
+from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net.connection import ConnectionLost
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -21,7 +24,7 @@ from drlib.mirror.offsets.translation.shared_followed import SharedTopic
 from drlib.mirror.offsets.translation.shared_logs import SharedAnswer
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC, UNLISTED, GroupPositions, Polled, Position
-from drlib.model import TopicPartition, Translation, TranslationKind
+from drlib.model import Flow, TopicPartition, Translation, TranslationKind
 
 SOURCE, TARGET = TopicPartition("t", 0), TopicPartition("A.t", 0)
 KEY, CLAIM = SourcePartition(uuid.UUID(int=1), 0), ClaimId(7, 0)
@@ -33,12 +36,16 @@ class Written:
     def __init__(self) -> None:
         self.checkpoints: list[tuple[int, int, int]] = []
         self.transactions: list[tuple[int, int] | None] = []
+        self.ended: list[tuple[Checkpoint, int]] = []
 
     def checkpoint(
         self, checkpoint: Checkpoint, position: int, as_of_ms: int, transaction: tuple[int, int] | None = None
     ) -> None:
         self.checkpoints.append((checkpoint.upstream_offset, checkpoint.offset, position))
         self.transactions.append(transaction)
+
+    def gone(self, checkpoint: Checkpoint, position: int, as_of_ms: int, topic_ids: str = "") -> None:
+        self.ended.append((checkpoint, position))
 
 
 @pytest.mark.parametrize("emits_first", [0, 1, 2])  # how often before anything is mirrored
@@ -119,7 +126,7 @@ async def test_poll_without_a_word_on_the_right_to_list_groups_changes_no_event(
     unused: Any = None
     events = EventLog()
     groups = GroupPositions(settings, unused, unused, unused, events, unused)
-    monkeypatch.setattr(groups, "_poll", lambda: Polled((), {}, complete=None))
+    monkeypatch.setattr(groups, "_poll", lambda _: Polled((), {}, complete=None))
     await groups._poll_once()
     assert not events.is_open(UNLISTED, "A->B")
     events.open(UNLISTED, "A->B", "a right is missing")
@@ -133,7 +140,7 @@ async def test_poll_without_a_word_on_the_right_to_list_groups_changes_no_event(
 async def test_poll_that_is_refused_names_a_right_only_where_one_is_missing(
     monkeypatch: pytest.MonkeyPatch, code: str, asks_for_a_right: bool
 ) -> None:
-    def refuse() -> Polled:
+    def refuse(_: object) -> Polled:
         raise ClusterRefused("listing groups was refused", code, "Read the log.", code=code)
 
     settings: Any = SimpleNamespace(flow="A->B")
@@ -146,6 +153,95 @@ async def test_poll_that_is_refused_names_a_right_only_where_one_is_missing(
     assert event.name == UNLISTED
     assert ("--operation Describe --cluster" in event.detail) == asks_for_a_right
     assert code in event.detail
+
+
+def following(written: Written) -> GroupPositions:
+    """Of a flow whose mirror has offsets 0 to 99 of `SOURCE`."""
+    stream = PartitionStream(KEY, SOURCE, TARGET, CLAIM, PartitionMap(), position=0, target_next=1)
+    for entry in (Placement(KEY, CLAIM, 0, 1), Run(KEY, CLAIM, 0, 0)):
+        stream.map.apply(entry)
+    stream.map.ack(CLAIM, 100)
+    settings: Any = SimpleNamespace(
+        mirrors_group=lambda group: True,
+        flow=Flow("A", "B"),
+        policy=DefaultReplicationPolicy(aliases=("A",)),
+        emit_checkpoints=True,
+    )
+    unused: Any = None
+    writer: Any = written
+    return GroupPositions(settings, unused, unused, writer, EventLog(), lambda partition: stream)
+
+
+async def test_group_that_was_deleted_is_marked_once_a_poll_confirms_it_and_comes_back_with_its_next_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written, asked = Written(), []
+    groups = following(written)
+
+    def poll(doubtful: frozenset[tuple[str, TopicPartition]]) -> Polled:
+        asked.append(doubtful)
+        return Polled((), {}, complete=True, answered={group for group, _ in doubtful}, topics={"t"})
+
+    monkeypatch.setattr(groups, "_poll", poll)
+    groups._learn("g", SOURCE, Position(50, "", 1))
+    groups.emit()
+    await groups._poll_once()
+    groups._learn("g", SOURCE, None)
+    assert not written.ended
+    await groups._poll_once()
+    await groups._poll_once()
+    assert asked == [frozenset(), {("g", SOURCE)}, frozenset()]
+    assert written.ended == [(Checkpoint("g", TARGET, 50, 51), 50)]
+    assert written.checkpoints == [(50, 51, 50)]
+    groups._learn("g", SOURCE, Position(50, "", 2))
+    groups.emit()
+    assert written.checkpoints == [(50, 51, 50), (50, 51, 50)]
+
+
+async def test_group_of_the_log_that_went_long_before_the_worker_started_is_marked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = Written()
+    groups = following(written)
+    last = Checkpoint("g", TARGET, 50, 51)
+    log = TopicPartition("A.checkpoints.internal", 0)
+    monkeypatch.setattr(groups, "_kept", lambda: [Record(log, 0, 1000, last.key(), last.value())])
+    monkeypatch.setattr(groups, "_poll", lambda _: Polled((), {}, complete=True, answered={"g"}, topics={"t"}))
+    await groups._look_back()
+    await groups._poll_once()
+    assert written.ended == [(last, 50)]
+
+
+async def test_group_that_commits_between_a_poll_and_the_mark_is_not_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Written()
+    groups = following(written)
+    groups._learn("g", SOURCE, Position(50, "", 1))
+    groups.emit()
+    groups._learn("g", SOURCE, None)
+
+    def poll(doubtful: object) -> Polled:
+        groups._learn("g", SOURCE, Position(60, "", 2))  # followed while the poll runs
+        return Polled((), {}, complete=True, answered={"g"}, topics={"t"})
+
+    monkeypatch.setattr(groups, "_poll", poll)
+    await groups._poll_once()
+    groups.emit()
+    assert not written.ended
+    assert written.checkpoints[-1] == (60, 61, 60)
+
+
+async def test_poll_from_before_a_deletion_does_not_bring_the_position_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = following(Written())
+    groups._learn("g", SOURCE, Position(50, "", 1))
+    asked_ms = clock.now_ms()
+
+    def poll(doubtful: object) -> Polled:
+        groups._learn("g", SOURCE, None)
+        return Polled([("g", SOURCE, Position(50, "", asked_ms))], {}, complete=True, answered={"g"})
+
+    monkeypatch.setattr(groups, "_poll", poll)
+    await groups._poll_once()
+    assert groups.positions() == {}
 
 
 async def test_end_that_meets_an_error_of_the_source_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:

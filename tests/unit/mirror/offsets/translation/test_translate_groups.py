@@ -9,7 +9,7 @@ import pytest
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.kafka.admin.descriptions import Record
 from drlib.mirror.mm2.records import Checkpoint
-from drlib.mirror.mm2.writer import AS_OF_HEADER, POSITION_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
+from drlib.mirror.mm2.writer import AS_OF_HEADER, GONE_HEADER, POSITION_HEADER, TOPICS_HEADER, TRANSACTION_HEADER
 from drlib.mirror.offsets.translation.shared_logs import KnownRead
 from drlib.mirror.offsets.translation.translate_groups import KnownPosition, last_known
 from drlib.model import TopicPartition
@@ -44,6 +44,13 @@ def test_last_known_position_says_which_transaction_committed_it(
 ) -> None:
     known = last_known([record(5, (POSITION_HEADER, b"9"), (TRANSACTION_HEADER, header))], POLICY)
     assert known[GROUP, ORDERS].transaction == transaction
+
+
+def test_last_known_position_that_is_gone_is_none_until_the_group_commits_again() -> None:
+    gone = record(6, (POSITION_HEADER, b"9"), (GONE_HEADER, b"1"))
+    assert last_known([record(6), gone], POLICY) == {}
+    assert set(last_known([record(6), gone, record(6)], POLICY)) == {(GROUP, ORDERS)}
+    assert last_known([record(6), gone], POLICY, with_gone=True)[GROUP, ORDERS].offset == 9
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0", b"text that is no checkpoint"])
