@@ -215,7 +215,8 @@ def same_drill(wanted: Drill, actions: Mapping[str, Action], plan: Plan, place: 
         raise UsageError(
             f"{place.name} has another drill's plan",
             "the runbook or a parameter is not what it was when the plan was made",
-            "Use the parameters it was planned with, or make a new plan.",
+            "Use the parameters it was planned with, or make a new plan: a new run, which gives up this one where it is "
+            f"unfinished (--supersede {place.name}).",
         )
 
 

@@ -116,11 +116,12 @@ class FailoverScreen(FollowedScreen):
 def say_again(command: str, file: Path, flow: str, result: RunResult) -> None:
     """The command that assesses again: it continues the run, and gives up one whose plan does not hold any more."""
     argv = ["drlib", command, str(file), flow]
+    new_plan = shlex.join([*argv, "--supersede", result.folder.name])
     if result.exit_code == StalePlan.exit_code:
-        again = shlex.join([*argv, "--supersede", result.folder.name])
-        show(f"Continued, it would stop there again. Begin with a new plan: {again}", error=True)
+        show(f"Continued, it would stop there again. Begin with a new plan: {new_plan}", error=True)
     else:
         show(f"Or repeat it, after a new assessment: {shlex.join(argv)}", error=True)
+        show(f"Where the runbook has to change, begin with a new plan: {new_plan}", error=True)
 
 
 def show_next(made: Assessment, file: Path) -> None:

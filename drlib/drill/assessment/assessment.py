@@ -15,6 +15,7 @@ from typing import Final
 
 from drlib import formats
 from drlib.drill.actions.failover.triage_rules import Advice, Expected, Side, advise
+from drlib.drill.actions.groups.rules import LogBounds, decide
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillState
@@ -30,6 +31,7 @@ from drlib.drill.session.unfinished_runs import UnfinishedRun, UnfinishedRuns
 from drlib.drill.step.known_silence import Silence
 from drlib.drill.testbed.failover_testbed import SILENT_EVENTS
 from drlib.drill.witness.evidence import Answer, Finding, Place
+from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.mirror.offsets.mirror_maker.mirrored_by import NAME
 from drlib.model import Flow, GroupTranslation, TopicPartition, TranslationKind
 
@@ -159,7 +161,7 @@ def assess(seen: Observed) -> Assessment:
     """The assessment of what was observed."""
     gate, gate_why, gate_fix = _gate(seen.readiness)
     advice = _advice(seen, gate, gate_why, gate_fix)
-    groups, groups_unknown = _groups(seen.observation.translations, _mirror_ends(seen), _in_use(seen))
+    groups, groups_unknown = _groups(seen.observation.translations, _mirror_ends(seen), _left(seen))
     topics, topics_unknown = _missing_topics(seen.observation)
     run = seen.unfinished.of(str(seen.flow))
     made = Assessment(
@@ -302,7 +304,7 @@ def _mirror_ends(seen: Observed) -> Mapping[TopicPartition, int]:
 
 
 def _groups(
-    found: tuple[GroupTranslation, ...] | Unanswered, ends: Mapping[TopicPartition, int], in_use: Mapping[str, str]
+    found: tuple[GroupTranslation, ...] | Unanswered, ends: Mapping[TopicPartition, int], left: Mapping[str, str]
 ) -> tuple[tuple[GroupOutlook, ...], str]:
     if isinstance(found, Unanswered):
         return (), found.why
@@ -311,18 +313,25 @@ def _groups(
         by_group[each.group].append(each)
     outlooks = [_outlook(group, by_group[group], ends) for group in sorted(by_group)]
     return tuple(
-        replace(each, continues=Continues.UNKNOWN, re_reads=None, detail=in_use[each.group])
-        if each.group in in_use
+        replace(each, continues=Continues.UNKNOWN, re_reads=None, detail=left[each.group])
+        if each.group in left
         else each
         for each in outlooks
     ), ""
 
 
-def _in_use(seen: Observed) -> dict[str, str]:
-    """Groups that have members on the target, as far as it has a position of them: a failover leaves them as they are."""
-    positions = seen.observation.target_positions
-    used = set() if isinstance(positions, Unanswered) else {p.translation.group for p in positions if p.in_use}
-    return dict.fromkeys(used, f"it has members on {seen.target.alias}, and is left as it is there")
+def _left(seen: Observed) -> dict[str, str]:
+    """Groups that a failover leaves as they are, by the rules of `groups.translate`, as far as the target has a position of
+    them: with members there, or further ahead."""
+    positions, there = seen.observation.target_positions, seen.target.alias
+    found: dict[str, str] = {}
+    for each in () if isinstance(positions, Unanswered) else positions:
+        item, committed, log_end = each.translation, CommittedOffset(each.committed), each.log_end
+        if each.in_use:
+            found[item.group] = f"it has members on {there}, and is left as it is there"
+        elif log_end is not None and not each.markers_only and (move := decide(item, LogBounds(0, log_end), committed)).left:
+            found.setdefault(item.group, f"{item.target} on {there}: {move.why}; it is left as it is there")
+    return found
 
 
 def _outlook(group: str, positions: Sequence[GroupTranslation], ends: Mapping[TopicPartition, int]) -> GroupOutlook:

@@ -10,6 +10,7 @@ Longer than most modules: one handle has every blocking call.
 
 import logging
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
@@ -70,6 +71,7 @@ from drlib.model import TopicPartition
 
 AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
 DEFAULT_TIMEOUT_S: Final = 15.0
+MOST_MARKERS: Final = 500  # offsets of a partition that are looked through for records
 _STATES: Final = {
     ConsumerGroupState.DEAD: GroupState.ABSENT,
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
@@ -413,6 +415,40 @@ class Cluster:
         """
         return bounded_read.read(
             self.settings, self._configuration, ranges, isolation, timeout_s=self._timeout_s, logger=_QUIET
+        )
+
+    def without_records(
+        self, stretches: Iterable[tuple[TopicPartition, Range]]
+    ) -> frozenset[tuple[TopicPartition, Range]]:
+        """Those of `stretches` that hold nothing but markers and aborted records, as far as that is found out.
+
+        Read are at most `MOST_MARKERS` offsets of a partition, the last ones. Where it cannot be read none is named.
+        """
+        by_partition: dict[TopicPartition, list[Range]] = {}
+        for partition, each in stretches:
+            if each.start < each.end:
+                by_partition.setdefault(partition, []).append(each)
+        if not by_partition:
+            return frozenset()
+        try:
+            starts, ends = self.log_starts(by_partition), self.log_ends(by_partition, Isolation.READ_COMMITTED)
+            near: dict[TopicPartition, list[Range]] = {}
+            for partition, those in by_partition.items():
+                whole = [each for each in those if starts[partition] <= each.start and each.end <= ends[partition]]
+                end = max((each.end for each in whole), default=0)
+                if kept := [each for each in whole if end - each.start <= MOST_MARKERS]:
+                    near[partition] = kept
+            spans = {p: Range(min(e.start for e in those), max(e.end for e in those)) for p, those in near.items()}
+            found: dict[TopicPartition, list[int]] = {}
+            for record in self.read(spans):
+                found.setdefault(record.partition, []).append(record.offset)
+        except DrlibError:
+            return frozenset()
+        return frozenset(
+            (partition, each)
+            for partition, those in near.items()
+            for each in those
+            if bisect_left(found.get(partition, ()), each.start) == bisect_left(found.get(partition, ()), each.end)
         )
 
     async def _rights(self) -> frozenset[str] | None:

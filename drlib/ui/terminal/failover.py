@@ -26,6 +26,7 @@ from drlib.runs.journal import Scalar
 
 EXAMPLES: Final = 3  # unreplicated records on the screen; --json has more
 SHOWN: Final = 12  # groups, topics or applications of a list on the screen
+_WORST: Final = (Continues.UNKNOWN, Continues.READS_AGAIN, Continues.EXACTLY)
 _COLOURS: Final = {Gate.OPEN: "green", Gate.CLOSED: "red"}
 _HEADS: Final = {
     Next.BEGIN: ("FAIL OVER", "bold reverse yellow"),
@@ -98,7 +99,7 @@ def _group_rows(made: Assessment) -> Iterator[tuple[str, str, str]]:
     counted = [f"{len(by_kind[Continues.EXACTLY])} continue exactly"]
     counted += [f"{len(found)} {kind}" for kind, found in by_kind.items() if found and kind is not Continues.EXACTLY]
     yield "groups", ", ".join(counted) if made.groups else "no group has a committed position on a mirrored topic", ""
-    worst = sorted(made.groups, key=lambda g: (g.continues is Continues.EXACTLY, -(g.re_reads or 0), g.group))
+    worst = sorted(made.groups, key=lambda g: (_WORST.index(g.continues), not g.detail, -(g.re_reads or 0), g.group))
     for each in worst[:SHOWN]:
         yield "", f"{each.group}: {group_words(each)}", ""
     if len(worst) > SHOWN:

@@ -1,4 +1,4 @@
-"""A consumer group that is used on the target holds up no other: it is left as it is, and named."""
+"""A consumer group that is used on the target, or is further ahead there, holds up no other: it is left, and named."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 from deadline import Deadline
-from fix_engine import Engine, create_topic, produce
+from fix_engine import Engine, create_topic, produce, wait_for
 
 from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.groups.rehearsal import ShadowGroups
 from drlib.drill.actions.groups.rules import CHECK
 from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.run.registry import make_action
@@ -20,6 +21,7 @@ from drlib.drill.step import step_output as details
 from drlib.drill.step.action import DrillAction, Evidence
 from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError, UsageError
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.admin.group_offsets import commit_all, committed
 from drlib.lab.lab import Lab
@@ -123,17 +125,54 @@ def test_group_with_a_member_on_the_target_is_left_and_named_and_the_others_move
     assert alone.verdict is Verdict.FAIL
 
 
-def test_group_whose_position_would_be_guessed_is_refused_by_name_unless_it_may_be_moved_in_part(place: Place) -> None:
+def test_group_that_is_further_ahead_on_the_target_is_left_unless_it_may_be_moved_in_part(place: Place) -> None:
+    """As a batch job of the same name had read there: it has no members now, and its position is still there."""
     moves, ahead = (f"{name}-{place.tag}" for name in ("moves", "ahead"))
     for group in (moves, ahead):
         place.commit(place.engine.source, group, 5, 7)
     place.commit(place.engine.target, ahead, 9, 2)
-    with pytest.raises(UsageError, match=f"{ahead}: {place.mirror}-0, it is at 9 there, further ahead"):
-        place.act("groups.translate", moves, ahead)
-    assert (place.there(moves), place.there(ahead)) == ([None, None], [9, 2])
-    evidence = place.act("groups.translate", moves, ahead, leave=(ahead,))
+    evidence = place.act("groups.translate", moves, ahead)
+    assert (place.there(moves), place.there(ahead)) == (PLACED, [9, 2])
+    why = f"{place.mirror}-0, it is at 9 there, further ahead: the group was used there"
+    assert place.left() == {moves: "", ahead: f"its group is left: {why}"}
+    (check,) = details.read_part(place.context.run_dir, "translate").checks
+    assert (evidence["left"], check.name, check.verdict) == (2, CHECK, Verdict.CONDITIONS)
+    assert f"1 groups were moved, 1 were left: {ahead}: {why}" in check.evidence
+    place.act("groups.translate", moves, ahead, leave=(ahead,), run="in-part")
     assert (place.there(moves), place.there(ahead)) == (PLACED, [9, 8])
-    assert (evidence["left"], details.read_part(place.context.run_dir, "translate").checks) == (1, ())
+    assert details.read_part(place.context.run_dir / "in-part", "translate").checks == ()
+
+
+def test_group_whose_position_would_be_guessed_refuses_a_rehearsal(place: Place) -> None:
+    group = f"ahead-{place.tag}"
+    place.commit(place.engine.source, group, 5, 7)
+    shadow = place.step("groups.shadow", group)
+    assert isinstance(shadow, ShadowGroups)
+    place.commit(place.engine.target, shadow.named(group), 9, 2)
+    with pytest.raises(UsageError, match=f"{group}: {place.mirror}-0, it is at 9 there, further ahead"):
+        shadow.act(shadow.changes(shadow.observe()), Abort(place.context.run_dir))
+    assert place.there(shadow.named(group)) == [9, 2]
+
+
+def test_group_that_is_ahead_by_markers_alone_is_kept_and_counts_as_moved(place: Place) -> None:
+    """As a consumer at the end of an idle partition commits: behind the marker of a later claim. One record more is a step."""
+    engine, (kept, used) = place.engine, (f"{name}-{place.tag}" for name in ("kept", "used"))
+    with Cluster(place.context.clusters[engine.target]) as cluster:
+        mirrors = [TopicPartition(place.mirror, p) for p in range(PARTITIONS)]
+        before = cluster.log_ends(mirrors)
+        engine.stop(engine.processes[-1])
+        engine.start()
+        wait_for("markers of another claim", lambda: all(e > before[p] for p, e in cluster.log_ends(mirrors).items()))
+        ends = [cluster.log_ends(mirrors)[p] for p in mirrors]
+    for group, at in ((kept, 20), (used, 19)):
+        place.commit(engine.source, group, at, at)
+        place.commit(engine.target, group, *ends)
+    evidence = place.act("groups.translate", kept, used)
+    assert place.there(kept) == place.there(used) == ends
+    assert (place.left()[kept], evidence["exact"]) == ("", 4)
+    assert f"it is at {ends[0]} there, further ahead" in place.left()[used]
+    (check,) = details.read_part(place.context.run_dir, "translate").checks
+    assert f"1 groups were moved, 1 were left: {used}" in check.evidence
 
 
 def test_group_that_others_moved_while_the_step_was_interrupted_is_left_and_the_others_complete(place: Place) -> None:

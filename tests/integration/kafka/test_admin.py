@@ -195,6 +195,32 @@ def test_read_returns_exactly_the_range(cluster: Cluster, left: str, fresh_topic
     assert [r.offset for r in cluster.read({first: Range(2998, 9999)})] == [2998, 2999]
 
 
+def test_without_records_are_stretches_of_markers_and_aborted_records(
+    cluster: Cluster, left: str, fresh_topic: Fresh
+) -> None:
+    name = fresh_topic("markers")
+    cluster.create_topic(name, 2, 1)
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+    produce(left, name, b"0", partition=0)
+    producer = Producer({"bootstrap.servers": left, "transactional.id": name})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(name, b"1", partition=0)
+    assert producer.flush(30) == 0
+    producer.abort_transaction(30)
+    wait_for_markers(left, name, 2)
+    produce(left, name, b"3", partition=0)
+    asked = [(first, Range(start, end)) for start, end in ((1, 3), (2, 3), (0, 3), (1, 4), (1, 1), (3, 5))]
+    assert cluster.without_records(asked) == {(first, Range(1, 3)), (first, Range(2, 3))}
+    assert cluster.without_records([(second, Range(0, 1))]) == frozenset()  # it is past the end
+    assert cluster.without_records([(TopicPartition(fresh_topic("absent"), 0), Range(0, 1))]) == frozenset()
+    producer.begin_transaction()
+    producer.produce(name, b"4", partition=0)
+    assert producer.flush(30) == 0
+    assert cluster.without_records([(first, Range(4, 5))]) == frozenset()  # what an open transaction hides is not known
+    producer.abort_transaction(30)
+
+
 def test_read_deleted_offset_raises_offsets_gone(cluster: Cluster, left: str, fresh_topic: Fresh) -> None:
     name = fresh_topic("gone")
     cluster.create_topic(name, 1, 1)

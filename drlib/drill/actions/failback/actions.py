@@ -19,7 +19,7 @@ from drlib.drill.actions.failback.catching_up import CatchingUp
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
-from drlib.drill.actions.groups.rules import Left, PositionMove, decide_all
+from drlib.drill.actions.groups.rules import Left, PositionMove
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
@@ -256,8 +256,7 @@ class TranslateBack(MoveArguments, DrillAction):
             target = settings.clusters[moving.target]
             before = group_writing.committed_positions(target, groups)
             translations = translate(settings, known, group_positions(settings, moving.source, groups), before)
-            bounds = group_writing.log_bounds(target, (item.target for item in translations))
-            moves = decide_all(translations, bounds, before, rewind=self.rewind)
+            moves = group_writing.decide_there(target, translations, before, rewind=self.rewind)
             self.show(position_rows(moves, moving))
             if not self.inexact:
                 refuse_inexact(translations, moving, bounded=known.bounded)

@@ -52,7 +52,7 @@ from drlib.drill.actions.failback.actions import (
 )
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided
-from drlib.drill.actions.groups.rules import PositionMove, decide_all
+from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
@@ -221,8 +221,9 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                             raise
                         abort.wait(_LOOK_S)  # what others still write may not be mirrored up to a position yet
                         continue
-                    bounds = group_writing.log_bounds(target, (item.target for item in translations))
-                    moves = decide_all(translations, bounds, target_positions, rewind=self.rewind, ours=written)
+                    moves = group_writing.decide_there(
+                        target, translations, target_positions, rewind=self.rewind, ours=written
+                    )
                     refuse_blocked(moves, moving, inexact=self.inexact)
                     group_writing.write(target, moves, target_positions)
                     for move in moves:

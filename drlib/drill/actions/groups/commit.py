@@ -1,17 +1,24 @@
-"""Committed offsets of groups without members on one cluster: read, written as decided (`rules`), and restored.
+"""Committed offsets of groups without members on one cluster: read, decided (`rules`), written, and restored.
 
 Every action that moves positions reads and writes them here, many groups at a time.
 Rules: an offset that is neither what it was nor what was decided was changed by others: it is left, and named before anything
 is written. A group with members is refused by name, also where the broker refuses because one joined meanwhile.
 An undo restores what was committed before; a group that had nothing is deleted, and single offsets are removed.
-Not for: deciding (`rules`), and keeping what was decided (`decided`).
+Not for: the rules of a decision (`rules`), and keeping what was decided (`decided`).
 """
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from drlib.drill.actions.groups.rules import LogBounds, PositionMove
+from drlib.drill.actions.groups.rules import (
+    GroupPositions,
+    LogBounds,
+    PositionMove,
+    Stretch,
+    ahead,
+    decide_all,
+)
 from drlib.drill.plan.progress import Reach
 from drlib.errors import Deviated, DrlibError
 from drlib.kafka.admin.cluster import Cluster
@@ -19,7 +26,7 @@ from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, delete_offsets
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.model import TopicPartition
+from drlib.model import GroupTranslation, TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.waiting import LOOK_S
 
@@ -43,6 +50,25 @@ def log_bounds(cluster: ClusterSettings, partitions: Iterable[TopicPartition]) -
         existing = {p for p in wanted if p.topic in topics and p.partition < topics[p.topic].partitions}
         starts, ends = admin.log_starts(existing), admin.log_ends(existing)
     return {p: LogBounds(starts[p], ends[p]) for p in existing if p in starts and p in ends}
+
+
+def decide_there(
+    cluster: ClusterSettings,
+    items: Sequence[GroupTranslation],
+    committed: GroupPositions,
+    *,
+    rewind: bool = False,
+    ours: GroupPositions | None = None,
+) -> tuple[PositionMove, ...]:
+    """Decide every translated position by what the logs of `cluster` have now; `committed`, `rewind` and `ours`: as in
+    `decide_all`. Raises `Unreachable`."""
+    bounds = log_bounds(cluster, (item.target for item in items))
+    markers: frozenset[Stretch] = frozenset()
+    found = (ahead(each, bounds.get(each.target), committed.get(each.group, {}).get(each.target)) for each in items)
+    if further := set() if rewind else {stretch for stretch in found if stretch is not None}:
+        with Cluster(cluster, timeout_s=TIMEOUT_S) as admin:
+            markers = admin.without_records(further)
+    return decide_all(items, bounds, committed, rewind=rewind, ours=ours, markers=markers)
 
 
 def write(

@@ -3,28 +3,32 @@
 Every move decides here: failover, rehearsal, failback and planned switchover.
 Rules: what is committed is what the offset map gives, never a guess, and never past the end of the log. A position that is
 further ahead on the target was read there: it is left, unless `rewind` allows going back. One that is ahead within the bound
-of its translation is kept: MirrorMaker 2 put it there, or the group read on there. In a topic that both directions copy that
+of its translation is kept: MirrorMaker 2 put it there, or the group read on there. So is one that is ahead by markers of
+transactions alone, behind which clients commit, too: no record lies between. In a topic that both directions copy that
 holds for every one ahead where a map is missing, and the bound stays. Where nothing was mirrored yet and the partition
 exists, the group begins at its log start. A position that is left blocks its group, except where nothing of the partition is
 on the target. A group that has members on the target, or that others moved there meanwhile, is left as a whole: its
-application reads there already. That is a condition of the verdict, and where no group is moved a failure.
+application reads there already; an emergency leaves one that is blocked, too. That is a condition of the verdict, and where no
+group is moved a failure.
 Not for: translating (`drlib.mirror.offsets.translation`), writing (`commit`), and synchronizing groups while the source
 serves (`drlib.mirror.sync.rules.group_offsets`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from drlib.formats import second
-from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.mirror.sync.rules.group_offsets import SyncDecision, TranslatedPosition, decide_position
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.check import Check, Verdict
 
 GroupPositions = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 """Committed offsets, by group and partition."""
+Stretch = tuple[TopicPartition, Range]
+"""Offsets of one partition."""
 
 
 CHECK: Final = "consumer groups continue where they were"
@@ -39,7 +43,7 @@ class Left(StrEnum):
     PAST_END = "past-end"
     UNKNOWN = "unknown"
     NOT_MIRRORED = "not-mirrored"  # nothing of the partition is on the target, so nothing is lost by leaving it
-    GROUP = "group"  # its group is used there, and is left as a whole
+    GROUP = "group"  # its group is left as a whole, as it is used there, or blocked
 
 
 _GROUP_LEFT: Final = "its group is left: "
@@ -94,16 +98,24 @@ class LogBounds:
 
 
 def decide(
-    item: GroupTranslation, bounds: LogBounds | None, committed: CommittedOffset | None = None, *, rewind: bool = False
+    item: GroupTranslation,
+    bounds: LogBounds | None,
+    committed: CommittedOffset | None = None,
+    *,
+    rewind: bool = False,
+    markers: Collection[Stretch] = (),
 ) -> PositionMove:
     """Decide one translated position.
 
     `bounds` are None for a partition that does not exist on the target, `committed` is the group's offset there. `rewind`: a
-    group that is further ahead there may go back.
+    group that is further ahead there may go back. `markers`: stretches that have no record.
     """
     translation = item.translation
     if committed is not None and not rewind:
         translation = _kept_within_bound(item, committed.offset)
+        if ahead(item, bounds, committed) in markers:
+            bounded = translation.kind is TranslationKind.BOUNDED and item.both_maps is None
+            translation = replace(translation, offset=committed.offset, records=0 if bounded else translation.records)
     offset, left, why = translation.offset, None, ""
     if translation.kind is TranslationKind.NEVER_MIRRORED and offset is None:
         if bounds is None:
@@ -144,6 +156,19 @@ def decide(
     )
 
 
+def ahead(item: GroupTranslation, bounds: LogBounds | None, committed: CommittedOffset | None) -> Stretch | None:
+    """What lies between the translated position and that of the group on the target, if that is further ahead."""
+    found = item.translation
+    if bounds is None or committed is None or found.kind is TranslationKind.UNKNOWN:
+        return None
+    begin = found.offset
+    if begin is None:
+        begin = bounds.start if found.kind is TranslationKind.NEVER_MIRRORED else committed.offset
+    elif found.kind is TranslationKind.BOUNDED and item.both_maps is None:
+        begin += found.records
+    return (item.target, Range(begin, committed.offset)) if begin < committed.offset else None
+
+
 def _kept_within_bound(item: GroupTranslation, committed: int) -> Translation:
     """The position on the target itself, where it is as good a translation as the item's."""
     translation = item.translation
@@ -165,13 +190,14 @@ def decide_all(
     *,
     rewind: bool = False,
     ours: GroupPositions | None = None,
+    markers: Collection[Stretch] = (),
 ) -> tuple[PositionMove, ...]:
-    """Decide every translated position; `ours` are offsets that this very step committed before."""
+    """Decide every translated position; `ours` are offsets that this very step committed before. `markers`: as in `decide`."""
     moves = []
     for item in items:
         now = committed.get(item.group, {}).get(item.target)
         own = ours is not None and now is not None and ours.get(item.group, {}).get(item.target) == now
-        moves.append(decide(item, bounds.get(item.target), now, rewind=rewind or own))
+        moves.append(decide(item, bounds.get(item.target), now, rewind=rewind or own, markers=markers))
     return tuple(moves)
 
 
@@ -283,9 +309,14 @@ def left_check(moves: Sequence[PositionMove], unknown: Mapping[str, str]) -> tup
     return (Check(name=CHECK, verdict=Verdict.CONDITIONS if moved else Verdict.FAIL, evidence=f"{words}. {BY_HAND}"),)
 
 
+def reasons(stuck: Mapping[str, Sequence[Decided]]) -> dict[str, str]:
+    """Of each group that is blocked its first reason."""
+    return {group: f"{those[0].target}, {those[0].why}" for group, those in stuck.items()}
+
+
 def named(stuck: Mapping[str, Sequence[Decided]]) -> str:
     """Groups that are blocked, each with its first reason; at most five."""
-    shown = [f"{group}: {those[0].target}, {those[0].why}" for group, those in sorted(stuck.items())]
+    shown = [f"{group}: {why}" for group, why in sorted(reasons(stuck).items())]
     return "; ".join(shown[:5]) + (f"; and {len(shown) - 5} groups more" if len(shown) > 5 else "")
 
 

@@ -2,10 +2,10 @@
 
 Rules: what is decided is on disk before anything is written, and a resumed step completes exactly that. A group that is used
 on the target holds up no other: one with members there, or whose position is neither what it was nor what was decided. It is
-left as a whole, and named; a rehearsal is refused by it. A group of which a position would be guessed is refused by name,
-before any group is written: its application would begin elsewhere, and skip records; `leave` names groups that may be moved
-in part. A source that does not answer in time is not waited for: positions are those that the target knows, and the step says
-as of when. Undo restores what was there before; a group that had nothing there is deleted.
+left as a whole, and named, as is one that cannot be moved without a guess or a step back. A rehearsal is refused by all of
+these, by name, before any group is written. `leave` names groups that may be moved in part. A source that does not answer in
+time is not waited for: positions are those that the target knows, and the step says as of when. Undo restores what was there
+before; a group that had nothing there is deleted.
 Share groups are moved by the same step (`drlib.drill.actions.groups.share_groups`), once everything of both kinds is decided.
 One that cannot be moved is left as a whole, and named; with `leave` it is moved in part. It never holds up another group.
 Not for: rehearsing (`rehearsal`), verifying (`verify`), and moving the applications (`actions.applications.move_pointer`).
@@ -30,10 +30,10 @@ from drlib.drill.actions.groups.rules import (
     PositionMove,
     before_transactions,
     blocked,
-    decide_all,
     leave_groups,
     left_check,
     named,
+    reasons,
 )
 from drlib.drill.actions.groups.rules import as_of as as_of_words
 from drlib.drill.actions.groups.share_groups import move as share_moves
@@ -93,13 +93,13 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
     none_is_enough: ClassVar[bool] = True
     """Is it done where no group has a position on a mirrored topic, as with producers alone, or offsets kept elsewhere?"""
     leaves_used: ClassVar[bool] = True
-    """Are groups that are used on the target left, and the others moved? Else the step is refused."""
+    """Are groups that are used on the target, or cannot be moved, left, and the others moved? Else the step is refused."""
 
     groups: Patterns = (".*",)
     """Which groups."""
     leave: Patterns = ()
     """Groups that may be moved although some of their positions cannot be translated; those positions stay as they are. Another
-    consumer group with such a position is refused; another share group stays as a whole, and is named."""
+    group with such a position stays as a whole, and is named; a rehearsal is refused by such a consumer group."""
     rewind: Flag = False
     """Whether a group that is further ahead on the target may be set back."""
     before_partial_transactions: Flag = True
@@ -267,30 +267,29 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
             raise UsageError(
                 f"no group to move to {flow.target}",
                 f"no group with a position on a mirrored topic matches {', '.join(self.groups)}",
-                f"Groups with a position: {others}.",
+                f"Groups with a position: {others}. Correct `groups` in the runbook, and run it again with "
+                f"--supersede {self.context.run_dir.name}.",
             )
         names = {item.group: self.named(item.group) for item in chosen}
         in_use = set(group_writing.in_use(self.target_cluster, set(names.values())))
         if not self.leaves_used:
             group_writing.refuse_busy(self.target_cluster, in_use)
-        bounds = group_writing.log_bounds(self.target_cluster, (item.target for item in chosen))
         committed = group_writing.committed_positions(self.target_cluster, names.values())
-        moves = decide_all(
-            chosen, bounds, {group: committed[name] for group, name in names.items()}, rewind=self.rewind
-        )
+        before = {group: committed[name] for group, name in names.items()}
+        moves = group_writing.decide_there(self.target_cluster, chosen, before, rewind=self.rewind)
         used = dict.fromkeys((group for group, name in names.items() if name in in_use), group_writing.OWNED)
-        moves = leave_groups(moves, used)
         stuck = {
             group: those
             for group, those in blocked(moves).items()
             if group not in used and not matches(self.leave, group)
         }
-        if stuck:
+        if stuck and not self.leaves_used:
             raise UsageError(
                 f"{len(stuck)} groups have positions that cannot be translated",
                 named(stuck),
                 "See drlib translate; name groups that may stay in `leave`.",
             )
+        moves = leave_groups(moves, {**reasons(stuck), **used})
         if self.before_partial_transactions:
             kept = read_kept(self.context.run_dir, flow)
             moves = tuple(before_transactions(move, kept.first(move.group, move.target)) for move in moves)

@@ -119,11 +119,9 @@ def ahead(positions: tuple[TargetPosition, ...], context: CheckContext) -> Judge
     for position in positions:
         committed, log_end = position.committed, position.log_end
         group, partition = position.translation.group, position.translation.target
-        found = position.translation.translation
-        assert found.offset is not None
-        translated = found.offset + (found.records if found.kind is TranslationKind.BOUNDED else 0)
+        translated = position.ahead[1].start
         past_end = log_end is not None and committed > log_end
-        if committed <= translated and not past_end:
+        if (committed <= translated or position.markers_only) and not past_end:
             continue
         if position.in_use:
             in_use += 1

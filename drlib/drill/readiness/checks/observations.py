@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from drlib.client.bootstrap.rules import CertificateName
 from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.errors import DrlibError
-from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue, Quota
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue, Quota, Range
 from drlib.kafka.net.cluster_client import TopicMetadata
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.status.event_log import Event
-from drlib.model import GroupTranslation
+from drlib.model import GroupTranslation, TopicPartition, TranslationKind
 
 TopicSettings = Mapping[str, tuple[ConfigValue, ...] | DrlibError]
 
@@ -113,12 +113,22 @@ class Readers:
 
 @dataclass(frozen=True, slots=True)
 class TargetPosition:
-    """A group's committed offset on the target beside its translation. `in_use`: the group has members there."""
+    """A group's committed offset on the target beside its translation. `in_use`: the group has members there. `markers_only`:
+    it is further ahead, and no record lies between."""
 
     translation: GroupTranslation
     committed: int
     log_end: int | None
     in_use: bool
+    markers_only: bool = False
+
+    @property
+    def ahead(self) -> tuple[TopicPartition, Range]:
+        """What lies between the translation and the committed offset, empty where that is not ahead."""
+        found = self.translation.translation
+        assert found.offset is not None
+        translated = found.offset + (found.records if found.kind is TranslationKind.BOUNDED else 0)
+        return self.translation.target, Range(translated, max(translated, self.committed))
 
 
 @dataclass(frozen=True, slots=True)

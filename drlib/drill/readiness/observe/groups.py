@@ -6,7 +6,7 @@ deleted topics are left out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
@@ -136,18 +136,19 @@ def read_target_positions(
     with Cluster(cluster, timeout_s=timeout_s) as target:
         states, committed = target.group_states(groups), target.committed(groups)
         ends = target.log_ends(with_leader((position.target for position in translations), metadata))
-    positions = []
-    for translation in translations:
-        offsets = committed.get(translation.group, {})
-        if isinstance(offsets, DrlibError):
-            raise offsets
-        at = offsets.get(translation.target)
-        result = translation.translation
-        if at is None or result.offset is None or result.kind is TranslationKind.UNKNOWN:
-            continue
-        in_use = states.get(translation.group) is GroupState.ACTIVE
-        positions.append(TargetPosition(translation, at.offset, ends.get(translation.target), in_use))
-    return tuple(positions)
+        positions = []
+        for translation in translations:
+            offsets = committed.get(translation.group, {})
+            if isinstance(offsets, DrlibError):
+                raise offsets
+            at = offsets.get(translation.target)
+            result = translation.translation
+            if at is None or result.offset is None or result.kind is TranslationKind.UNKNOWN:
+                continue
+            in_use = states.get(translation.group) is GroupState.ACTIVE
+            positions.append(TargetPosition(translation, at.offset, ends.get(translation.target), in_use))
+        markers = target.without_records(each.ahead for each in positions if each.log_end is not None and not each.in_use)
+    return tuple(replace(each, markers_only=each.ahead in markers) for each in positions)
 
 
 def with_leader(partitions: Iterable[TopicPartition], metadata: ClusterMetadata) -> list[TopicPartition]:

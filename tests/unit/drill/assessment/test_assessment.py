@@ -103,6 +103,18 @@ def test_group_with_members_on_the_target_is_said_to_be_left_there() -> None:
     assert group.detail == "it has members on RIGHT, and is left as it is there"
 
 
+def test_group_whose_position_is_further_ahead_on_the_target_is_said_to_be_left_there() -> None:
+    """As the step that moves positions decides, before anything is changed."""
+    ahead = on_target(8, 5, 9)
+    (group,) = assess(observed(lost_source(target_positions=(ahead,)))).groups
+    assert (group.continues, group.re_reads) == (Continues.UNKNOWN, None)
+    said = "LEFT.orders-0 on RIGHT: it is at 8 there, further ahead: the group was used there; it is left as it is there"
+    assert group.detail == said
+    for fine in (replace(ahead, markers_only=True), on_target(5, 5, 9), on_target(3, 5, 9)):
+        (group,) = assess(observed(lost_source(target_positions=(fine,)))).groups
+        assert (group.continues, group.detail) == (Continues.EXACTLY, "")
+
+
 def test_what_was_not_answered_is_unknown_with_its_reason_and_never_nothing() -> None:
     nothing = Unanswered("no answer in time")
     made = assess(observed(lost_source(mirror=nothing, translations=nothing, producer_topics=nothing), record=None))

@@ -11,6 +11,7 @@ from drlib.drill.actions.groups.rules import (
     Left,
     LogBounds,
     PositionMove,
+    ahead,
     as_of,
     before_transactions,
     blocked,
@@ -20,7 +21,7 @@ from drlib.drill.actions.groups.rules import (
     left_check,
     read_again,
 )
-from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.check import Verdict
 
@@ -290,6 +291,47 @@ def test_decide_keeps_a_position_on_the_target_that_is_within_the_bound(
     item = GroupTranslation("billing", SOURCE, 70, TARGET, Translation(50, kind, 7), READ_MS)
     move = decide(item, BOUNDS, CommittedOffset(committed), rewind=rewind)
     assert (move.offset, move.records, move.left) == (offset, records, left)
+
+
+@pytest.mark.parametrize(
+    ("item", "begin", "records"),
+    [
+        (translated(50), 50, 0),
+        (translated(50, TranslationKind.BEHIND, 7), 50, 7),
+        (translated(50, TranslationKind.LOST, 7), 50, 7),
+        (translated(None, TranslationKind.NEVER_MIRRORED), 10, 0),
+        (translated(43, TranslationKind.BOUNDED, 7), 50, 0),
+    ],
+)
+def test_decide_position_that_is_ahead_by_markers_alone_is_kept_as_it_is(
+    item: GroupTranslation, begin: int, records: int
+) -> None:
+    bounds, committed = LogBounds(10, 60), CommittedOffset(55, "there")
+    between = ahead(item, bounds, committed)
+    assert between == (TARGET, Range(begin, 55))
+    assert decide(item, bounds, committed, markers={(TARGET, Range(begin, 54))}).left is Left.AHEAD
+    move = decide(item, bounds, committed, markers={between})
+    assert (move.offset, move.before, move.kind, move.records) == (55, 55, item.translation.kind, records)
+    assert (blocked([move]), left_check([move], {})) == ({}, ())
+    back = decide(item, bounds, committed, rewind=True, markers={between})
+    assert back.offset == (item.translation.offset or 10)
+
+
+@pytest.mark.parametrize(
+    ("item", "bounds", "committed"),
+    [
+        (translated(50), BOUNDS, None),
+        (translated(50), BOUNDS, 50),
+        (translated(50), None, 55),
+        (translated(50, TranslationKind.UNKNOWN), BOUNDS, 55),
+        (translated(None, TranslationKind.BEHIND), BOUNDS, 55),
+        (translated(50, TranslationKind.BOUNDED, 7), BOUNDS, 57),
+    ],
+)
+def test_ahead_is_nothing_where_a_position_is_not_ahead_of_a_known_one(
+    item: GroupTranslation, bounds: LogBounds | None, committed: int | None
+) -> None:
+    assert ahead(item, bounds, None if committed is None else CommittedOffset(committed)) is None
 
 
 def test_decide_bound_of_a_position_at_offset_0_ends_behind_its_records() -> None:

@@ -202,6 +202,7 @@ CASES = [
     ("positions-ahead", {"target_positions": (within(9, 5, 3),)}, "warn", "committed offset 9 is 1 ahead", "--to-offset 8"),
     ("positions-ahead", {"target_positions": (on_target(8, 5, 9),)}, "warn",
      "committed offset 8 is 3 ahead of the source's position, 5", "--reset-offsets --to-offset 5 --execute"),
+    ("positions-ahead", {"target_positions": (replace(on_target(8, 5, 9), markers_only=True),)}, "ok", "none ahead", ""),
     ("positions-ahead", {"target_positions": (on_target(9, 9, 9),)}, "ok", "1 position on the target, none ahead", ""),
     ("positions-ahead", {"target_positions": (on_target(9, 9, 7),)}, "warn",
      "past the log end 7", "--to-offset 9"),
