@@ -68,7 +68,7 @@ class Segment:
 class TranslationKind(StrEnum):
     EXACT = "exact"
     BEHIND = "behind"  # the mirror had not reached the position: at most `records` are read again
-    LOST = "lost"  # `records` of the source at and after the position never reached the target
+    LOST = "lost"  # `records` of the source at and after the position are not on the target, or not any more
     NEVER_MIRRORED = "never-mirrored"  # before the first mirrored record, or nothing mirrored at all
     BOUNDED = "bounded"  # at most `records` are read again: MirrorMaker 2 copied it, or the map is thinned out there
     UNKNOWN = "unknown"  # the journal does not determine it, and drlib does not guess
@@ -76,11 +76,13 @@ class TranslationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """A position of one cluster as a position of the other. `offset` is None only where there is nothing to resume at."""
+    """A position of one cluster as a position of the other. `offset` is None only where there is nothing to resume at.
+    `expired`: of the `records` that are lost, how many had arrived, and have expired."""
 
     offset: int | None
     kind: TranslationKind
     records: int = 0
+    expired: int = 0
 
     @property
     def exact(self) -> bool:

@@ -97,8 +97,10 @@ def behind(records: int | None, seconds: float | None, as_of_ms: int = NOW, **ou
     )  # fmt: skip
 
 
-def translation(kind: TranslationKind, records: int = 0, *, offset: int = 70, as_of_ms: int = NOW) -> GroupTranslation:
-    return GroupTranslation("billing", ORDERS, offset, MIRROR, Translation(offset, kind, records), as_of_ms)
+def translation(
+    kind: TranslationKind, records: int = 0, expired: int = 0, *, offset: int = 70, as_of_ms: int = NOW
+) -> GroupTranslation:
+    return GroupTranslation("billing", ORDERS, offset, MIRROR, Translation(offset, kind, records, expired), as_of_ms)
 
 
 def on_target(committed: int, translated: int, log_end: int, in_use: bool = False) -> TargetPosition:

@@ -329,7 +329,11 @@ def _left(seen: Observed) -> dict[str, str]:
         item, committed, log_end = each.translation, CommittedOffset(each.committed), each.log_end
         if each.in_use:
             found[item.group] = f"it has members on {there}, and is left as it is there"
-        elif log_end is not None and not each.markers_only and (move := decide(item, LogBounds(0, log_end), committed)).left:
+        elif (
+            log_end is not None
+            and not each.markers_only
+            and (move := decide(item, LogBounds(0, log_end), committed)).left
+        ):
             found.setdefault(item.group, f"{item.target} on {there}: {move.why}; it is left as it is there")
     return found
 
@@ -344,7 +348,12 @@ def _outlook(group: str, positions: Sequence[GroupTranslation], ends: Mapping[To
         )
     again = sum(each.translation.records for each in positions if each.translation.kind in _RE_READ)
     lost = sum(each.translation.records for each in positions if each.translation.kind is TranslationKind.LOST)
-    detail = f"{formats.records(lost)} that it had not read did not reach the target" if lost else ""
+    expired = sum(each.translation.expired for each in positions)
+    missing = [f"{formats.records(expired)} that it had not read expired on the target"] if expired else []
+    if lost > expired:
+        where = "it" if expired else "the target"
+        missing.append(f"{formats.records(lost - expired)} that it had not read did not reach {where}")
+    detail = "; ".join(missing)
     if ends and not lost:
         most = sum(max(0, ends.get(p.target, 0) - (p.translation.offset or 0)) for p in positions)
         detail = f"with that at most {formats.records(most)}"

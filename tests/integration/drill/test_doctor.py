@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
-from fix_engine import Engine, alter, create_topic, produce, wait_for
+from fix_engine import Engine, alter, create_topic, delete_records, produce, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 from sample_scorecard import finished_run, scorecard
 
@@ -36,6 +36,7 @@ from drlib.kafka.admin.descriptions import CommittedOffset
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
 from drlib.lab.lab import Lab
+from drlib.mirror.offsets.translation.translate_groups import translate_groups
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 from drlib.ui.terminal.doctor import render_readiness
@@ -343,13 +344,17 @@ def test_doctor_stopped_worker_closes_gate(flow: DoctoredFlow) -> None:
     assert row["findings"][0]["expires_at_ms"] > row["at_ms"]
 
 
-def test_doctor_unreachable_source_keeps_target_findings(flow: DoctoredFlow) -> None:
-    """The file names a source address where no broker listens."""
+def with_dead_source(flow: DoctoredFlow) -> Path:
+    """A file that names a source address where no broker listens."""
     text = flow.engine.properties.read_text()
     file = flow.engine.properties.with_name("dead.properties")
     file.write_text(text.replace(f"{flow.engine.source}.bootstrap.servers = {flow.engine.left}",
                                  f"{flow.engine.source}.bootstrap.servers = 127.0.0.1:1"))  # fmt: skip
-    found = flow.diagnose(file=file)
+    return file
+
+
+def test_doctor_unreachable_source_keeps_target_findings(flow: DoctoredFlow) -> None:
+    found = flow.diagnose(file=with_dead_source(flow))
     named(found, "source-answers", Severity.CRITICAL, flow.engine.source)
     named(found, "target-answers", Severity.OK, "")
     named(found, "durability", Severity.OK, "")
@@ -361,3 +366,25 @@ def test_doctor_unreachable_source_keeps_target_findings(flow: DoctoredFlow) -> 
     assert {f.entity for f in found.findings if f.check == "groups-exact"} <= {"", flow.group}
     assert not found.ready(0)
     assert render_readiness([found], MINIMUM)
+
+
+def test_doctor_group_that_is_idle_for_longer_than_records_are_kept_is_a_warning_whether_the_source_serves_or_not(
+    flow: DoctoredFlow,
+) -> None:
+    idle, dead = f"idle-{flow.tag}", with_dead_source(flow)
+    flow.engine.start()
+    flow.commit("LEFT", idle, flow.topic, 10, 130)
+
+    def known() -> bool:
+        return idle in {position.group for position in translate_groups(settings, chosen, source_alive=False)}
+
+    settings, chosen = load_mirror_settings(flow.engine.properties), Flow(flow.engine.source, flow.engine.target)
+    wait_for("the group has a checkpoint", known, 30)
+    delete_records(flow.engine.left, flow.topic, 100)
+    delete_records(flow.engine.right, flow.mirror, 110)
+    words = r"1 position before the log start on the target: \d+ records that it had not read have expired there"
+    by_day = named(flow.diagnose(), "groups-exact", Severity.WARN, idle)
+    assert re.match(words, by_day.evidence)
+    lost = flow.diagnose(file=dead)
+    assert re.match(words, named(lost, "groups-exact", Severity.WARN, idle).evidence)
+    assert lost.emergency == ()

@@ -321,11 +321,13 @@ def refuse_inexact(translations: Collection[GroupTranslation], moving: Flow, *, 
         )
     if inexact:
         first = inexact[0]
+        expired = f"set it behind the records that have expired on {moving.target}"
         raise Deviated(
             f"{first.group} would not resume at its exact record on {moving.target}",
             f"{first.source} at {first.source_offset} is {first.translation.kind.value} ({first.translation.records} records); "
             f"{len(inexact)} positions are not exact",
-            "Allow it with inexact = true, or wait until the mirror has copied the missing records.",
+            "Allow it with inexact = true, or "
+            f"{expired if first.translation.expired else 'wait until the mirror has copied the missing records'}.",
         )
 
 

@@ -1,7 +1,9 @@
 """Findings about consumer groups: where they would resume, what they read, and their committed offsets on the target.
 
 Rules: a position ahead of the mirror by no more records than the objective allows to lose is ok: such a group waits for
-records and skips none. A group that reads what no flow mirrors is a warning, since it may be meant to stay.
+records and skips none. Records that a group had not read and that have expired on the target are a warning: they do not come
+back. Those that never arrived are critical while something can be done about it, and a warning once the source is lost, where
+staying brings none of them back. A group that reads what no flow mirrors is a warning, since it may be meant to stay.
 """
 
 from collections import defaultdict
@@ -22,24 +24,35 @@ _MEANING: Final[Mapping[TranslationKind, tuple[Severity, str]]] = {
     TranslationKind.LOST: (Severity.CRITICAL, "before records that never reached the target:"),
     TranslationKind.UNKNOWN: (Severity.CRITICAL, "without a known counterpart"),
 }
+_EXPIRED: Final = (Severity.WARN, "before the log start on the target:")
 
 
-def exact(translations: tuple[GroupTranslation, ...], flow: str, context: CheckContext) -> Judgements:
-    """Can every group resume at the exact record?"""
-    by_kind: dict[tuple[str, TranslationKind], list[GroupTranslation]] = defaultdict(list)
+def exact(
+    translations: tuple[GroupTranslation, ...], flow: str, context: CheckContext, *, source_lost: bool = False
+) -> Judgements:
+    """Can every group resume at the exact record? `source_lost`: there is no other place for it to stay."""
+    by_kind: dict[tuple[str, TranslationKind, bool], list[GroupTranslation]] = defaultdict(list)
     for position in translations:
-        by_kind[position.group, position.translation.kind].append(position)
+        found = position.translation
+        by_kind[position.group, found.kind, 0 < found.records == found.expired].append(position)
     rows: Judgements = []
     allowed = 0
-    for (group, kind), positions in sorted(by_kind.items()):
-        severity, meaning = _MEANING[kind]
-        records = sum(position.translation.records for position in positions)
+    for (group, kind, gone), positions in sorted(by_kind.items()):
+        severity, meaning = _EXPIRED if gone else _MEANING[kind]
+        if kind is TranslationKind.LOST and source_lost:
+            severity = Severity.WARN
+        expired = 0 if gone else sum(position.translation.expired for position in positions)
+        records = sum(position.translation.records for position in positions) - expired
         if severity is Severity.OK:
             continue
         if kind is TranslationKind.BEHIND and records <= context.objectives.rpo_records:
             allowed += records
             continue
         counted = f" {count(records, 'record')}" if records else ""
+        if gone:
+            counted = f"{counted} that it had not read {'has' if records == 1 else 'have'} expired there"
+        elif expired:
+            counted = f"{counted}, and {expired:,} more have expired there"
         where = first_few(f"{position.source} at {position.source_offset}" for position in positions)
         fix = f"See its translation: {context.drlib('translate', '--flow', flow, '--group', group)}"
         rows.append((group, severity, f"{count(len(positions), 'position')} {meaning}{counted}: {where}", fix))
@@ -56,7 +69,8 @@ def positions(
     translations: tuple[GroupTranslation, ...], observed: FlowObservation, context: CheckContext
 ) -> Judgements:
     """`exact`, and whether positions are known without the source."""
-    rows, found = _by_checkpoints(translations, observed), exact(translations, observed.flow, context)
+    rows = _by_checkpoints(translations, observed)
+    found = exact(translations, observed.flow, context, source_lost=bool(observed.source.error))
     return rows + [row for row in found if row[1] is not Severity.OK] if rows else found
 
 

@@ -147,7 +147,9 @@ def read_target_positions(
                 continue
             in_use = states.get(translation.group) is GroupState.ACTIVE
             positions.append(TargetPosition(translation, at.offset, ends.get(translation.target), in_use))
-        markers = target.without_records(each.ahead for each in positions if each.log_end is not None and not each.in_use)
+        markers = target.without_records(
+            each.ahead for each in positions if each.log_end is not None and not each.in_use
+        )
     return tuple(replace(each, markers_only=each.ahead in markers) for each in positions)
 
 

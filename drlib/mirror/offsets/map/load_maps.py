@@ -167,7 +167,8 @@ class Maps:
             if there is None or found.offset == there or there > self._earlier_end(source, offsets):
                 return found
             if there < target_log_start:
-                return Translation(target_log_start, TranslationKind.LOST, target_log_start - there)
+                gone = target_log_start - there
+                return Translation(target_log_start, TranslationKind.LOST, gone, gone)
             return Translation(there, TranslationKind.EXACT)
         if self.refusal(source.topic, source.partition) is not None:
             return Translation(None, TranslationKind.UNKNOWN)

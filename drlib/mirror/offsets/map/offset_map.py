@@ -19,6 +19,7 @@ Not for: reading the journal, or deciding which position a group may be set to.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from drlib.mirror.journal.entries import (
     Ack,
@@ -358,7 +359,8 @@ class PartitionMap:
         if translation.kind is TranslationKind.UNKNOWN and not self._is_diverged(g):
             for low, high, _, following, first in self._uncertain():
                 if low <= g < high and following <= target_log_start:  # all that is in doubt has expired
-                    return _lost(target_log_start, high - max(g, first))
+                    gone = high - max(g, first)
+                    return replace(_lost(target_log_start, gone), expired=gone)
         if translation.kind is TranslationKind.BOUNDED:
             taken = self.taken is not None and translation.offset < self.taken.takeover.target_offset
             gone = self._segments.on_target_at_least(translation.offset, target_log_start)
@@ -391,7 +393,8 @@ class PartitionMap:
         if (expired := segments.expired) is not None and g < expired.source_end:
             if g < expired.first_source:
                 return Translation(expired.first_target, TranslationKind.NEVER_MIRRORED)
-            return Translation(expired.target_end, TranslationKind.LOST, expired.source_end - g)
+            gone = expired.source_end - g
+            return Translation(expired.target_end, TranslationKind.LOST, gone, gone)
         if (part := segments.find_thinned(g)) is not None:
             if any(part.source <= lost <= g for lost in self._losses):  # the next record begins a part
                 return _lost(part.target_end, self.lost(g, part.source_end))
@@ -431,7 +434,8 @@ class PartitionMap:
         if (expired := segments.expired) is not None and t < expired.target_end:
             if t < expired.first_target:
                 return Translation(expired.first_source, known)
-            return Translation(expired.source_end, TranslationKind.LOST, expired.target_end - t)
+            gone = expired.target_end - t
+            return Translation(expired.source_end, TranslationKind.LOST, gone, gone)
         if (part := segments.find_thinned(t, of_target=True)) is not None:
             return _within(part, part.source, t - part.target)
         for _, _, low, high, source in self._uncertain():
@@ -531,4 +535,4 @@ def _clamped(translation: Translation, log_start: int, deleted: int) -> Translat
     if not deleted or not certain:
         return Translation(log_start, translation.kind, translation.records)
     lost = translation.records if translation.kind is TranslationKind.LOST else 0
-    return Translation(log_start, TranslationKind.LOST, lost + deleted)
+    return Translation(log_start, TranslationKind.LOST, lost + deleted, translation.expired + deleted)

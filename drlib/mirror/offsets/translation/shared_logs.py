@@ -239,12 +239,11 @@ def translate_shared(
     )
     following, copied = segments.next_source(position), segments.target_at(position)
     reached = max(position, there.position or 0) if following is None else following
-    lost = there.lost(position, reached)
-    if copied is not None and copied < start:
-        lost += segments.on_target_at_least(copied, start)
+    gone = segments.on_target_at_least(copied, start) if copied is not None and copied < start else 0
+    lost = there.lost(position, reached) + gone
     translation = found.translation
     if lost and translation.exact:
-        translation = Translation(translation.offset, TranslationKind.LOST, lost)
+        translation = Translation(translation.offset, TranslationKind.LOST, lost, gone)
     elif lost:
         why = "; ".join(filter(None, (f"{lost} records behind it are not on the target", why)))
     elif translation.exact:

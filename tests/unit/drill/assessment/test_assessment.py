@@ -96,6 +96,29 @@ def test_group_of_each_kind_of_translation_continues_as_it_says(
     assert words in group.detail
 
 
+@pytest.mark.parametrize(
+    ("records", "expired", "words"),
+    [
+        (4900, 4900, "4,900 records that it had not read expired on the target"),
+        (5, 0, "5 records that it had not read did not reach the target"),
+        (7, 4, "4 records that it had not read expired on the target; 3 records that it had not read did not reach it"),
+    ],
+)
+def test_group_whose_records_are_missing_is_named_and_forbids_no_failover(
+    records: int, expired: int, words: str
+) -> None:
+    """What expired on both sides, or never crossed, is not on the target however long it is waited for."""
+    made = assess(observed(lost_source(translations=(translation(TranslationKind.LOST, records, expired),))))
+    assert (made.next, made.gate) == (Next.BEGIN, Gate.OPEN)
+    assert made.groups[0].detail == words
+
+
+def test_group_without_a_known_counterpart_closes_the_gate_of_an_emergency() -> None:
+    made = assess(observed(lost_source(translations=(translation(TranslationKind.UNKNOWN),))))
+    assert (made.next, made.gate) == (Next.REFUSE, Gate.CLOSED)
+    assert "without a known counterpart" in made.why
+
+
 def test_group_with_members_on_the_target_is_said_to_be_left_there() -> None:
     used = on_target(5, 5, 9, in_use=True)
     (group,) = assess(observed(lost_source(target_positions=(used,)))).groups
@@ -108,7 +131,9 @@ def test_group_whose_position_is_further_ahead_on_the_target_is_said_to_be_left_
     ahead = on_target(8, 5, 9)
     (group,) = assess(observed(lost_source(target_positions=(ahead,)))).groups
     assert (group.continues, group.re_reads) == (Continues.UNKNOWN, None)
-    said = "LEFT.orders-0 on RIGHT: it is at 8 there, further ahead: the group was used there; it is left as it is there"
+    said = (
+        "LEFT.orders-0 on RIGHT: it is at 8 there, further ahead: the group was used there; it is left as it is there"
+    )
     assert group.detail == said
     for fine in (replace(ahead, markers_only=True), on_target(5, 5, 9), on_target(3, 5, 9)):
         (group,) = assess(observed(lost_source(target_positions=(fine,)))).groups

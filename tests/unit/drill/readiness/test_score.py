@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sample_observation import CONTEXT, FLOW, NOW, mirror, observation
+from sample_observation import CONTEXT, FLOW, NOW, mirror, observation, translation
 
 import drlib
 from drlib.drill.readiness.checks.checks import judge_flow
@@ -27,6 +27,7 @@ from drlib.drill.readiness.score import (
     gate_without_source,
 )
 from drlib.errors import ReadinessError
+from drlib.model import TranslationKind
 
 DOCS = Path(drlib.__file__).parent.parent / "docs" / "readiness.md"
 
@@ -162,6 +163,23 @@ def test_gate_without_source_is_closed_by_target_checks_only() -> None:
     with pytest.raises(ReadinessError, match=r"cannot be failed over.*target-answers RIGHT: RIGHT is down") as caught:
         gate_without_source(judge_flow(nowhere, CONTEXT))
     assert caught.value.remedy == "Start RIGHT."
+
+
+@pytest.mark.parametrize(("records", "expired", "by_day"), [(4900, 4900, Severity.WARN), (3, 0, Severity.CRITICAL)])
+def test_records_that_a_group_does_not_find_on_the_target_close_no_gate_of_an_emergency(
+    records: int, expired: int, by_day: Severity
+) -> None:
+    """They are not there, whether the applications move or wait. By day, what never arrived is still to be copied."""
+    behind = (translation(TranslationKind.LOST, records, expired),)
+    whole = judge_flow(observation(translations=behind), CONTEXT)
+    assert (whole.severity("groups-exact"), whole.ready(MINIMUM)) == (by_day, by_day is Severity.WARN)
+    gone = ClusterAnswer("LEFT", "l", 0, "LEFT is down", "Start it.")
+    lost = judge_flow(observation(source=gone, translations=behind), CONTEXT)
+    gate_without_source(lost)
+    assert [f.entity for f in lost.findings if f.check == "groups-exact" and f.severity is Severity.WARN] == ["billing"]
+    unknown = judge_flow(observation(source=gone, translations=(translation(TranslationKind.UNKNOWN),)), CONTEXT)
+    with pytest.raises(ReadinessError, match="groups-exact billing: 1 position without a known counterpart"):
+        gate_without_source(unknown)
 
 
 def test_score_with_a_lost_source_is_that_of_the_target_and_names_what_is_open() -> None:

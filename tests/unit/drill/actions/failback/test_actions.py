@@ -47,9 +47,9 @@ def test_action_wrong_argument_is_named(tmp_path: Path, name: str, arguments: di
         made(tmp_path, name, **arguments)
 
 
-def position(kind: TranslationKind, unread: int = 0) -> GroupTranslation:
+def position(kind: TranslationKind, unread: int = 0, expired: int = 0) -> GroupTranslation:
     at = TopicPartition("orders", 0)
-    return GroupTranslation("billing", at, 7, at, Translation(5, kind, 2), 0, unread=unread)
+    return GroupTranslation("billing", at, 7, at, Translation(5, kind, 2, expired), 0, unread=unread)
 
 
 def test_position_with_a_bound_is_refused_but_where_mirror_maker_mirrors() -> None:
@@ -62,6 +62,9 @@ def test_position_with_a_bound_is_refused_but_where_mirror_maker_mirrors() -> No
         refuse_inexact([bounded, behind], FLOW, bounded=True)
     with pytest.raises(Deviated, match="has not read 3 records"):
         refuse_inexact([position(TranslationKind.BOUNDED, unread=3)], FLOW, bounded=True)
+    with pytest.raises(Deviated) as refused:
+        refuse_inexact([position(TranslationKind.LOST, expired=2)], FLOW)
+    assert refused.value.remedy.endswith(f"set it behind the records that have expired on {FLOW.target}.")
 
 
 def test_switchover_changes_start_from_the_pointers_cluster(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def finding_of(check: str, **changes: object) -> Finding:
     return finding
 
 
-def translated(kind: TranslationKind, records: int = 0) -> tuple[GroupTranslation, ...]:
-    return (translation(kind, records),)
+def translated(kind: TranslationKind, records: int = 0, expired: int = 0) -> tuple[GroupTranslation, ...]:
+    return (translation(kind, records, expired),)
 
 
 def lagging(left_s: float, warning: str = "") -> MirrorStatus:
@@ -182,6 +182,12 @@ CASES = [
      "drlib translate mm2.properties --flow 'LEFT->RIGHT' --group billing"),
     ("groups-exact", {"translations": translated(TranslationKind.LOST, 3)}, "critical",
      "never reached the target: 3", "translate"),
+    ("groups-exact", {"translations": translated(TranslationKind.LOST, 4900, 4900)}, "warn",
+     "1 position before the log start on the target: 4,900 records that it had not read have expired there: orders-0 at 70",
+     "translate"),
+    ("groups-exact", {"translations": translated(TranslationKind.LOST, 1, 1)}, "warn", "1 record that it had not read has", ""),
+    ("groups-exact", {"translations": translated(TranslationKind.LOST, 7, 4)}, "critical",
+     "never reached the target: 3 records, and 4 more have expired there", "translate"),
     ("groups-exact", {"translations": translated(TranslationKind.UNKNOWN)}, "critical", "without a known", "translate"),
     ("groups-exact", {"translations": translated(TranslationKind.NEVER_MIRRORED)}, "warn", "before the first", "translate"),
     ("groups-exact", {"translations": ()}, "ok", "no group has a position", ""),

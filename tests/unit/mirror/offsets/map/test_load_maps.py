@@ -60,7 +60,7 @@ def test_forward_of_a_checkpoint_of_the_topic_before_continues_where_it_was_in_t
 
 def test_forward_of_a_checkpoint_of_the_topic_before_that_expired_in_the_mirror_is_lost() -> None:
     found = recreated(3).forward("g", TopicPartition("t", 0), 4, there=4, target_log_start=9)
-    assert found == Translation(9, TranslationKind.LOST, 5)
+    assert found == Translation(9, TranslationKind.LOST, 5, 5)
 
 
 @pytest.mark.parametrize(("position", "there", "offset"), [(0, 11, 11), (2, 13, 13), (3, 12, 14)])

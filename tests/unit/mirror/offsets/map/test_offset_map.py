@@ -293,15 +293,15 @@ class TestForward:
     def test_target_log_start_clamps(self) -> None:
         offsets = built(*TWO_RUNS, Placement(P, C2, 0, 9), Run(P, C2, 0, 18), Ack(P, C2, 1, 10))
         assert offsets.forward(12, target_log_start=3) == exact(3)
-        assert offsets.forward(12, target_log_start=5) == Translation(5, LOST, 2)
-        assert offsets.forward(12, target_log_start=50) == Translation(50, LOST, 6)  # offset 8 is a marker
+        assert offsets.forward(12, target_log_start=5) == Translation(5, LOST, 2, 2)
+        assert offsets.forward(12, target_log_start=50) == Translation(50, LOST, 6, 6)  # offset 8 is a marker
         assert offsets.forward(9, target_log_start=5) == Translation(5, NEVER)
         assert offsets.forward(19, target_log_start=50) == exact(50)
         assert offsets.forward(22, target_log_start=50) == Translation(50, BEHIND, 3)
 
     def test_target_log_start_after_a_loss_adds_up(self) -> None:
         offsets = built(*TWO_RUNS, SourceLoss(P, 18, 20, 0), Run(P, C1, 7, 20), Ack(P, C1, 10, 11))
-        assert offsets.forward(19, target_log_start=10) == Translation(10, LOST, 3)
+        assert offsets.forward(19, target_log_start=10) == Translation(10, LOST, 3, 2)
 
 
 class TestUnsure:
@@ -363,11 +363,11 @@ class TestUnsure:
     def test_log_start_behind_all_uncertain_records_is_certain(self) -> None:
         """Whichever of them were there have expired: what comes next is the log start."""
         offsets = built(*self.FOUND)
-        assert offsets.forward(15, target_log_start=10) == Translation(10, LOST, 7)
-        assert offsets.forward(21, target_log_start=12) == Translation(12, LOST, 1)
+        assert offsets.forward(15, target_log_start=10) == Translation(10, LOST, 7, 7)
+        assert offsets.forward(21, target_log_start=12) == Translation(12, LOST, 1, 1)
         offsets.apply(SourceTruncated(P, 16, 22, 0))
-        assert offsets.forward(15, target_log_start=10) == Translation(10, LOST, 7)
-        assert offsets.forward(16, target_log_start=10) == Translation(10, LOST, 6)
+        assert offsets.forward(15, target_log_start=10) == Translation(10, LOST, 7, 7)
+        assert offsets.forward(16, target_log_start=10) == Translation(10, LOST, 6, 6)
         assert offsets.forward(17, target_log_start=10).kind is UNKNOWN
 
 
@@ -403,8 +403,8 @@ class TestBackward:
 
     def test_source_log_start_clamps(self) -> None:
         offsets = built(*TWO_RUNS)
-        assert offsets.backward(3, source_log_start=14) == Translation(14, LOST, 2)
-        assert offsets.backward(3, source_log_start=17) == Translation(17, LOST, 4)  # 15 is a marker
+        assert offsets.backward(3, source_log_start=14) == Translation(14, LOST, 2, 2)
+        assert offsets.backward(3, source_log_start=17) == Translation(17, LOST, 4, 4)  # 15 is a marker
         assert offsets.backward(8, source_log_start=30) == exact(30)
 
 
@@ -548,7 +548,7 @@ def test_forward_clamps_to_the_log_start(h: History, start: int) -> None:
         if free.kind is NEVER:
             assert clamped.kind is NEVER
         elif gone:
-            assert clamped == Translation(start, LOST, gone + (free.records if free.kind is LOST else 0))
+            assert clamped == Translation(start, LOST, gone + (free.records if free.kind is LOST else 0), gone)
         else:
             assert (clamped.kind, clamped.records) == (free.kind, free.records)
 

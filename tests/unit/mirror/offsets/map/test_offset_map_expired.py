@@ -125,14 +125,14 @@ def test_fold_after_one_that_did_not_end_keeps_the_chunk_that_replaces_its_own()
 def test_expired_positions_continue_at_its_end_with_a_bound_on_the_records() -> None:
     offsets = built(*THREE, Expired(P, 0, 1, 21, 21, 20))
     assert list(offsets.segments()) == [Segment(22, 21, 10)]
-    assert offsets.forward(5) == Translation(21, LOST, 16)
-    assert offsets.forward(20) == Translation(21, LOST, 1)
+    assert offsets.forward(5) == Translation(21, LOST, 16, 16)
+    assert offsets.forward(20) == Translation(21, LOST, 1, 1)
     assert offsets.forward(21) == Translation(21, TranslationKind.EXACT)
     assert offsets.forward(25) == Translation(24, TranslationKind.EXACT)
-    assert offsets.forward(20, target_log_start=25) == Translation(25, LOST, 5)
+    assert offsets.forward(20, target_log_start=25) == Translation(25, LOST, 5, 5)
     assert offsets.backward(0) == Translation(0, TranslationKind.NEVER_MIRRORED)
-    assert offsets.backward(1) == Translation(21, LOST, 20)
-    assert offsets.backward(20) == Translation(21, LOST, 1)
+    assert offsets.backward(1) == Translation(21, LOST, 20, 20)
+    assert offsets.backward(20) == Translation(21, LOST, 1, 1)
     assert offsets.backward(21) == Translation(22, TranslationKind.EXACT)
     assert offsets.segments_on_target(0, 31) == 30
     assert offsets.segments_on_target(21, 31) == 10
@@ -160,7 +160,7 @@ def test_expired_doubtful_records_are_in_doubt_while_the_source_has_one_of_them(
     assert bool(offsets.doubtful) is doubt
     assert offsets.backward(30) == Translation(source_end, TranslationKind.EXACT)
     for g in range(source_end, 15):  # whichever of them were there have expired
-        assert offsets.forward(g, target_log_start=target_end) == Translation(target_end, LOST, 15 - g)
+        assert offsets.forward(g, target_log_start=target_end) == Translation(target_end, LOST, 15 - g, 15 - g)
     for g in range(max(source_end, 15), 23):
         assert offsets.forward(g) == Translation(40 + g - source_end, TranslationKind.EXACT)
 

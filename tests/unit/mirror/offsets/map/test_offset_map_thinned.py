@@ -211,7 +211,7 @@ def test_expired_behind_what_was_thinned_replaces_it() -> None:
     expired = offsets.expired(P, 43, 41)
     assert expired == Expired(P, 0, 1, 43, 41, 40)
     offsets.apply(expired)
-    assert offsets.forward(5) == Translation(41, LOST, 38)
+    assert offsets.forward(5) == Translation(41, LOST, 38, 38)
     assert offsets.segments_on_target(0, 100) == 50
     for late in (built(*FOUR, expired, THINNED), built(THINNED, *FOUR, expired)):
         assert late.segments().thinned is None

@@ -224,9 +224,9 @@ def test_map_counts_compared_copies_that_expired_on_the_mirror_as_lost() -> None
     for entry in (Takeover(P, 100, 110, 99, 0, 0), UPPER, LOWER, Placement(P, ClaimId(7, 0), 0, 110)):
         offsets.apply(entry)
     assert offsets.forward(62, target_log_start=61) == exact(62)
-    assert offsets.forward(60, target_log_start=63) == Translation(63, TranslationKind.LOST, 3)
-    assert offsets.forward(79, target_log_start=120) == Translation(120, TranslationKind.LOST, 20)
-    assert offsets.backward(62, source_log_start=64) == Translation(64, TranslationKind.LOST, 2)
+    assert offsets.forward(60, target_log_start=63) == Translation(63, TranslationKind.LOST, 3, 3)
+    assert offsets.forward(79, target_log_start=120) == Translation(120, TranslationKind.LOST, 20, 20)
+    assert offsets.backward(62, source_log_start=64) == Translation(64, TranslationKind.LOST, 2, 2)
     assert offsets.backward(84, source_log_start=82) == bounded(82, 3)
     assert offsets.forward(90, target_log_start=96) == bounded(96, 0)
     assert offsets.forward(100) == exact(110)

@@ -126,7 +126,7 @@ def test_records_that_never_reach_the_target_are_named() -> None:
 def test_position_in_what_the_targets_log_has_no_more_begins_at_its_start() -> None:
     offsets = built([(n, n) for n in range(10)], 10)
     found = translate_shared(offsets, PartitionMap(), 4, unread=None, start=6, end=10, why="")
-    assert found.translation == Translation(6, TranslationKind.LOST, 2)
+    assert found.translation == Translation(6, TranslationKind.LOST, 2, 2)
 
 
 def test_what_a_group_has_read_on_the_target_before_is_not_read_again() -> None:
