@@ -2,7 +2,8 @@
 
 Rules: what is not known is None, with the reason, never 0. Which procedure fits what came back is decided by
 `returned_rules`, what may begin by the flow's state. A way back that is done is not done again, one that was left on this
-machine is continued, any other unfinished run has to be superseded by name. Nothing is settled while a worker of the flow runs.
+machine is continued, any other unfinished run has to be superseded by name. Where people moved the pointer home, none begins.
+Nothing is settled while a worker of the flow runs.
 Where both directions copy every topic nothing is settled at all, and workers run on.
 Not for: asking (`observe_return`), showing (`drlib.ui.terminal.failover`).
 """
@@ -220,6 +221,8 @@ def _with_next(made: Return, seen: ObservedReturn, verdict: Verdict) -> Return:
         )
     if not made.stages:
         return _without_stages(made, seen, record)
+    if made.pointer == made.source and (Stage.REPROTECT in made.stages or record.state is S.REPROTECTED):
+        return _gone_home(made, seen, record)
     if run is not None and run.run != seen.supersede:
         next_, why, remedy = left_run(run, "a way back", "this way back", seen.next_step, continues=seen.folder_here)
         made = replace(made, next=next_, why=why, remedy=remedy, run=run.run)
@@ -237,6 +240,22 @@ def _with_next(made: Return, seen: ObservedReturn, verdict: Verdict) -> Return:
     return replace(made, why=f"{made.source} is {verdict.found}; {' and '.join(made.stages)} follow")
 
 
+def _gone_home(made: Return, seen: ObservedReturn, record: LeaseRecord) -> Return:
+    """Only a fail-back moves the pointer to the source, so people did: the steps would hold those that the source serves."""
+    why = f"{made.flow} is {_recorded(record)}, but the pointer names {made.source}"
+    remedy = (
+        f"If the applications are there: drlib runs settle {seen.file} --flow '{made.flow}' --serves {made.source}. "
+        f"If they are on {made.target}: drlib pointer move {seen.file} {made.target}, then the same command again."
+    )
+    return replace(made, next=Next.REFUSE, why=why, remedy=remedy)
+
+
+def _recorded(record: LeaseRecord) -> str:
+    """The flow's state, since when and by which run, in words."""
+    since = f" since {formats.second(record.since_ms)} UTC" if record.since_ms else ""
+    return f"{record.state}{since}{f', by run {record.run}' if record.run else ''}"
+
+
 def _without_stages(made: Return, seen: ObservedReturn, record: LeaseRecord) -> Return:
     if made.unfinished is not None:
         run = made.unfinished
@@ -248,10 +267,8 @@ def _without_stages(made: Return, seen: ObservedReturn, record: LeaseRecord) -> 
             remedy=f"End that first: drlib failover {seen.file} '{made.flow}', or {run.resume}.",
             run=run.run,
         )
-    since = f" since {formats.second(record.since_ms)} UTC" if record.since_ms else ""
-    by = f", by run {record.run}" if record.run else ""
     if made.pointer == made.target:
-        why = f"{made.flow} is {record.state}{since}{by}, but the pointer names {made.target}"
+        why = f"{made.flow} is {_recorded(record)}, but the pointer names {made.target}"
         remedy = (
             f"If the applications are there: drlib runs settle {seen.file} --flow '{made.flow}' --serves {made.target}, "
             "then the same command again."
@@ -259,7 +276,7 @@ def _without_stages(made: Return, seen: ObservedReturn, record: LeaseRecord) -> 
         return replace(made, next=Next.REFUSE, why=why, remedy=remedy)
     where = f", and the pointer names {made.pointer}" if made.pointer else ""
     return replace(
-        made, next=Next.NOTHING, why=f"{made.flow} is {record.state}{since}{by}{where}", remedy="", run=record.run
+        made, next=Next.NOTHING, why=f"{made.flow} is {_recorded(record)}{where}", remedy="", run=record.run
     )
 
 

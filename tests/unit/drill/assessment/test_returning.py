@@ -77,6 +77,33 @@ def test_return_with_a_state_and_a_pointer_that_disagree_is_refused_with_how_to_
     assert "drlib runs settle mm2.properties --flow 'paris->lyon' --serves lyon" in made.remedy
 
 
+@pytest.mark.parametrize("both_ways", [False, True])
+@pytest.mark.parametrize("state", [DrillState.FAILED_OVER, DrillState.REPROTECTED])
+def test_return_after_people_moved_the_pointer_home_is_refused_before_anything_is_held(
+    state: DrillState, both_ways: bool
+) -> None:
+    made = assess_return(observed(state, pointer="paris", both_ways=both_ways, workers=1))
+    assert made.next is Next.REFUSE
+    assert f"paris->lyon is {state}" in made.why
+    assert made.why.endswith("but the pointer names paris")
+    assert "drlib runs settle mm2.properties --flow 'paris->lyon' --serves paris" in made.remedy
+    assert "drlib pointer move mm2.properties lyon" in made.remedy
+    assert "Stop them" not in made.remedy
+
+
+def test_return_that_was_left_is_refused_at_home_unless_it_moved_the_pointer_itself() -> None:
+    for state in (DrillState.REPROTECTING, DrillState.REPROTECT_INCOMPLETE):
+        for more in ({"folder_here": True}, {"supersede": "r7"}):
+            made = assess_return(observed(state, pointer="paris", unfinished=left(state), **more))
+            assert made.next is Next.REFUSE
+            assert "--serves paris" in made.remedy
+    for state in (DrillState.FAILING_BACK, DrillState.FAILBACK_INCOMPLETE):
+        made = assess_return(observed(state, pointer="paris", unfinished=left(state), folder_here=True))
+        assert made.next is Next.CONTINUE
+        made = assess_return(observed(state, pointer="paris", unfinished=left(state), supersede="r7"))
+        assert made.next is Next.BEGIN
+
+
 @pytest.mark.parametrize("state", [DrillState.RUNNING, DrillState.INCOMPLETE, DrillState.TESTING])
 def test_return_before_the_failover_has_ended_names_that_run(state: DrillState) -> None:
     made = assess_return(observed(state, unfinished=left(state)))
