@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NOTHING_TO_SETTLE: Final = (
     Settle.QUARANTINE
-)  # of no record; should there be one after all, it is kept and no topic changes
+)  # of no record; one that is written after all is kept, and no topic changes
 
 
 def failback(
@@ -95,10 +95,10 @@ def failback(
             write_document(_nothing(made))
         return
     _refuse(made)
-    how = _settling(made, tail)
+    pairs = _tail_of(books[Stage.REPROTECT], made, tail, _settling(made, tail)) if made.settles else []
     confirm(made.source, yes, f"{made.flow} is not failed back", "move the applications there")
     screen = FailbackScreen(made, file, as_json=as_json)
-    raise typer.Exit(_carry_out(made, books, file, runs_dir, how, supersede, screen, settings, chosen))
+    raise typer.Exit(_carry_out(made, books, file, runs_dir, pairs, supersede, screen, settings, chosen))
 
 
 def _choose(settings: MirrorSettings, file: Path, flow: str) -> Flow:
@@ -158,14 +158,14 @@ def _settling(made: Return, tail: Settle | None) -> Settle:
     `UsageError` for recovering records that the target may have."""
     from drlib.ui.terminal import failover as texts
 
-    if tail is Settle.RECOVER and made.settles and made.in_doubt:
+    if tail is Settle.RECOVER and made.in_doubt:
         raise UsageError(
             f"{made.flow} is not failed back, {UNCHANGED}",
             f"of {made.in_doubt:,} records it is unknown whether {made.target} has them, so they cannot be recovered",
             "Give --tail quarantine, or --tail leave.",
         )
-    if tail is not None or not made.settles:
-        return tail or NOTHING_TO_SETTLE
+    if tail is not None:
+        return tail
     if not made.tail_records:
         return NOTHING_TO_SETTLE
     names = [how.value for how in Settle if how is not Settle.RECOVER or not made.in_doubt]
@@ -185,14 +185,14 @@ def _carry_out(
     books: dict[Stage, Runbook],
     file: Path,
     runs_dir: Path,
-    how: Settle,
+    settling: list[str],
     supersede: str,
     screen: FailbackScreen,
     settings: MirrorSettings,
     flow: Flow,
 ) -> int:
     """Run or continue the stages that are left; returns the exit code of the first that does not end well, else of the last.
-    The name that was given approves every step that waits for it."""
+    The name that was given approves every step that waits for it. `settling`: the parameters of a reprotect."""
     from drlib.cli.drill import run as running
     from drlib.drill.assessment.assessment import Next
     from drlib.drill.assessment.returning import Stage
@@ -211,7 +211,7 @@ def _carry_out(
         else:
             book = books[stage]
             assert book.drill is not None
-            pairs = _tail_of(book, how) if stage is Stage.REPROTECT and made.tail_records else []
+            pairs = [*settling] if stage is Stage.REPROTECT else []
             if drill_section.asked_flow(book.drill, {}) is not None:
                 pairs.append(f"flow={made.flow}")
             approved = tuple(step.name for step in book.drill.steps if step.approval)
@@ -224,12 +224,15 @@ def _carry_out(
     return code
 
 
-def _tail_of(book: Runbook, how: Settle) -> list[str]:
-    """The parameter that says what becomes of the unreplicated records. Raises `UsageError` where the runbook fixes it."""
-    if "tail" not in book.parameters:
-        raise UsageError(
-            f"--tail {how}",
-            f"runbook {book.file} has no parameter `tail`, so it fixes what becomes of the records",
-            'Write `tail` into its parameters and `how: "${tail}"` into its step, or run it by drlib run.',
-        )
-    return [f"tail={how}"]
+def _tail_of(book: Runbook, made: Return, tail: Settle | None, how: Settle) -> list[str]:
+    """The parameter that says what becomes of the unreplicated records, `how`; also where there is none yet, as records may be
+    written until the fence. Raises `UsageError` where the runbook fixes it, and there are such records or `tail` was given."""
+    if "tail" in book.parameters:
+        return [f"tail={how}"]
+    if tail is None and not made.tail_records:
+        return []
+    raise UsageError(
+        f"--tail {how}",
+        f"runbook {book.file} has no parameter `tail`, so it fixes what becomes of the records",
+        'Write `tail` into its parameters and `how: "${tail}"` into its step, or run it by drlib run.',
+    )

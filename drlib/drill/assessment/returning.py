@@ -275,9 +275,7 @@ def _without_stages(made: Return, seen: ObservedReturn, record: LeaseRecord) -> 
         )
         return replace(made, next=Next.REFUSE, why=why, remedy=remedy)
     where = f", and the pointer names {made.pointer}" if made.pointer else ""
-    return replace(
-        made, next=Next.NOTHING, why=f"{made.flow} is {_recorded(record)}{where}", remedy="", run=record.run
-    )
+    return replace(made, next=Next.NOTHING, why=f"{made.flow} is {_recorded(record)}{where}", remedy="", run=record.run)
 
 
 def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str, str] | None:

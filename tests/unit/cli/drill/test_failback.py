@@ -9,21 +9,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from command_line import drlib, error_line
 from rich.console import Console
 from sample_return import MADE
 from silent_clusters import silent_clusters
 from testbed_moves import drill, step
 
-from drlib.cli.drill import failback, followed_run
+from drlib.cli.drill import failback, followed_run, run
 from drlib.cli.drill.confirmation import choose_runbook
+from drlib.drill.assessment import observe_return, returning
+from drlib.drill.assessment.returning import Return, Stage
 from drlib.drill.plan.plan import Mode, Plan, StepPlan
 from drlib.drill.run import planning
 from drlib.drill.step.step_output import write_rows
 from drlib.errors import UsageError
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.model import Flow
-from drlib.runbook.file import find
+from drlib.runbook.file import find, model
+from drlib.runbook.file.model import Runbook
 from drlib.runs.journal import JOURNAL, DrillJournal
 from drlib.ui.terminal.run import Progress
 
@@ -87,6 +91,66 @@ def test_failback_does_not_recover_records_that_the_target_may_have() -> None:
     assert "--tail quarantine" in refused.value.remedy
     assert failback._settling(made, Settle.QUARANTINE) is Settle.QUARANTINE
     assert failback._settling(replace(made, in_doubt=0), Settle.RECOVER) is Settle.RECOVER
+
+
+def shipped(stage: Stage) -> Runbook:
+    return model.load(Path("runbooks") / f"{stage.value}.yaml")
+
+
+@pytest.mark.parametrize(
+    ("tail", "records", "settles"),
+    [
+        (None, False, "quarantine"),
+        (Settle.QUARANTINE, False, "quarantine"),
+        (Settle.LEAVE, False, "leave"),
+        (Settle.RECOVER, False, "recover"),
+        (Settle.LEAVE, True, "leave"),
+    ],
+)
+def test_failback_settles_as_was_chosen_also_what_is_written_after_the_assessment(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: Settle | None, records: bool, settles: str
+) -> None:
+    made = MADE if records else replace(MADE, tail=())
+    asked = begun_by(monkeypatch, made, file, tmp_path, tail)
+    assert asked == [["tail=" + settles, "flow=paris->lyon"], ["flow=paris->lyon"]]
+
+
+def test_failback_of_topics_that_both_directions_copy_passes_no_choice(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = replace(MADE, both_ways=True, tail=None)
+    asked = begun_by(monkeypatch, made, file, tmp_path, Settle.LEAVE)
+    assert asked == [["flow=paris->lyon"], ["flow=paris->lyon"]]
+
+
+def test_failback_with_a_runbook_that_fixes_what_becomes_of_records_refuses_another_choice() -> None:
+    book = shipped(Stage.REPROTECT)
+    fixed = book.model_copy(update={"parameters": {}})
+    nothing = replace(MADE, tail=())
+    assert failback._tail_of(fixed, nothing, None, Settle.QUARANTINE) == []
+    for made, tail in ((nothing, Settle.LEAVE), (MADE, Settle.LEAVE), (MADE, None)):
+        with pytest.raises(UsageError, match="has no parameter `tail`"):
+            failback._tail_of(fixed, made, tail, Settle.LEAVE)
+
+
+def begun_by(
+    monkeypatch: pytest.MonkeyPatch, made: Return, file: Path, tmp_path: Path, tail: Settle | None
+) -> list[list[str]]:
+    """The parameters of the runs that `drlib failback` begins after the assessment `made`."""
+    asked: list[list[str]] = []
+
+    def run_runbook(_: Path, pairs: list[str], *__: object) -> int:
+        asked.append(pairs)
+        return 0
+
+    monkeypatch.setattr(observe_return, "observe_return", lambda *_, **__: None)
+    monkeypatch.setattr(returning, "assess_return", lambda _: made)
+    monkeypatch.setattr(run, "run_runbook", run_runbook)
+    monkeypatch.setattr(followed_run.FailbackScreen, "protected", lambda *_: None)
+    with pytest.raises(typer.Exit) as ended:
+        failback.failback(file, "paris->lyon", "paris", tail, None, "", False, tmp_path / "runs")
+    assert ended.value.exit_code == 0
+    return asked
 
 
 @pytest.mark.parametrize("as_json", [False, True])
