@@ -68,12 +68,14 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
     side = _side(settings, flow)
     record, record_why = None, side.silence
     seen, source_why = SeenSource(flow, Side(flow.source, silence="it was not asked")), ""
+    unanswered = False
     if side.answers:
         try:
             record = _record(settings, flow)
             seen = observe_source(settings, flow)
         except (DrlibError, OSError) as error:
             record_why = source_why = str(error)
+            unanswered = isinstance(error, Unreachable)
     place = ClusterTarget(properties=settings.path.absolute())
     found = unfinished_runs.find([(flow, target)], runs_dir, place, down=() if side.answers else (flow.target,))
     run = found.of(str(flow))
@@ -118,6 +120,8 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
         back_missing=missing,
         back_why=back_why,
         unfinished=found,
+        source_why=source_why,
+        unanswered=unanswered,
         folder_here=here,
         next_step=next_step(folder) if here and folder is not None else "",
         supersede=supersede,

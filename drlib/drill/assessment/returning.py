@@ -71,6 +71,8 @@ class TailRecord:
 class ObservedReturn:
     """What was asked at `at_ms`. `record`: of the flow on its target, as the opposite flow leaves it; None: it did not say.
 
+    `source_why`: why what answers in the source's place is not determined, so that `seen` says nothing; empty where it is;
+    `unanswered`: because a cluster did not answer a question.
     `tail`: None where it was not asked or not determined, with `tail_why`; `examples`: some of its records; `read_there`: by
     group, how many of these records it had read on the source. `workers`: of the flow itself. `back_workers` and
     `back_missing`: of the flow back, its workers and the offsets that the source lacks; None: unknown, `back_why`.
@@ -99,6 +101,8 @@ class ObservedReturn:
     back_missing: int | None
     back_why: str
     unfinished: UnfinishedRuns
+    source_why: str = ""
+    unanswered: bool = False
     folder_here: bool = False
     next_step: str = ""
     supersede: str = ""
@@ -169,6 +173,7 @@ def assess_return(seen: ObservedReturn) -> Return:
     verdict = judge(seen.seen, seen.file)
     run = seen.unfinished.of(str(seen.flow))
     state = None if seen.record is None else seen.record.state
+    silent = seen.unanswered if seen.source_why else not seen.seen.side.answers
     made = Return(
         flow=str(seen.flow),
         at_ms=seen.at_ms,
@@ -178,10 +183,10 @@ def assess_return(seen: ObservedReturn) -> Return:
         since_ms=0 if seen.record is None else seen.record.since_ms,
         by_run="" if seen.record is None else seen.record.run,
         pointer=seen.pointer,
-        source_state=str(seen.seen.side),
-        found=verdict.found.value,
-        procedure=verdict.procedure.value,
-        found_why=verdict.why,
+        source_state="not determined" if seen.source_why else str(seen.seen.side),
+        found="unknown" if seen.source_why else verdict.found.value,
+        procedure="" if seen.source_why else verdict.procedure.value,
+        found_why=seen.source_why or verdict.why,
         target_state=str(seen.target),
         tail=seen.tail,
         tail_why=seen.tail_why,
@@ -197,7 +202,7 @@ def assess_return(seen: ObservedReturn) -> Return:
         next=Next.BEGIN,
         why="",
         remedy="",
-        unreachable=not seen.target.answers or not seen.seen.side.answers,
+        unreachable=not seen.target.answers or silent,
         next_step=seen.next_step,
         in_doubt=seen.in_doubt,
         back_mirror_maker=seen.back_mirror_maker,
@@ -283,6 +288,11 @@ def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str,
     file, back = seen.file, seen.flow.reverse
     if not seen.target.serves:
         return f"{made.target} does not serve: {seen.target}", f"Restore {made.target} first."
+    if seen.source_why:
+        return (
+            f"whether {made.source} is the cluster that failed, with its data, is not known: {seen.source_why}",
+            "Remove the cause, then the same command again.",
+        )
     settling = Stage.REPROTECT in made.stages
     if seen.one_way:
         new = f"{made.source}2"

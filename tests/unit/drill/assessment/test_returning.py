@@ -154,6 +154,27 @@ def test_return_that_cannot_be_done_safely_is_refused_with_the_next_command(
     assert made.remedy
 
 
+@pytest.mark.parametrize("state", [DrillState.FAILED_OVER, DrillState.REPROTECTED])
+@pytest.mark.parametrize("unanswered", [False, True])
+def test_return_whose_source_could_not_be_judged_says_why_and_does_not_call_it_silent(
+    state: DrillState, unanswered: bool
+) -> None:
+    not_asked = SeenSource(FLOW, Side("paris", silence="it was not asked"))
+    why = "lyon refuses to read the journal: no Read on the topic. Grant it."
+    made = assess_return(observed(state, seen=not_asked, tail=None, source_why=why, unanswered=unanswered))
+    assert (made.next, made.unreachable) == (Next.REFUSE, unanswered)
+    assert made.why == f"whether paris is the cluster that failed, with its data, is not known: {why}"
+    assert made.remedy == "Remove the cause, then the same command again."
+    assert (made.found, made.found_why, made.source_state) == ("unknown", why, "not determined")
+
+
+def test_return_where_the_target_does_not_say_for_another_reason_than_silence_is_no_silence() -> None:
+    not_asked = SeenSource(FLOW, Side("paris", silence="it was not asked"))
+    made = assess_return(observed(None, seen=not_asked, record_why="no Read", source_why="no Read"))
+    assert (made.next, made.unreachable) == (Next.REFUSE, False)
+    assert made.why == "lyon does not say where paris->lyon stands: no Read"
+
+
 def test_return_after_a_planned_move_that_is_mirrored_names_the_planned_move_back() -> None:
     record = LeaseRecord(state=DrillState.FAILED_OVER, mode=Mode.PLANNED, run="r1")
     made = assess_return(observed(record=record, workers=1))
