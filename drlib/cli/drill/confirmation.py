@@ -1,10 +1,12 @@
 """Before applications are moved: which runbook moves them, and the question that has to be answered.
 
-Rules: the name that is typed is that of the cluster that applications move to; without a terminal it has to be an option.
+Rules: the name that is typed is that of the cluster that applications move to; without a terminal it has to be an option. A run
+that is continued has the options that it was begun with: others are refused, and never ignored.
 """
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -103,3 +105,16 @@ def ask(question: str, answers: Sequence[str]) -> str:
     if typed not in answers:
         raise UsageError(UNCHANGED, f"'{typed}' was given", f"Give one of {', '.join(answers)}.")
     return typed
+
+
+def refuse_other_options(run: str, others: Sequence[tuple[str, str]], again: str) -> None:
+    """Raises `UsageError` where there are `others`: an option that was given, and in its place the one that the unfinished
+    `run` was begun with. `again`: the command line that was given, which begins a run in its place."""
+    if others:
+        given, own = zip(*others, strict=True)
+        raise UsageError(
+            f"{' '.join(given)} is not applied, {UNCHANGED}",
+            f"run {run} is unfinished and continues as it was begun, with {', '.join(own)}",
+            f"Leave it out to continue. Or give that run up, its changes stay, and begin: {again} "
+            f"--supersede {shlex.quote(run)}.",
+        )

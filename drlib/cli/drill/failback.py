@@ -8,12 +8,21 @@ back that is done is not done again. With `--json` standard output has one JSON 
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from drlib.cli.drill.confirmation import UNCHANGED, ask, choose_runbook, confirm, other_flow, refuse_other_name
+from drlib.cli.drill.confirmation import (
+    UNCHANGED,
+    ask,
+    choose_runbook,
+    confirm,
+    other_flow,
+    refuse_other_name,
+    refuse_other_options,
+)
 from drlib.errors import ApprovalMissing, ObjectiveMissed, ReadinessError, Unreachable, UsageError
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.outgoing.terminal import can_ask, show, write_document
@@ -86,15 +95,18 @@ def failback(
     with terminal_progress() as progress:
         progress.stage(f"asking {chosen.source} and {chosen.target}, and reading what only {chosen.source} has")
         made = assess_return(observe_return(settings, chosen, runs_dir, supersede=Path(supersede).name))
+    begun = _begun(made, runs_dir)
     if as_json:
         write_document(texts.return_json(made) + "\n")
     else:
-        plain_console().print(texts.render_return(made, tail))
+        plain_console().print(texts.render_return(made, tail if begun is None else begun.tail))
     if made.next is Next.NOTHING:
         if as_json:
             write_document(_nothing(made))
         return
     _refuse(made)
+    if begun is not None:
+        _refuse_other_options(made, file, begun, tail, None if runbooks is None else books[made.stages[0]].file)
     pairs = _tail_of(books[Stage.REPROTECT], made, tail, _settling(made, tail)) if made.settles else []
     confirm(made.source, yes, f"{made.flow} is not failed back", "move the applications there")
     screen = FailbackScreen(made, file, as_json=as_json)
@@ -151,6 +163,48 @@ def _refuse(made: Return) -> None:
     if made.next is Next.REFUSE:
         kind = Unreachable if made.unreachable else ReadinessError
         raise kind(f"{made.flow} is not failed back, {UNCHANGED}", made.why, made.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The run that is continued: its runbook, and what becomes of the unreplicated records by its plan; None: none are settled.
+    `held`: a process runs it now."""
+
+    run: str
+    runbook: Path
+    tail: Settle | None
+    held: bool
+
+
+def _begun(made: Return, runs_dir: Path) -> _Begun | None:
+    from drlib.drill.actions.failback.unreplicated_actions import settles_as
+    from drlib.drill.assessment.assessment import Next
+    from drlib.drill.run import planning
+    from drlib.runbook import plans as drills
+
+    if made.next is not Next.CONTINUE or made.unfinished is None:
+        return None
+    folder, asked = drills.run_of(runs_dir, Path(made.unfinished.folder))
+    tail = settles_as(planning.read(folder).drill)
+    return _Begun(made.unfinished.run, asked.runbook, tail, drills.held_by_executor(folder))
+
+
+def _refuse_other_options(made: Return, file: Path, begun: _Begun, tail: Settle | None, runbook: Path | None) -> None:
+    """Raises `UsageError` for options that the run which is continued was not begun with; not while a process runs it. A
+    fail-back settles nothing, so that the choice for the reprotect before it may be given again."""
+    from drlib.drill.assessment.returning import Stage
+
+    if begun.held:
+        return
+    others, chosen = [], []
+    if tail is not None and Stage.REPROTECT in made.stages and not made.both_ways:
+        chosen.append(f"--tail {tail}")
+        others += [(chosen[-1], f"--tail {begun.tail}" if begun.tail else "no --tail")] if tail != begun.tail else []
+    if runbook is not None:
+        chosen.append(f"--runbooks {shlex.quote(str(runbook.parent))}")
+        others += [(chosen[-1], f"runbook {begun.runbook}")] if runbook != begun.runbook else []
+    again = f"drlib failback {shlex.quote(str(file))} {shlex.quote(made.flow)} {' '.join(chosen)}"
+    refuse_other_options(begun.run, others, again)
 
 
 def _settling(made: Return, tail: Settle | None) -> Settle:

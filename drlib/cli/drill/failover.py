@@ -7,7 +7,6 @@ not done again. With `--json` standard output has one JSON document a line; prog
 
 from __future__ import annotations
 
-import json
 import shlex
 import threading
 from collections.abc import Mapping
@@ -17,7 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from drlib.cli.drill.confirmation import UNCHANGED, choose_runbook, confirm, other_flow, refuse_other_name
+from drlib.cli.drill.confirmation import (
+    UNCHANGED,
+    choose_runbook,
+    confirm,
+    other_flow,
+    refuse_other_name,
+    refuse_other_options,
+)
 from drlib.errors import ReadinessError, Unreachable, UsageError
 from drlib.outgoing.terminal import write_document
 from drlib.ui.terminal.plain_console import plain_console
@@ -26,10 +32,12 @@ if TYPE_CHECKING:
     from drlib.drill.assessment.assessment import Assessment, Observed
     from drlib.model import Flow
     from drlib.runbook.execution.early_kernel import EarlyKernel
-    from drlib.runbook.file.model import Runbook
+    from drlib.runbook.file.model import Runbook, Value
     from drlib.runbook.just_found import JustFound
 
 SHIPPED: Final = "emergency-failover.yaml"
+_OPTIONS: Final = {"force_reason": "--force-reason", "fault_at": "--fault-at", "witnesses": "--witness"}
+"""By the parameter that each is given to the runbook as."""
 
 
 def failover(
@@ -87,7 +95,7 @@ def failover(
     book = _emergency(choose_runbook(runbook, file, chosen, "failover", SHIPPED, "fail over"), chosen)
     if yes:
         refuse_other_name(yes, chosen.target)
-    given = {"force_reason": force_reason, "fault_at": fault_at, "witnesses": json.dumps(witness) if witness else ""}
+    given = {"force_reason": force_reason, "fault_at": fault_at, "witnesses": ",".join(witness or ())}
     threading.Thread(target=_load_what_runs, daemon=True).start()
     # both take seconds, in which clusters and people are waited for
     with closing(EarlyKernel(book.notebook.parent)) as early:
@@ -113,6 +121,7 @@ def failover(
                 write_document(texts.result_json(nothing) + "\n")
             return
         _refuse(made)
+        _refuse_other_options(made, file, runs_dir, book.file if runbook is not None else None, given)
         confirm(made.target, yes, f"{made.flow} is not failed over", "move the applications there")
         raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, given, found(seen), early, as_json=as_json))
 
@@ -147,6 +156,42 @@ def _refuse(made: Assessment) -> None:
         raise Unreachable(what, made.why, made.remedy)
     hint = f"{made.remedy} Against the advice: --force-reason REASON." if made.target_serves else made.remedy
     raise ReadinessError(what, made.why, hint)
+
+
+def _refuse_other_options(
+    made: Assessment, file: Path, runs_dir: Path, runbook: Path | None, given: Mapping[str, str]
+) -> None:
+    """Raises `UsageError` for options that the run which is continued was not begun with; not while a process runs it."""
+    from drlib.drill.assessment.assessment import Next
+    from drlib.runbook import plans as drills
+    from drlib.runbook.file import model, parameters
+
+    pairs = [f"{name}={value}" for name, value in given.items() if value]
+    if made.next is not Next.CONTINUE or made.unfinished is None or not (pairs or runbook):
+        return
+    folder, asked = drills.run_of(runs_dir, Path(made.unfinished.folder))
+    if drills.held_by_executor(folder):
+        return
+    book = model.load(asked.runbook)
+    wanted = parameters.parse(pairs, parameters.declared(book.notebook))
+    own = drills.values(book, asked.parameters)
+    others = [
+        (_option(name, value), _option(name, own.get(name, "")))
+        for name, value in wanted.items()
+        if value != own.get(name)
+    ]
+    chosen = [_option(name, value) for name, value in wanted.items()]
+    if runbook is not None:
+        chosen.append(f"--runbook {shlex.quote(str(runbook))}")
+        others += [(chosen[-1], f"--runbook {shlex.quote(str(asked.runbook))}")] if runbook != asked.runbook else []
+    again = f"drlib failover {shlex.quote(str(file))} {shlex.quote(made.flow)} {' '.join(chosen)}"
+    refuse_other_options(made.unfinished.run, others, again)
+
+
+def _option(name: str, value: Value) -> str:
+    """As a command line has it."""
+    each = value if isinstance(value, list) else [value]
+    return " ".join(f"{_OPTIONS[name]} {shlex.quote(str(one))}" for one in each if one != "") or f"no {_OPTIONS[name]}"
 
 
 def _carry_out(

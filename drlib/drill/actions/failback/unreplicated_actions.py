@@ -19,7 +19,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.pointer import PointerPlace
 from drlib.drill.actions.moving.late_records import find_crossed
 from drlib.drill.actions.moving.late_records import rows as late_rows
-from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.plan import Change, Drill, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
@@ -221,6 +221,16 @@ class QuarantineTail(TailAction):
     @property
     def settle(self) -> Settle:
         return Settle.QUARANTINE
+
+
+def settles_as(drill: Drill) -> Settle | None:
+    """What becomes of the unreplicated records by the drill's steps; None where none of them settles any."""
+    for step in drill.steps:
+        if step.action.name == SettleTail.name:
+            return next((Settle(str(each.value)) for each in step.action.arguments if each.name == "how"), None)
+        if step.action.name in (RecoverTail.name, QuarantineTail.name):
+            return Settle.RECOVER if step.action.name == RecoverTail.name else Settle.QUARANTINE
+    return None
 
 
 def rows(tail: UnreplicatedRecords) -> list[dict[str, Scalar]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +20,12 @@ from testbed_moves import drill, step
 from drlib.cli.drill import failback, followed_run, run
 from drlib.cli.drill.confirmation import choose_runbook
 from drlib.drill.assessment import observe_return, returning
+from drlib.drill.assessment.assessment import Next
 from drlib.drill.assessment.returning import Return, Stage
-from drlib.drill.plan.plan import Mode, Plan, StepPlan
+from drlib.drill.plan.plan import Mode, Plan, Step, StepPlan
 from drlib.drill.run import planning
+from drlib.drill.run.request import Request
+from drlib.drill.session.unfinished_runs import UnfinishedRun
 from drlib.drill.step.step_output import write_rows
 from drlib.errors import UsageError
 from drlib.mirror.offsets.unreplicated.rules import Settle
@@ -133,22 +137,95 @@ def test_failback_with_a_runbook_that_fixes_what_becomes_of_records_refuses_anot
             failback._tail_of(fixed, made, tail, Settle.LEAVE)
 
 
+@pytest.mark.parametrize(
+    ("how", "tail", "refused"),
+    [
+        ("recover", Settle.QUARANTINE, "--tail recover"),
+        ("recover", Settle.RECOVER, ""),
+        ("recover", None, ""),
+        ("", Settle.LEAVE, "no --tail"),
+    ],
+)
+def test_failback_that_continues_shows_its_own_choice_and_refuses_another_one(
+    file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    how: str,
+    tail: Settle | None,
+    refused: str,
+) -> None:
+    steps = [step("settle", "tail.settle", how=how)] if how else [step("fence", "source.fence")]
+    made = left(tmp_path / "runs" / "r7", steps, "reprotect")
+    if refused:
+        with pytest.raises(UsageError) as error:
+            begun_by(monkeypatch, made, file, tmp_path, tail)
+        assert error.value.what == f"--tail {tail} is not applied, nothing was changed"
+        assert error.value.why == f"run r7 is unfinished and continues as it was begun, with {refused}"
+        assert f"begin: drlib failback {file} 'paris->lyon' --tail {tail} --supersede r7." in error.value.remedy
+    else:
+        assert begun_by(monkeypatch, made, file, tmp_path, tail) == [["r7"], ["flow=paris->lyon"]]
+    said = capsys.readouterr().out
+    assert ("quarantine: copied" in said, "recover: written" in said) == (False, bool(how))
+
+
+def test_failback_that_continues_refuses_other_runbooks_and_takes_the_same_again(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = left(tmp_path / "runs" / "r7", [step("settle", "tail.settle", how="leave")], "reprotect")
+    own = tmp_path / "own"
+    shutil.copytree("runbooks", own / "runbooks")
+    shutil.copytree("notebooks", own / "notebooks")
+    begun_by(monkeypatch, made, file, tmp_path, None, Path("runbooks"))
+    with pytest.raises(UsageError, match="continues as it was begun, with runbook") as error:
+        begun_by(monkeypatch, made, file, tmp_path, None, own / "runbooks")
+    assert f"--runbooks {own / 'runbooks'} --supersede r7" in error.value.remedy
+
+
+def test_fail_back_that_continues_takes_the_choice_of_the_reprotect_before_it_again(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = left(tmp_path / "runs" / "r7", [step("go-home", "switchover.move")], "fail-back")
+    made = replace(made, stages=(Stage.FAIL_BACK,))
+    assert begun_by(monkeypatch, made, file, tmp_path, Settle.RECOVER) == [["r7"]]
+
+
+def left(folder: Path, steps: Sequence[Step], book: str) -> Return:
+    """The assessment where the run in `folder` was left and continues."""
+    folder.mkdir(parents=True)
+    wanted = drill(*steps, mode=Mode.PLANNED)
+    planning.write(Plan(wanted, tuple(StepPlan(each.name) for each in wanted.steps)), folder)
+    Request(runbook=(Path("runbooks") / f"{book}.yaml").absolute()).write(folder)
+    run = UnfinishedRun("paris->lyon", "r7", "reprotect-incomplete", "planned", 1, "ops", str(folder), (), "", "", "")
+    return replace(MADE, next=Next.CONTINUE, unfinished=run)
+
+
 def begun_by(
-    monkeypatch: pytest.MonkeyPatch, made: Return, file: Path, tmp_path: Path, tail: Settle | None
+    monkeypatch: pytest.MonkeyPatch,
+    made: Return,
+    file: Path,
+    tmp_path: Path,
+    tail: Settle | None,
+    runbooks: Path | None = None,
 ) -> list[list[str]]:
-    """The parameters of the runs that `drlib failback` begins after the assessment `made`."""
+    """The parameters of the runs that `drlib failback` begins after the assessment `made`; of one that continues its name."""
     asked: list[list[str]] = []
 
     def run_runbook(_: Path, pairs: list[str], *__: object) -> int:
         asked.append(pairs)
         return 0
 
+    def resume(folder: Path, *_: object) -> int:
+        asked.append([folder.name])
+        return 0
+
+    monkeypatch.setattr(run, "resume", resume)
     monkeypatch.setattr(observe_return, "observe_return", lambda *_, **__: None)
     monkeypatch.setattr(returning, "assess_return", lambda _: made)
     monkeypatch.setattr(run, "run_runbook", run_runbook)
     monkeypatch.setattr(followed_run.FailbackScreen, "protected", lambda *_: None)
     with pytest.raises(typer.Exit) as ended:
-        failback.failback(file, "paris->lyon", "paris", tail, None, "", False, tmp_path / "runs")
+        failback.failback(file, "paris->lyon", "paris", tail, runbooks, "", False, tmp_path / "runs")
     assert ended.value.exit_code == 0
     return asked
 

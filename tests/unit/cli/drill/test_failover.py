@@ -5,24 +5,38 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 from command_line import drlib, error_line
 from rich.console import Console
+from sample_assessment import MADE
 from silent_clusters import silent_clusters
 from testbed_moves import drill, step
 
+from drlib.cli.drill import failover
+from drlib.cli.drill import run as running
 from drlib.cli.drill.confirmation import choose_runbook
 from drlib.cli.drill.followed_run import Follower
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import PositionMove
+from drlib.drill.assessment import assessment, observe
+from drlib.drill.assessment.assessment import Next
 from drlib.drill.plan.plan import Mode, Plan, StepPlan
 from drlib.drill.run import planning
+from drlib.drill.run.request import Request, Scalar
+from drlib.drill.session.unfinished_runs import UnfinishedRun
 from drlib.drill.step.step_output import write_rows
+from drlib.errors import UsageError
 from drlib.model import Flow, TopicPartition, TranslationKind
+from drlib.runbook.execution import early_kernel
+from drlib.runbook.just_found import NOTHING_FOUND
 from drlib.runs.journal import JOURNAL, DrillJournal
 from drlib.ui.terminal.run import Progress
+
+OTHER = Path("other.yaml")
 
 
 @pytest.fixture
@@ -104,6 +118,62 @@ def test_failover_takes_the_runbook_of_its_flow_beside_the_file(
     own = emergency(folder / "failover-paris-lyon.yaml", "paris->lyon")
     assert chosen("paris->lyon") == own
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "refused", "own"),
+    [
+        ({}, "", ""),
+        ({"force_reason": "no power"}, "", ""),
+        ({"witness": ["w1:9470", "w2:9470"]}, "", ""),
+        ({"runbook": Path("runbooks/emergency-failover.yaml")}, "", ""),
+        ({"force_reason": "fire"}, "--force-reason fire", "--force-reason 'no power'"),
+        ({"fault_at": "2026-11-21T03:12:05Z"}, "--fault-at 2026-11-21T03:12:05Z", "no --fault-at"),
+        ({"witness": ["w1:9470"]}, "--witness w1:9470", "--witness w1:9470 --witness w2:9470"),
+        ({"runbook": OTHER}, "--runbook OTHER", "--runbook SHIPPED"),
+    ],
+)
+def test_failover_that_continues_refuses_options_that_it_was_not_begun_with(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object], refused: str, own: str
+) -> None:
+    folder, resumed = tmp_path / "runs" / "r7", list[str]()
+    folder.mkdir(parents=True)
+    shipped, other = Path("runbooks/emergency-failover.yaml").absolute(), tmp_path / "other.yaml"
+    notebook = str((Path("notebooks") / "10_run_a_drill.ipynb").absolute())
+    other.write_text(shipped.read_text().replace("../notebooks/10_run_a_drill.ipynb", notebook))
+    wanted = drill(step("decide", "failover.triage"), mode=Mode.EMERGENCY)
+    planning.write(Plan(wanted, (StepPlan("decide"),)), folder)
+    parameters: dict[str, Scalar | list[Scalar]] = {"force_reason": "no power", "witnesses": ["w1:9470", "w2:9470"]}
+    Request(runbook=shipped, parameters=parameters).write(folder)
+    run = UnfinishedRun("paris->lyon", "r7", "incomplete", "emergency", 1, "ops", str(folder), (), "", "", "")
+    made = replace(MADE, next=Next.CONTINUE, unfinished=run)
+
+    def resume(folder: Path, *_: object) -> int:
+        resumed.append(folder.name)
+        return 0
+
+    monkeypatch.setattr(running, "resume", resume)
+    monkeypatch.setattr(observe, "observe", lambda *_, **__: None)
+    monkeypatch.setattr(assessment, "assess", lambda _: made)
+    monkeypatch.setattr(failover, "found", lambda _: NOTHING_FOUND)
+    monkeypatch.setattr(early_kernel, "EarlyKernel", lambda _: io.StringIO())
+    monkeypatch.setattr(failover, "_load_what_runs", lambda: None)
+    chosen = other if options.get("runbook") is OTHER else options.get("runbook")
+    assert chosen is None or isinstance(chosen, Path)
+    reason, at = str(options.get("force_reason", "")), str(options.get("fault_at", ""))
+    witness = list(map(str, given)) if isinstance(given := options.get("witness"), list) else None
+    for word, path in (("OTHER", other), ("SHIPPED", shipped)):
+        refused, own = refused.replace(word, str(path)), own.replace(word, str(path))
+    with pytest.raises((typer.Exit, UsageError)) as ended:
+        failover.failover(file, "paris->lyon", "lyon", chosen, reason, at, witness, "", False, folder.parent)
+    if not refused:
+        assert resumed == ["r7"]
+        return
+    assert resumed == []
+    assert isinstance(ended.value, UsageError)
+    assert ended.value.what == f"{refused} is not applied, nothing was changed"
+    assert ended.value.why == f"run r7 is unfinished and continues as it was begun, with {own}"
+    assert f"begin: drlib failover {file} 'paris->lyon' {refused} --supersede r7." in ended.value.remedy
 
 
 def test_follower_says_of_each_wave_what_its_own_applications_have_to_change(file: Path, tmp_path: Path) -> None:

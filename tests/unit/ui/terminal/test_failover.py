@@ -7,45 +7,11 @@ import json
 from dataclasses import replace
 
 from rich.console import Console
+from sample_assessment import MADE, NOW
 
-from drlib.drill.actions.failover.triage_rules import Advice
-from drlib.drill.assessment.assessment import Assessment, Continues, Gate, GroupOutlook, Loss, Next, Sighting
+from drlib.drill.assessment.assessment import Assessment, Continues, GroupOutlook, Loss, Next
 from drlib.drill.assessment.moved_applications import GroupChange, ProducerChange
 from drlib.ui.terminal import failover
-
-NOW = 1_795_255_200_000
-MADE = Assessment(
-    flow="paris->lyon",
-    at_ms=NOW,
-    source="paris",
-    target="lyon",
-    source_state="no answer: refused",
-    source_serves=False,
-    unreachable=(Sighting("the mirror's workers", NOW - 60_000, "fetching from it fails"),),
-    target_state="answers: 3 brokers, controller 1",
-    target_answers=True,
-    target_serves=True,
-    gate=Gate.OPEN,
-    gate_why=(),
-    loss=Loss(1234, NOW, "and what paris accepted after that, which is not known"),
-    groups=(
-        GroupOutlook("audit", Continues.EXACTLY, 0, NOW),
-        GroupOutlook("billing", Continues.READS_AGAIN, 7, NOW),
-        GroupOutlook("carts", Continues.UNKNOWN, None, NOW, "2 positions cannot be translated"),
-    ),
-    groups_unknown="",
-    missing_topics=("orders",),
-    missing_topics_unknown="",
-    creates_topics=True,
-    pointer="paris",
-    unfinished=None,
-    unfinished_unknown="",
-    supersede_means="",
-    advice=Advice(True, "lyon serves", ""),
-    next=Next.BEGIN,
-    why="paris: no answer; lyon serves",
-    remedy="",
-)
 
 
 def text(made: Assessment) -> str:
