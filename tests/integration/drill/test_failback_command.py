@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from fix_engine import wait_for
+from fix_engine import commit, create_topic, wait_for
 from testbed_way_back import BACK, FLOW, GROUP, MIRROR, READ, TOPIC, Application, a_night
 
 from drlib.drill.plan.states import DrillState
@@ -91,3 +91,37 @@ def test_failback_settles_moves_home_and_the_next_failover_works(tmp_path: Path)
         assert (night.active, night.state().state) == ("lyon", DrillState.FAILED_OVER)
         (group,) = rows(documents[0], "groups")
         assert (group["group"], group["continues"]) == (GROUP, "exactly")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(420)
+def test_failback_with_another_choice_than_the_failed_one_is_refused_and_superseded(tmp_path: Path) -> None:
+    """Lyon's topic is compacted and has newer values of the keys, so that the records of paris cannot be recovered."""
+    with a_night(tmp_path) as night:
+        create_topic(night.lab.clusters["lyon"].bootstrap, TOPIC, 1, cleanup_policy="compact")
+        night.leave_a_tail(40, read_of_it=10)
+        night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=7)  # no application has come yet
+        night.write("lyon", 97)
+        night.start_worker()
+        night.lab.clusters["paris"].start()
+        wait_for("lyon->paris is mirrored", lambda: night.end("paris", BACK) >= 97)
+        command = ("failback", str(night.file), str(FLOW), "--yes", "paris")
+        documents, _ = night.cli(*command, "--tail", "recover", code=6)
+        assert "cannot be recovered" in str(documents[-1])
+        left = night.state()
+        assert left.state is DrillState.REPROTECT_INCOMPLETE
+
+        (assessed,), err = night.cli(*command, "--tail", "quarantine", code=2)
+        assert (assessed["next"], assessed["run"]) == ("continue", left.run)
+        assert f"run {left.run} is unfinished and continues as it was begun, with --tail recover" in err
+        assert f"--tail quarantine --supersede {left.run}" in err
+        assert night.state() == left
+
+        for topic in (MIRROR, TOPIC):
+            commit(night.lab.clusters["lyon"].bootstrap, GROUP, topic, night.end("lyon", topic))
+        superseding = (*command, "--tail", "quarantine", "--supersede", left.run)
+        documents, _ = night.cli(*superseding)
+        assert [each["exit_code"] for each in documents if each["event"] == "result"] == [0, 0]
+        assert (night.active, night.state().state) == ("paris", DrillState.READY)
+        assert night.end("lyon", "drlib.tail.paris.orders") >= 40
+        assert night.end("lyon", TOPIC) == 97

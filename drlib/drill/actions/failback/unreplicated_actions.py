@@ -225,12 +225,9 @@ class QuarantineTail(TailAction):
 
 def settles_as(drill: Drill) -> Settle | None:
     """What becomes of the unreplicated records by the drill's steps; None where none of them settles any."""
-    for step in drill.steps:
-        if step.action.name == SettleTail.name:
-            return next((Settle(str(each.value)) for each in step.action.arguments if each.name == "how"), None)
-        if step.action.name in (RecoverTail.name, QuarantineTail.name):
-            return Settle.RECOVER if step.action.name == RecoverTail.name else Settle.QUARANTINE
-    return None
+    kinds: dict[str, type[TailAction]] = {kind.name: kind for kind in (SettleTail, RecoverTail, QuarantineTail)}
+    found = (kinds[step.action.name].parse(step.action, step.name) for step in drill.steps if step.action.name in kinds)
+    return next((each.settle for each in found), None)
 
 
 def rows(tail: UnreplicatedRecords) -> list[dict[str, Scalar]]:
