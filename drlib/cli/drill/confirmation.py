@@ -114,7 +114,7 @@ def refuse_other_options(run: str, others: Sequence[tuple[str, str]], again: str
         given, own = zip(*others, strict=True)
         raise UsageError(
             f"{' '.join(given)} is not applied, {UNCHANGED}",
-            f"run {run} is unfinished and continues as it was begun, with {', '.join(own)}",
+            f"run {run} is unfinished and continues with the same parameters: {', '.join(own)}",
             f"Leave it out to continue. Or give that run up, its changes stay, and begin: {again} "
             f"--supersede {shlex.quote(run)}.",
         )

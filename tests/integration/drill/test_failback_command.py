@@ -113,7 +113,7 @@ def test_failback_with_another_choice_than_the_failed_one_is_refused_and_superse
 
         (assessed,), err = night.cli(*command, "--tail", "quarantine", code=2)
         assert (assessed["next"], assessed["run"]) == ("continue", left.run)
-        assert f"run {left.run} is unfinished and continues as it was begun, with --tail recover" in err
+        assert f"run {left.run} is unfinished and continues with the same parameters: --tail recover" in err
         assert f"--tail quarantine --supersede {left.run}" in err
         assert night.state() == left
 

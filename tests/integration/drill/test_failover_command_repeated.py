@@ -164,7 +164,7 @@ def test_failover_killed_and_repeated_continues_to_a_verdict_and_is_done_then(ni
     first.wait(20)
     (run,) = night.runs()
     said = night.failover("--yes", "lyon", "--fault-at", "2026-01-01T00:00:00Z", code=2)
-    assert f"run {run.name} is unfinished and continues as it was begun, with no --fault-at" in said
+    assert f"run {run.name} is unfinished and continues with the same parameters: no --fault-at" in said
     assert f"--fault-at 2026-01-01T00:00:00Z --supersede {run.name}" in said
     application = Application(night)
     application.start()

@@ -161,7 +161,7 @@ def test_failback_that_continues_shows_its_own_choice_and_refuses_another_one(
         with pytest.raises(UsageError) as error:
             begun_by(monkeypatch, made, file, tmp_path, tail)
         assert error.value.what == f"--tail {tail} is not applied, nothing was changed"
-        assert error.value.why == f"run r7 is unfinished and continues as it was begun, with {refused}"
+        assert error.value.why == f"run r7 is unfinished and continues with the same parameters: {refused}"
         assert f"begin: drlib failback {file} 'paris->lyon' --tail {tail} --supersede r7." in error.value.remedy
     else:
         assert begun_by(monkeypatch, made, file, tmp_path, tail) == [["r7"], ["flow=paris->lyon"]]
@@ -177,7 +177,7 @@ def test_failback_that_continues_refuses_other_runbooks_and_takes_the_same_again
     shutil.copytree("runbooks", own / "runbooks")
     shutil.copytree("notebooks", own / "notebooks")
     begun_by(monkeypatch, made, file, tmp_path, None, Path("runbooks"))
-    with pytest.raises(UsageError, match="continues as it was begun, with runbook") as error:
+    with pytest.raises(UsageError, match="continues with the same parameters: runbook") as error:
         begun_by(monkeypatch, made, file, tmp_path, None, own / "runbooks")
     assert f"--runbooks {own / 'runbooks'} --supersede r7" in error.value.remedy
 

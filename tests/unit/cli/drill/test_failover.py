@@ -172,7 +172,7 @@ def test_failover_that_continues_refuses_options_that_it_was_not_begun_with(
     assert resumed == []
     assert isinstance(ended.value, UsageError)
     assert ended.value.what == f"{refused} is not applied, nothing was changed"
-    assert ended.value.why == f"run r7 is unfinished and continues as it was begun, with {own}"
+    assert ended.value.why == f"run r7 is unfinished and continues with the same parameters: {own}"
     assert f"begin: drlib failover {file} 'paris->lyon' {refused} --supersede r7." in ended.value.remedy
 
 
