@@ -23,7 +23,9 @@ from drlib.drill.step.context import DrillContext
 from drlib.errors import DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.admin.group_offsets import commit_all, committed
+from drlib.kafka.share_groups import admin
 from drlib.lab.lab import Lab
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
@@ -173,6 +175,21 @@ def test_group_that_is_ahead_by_markers_alone_is_kept_and_counts_as_moved(place:
     assert f"it is at {ends[0]} there, further ahead" in place.left()[used]
     (check,) = details.read_part(place.context.run_dir, "translate").checks
     assert f"1 groups were moved, 1 were left: {used}" in check.evidence
+
+
+def test_group_that_the_target_refuses_is_left_unless_it_refuses_all(place: Place) -> None:
+    """A share group of the same name: Kafka describes no such consumer group there, and refuses its positions."""
+    moves, shares = (f"{name}-{place.tag}" for name in ("moves", "shares"))
+    for group in (moves, shares):
+        place.commit(place.engine.source, group, 5, 7)
+    target = place.context.clusters[place.engine.target]
+    admin.set_starts(target, shares, {TopicPartition(place.mirror, 0): 3}, 30)
+    with pytest.raises(ClusterRefused):
+        place.act("groups.translate", shares, run="alone")
+    evidence = place.act("groups.translate", moves, shares)
+    assert (evidence["groups"], evidence["left"]) == (2, 2)
+    assert place.there(moves) == PLACED
+    assert "GROUP_ID_NOT_FOUND" in place.left()[shares]
 
 
 def test_group_that_others_moved_while_the_step_was_interrupted_is_left_and_the_others_complete(place: Place) -> None:

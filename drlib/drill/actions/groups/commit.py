@@ -23,7 +23,7 @@ from drlib.drill.plan.progress import Reach
 from drlib.errors import Deviated, DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
-from drlib.kafka.admin.errors import GroupNotEmpty
+from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
 from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, delete_offsets
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import GroupTranslation, TopicPartition
@@ -102,9 +102,10 @@ def _to_write(
 
 
 def write_unless_used(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> dict[str, str]:
-    """As `write` and `read_back`, but a group that others use there holds up no other: it keeps what it has; why, by group.
+    """As `write` and `read_back`, but a group that others use there, or that the cluster refuses (a missing right, a share
+    group of that name), holds up no other: it keeps what it has; why, by group.
 
-    Raises the first other error.
+    Raises the first other error, and the first refusal where every group is refused.
     """
     by_group: dict[str, list[PositionMove]] = {}
     for move in moves:
@@ -122,6 +123,9 @@ def write_unless_used(cluster: ClusterSettings, moves: Sequence[PositionMove]) -
     answers = commit_all(cluster, wanted, TIMEOUT_S)
     joined = [group for group, error in answers.items() if getattr(error, "code", "") == _HAS_MEMBERS]
     used |= {group: busy(cluster, [group]) for group in joined}
+    refused = {group: e for group, e in answers.items() if isinstance(e, ClusterRefused) and group not in used}
+    if len(refused) < len(wanted):
+        used |= refused
     _raise_first({group: error for group, error in answers.items() if group not in used})
     positions = committed_positions(cluster, by_group)
     for group, ours in by_group.items():
