@@ -6,7 +6,6 @@ Not for: reading what people write (`config.quantities`).
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -167,7 +166,9 @@ def printable(text: str) -> str:
 
 def html_text(text: str) -> str:
     """Text for HTML, in an element or an attribute: printable, and no markup."""
-    return html.escape(printable(text))
+    from html import escape  # no command that writes to a terminal alone loads it
+
+    return escape(printable(text))
 
 
 _OUR_TAGS: Final = re.compile(r'</?(?:b|i|extra|sub|sup)>|<br/?>|<span style="color: ?[#a-zA-Z0-9]+">|</span>')

@@ -143,7 +143,7 @@ def test_standard_output_and_error_are_written_in_one_place() -> None:
     assert calls_outside({"echo", "secho"}) == []
 
 
-# Values in HTML that are no call of `escape`: HTML that was made in the same way, numbers, and words of the sources.
+# Values in HTML that are no call of `html_text`: HTML that was made in the same way, numbers, and words of the sources.
 TAG = re.compile(r"<[a-zA-Z/!]")
 HTML = {
     "drlib/lab/environment.py": {"self.word", "self.word.capitalize()", "style"},
@@ -175,7 +175,7 @@ NO_HTML = (
 
 def unescaped(value: ast.expr) -> Iterator[str]:
     """What of a value in HTML is neither escaped nor a constant."""
-    if isinstance(value, ast.Call) and ast.unparse(value.func) == "escape":
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "html_text":
         return
     if isinstance(value, ast.IfExp):
         yield from (*unescaped(value.body), *unescaped(value.orelse))

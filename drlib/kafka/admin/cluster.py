@@ -72,6 +72,7 @@ from drlib.model import TopicPartition
 AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
 DEFAULT_TIMEOUT_S: Final = 15.0
 MOST_MARKERS: Final = 500  # offsets of a partition that are looked through for records
+_MARKERS_S: Final = 1.0  # what is found out so is no reason to hold anything up
 _STATES: Final = {
     ConsumerGroupState.DEAD: GroupState.ABSENT,
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
@@ -422,8 +423,10 @@ class Cluster:
     ) -> frozenset[tuple[TopicPartition, Range]]:
         """Those of `stretches` that hold nothing but markers and aborted records, as far as that is found out.
 
-        Read are at most `MOST_MARKERS` offsets of a partition, the last ones. Where it cannot be read none is named.
+        Read are at most `MOST_MARKERS` offsets of a partition, the last ones. Where they cannot be read within `_MARKERS_S`,
+        none is named.
         """
+        until = time.monotonic() + _MARKERS_S
         by_partition: dict[TopicPartition, list[Range]] = {}
         for partition, each in stretches:
             if each.start < each.end:
@@ -441,6 +444,8 @@ class Cluster:
             spans = {p: Range(min(e.start for e in those), max(e.end for e in those)) for p, those in near.items()}
             found: dict[TopicPartition, list[int]] = {}
             for record in self.read(spans):
+                if time.monotonic() > until:
+                    return frozenset()
                 found.setdefault(record.partition, []).append(record.offset)
         except DrlibError:
             return frozenset()

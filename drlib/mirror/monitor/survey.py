@@ -280,6 +280,8 @@ class Surveyor:
         synced: dict[TopicPartition, SyncedPartition] = {}
         for partition in sorted(set(current_keys) | (source.ends.keys() | source.unknown if source else set())):
             key = current_keys.get(partition)
+            if not self._flow.mirrors_topic(partition.topic):
+                continue  # it was mirrored, and the file does not select it any more
             if key is None and self._flow.mirrors_unasked(partition.topic):
                 continue  # where they may not be mirrored, no record that an application reads is missing
             offsets = maps.by_partition[key] if key is not None else None
@@ -389,7 +391,10 @@ async def _first_batches(
         async with asyncio.timeout(PARTLY_DEAD_S if source.silent else CLUSTER_TIMEOUT_S):
             for at, offset in wanted[:PROBES]:
                 topic = source.metadata.topics[at.topic]
-                connection = await client.connection(topic.partitions[at.partition].leader)
+                leader = topic.partitions[at.partition].leader
+                if leader < 0:
+                    continue  # it was lost since its end was read
+                connection = await client.connection(leader)
                 batch = await first_batch(connection, topic.topic_id, at, offset)
                 if batch is not None:
                     found[at, offset] = batch

@@ -90,6 +90,10 @@ class SharePositions:
         elif (stream := self._stream_of(partition)) is not None:
             self._written = {key: last for key, last in self._written.items() if key[1] != stream.target}
 
+    def has_written(self, group: str, target: TopicPartition) -> bool:
+        """Is the newest checkpoint of a partition of the target that of the share group `group`, written here?"""
+        return (group, target) in self._written
+
     async def _poll(self) -> KnownShares:
         """Raises `Unreachable`, `BrokerError`."""
         groups = [g for g in (await admin.list_by(self._source)).share_groups if self._settings.mirrors_group(g)]

@@ -289,7 +289,8 @@ class GroupPositions:
             return  # another worker's by now
         if checkpoint is None and not stream.shared and (there := stream.map.forward(kept.offset).offset) is not None:
             checkpoint = Checkpoint(key[0], stream.target, kept.offset, there)  # it was another worker's
-        if checkpoint is not None and self._settings.emit_checkpoints:
+        of_share_group = self._shares.has_written(key[0], stream.target)  # it has the name now, and the same key
+        if checkpoint is not None and self._settings.emit_checkpoints and not of_share_group:
             self._writer.gone(checkpoint, kept.offset, now_ms, kept.topic_ids)
         self._gone.there(key)
         self._forget(key)

@@ -14,12 +14,12 @@ from typing import Final
 import mistune
 import nbformat
 import nh3
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from drlib import decoding
 from drlib.errors import DrlibError
 from drlib.files import read_stored
-from drlib.formats import printable
+from drlib.formats import html_text, printable
 from drlib.runs.table import PLOTLY
 
 # fmt: off
@@ -130,7 +130,9 @@ def _pieces(output: nbformat.NotebookNode) -> Iterator[Output]:
     elif "text/markdown" in data:
         yield Output(html=prose(data["text/markdown"]))
     elif "image/png" in data:
-        picture = safe_html(f'<img alt="output of the cell" src="data:image/png;base64,{escape(data["image/png"])}">')
+        picture = safe_html(
+            f'<img alt="output of the cell" src="data:image/png;base64,{html_text(data["image/png"])}">'
+        )
         yield Output(html=picture)
     elif "text/plain" in data and PLOTLY not in data:
         yield Output(text=_text(data["text/plain"]))

@@ -4,7 +4,7 @@ Rules:
 - A position is gone when its deletion was read in `__consumer_offsets` and its coordinator, asked after that, has none.
 - A position of the log of checkpoints that this worker has not seen on the source (it went while no worker ran) is gone when
   its coordinator has none and it was last known `OLD_MS` ago. A source that lost its disks answers that it has no positions as
-  well, and wrote no deletions: its groups are to be moved.
+  well, and wrote no deletions: its groups are to be moved. So without a position of any group nothing is gone by age.
 - A missing right, an error, and a topic that does not exist or may not be described leave it open: a coordinator leaves out
   what may not be seen, and a deleted topic takes its positions along, whose records the mirror still has.
 - A list of groups does not count: a group is missing there while its coordinator moves.
@@ -121,7 +121,8 @@ class GonePositions:
             if key in found:
                 continue
             if group in answered and partition.topic in topics:
-                gone[key] = kept
+                if found or key in self._deleted:
+                    gone[key] = kept
             elif group in answered or group in refused:
                 self._open.add(key)
         return gone

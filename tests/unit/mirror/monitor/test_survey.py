@@ -53,17 +53,18 @@ def test_target_has_its_full_time_to_answer_however_short_the_sources_is(
     assert waits == {"A": 1.0, "B": ANSWER_S}
 
 
-def test_survey_lists_a_partition_without_leader_that_was_never_mirrored(
+def test_survey_lists_a_partition_without_leader_that_was_never_mirrored_and_none_that_is_not_selected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Topics of the journal that the file does not select any more have no end that would be known."""
     metadata = ClusterMetadata("c", 1, {}, {})
-    offline = TopicPartition("orders", 1)
+    offline, retired = TopicPartition("orders", 1), TopicPartition("retired", 0)
 
     async def examined(*_: object) -> ClusterService:
         return ClusterService(metadata)
 
     async def source(*_: object) -> SourceState:
-        return SourceState({}, {}, {}, metadata, "no leader: orders-1", frozenset({offline}))
+        return SourceState({}, {}, {}, metadata, "no leader: orders-1", frozenset({offline, retired}))
 
     async def target(*_: object) -> tuple[Maps, tuple[()]]:
         return Maps(), ()
@@ -74,6 +75,7 @@ def test_survey_lists_a_partition_without_leader_that_was_never_mirrored(
         monkeypatch.setattr(Surveyor, name, fake)
     monkeypatch.setattr(survey, "read_source", source)
     with silent_clusters(tmp_path / "mirror.properties", "LEFT", "RIGHT") as file:
+        file.write_text(f"{file.read_text()}topics.exclude = retired\n")
         settings = load_mirror_settings(file)
         found = asyncio.run(Surveyor(settings, settings.flow("LEFT", "RIGHT")).survey())
     assert [(p.topic, p.partition, p.known) for p in found.partitions] == [("orders", 1, False)]

@@ -206,7 +206,8 @@ async def test_group_of_the_log_that_went_long_before_the_worker_started_is_mark
     last = Checkpoint("g", TARGET, 50, 51)
     log = TopicPartition("A.checkpoints.internal", 0)
     monkeypatch.setattr(groups, "_kept", lambda: [Record(log, 0, 1000, last.key(), last.value())])
-    monkeypatch.setattr(groups, "_poll", lambda _: Polled((), {}, complete=True, answered={"g"}, topics={"t"}))
+    there = (("other", SOURCE, Position(9, "", 1)),)
+    monkeypatch.setattr(groups, "_poll", lambda _: Polled(there, {}, complete=True, answered={"g"}, topics={"t"}))
     await groups._look_back()
     await groups._poll_once()
     assert written.ended == [(last, 50)]

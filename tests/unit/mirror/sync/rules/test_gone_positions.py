@@ -83,7 +83,9 @@ def test_position_that_went_while_no_worker_ran_is_gone_once_it_is_old(age_ms: i
     positions, kept = GonePositions(), Kept(5, NOW - age_ms)
     positions.add({KEY: kept}, ())
     assert positions.doubtful(ours, NOW) == ({KEY} if gone else set())
-    assert positions.gone((), {"billing"}, (), {"orders"}) == ({KEY: kept} if gone else {})
+    others = {("other", AT)}
+    assert positions.gone((), {"billing"}, (), {"orders"}) == {}, "the source has no position of any group"
+    assert positions.gone(others, {"billing"}, (), {"orders"}) == ({KEY: kept} if gone else {})
 
 
 def test_position_of_the_log_that_the_source_has_is_not_asked_for() -> None:
