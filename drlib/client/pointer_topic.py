@@ -301,6 +301,9 @@ class _Writer:
             except KafkaException as error:
                 failed = as_drlib_error(error, settings, f"writing {self._topic}")
                 fenced = error.args[0].code() in _FENCED
+                if error.args[0].txn_requires_abort():
+                    with contextlib.suppress(KafkaException):
+                        claim.producer.abort_transaction(self._timeout_s)
             else:
                 with Cluster(settings, timeout_s=self._timeout_s) as cluster, contextlib.suppress(DrlibError):
                     wait_visible(cluster, written, self._timeout_s)

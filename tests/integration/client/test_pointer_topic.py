@@ -58,14 +58,14 @@ def watch() -> Iterator[Callable[..., PointerTopicWatcher]]:
 def test_publish_to_a_cluster_that_refuses_the_records_writes_the_others_and_says_so(
     lab: Lab, fresh_topic: Fresh
 ) -> None:
-    """LEFT, which is written first, has too few replicas for the topic: no other writer is the reason."""
+    """LEFT, which is written first, takes batches of 100 bytes, as markers are: no other writer is the reason."""
     clusters, topic = settings(lab), f"{fresh_topic('active')}.internal"
     create_topic(lab.clusters["LEFT"].bootstrap, topic, 1)
-    alter(lab.clusters["LEFT"].bootstrap, topic, "min.insync.replicas", "2")
-    published = publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic, timeout_s=3)
+    alter(lab.clusters["LEFT"].bootstrap, topic, "max.message.bytes", "100")
+    published = publish(clusters, Pointer(1, "LEFT", "h:1"), topic=topic)
     assert published.where == ("RIGHT",)
-    assert "LEFT" in published.missing
     assert not isinstance(published.missing["LEFT"], PointerConflict)
+    assert "MSG_SIZE_TOO_LARGE" in published.missing["LEFT"].why, published.missing
 
 
 def test_publish_one_of_many_writers_wins_everywhere(lab: Lab, fresh_topic: Fresh) -> None:
