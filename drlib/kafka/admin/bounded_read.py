@@ -2,7 +2,7 @@
 
 Rules: reading starts at exact offsets and never resets. An offset is gone when the log start says so, not when the client
 gives up. A partition ends at the first record at or past its range or at the end of its visible log. No answer for the whole
-deadline is `Unreachable`, not the end.
+deadline is `Unreachable`, not the end; an answer that announces a pause (a quota of the user is used up) extends it.
 Not for: following a log as it grows.
 """
 
@@ -26,6 +26,7 @@ _POLL_S: Final = 0.2  # consume() ignores signals while it waits, so it waits br
 _NEW_TOPIC_S: Final = 2.0  # how long a broker may not know a topic before it counts as missing
 _RESET: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _MOST_RETRIES: Final = 5
+_THROTTLED_S: Final = 60.0  # how much longer pauses may make the wait for an answer
 
 
 def read(
@@ -41,6 +42,12 @@ def read(
     open_ranges = {tp: Range(*bounds) for tp, bounds in ranges.items() if bounds[0] < bounds[1]}
     if not open_ranges:
         return
+    last_answer = paused_until = time.monotonic()
+
+    def throttled(event: Any) -> None:
+        nonlocal paused_until
+        paused_until = max(paused_until, time.monotonic() + event.throttle_time + timeout_s)
+
     consumer: Any = Consumer(
         {
             **configuration,
@@ -51,6 +58,7 @@ def read(
             "auto.offset.reset": "error",
             "isolation.level": isolation.value,
             "fetch.wait.max.ms": _FETCH_WAIT_MS,
+            "throttle_cb": throttled,
         },
         logger=logger,
     )
@@ -64,9 +72,11 @@ def read(
         while open_ranges:
             messages = consumer.consume(1, _POLL_S)
             messages += consumer.consume(_BATCH, 0.0)  # with a time-out it would wait until the batch is full
-            if not messages and time.monotonic() - last_answer > timeout_s:
+            wait_until = last_answer + timeout_s
+            if not messages and time.monotonic() > max(wait_until, min(paused_until, wait_until + _THROTTLED_S)):
                 raise unreachable(cluster, doing, f"no record and no end of log for {timeout_s:g} s")
-            if not messages and not known and time.monotonic() - last_answer > _NEW_TOPIC_S:
+            new_topic_s = time.monotonic() - max(last_answer, paused_until)
+            if not messages and not known and new_topic_s > _NEW_TOPIC_S:
                 known = _all_known(consumer, cluster, open_ranges, timeout_s)
             for message in messages:
                 partition = TopicPartition(message.topic() or "", message.partition())
