@@ -23,7 +23,7 @@ from pathlib import Path
 import javaproperties
 import yaml
 from fix_engine import wait_for
-from kafka.protocol.admin import AlterClientQuotasRequest
+from testbed_quotas import set_quotas
 
 from drlib import publish_pointer
 from drlib.config.settings import load_mirror_settings
@@ -32,7 +32,7 @@ from drlib.drill.readiness.role import Role
 from drlib.drill.session.unfinished_runs import read_state
 from drlib.drill.testbed.lab_roles import grant_roles
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.admin.connect import blocking
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab import jars
 from drlib.lab.brokers.acls import grant_application
@@ -443,23 +443,6 @@ def grant_all(lab: Lab, root: Path) -> None:
         grant_application(cluster)
 
 
-def set_quotas(cluster: ClusterSettings) -> None:
-    """`QUOTAS` for every user of the cluster that has none of its own."""
-    entry = AlterClientQuotasRequest.EntryData
-    wanted = entry(
-        entity=[entry.EntityData(entity_type="user", entity_name=None)],
-        ops=[entry.OpData(key=quota, value=value, remove=False) for quota, value in QUOTAS.items()],
-    )
-
-    async def alter() -> None:
-        async with wire_client(cluster, client_id="quotas", timeout_s=30) as client:
-            connection = await client.any_broker()
-            answer = await connection.request(AlterClientQuotasRequest[1](entries=[wanted], validate_only=False))
-            assert not any(each.error_code for each in answer.entries), answer
-
-    blocking(alter())
-
-
 @contextmanager
 def a_secured_night(root: Path, *, strict: bool = False) -> Iterator[Night]:
     """Applications write to and read from paris, which is mirrored to lyon; the pointer names paris.
@@ -476,7 +459,7 @@ def a_secured_night(root: Path, *, strict: bool = False) -> Iterator[Night]:
         write_files(lab, root)
         grant_all(lab, root)
         for alias in lab.aliases if strict else ():
-            set_quotas(lab.clusters[alias].settings())
+            blocking(set_quotas(lab.clusters[alias].settings(), QUOTAS, of="user"))
         night = Night(lab, root)
         specs = [TopicSpec(topic, PARTITIONS, {"min.insync.replicas": "2"}) for topic in TOPICS]
         create_topics(night.settings("paris"), specs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,6 +13,7 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka import TopicPartition as ConfluentTopicPartition
 from deadline import Deadline
 from fix_engine import wait_for, wait_for_markers
+from testbed_quotas import set_quotas
 
 from drlib.errors import DrlibError, Unreachable
 from drlib.kafka.admin import (
@@ -25,6 +27,7 @@ from drlib.kafka.admin import (
     group_offsets,
 )
 from drlib.kafka.admin import cluster as admin
+from drlib.kafka.admin.connect import blocking
 from drlib.kafka.admin.descriptions import NewTopicSpec
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
@@ -227,6 +230,25 @@ def test_read_deleted_offset_raises_offsets_gone(cluster: Cluster, left: str, fr
     produce(left, name, b"a")
     with pytest.raises(OffsetsGone, match="offset 50"):
         list(cluster.read({TopicPartition(name, 0): Range(50, 60)}))
+
+
+def test_read_under_a_quota_waits_for_the_pause_that_is_announced(left: str, fresh_topic: Fresh) -> None:
+    """It is longer than the time in which a broker has to answer otherwise."""
+    name, settings = fresh_topic("quota"), ClusterSettings("LEFT", tuple(left.split(",")))
+    quotas = {"consumer_byte_rate": 8000.0}
+    with Cluster(settings, timeout_s=3) as cluster:
+        cluster.create_topic(name, 1, 1)
+        produce(left, name, *(os.urandom(1000) for _ in range(60)))
+        blocking(set_quotas(settings, quotas, of="client-id", name="rdkafka"))
+        try:
+            took = []
+            for _ in range(2):
+                began = time.monotonic()
+                assert len(list(cluster.read({TopicPartition(name, 0): Range(0, 60)}))) == 60
+                took.append(time.monotonic() - began)
+        finally:
+            blocking(set_quotas(settings, quotas, of="client-id", name="rdkafka", remove=True))
+    assert max(took) > 3, "nothing was tested"
 
 
 def test_read_missing_topic_is_refused(cluster: Cluster, fresh_topic: Fresh) -> None:

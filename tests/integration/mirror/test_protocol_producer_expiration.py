@@ -106,7 +106,9 @@ async def test_markers_continuous_old_records_are_guarded_with_few_markers(attac
         lasted = time.monotonic() - began
         claims = owner.claim().epoch + 1
         closing = Deadline(20)
-        while (found := owner.partition(topic)) is None or found.guarded:  # until the lull is closed
+        while (
+            found := owner.partition(topic)
+        ) is None or found.guarded:  # until the claim is renewed behind the last record
             assert not closing.passed, found
             await asyncio.sleep(0.05)
         batches = await headers(client, mirror(attacked))

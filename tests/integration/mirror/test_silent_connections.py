@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager
 import pytest
 from fix_engine import Engine, commit, create_topic, produce
 from fix_lab import LabFactory
-from kafka.protocol.admin import AlterClientQuotasRequest
-from testbed_lane import Running, connected, running, until
+from testbed_lane import Running, running, until
+from testbed_quotas import set_quotas
 
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.net.silence import WHY
+from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.lab.link.link import Direction
 
@@ -155,11 +156,11 @@ async def test_throttled_responses_give_up_no_connection(engine: Engine, lab: La
     async with mirrored_traffic(engine, lab) as (owner, traffic):
         throttled: list[float] = []
         sides = (
-            (engine.source, engine.left, "consumer_byte_rate"),
-            (engine.target, engine.right, "producer_byte_rate"),
+            (ClusterSettings(engine.source, (engine.left,)), {"consumer_byte_rate": QUOTA_BYTES_S}),
+            (ClusterSettings(engine.target, (engine.right,)), {"producer_byte_rate": QUOTA_BYTES_S}),
         )
-        for side, bootstrap, quota in sides:
-            await set_quota(bootstrap, f"drlib-{side}", quota)
+        for cluster, quotas in sides:
+            await set_quotas(cluster, quotas, of="client-id", name=f"drlib-{cluster.alias}")
         clients = (owner.running_flow._source, owner.running_flow._target)
 
         def paused() -> bool:
@@ -172,20 +173,7 @@ async def test_throttled_responses_give_up_no_connection(engine: Engine, lab: La
             return len(throttled) > 20
 
         await until("responses announce pauses of several seconds", paused, 60)
-        for side, bootstrap, quota in sides:
-            await set_quota(bootstrap, f"drlib-{side}", quota, remove=True)
+        for cluster, quotas in sides:
+            await set_quotas(cluster, quotas, of="client-id", name=f"drlib-{cluster.alias}", remove=True)
         await owner.mirrored(engine.topics, traffic.ends(), 60)
         assert not given_up
-
-
-async def set_quota(bootstrap: str, client_id: str, quota: str, *, remove: bool = False) -> None:
-    entry = AlterClientQuotasRequest.EntryData
-    wanted = entry(
-        entity=[entry.EntityData(entity_type="client-id", entity_name=client_id)],
-        ops=[entry.OpData(key=quota, value=QUOTA_BYTES_S, remove=remove)],
-    )
-    async with connected(bootstrap) as client:
-        metadata = await client.metadata([])
-        connection = await client.connection(metadata.controller_id)
-        answer = await connection.request(AlterClientQuotasRequest[1](entries=[wanted], validate_only=False))
-        assert not any(e.error_code for e in answer.entries), answer
