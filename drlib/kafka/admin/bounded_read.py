@@ -42,7 +42,7 @@ def read(
     open_ranges = {tp: Range(*bounds) for tp, bounds in ranges.items() if bounds[0] < bounds[1]}
     if not open_ranges:
         return
-    last_answer = paused_until = time.monotonic()
+    paused_until = 0.0
 
     def throttled(event: Any) -> None:
         nonlocal paused_until

@@ -53,6 +53,7 @@ from drlib.kafka.admin.descriptions import (
     NewTopicSpec,
     Range,
     Record,
+    Stretch,
     TopicDescription,
 )
 from drlib.kafka.admin.errors import (
@@ -418,9 +419,7 @@ class Cluster:
             self.settings, self._configuration, ranges, isolation, timeout_s=self._timeout_s, logger=_QUIET
         )
 
-    def without_records(
-        self, stretches: Iterable[tuple[TopicPartition, Range]]
-    ) -> frozenset[tuple[TopicPartition, Range]]:
+    def without_records(self, stretches: Iterable[Stretch]) -> frozenset[Stretch]:
         """Those of `stretches` that hold nothing but markers and aborted records, as far as that is found out.
 
         Read are at most `MOST_MARKERS` offsets of a partition, the last ones. Where they cannot be read within `_MARKERS_S`,

@@ -95,6 +95,10 @@ class Range(NamedTuple):
     end: int
 
 
+Stretch = tuple[TopicPartition, Range]
+"""Offsets of one partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """One record as a consumer sees it. A None value is a tombstone; header values may be None."""

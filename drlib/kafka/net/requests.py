@@ -371,8 +371,6 @@ class _Behind:
 
     described: asyncio.Future[dict[str, tuple[int, TopicId]]]
     proofs: Mapping[tuple[TopicId, int], Proof]
-    ask: Callable[[], asyncio.Future[Fetched]]
-    unread_s: Callable[[], float]
     found: asyncio.Future[Fetched] | None
 
     @classmethod
@@ -388,20 +386,17 @@ class _Behind:
         proofs = {key: proof for key in named if (proof := proof_of(*key)) is not None}
         described = _describe(conn, set(named.values()), behind_s=behind_s)
         described.add_done_callback(_retrieve)
-        ask = partial(_fetch_proofs, conn, named, proofs, behind_s)
-        found = ask() if proofs else None
-        if found is not None:
+        found = None
+        if proofs:
+            found = _answered(conn, partial(_fetch_proofs, conn, named, proofs, behind_s), len(proofs))
             found.add_done_callback(_retrieve)
-        return cls(described, proofs, ask, lambda: conn.unread_s, found)
+        return cls(described, proofs, found)
 
     async def refuted(self) -> set[tuple[TopicId, int]]:
         """The partitions whose logs do not have the batch that was read of them."""
         if self.found is None:
             return set()
         answer = await self.found
-        until = time.monotonic() + self.unread_s() + THROTTLED_S
-        while len(answer.partitions) < len(self.proofs) and not answer.error_code and time.monotonic() < until:
-            answer = await self.ask()  # a quota
         held = {
             key
             for p in answer.partitions
@@ -504,25 +499,35 @@ async def fetch(
     pause is over. Raises `Unreachable` where that lasts for `THROTTLED_S` after the first pause.
     """
     wanted = tuple(partitions)
-    until: float | None = None
-    while True:
-        answer = await fetch_future(
-            conn,
-            wanted,
-            max_wait_ms=max_wait_ms,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-            read_committed=read_committed,
+    ask = partial(
+        fetch_future,
+        conn,
+        wanted,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        read_committed=read_committed,
+    )
+    answer = await _answered(conn, ask, len(wanted))
+    raise_for(answer.error_code, f"fetching from {conn.peer}")
+    if len(answer.partitions) < len(wanted):
+        raise Unreachable(
+            f"fetching from {conn.peer} returned nothing",
+            f"it answered {len(answer.partitions)} of {len(wanted)} partitions for {THROTTLED_S:g} s, as where a quota of "
+            "the user is used up",
+            "Raise the quotas consumer_byte_rate and request_percentage of drlib's user, then run the command again.",
         )
-        raise_for(answer.error_code, f"fetching from {conn.peer}")
-        if len(answer.partitions) >= len(wanted):
-            return answer.partitions
-        if until is None:
-            until = time.monotonic() + conn.unread_s + THROTTLED_S
-        if time.monotonic() >= until:
-            raise Unreachable(
-                f"fetching from {conn.peer} returned nothing",
-                f"it answered {len(answer.partitions)} of {len(wanted)} partitions for {THROTTLED_S:g} s, as where a quota of "
-                "the user is used up",
-                "Raise the quotas consumer_byte_rate and request_percentage of drlib's user, then run the command again.",
-            )
+    return answer.partitions
+
+
+def _answered(conn: Connection, ask: Callable[[], asyncio.Future[Fetched]], partitions: int) -> asyncio.Future[Fetched]:
+    """`ask` now, and again while a quota leaves some of the `partitions` out, at most `THROTTLED_S` beyond the first pause."""
+
+    async def again(asked: asyncio.Future[Fetched]) -> Fetched:
+        answer = await asked
+        until = time.monotonic() + conn.unread_s + THROTTLED_S
+        while len(answer.partitions) < partitions and not answer.error_code and time.monotonic() < until:
+            answer = await ask()
+        return answer
+
+    return asyncio.ensure_future(again(ask()))

@@ -88,27 +88,22 @@ class Mm2Writer:
         topic_ids: str = "",
         transaction: tuple[int, int] | None = None,
     ) -> None:
-        headers = [(POSITION_HEADER, str(position).encode()), (AS_OF_HEADER, str(as_of_ms).encode())]
-        if transaction is not None:
-            headers.append((TRANSACTION_HEADER, f"{transaction[0]}/{transaction[1]}".encode()))
-        if topic_ids:
-            headers.append((TOPICS_HEADER, topic_ids.encode()))
-        self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)
+        more = () if transaction is None else ((TRANSACTION_HEADER, f"{transaction[0]}/{transaction[1]}".encode()),)
+        self._write_checkpoint(checkpoint, position, as_of_ms, *more, topic_ids=topic_ids)
 
     def gone(self, checkpoint: Checkpoint, position: int, as_of_ms: int, topic_ids: str = "") -> None:
         """The last checkpoint once more, as Java's readers take no null values. A later one brings the position back."""
-        headers = [
-            (POSITION_HEADER, str(position).encode()),
-            (AS_OF_HEADER, str(as_of_ms).encode()),
-            (GONE_HEADER, b"1"),
-        ]
-        if topic_ids:
-            headers.append((TOPICS_HEADER, topic_ids.encode()))
-        self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)
+        self._write_checkpoint(checkpoint, position, as_of_ms, (GONE_HEADER, b"1"), topic_ids=topic_ids)
 
     def share_checkpoint(self, checkpoint: Checkpoint, start: int, as_of_ms: int, complete: bytes) -> None:
-        headers = [(POSITION_HEADER, str(start).encode()), (AS_OF_HEADER, str(as_of_ms).encode())]
-        headers.append((SHARE_HEADER, complete))
+        self._write_checkpoint(checkpoint, start, as_of_ms, (SHARE_HEADER, complete))
+
+    def _write_checkpoint(
+        self, checkpoint: Checkpoint, position: int, as_of_ms: int, *more: tuple[str, bytes], topic_ids: str = ""
+    ) -> None:
+        headers = [(POSITION_HEADER, str(position).encode()), (AS_OF_HEADER, str(as_of_ms).encode()), *more]
+        if topic_ids:
+            headers.append((TOPICS_HEADER, topic_ids.encode()))
         self._produce(self._target, self._checkpoints, checkpoint.key(), checkpoint.value(), headers=headers)
 
     def offset_syncs(self, syncs: Sequence[OffsetSync]) -> None:

@@ -278,10 +278,11 @@ class Surveyor:
         now = time.monotonic()
         statuses: list[PartitionStatus] = []
         synced: dict[TopicPartition, SyncedPartition] = {}
-        for partition in sorted(set(current_keys) | (source.ends.keys() | source.unknown if source else set())):
+        partitions = set(current_keys) | (source.ends.keys() | source.unknown if source else set())
+        # what was mirrored, and the file does not select any more, has no end that would be known
+        selected = {topic for topic in {at.topic for at in partitions} if self._flow.mirrors_topic(topic)}
+        for partition in sorted(at for at in partitions if at.topic in selected):
             key = current_keys.get(partition)
-            if not self._flow.mirrors_topic(partition.topic):
-                continue  # it was mirrored, and the file does not select it any more
             if key is None and self._flow.mirrors_unasked(partition.topic):
                 continue  # where they may not be mirrored, no record that an application reads is missing
             offsets = maps.by_partition[key] if key is not None else None

@@ -45,6 +45,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         began, mirrored, since = time.monotonic(), -1, -1.0
         answered = served = began
+        lost_s = min(self.deadline_s, self.probe_s)
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[self.flow.source]
         silence = answer.why if isinstance(answer, Unreachable) else ""
         while True:
@@ -61,7 +62,6 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
             answered = time.monotonic()
             lost = state.survey.source_error or state.survey.source_partly
             gone = bool(lost)
-            lost_s = min(self.deadline_s, self.probe_s)
             served = served if gone else answered
             if gone and self.expect is Expected.SERVING:
                 if state.survey.source_partly and answered - served <= lost_s:

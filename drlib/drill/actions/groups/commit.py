@@ -15,14 +15,13 @@ from drlib.drill.actions.groups.rules import (
     GroupPositions,
     LogBounds,
     PositionMove,
-    Stretch,
     ahead,
     decide_all,
 )
 from drlib.drill.plan.progress import Reach
 from drlib.errors import Deviated, DrlibError
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.descriptions import CommittedOffset, GroupState
+from drlib.kafka.admin.descriptions import CommittedOffset, GroupState, Stretch
 from drlib.kafka.admin.errors import ClusterRefused, GroupNotEmpty
 from drlib.kafka.admin.group_offsets import Positions, commit_all, committed, delete_offsets
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -212,9 +211,7 @@ def busy(cluster: ClusterSettings, groups: Collection[str]) -> GroupNotEmpty:
     names, where = ", ".join(sorted(groups)), cluster.alias
     return GroupNotEmpty(
         f"groups in use on {where}: {names}",
-        "it has members there, which own its positions"
-        if len(groups) == 1
-        else "their members own their positions there",
+        OWNED if len(groups) == 1 else "their members own their positions there",
         f"Stop the consumers of {names} on {where}, or leave those groups out.",
     )
 

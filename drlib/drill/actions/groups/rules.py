@@ -20,15 +20,13 @@ from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from drlib.formats import second
-from drlib.kafka.admin.descriptions import CommittedOffset, Range
+from drlib.kafka.admin.descriptions import CommittedOffset, Range, Stretch
 from drlib.mirror.sync.rules.group_offsets import SyncDecision, TranslatedPosition, decide_position
 from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.check import Check, Verdict
 
 GroupPositions = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 """Committed offsets, by group and partition."""
-Stretch = tuple[TopicPartition, Range]
-"""Offsets of one partition."""
 
 
 CHECK: Final = "consumer groups continue where they were"

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from drlib.client.bootstrap.rules import CertificateName
 from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.errors import DrlibError
-from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue, Quota, Range
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue, Quota, Range, Stretch
 from drlib.kafka.net.cluster_client import TopicMetadata
 from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.status.event_log import Event
-from drlib.model import GroupTranslation, TopicPartition, TranslationKind
+from drlib.model import GroupTranslation, TranslationKind
 
 TopicSettings = Mapping[str, tuple[ConfigValue, ...] | DrlibError]
 
@@ -123,7 +123,7 @@ class TargetPosition:
     markers_only: bool = False
 
     @property
-    def ahead(self) -> tuple[TopicPartition, Range]:
+    def ahead(self) -> Stretch:
         """What lies between the translation and the committed offset, empty where that is not ahead."""
         found = self.translation.translation
         assert found.offset is not None

@@ -56,10 +56,7 @@ def wanted(
     upstream = {
         flow.policy.upstream_topic(name): topic
         for name, topic in sorted(target.topics.items())
-        if topic.error_code == 0
-        and topic.partitions
-        and flow.policy.source_of(name) == flow.flow.source
-        and not flow.policy.is_internal(name)  # checkpoints of the source are no topic of it
+        if topic.error_code == 0 and topic.partitions and flow.is_mirror(name)
     }
     return {name: topic for name, topic in upstream.items() if name is not None and is_wanted(flow, name, aliases)}
 

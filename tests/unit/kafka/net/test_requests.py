@@ -73,17 +73,26 @@ def old_broker(
     return serve
 
 
-async def fetch(connection: Connection, *names: str, session: tuple[int, int] = fetching.NO_SESSION) -> Fetched:
-    connection.versions = OLD
+async def fetch(
+    connection: Connection,
+    *names: str,
+    session: tuple[int, int] = fetching.NO_SESSION,
+    ids: Mapping[str, uuid.UUID] = IDS,
+    proof: Proof | None = None,
+) -> Fetched:
+    """`proof`: of the first partition of topic a."""
+    made = ids is not IDS
+    connection.versions = {**OLD, "Fetch": 13} if made else OLD  # by name all the same where IDs were made
     return await requests.fetch_future(
         connection,
-        [FetchPartition(name, IDS[name], 0, 7, 1000) for name in names],
+        [FetchPartition(name, ids[name], 0, 7, 1000) for name in names],
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=1000,
         read_committed=True,
         session=session,
-        in_session=IDS,
+        in_session=ids,
+        proof_of=lambda topic_id, number: proof if (topic_id, number) == (ids["a"], 0) else None,
     )
 
 
@@ -143,19 +152,7 @@ async def test_fetch_of_a_topic_without_an_id_returns_records_of_a_log_that_has_
     meant = {"a": made_id("c", "a", 1)}
     peer = old_broker({"a": (code, b"records")}, {"a": (0, NO_TOPIC_ID)}, seen)
     async with listening(peer) as port, connected(port) as connection:
-        connection.versions = {"Fetch": 13, "Metadata": 11}  # the protocol of an older broker: by name all the same
-        answer = await requests.fetch_future(
-            connection,
-            [FetchPartition("a", meant["a"], 0, 7, 1000)],
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1000,
-            read_committed=True,
-            session=session,
-            in_session=meant,
-            proof_of=lambda topic_id, number: proof if (topic_id, number) == (meant["a"], 0) else None,
-        )
-    (found,) = answer.partitions
+        (found,) = (await fetch(connection, "a", session=session, ids=meant, proof=proof)).partitions
     assert (found.topic_id, found.error_code) == (meant["a"], expected)
     assert bytes(found.records) == (b"" if expected == LEADER_NOT_AVAILABLE else b"records")
     assert seen == [("fetch", "a"), ("metadata", "a"), *([("fetch", "a")] if proof is not None else [])]
@@ -195,15 +192,5 @@ async def test_proof_that_a_quota_left_unanswered_refutes_nothing() -> None:
     meant = {"a": made_id("c", "a", 1)}
     peer = old_broker({"a": (0, b"records")}, {"a": (0, NO_TOPIC_ID)}, [], throttled=(1, 2))
     async with listening(peer) as port, connected(port) as connection:
-        connection.versions = OLD
-        answer = await requests.fetch_future(
-            connection,
-            [FetchPartition("a", meant["a"], 0, 7, 1000)],
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1000,
-            read_committed=True,
-            proof_of=lambda *_: Proof.of(3, memoryview(b"rec")),
-        )
-    (found,) = answer.partitions
+        (found,) = (await fetch(connection, "a", ids=meant, proof=Proof.of(3, memoryview(b"rec")))).partitions
     assert (found.error_code, bytes(found.records)) == (0, b"records")
