@@ -28,6 +28,7 @@ from drlib.kafka.net import acl_requests as acls
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
 from drlib.lab.lab import Lab
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, newest_positions
 from drlib.model import Flow
 
 PREFIXED = ResourcePatternType.PREFIXED
@@ -238,6 +239,44 @@ def test_source_groups_unreadable_group_is_an_event_with_the_missing_right(locke
     wait_for("all cross", lambda: all(position(locked.right, g, mirror) is not None for g in (hidden, barred)), 20)
     wait_event(locked, "GroupSyncRefused", barred, resolved=True)
     assert locked.stop(worker) == 0, locked.log()
+
+
+def test_newest_positions_group_that_the_source_refuses_has_its_checkpoint_and_the_others_are_current(
+    locked: Engine,
+) -> None:
+    """One group without the right to be described ended every rehearsal."""
+    topic = locked.topics
+    free, hidden, unseen = (f"{kind}-{uuid.uuid4().hex[:6]}" for kind in ("free", "hidden", "unseen"))
+    locked.extra = {
+        "groups": f"{free}, {hidden}, {unseen}",
+        "emit.checkpoints.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+    }
+    create_topic(locked.left, topic, 1)
+    produce(locked.left, topic, 50, partitions=1)
+    for group in (free, hidden):
+        move(locked.left, group, topic, 20)
+    worker = locked.start()
+    settings = load_mirror_settings(locked.properties)
+    flow = Flow(locked.source, locked.target)
+
+    def checkpointed() -> set[str]:
+        return {group for group, _ in checkpointed_positions(settings, flow)}
+
+    wait_for("both have a checkpoint", lambda: checkpointed() == {free, hidden}, 30)
+    assert locked.stop(worker) == 0, locked.log()
+    refused = tuple(acl(ResourceType.GROUP, group, AclOperation.DESCRIBE, DENY) for group in (hidden, unseen))
+    move(locked.left, free, topic, 30)
+    move(locked.left, hidden, topic, 40)
+    move(locked.left, unseen, topic, 40)
+    add_acls(locked.left, *refused)
+    try:
+        found = newest_positions(settings, flow)
+    finally:
+        remove(locked.left, *refused)
+    assert {group: known.offset for (group, _), known in found.positions.items()} == {free: 30, hidden: 20}
+    assert list(found.unknown) == [unseen]
+    assert "GROUP_AUTHORIZATION_FAILED" in found.unknown[unseen]
 
 
 def test_source_groups_empty_list_without_describe_right_is_an_event(locked: Engine) -> None:

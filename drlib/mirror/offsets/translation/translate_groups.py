@@ -84,14 +84,17 @@ class GroupsTranslated:
 
 def source_positions(settings: MirrorSettings, flow: Flow, timeout_s: float = COMMITTED_OFFSETS_TIMEOUT_S) -> Positions:
     """Read the committed offsets of the flow's groups from the source. Raises `Unreachable`."""
-    flow_settings = settings.flow(flow.source, flow.target)
-    source = settings.clusters[flow.source]
-    with Cluster(source, timeout_s=timeout_s) as cluster:
-        groups = [listing.group for listing in cluster.groups() if flow_settings.mirrors_group(listing.group)]
-    known, refused = _answered(source, groups, timeout_s)
+    known, refused = _answered(settings.clusters[flow.source], _listed(settings, flow, timeout_s), timeout_s)
     for error in refused.values():
         raise error
     return known
+
+
+def _listed(settings: MirrorSettings, flow: Flow, timeout_s: float) -> list[str]:
+    """The flow's groups, as the source lists them."""
+    flow_settings = settings.flow(flow.source, flow.target)
+    with Cluster(settings.clusters[flow.source], timeout_s=timeout_s) as cluster:
+        return [listing.group for listing in cluster.groups() if flow_settings.mirrors_group(listing.group)]
 
 
 def _answered(
@@ -115,29 +118,33 @@ def newest_positions(
 ) -> PositionsFound:
     """Every group's newest known position: of the source as far as it answers within about `timeout_s`, else of the target.
 
-    Raises `Unreachable` where the target does not answer.
+    So is that of a group which the source refuses to describe. Raises `Unreachable` where the target does not answer.
     """
     source, end = settings.clusters[flow.source], time.monotonic() + timeout_s
     service = examine([source], {}, min(ANSWER_S, timeout_s))[flow.source]
     if isinstance(service, Unreachable):
         return PositionsFound(checkpointed_positions(settings, flow))
     asked = service.groups_askable
+    answered: Positions = {}
+    refused: Mapping[str, DrlibError] = {}
     if asked is Askable.EVERY_GROUP:
         try:
-            return PositionsFound(source_positions(settings, flow, timeout_s))
+            answered, refused = _answered(source, _listed(settings, flow, timeout_s), timeout_s)
         except Unreachable:
             pass
+        else:
+            if not refused:
+                return PositionsFound(answered)
     known: Positions = checkpointed_positions(settings, flow)
-    refused: Mapping[str, DrlibError] = {}
-    if asked is not Askable.NO_GROUP:
+    if not answered and asked is not Askable.NO_GROUP:
         groups = sorted({group for group, _ in known})
         left_s = max(1.0, min(PARTLY_DEAD_S, end - time.monotonic()))
         try:
             answered, refused = _answered(source, groups, left_s, service.silent)
         except Unreachable:
             return PositionsFound(known)
-        of_source = {group for group, _ in answered}
-        known = {key: at for key, at in known.items() if key[0] not in of_source} | dict(answered)
+    of_source = {group for group, _ in answered}
+    known = {key: at for key, at in known.items() if key[0] not in of_source} | dict(answered)
     have = {group for group, _ in known}
     return PositionsFound(known, {group: error.why for group, error in refused.items() if group not in have})
 
