@@ -32,6 +32,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.engine.fetch.partition_stream import LongPollCounter, PartitionStream, PlannedBatch
 from drlib.mirror.monitor.open_transactions import OpenTransactions
 from drlib.mirror.monitor.retention import RetentionWatch
+from drlib.mirror.monitor.source_ends import log_bounds
 from drlib.mirror.status.forecast import Outlook, Sample, forecast, oldest_unmirrored_ms
 from drlib.mirror.status.worker_status import EventLog, Spread, pause_s
 from drlib.model import TopicPartition
@@ -338,7 +339,7 @@ class LagMonitor:
         return not known and max(stream.high_watermark, measured.end) > mirrored
 
     async def _read_log_ends(self, streams: Iterable[PartitionStream]) -> None:
-        """Request log ends from their leaders; a partition without one, or a broker that refuses, holds up no other."""
+        """Request log ends from their leaders; a partition without one or that is refused holds up no other."""
         stale = [stream.source for stream in streams]
         await self._look_up_leaders(stale)
         by_node: dict[int, list[TopicPartition]] = {}
@@ -351,15 +352,13 @@ class LagMonitor:
                 raise result
 
     async def _read_ends_of(self, node: int, partitions: Sequence[TopicPartition]) -> None:
-        connection = await self._source.connection(node, "forecast")
-        ends, starts, stable = await asyncio.gather(
-            requests.list_offsets(connection, partitions, requests.LATEST),
-            requests.list_offsets(connection, partitions, requests.EARLIEST),
-            requests.list_offsets(connection, partitions, requests.LATEST, "read_committed"),
-        )
+        found, _ = await log_bounds(await self._source.connection(node, "forecast"), partitions)
         for partition in partitions:
+            if partition not in found:
+                self._leaders.pop(partition, None)
+                continue
             measured = self._of(partition)
-            measured.end, measured.start, measured.stable = ends[partition], starts[partition], stable[partition]
+            measured.end, measured.start, measured.stable = found[partition]
             measured.as_of_ms = clock.now_ms()
 
     def _oldest_to_mirror(self, stream: PartitionStream) -> int:

@@ -17,6 +17,7 @@ from drlib.formats import first_few
 from drlib.kafka.admin.reachability import ClusterService
 from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
+from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import RETRIABLE, UNKNOWN_TOPIC_OR_PARTITION, name_of, raise_for
 from drlib.model import TopicPartition
 
@@ -49,14 +50,23 @@ class _Answers:
 
     async def ask(self, client: ClusterClient, leader: int, partitions: Sequence[TopicPartition]) -> None:
         """Log ends, log starts and last stable offsets of what `leader` leads; those of which it says all are known."""
-        connection = await client.connection(leader)
-        ends, no_end = await requests.list_offsets_or_codes(connection, partitions, requests.LATEST)
-        starts, no_start = await requests.list_offsets_or_codes(connection, partitions, requests.EARLIEST)
-        committed = await requests.list_offsets_or_codes(connection, partitions, requests.LATEST, "read_committed")
-        stable, not_stable = committed
-        self.refused |= no_end | no_start | not_stable
-        for at in ends.keys() & starts.keys() & stable.keys():
-            self.ends[at], self.starts[at], self.stable[at] = ends[at][0], starts[at][0], stable[at][0]
+        found, refused = await log_bounds(await client.connection(leader), partitions)
+        self.refused |= refused
+        for at, bounds in found.items():
+            self.ends[at], self.starts[at], self.stable[at] = bounds
+
+
+async def log_bounds(
+    leader: Connection, partitions: Sequence[TopicPartition]
+) -> tuple[dict[TopicPartition, tuple[int, int, int]], dict[TopicPartition, int]]:
+    """Log end, log start and last stable offset of each partition, and the error codes of those that `leader` refuses."""
+    ends, no_end = await requests.list_offsets_or_codes(leader, partitions, requests.LATEST)
+    starts, no_start = await requests.list_offsets_or_codes(leader, partitions, requests.EARLIEST)
+    committed = await requests.list_offsets_or_codes(leader, partitions, requests.LATEST, "read_committed")
+    stable, not_stable = committed
+    known = ends.keys() & starts.keys() & stable.keys()
+    bounds = {at: (ends[at][0], starts[at][0], stable[at][0]) for at in partitions if at in known}
+    return bounds, no_end | no_start | not_stable
 
 
 async def read_source(

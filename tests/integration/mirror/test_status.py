@@ -23,13 +23,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.connect import wire_client
+from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.lab import jars
 from drlib.lab.lab import Lab
 from drlib.mirror.mm2.writer import Mm2Writer
+from drlib.mirror.monitor.source_ends import log_bounds
 from drlib.mirror.status import worker_status as status
 from drlib.mirror.status.worker_status import Event, EventLog, PartitionStatus, WorkerStatus
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC, GroupPositions
+from drlib.model import TopicPartition
 
 Made = Callable[..., Engine]
 ORDER = ("source", "target", "topic", "partition", "lane", "state", "event", "entity", "flow")
@@ -220,6 +223,24 @@ async def test_source_unreachable_without_offsets_topic_is_resolved(
 def get(address: str, path: str) -> str:
     with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
         return answer.read().decode()
+
+
+async def test_log_bounds_partition_that_its_leader_refuses_holds_up_no_other(
+    left: str, fresh_topic: Callable[[], str]
+) -> None:
+    """The lag of every partition of that leader was no longer refreshed."""
+    topic = fresh_topic()
+    create_topic(left, topic, 2)
+    produce(left, topic, 50, partitions=1)
+    first, second, missing = (TopicPartition(topic, number) for number in (0, 1, 7))
+    client = ClusterClient([left])
+    try:
+        metadata = await client.connect()
+        found, refused = await log_bounds(await client.connection(min(metadata.brokers)), [first, missing, second])
+    finally:
+        await client.close()
+    assert found == {first: (50, 0, 50), second: (0, 0, 0)}
+    assert refused == {missing: UNKNOWN_TOPIC_OR_PARTITION}
 
 
 def test_metrics_address_in_use_is_reported_and_mirroring_continues(
