@@ -13,7 +13,7 @@ from typing import Final
 
 import uvloop
 
-from bench.engines import Engine, Running, alias
+from bench.engines import Engine, Running
 from bench.meter import Meter, Surroundings
 from bench.site import Site
 from bench.steady import Sample, Steady, steady
@@ -46,7 +46,7 @@ def catch_up(engine: Engine, site: Site, workload: Workload, tag: str, topic: st
     running = engine.start(site, workload, tag, 1)
     try:
         meter = Meter(running.pids)
-        mirror = f"{alias(tag)}.{topic}"
+        mirror = engine.mirror(tag, topic)
         samples = uvloop.run(_watch(site, workload, mirror, engine.markers, total, meter, running))
         other = around.other_load(meter.cpu())
         peak = meter.peak_rss()
@@ -87,6 +87,8 @@ async def _watch(
             if not done:
                 _give_up_after(end, mirror, running)
             await asyncio.sleep(_EVERY_S)
+        if not samples[-1].done:
+            _give_up_after(0.0, mirror, running)
         return samples
     finally:
         await client.close()

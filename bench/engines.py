@@ -15,9 +15,14 @@ from typing import Final, Protocol
 
 from bench.mirror_maker import MirrorMaker2
 from bench.site import SOURCE, Site, python_path
-from bench.workloads import Link, Shape, Workload
+from bench.workloads import BOTH_WAYS, ONE_WAY, Link, Shape, Workload
+from drlib.config.replication_policy import IDENTITY
+from drlib.config.settings import load_mirror_settings
 from drlib.files import write_whole
+from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.lab import ONE_BROKER
+from drlib.mirror.sync.internal_topics import journal_topic
+from drlib.model import Flow
 
 
 class Running(Protocol):
@@ -38,13 +43,18 @@ class Running(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """`markers`: control records it leaves in each mirror partition. `start(site, workload, tag, number)`: one more process
-    of the same run for each `number`."""
+    """`markers`: control records it leaves in each mirror partition. `keeps_names`: topics have one name on both clusters.
+    `start(site, workload, tag, number)`: one more process of the same run for each `number`."""
 
     name: str
     title: str
     markers: int
     start: Callable[[Site, Workload, str, int], Running]
+    keeps_names: bool = False
+
+    def mirror(self, tag: str, topic: str) -> str:
+        """The name on the target of the source's `topic` in the run `tag`."""
+        return topic if self.keeps_names else f"{alias(tag)}.{topic}"
 
 
 def alias(tag: str) -> str:
@@ -92,10 +102,18 @@ class _Workers:
             self.site.lab.registry.stop(name, deadline_s=15.0)
 
 
-def _drlib(workers: int, profile: Path | None = None) -> Callable[[Site, Workload, str, int], Running]:
+More = Callable[[Path, Mapping[str, str], str], Mapping[str, str]]
+
+
+def _drlib(
+    workers: int, profile: Path | None = None, more: More = lambda *_: {}
+) -> Callable[[Site, Workload, str, int], Running]:
+    """`more(file, entries, tag)`: further entries of `file`, beside `entries`, for the run `tag`."""
+
     def start(site: Site, workload: Workload, tag: str, first: int) -> Running:
         file = site.root / f"drlib{tag}.properties"
-        _write(file, properties(site, workload, tag, {}))
+        entries = properties(site, workload, tag, {})
+        _write(file, {**entries, **more(file, entries, tag)})
         names, pids, logs = [], [], []
         for number in range(first, first + workers):
             name = f"drlib{tag}-{number}"
@@ -121,6 +139,28 @@ def drlib(workers: int = 1, profile: Path | None = None) -> Engine:
         1,
         _drlib(workers, profile),
     )
+
+
+def same_names(name: str, title: str, *, both_ways: bool) -> Engine:
+    """Our engine under IdentityReplicationPolicy, with the flow back enabled or not.
+
+    What is on the source before is its own: the journal of the flow back exists, and is named for that.
+    """
+
+    def more(file: Path, entries: Mapping[str, str], tag: str) -> dict[str, str]:
+        back = Flow(f"TO{tag}", alias(tag))
+        added = {"replication.policy.class": IDENTITY, f"{back}.enabled": str(both_ways).lower()}
+        if both_ways:
+            _write(file, {**entries, **added})
+            settings = load_mirror_settings(file)
+            journal = journal_topic(settings.flow(back.source, back.target))
+            with Cluster(settings.clusters[back.target]) as source:
+                source.create_topic(journal.name, journal.partitions, journal.replication_factor, journal.config)
+                found = source.topics([journal.name])[journal.name]
+            added[f"{back}.drlib.own.records.journal"] = str(found.topic_id)
+        return added
+
+    return Engine(name, title, 1, _drlib(1, more=more), keeps_names=True)
 
 
 # -- MirrorMaker 2 -------------------------------------------------------------------------------------------------
@@ -204,6 +244,8 @@ ENGINES: Final[Mapping[str, Engine]] = {
         drlib(),
         drlib(2),
         drlib(4),
+        same_names(ONE_WAY, "drlib, same names, one way", both_ways=False),
+        same_names(BOTH_WAYS, "drlib, same names, both ways", both_ways=True),
         mm2("mm2", "MM2, defaults", lambda _: {}),
         mm2("mm2-tuned", "MM2, tuned", lambda w: tuned(w, 2)),
         mm2("mm2-tuned-1", "MM2, tuned, 1 task", lambda w: tuned(w, 1)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.results import METRICS, Row, value
-from bench.workloads import GIGABIT
+from bench.workloads import BOTH_WAYS, GIGABIT, ONE_WAY
 
 OURS: Final = "drlib"
 TUNED: Final = "mm2-tuned"
@@ -19,12 +19,13 @@ TUNED: Final = "mm2-tuned"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """`metric` of ours on `workload`, compared with `limit`: of `against`'s own where that names an engine."""
+    """`metric` of `engine` on `workload`, compared with `limit`: of `against`'s own where that names an engine."""
 
     workload: str
     metric: str
     limit: float
     against: str = ""
+    engine: str = OURS
 
     @property
     def more_is_better(self) -> bool:
@@ -34,7 +35,7 @@ class Goal:
     def text(self) -> str:
         at = "at least" if self.more_is_better else "at most"
         if self.against:
-            return f"{self.metric}: {at} {self.limit:.3g} x tuned MM2"
+            return f"{self.metric}: {at} {self.limit:.3g} x {'tuned MM2' if self.against == TUNED else self.against}"
         return f"{self.metric}: {at} {self.limit:.4g} {METRICS[self.metric][0]}"
 
 
@@ -82,6 +83,8 @@ GOALS: Final = (
     Goal("l", "lost", 0.0),
     Goal("l", "written twice", 0.0),
     Goal("l", "skipped", 0.0),
+    Goal("m", "throughput", 0.95, ONE_WAY, BOTH_WAYS),
+    Goal("m", "cpu", 1.05, ONE_WAY, BOTH_WAYS),
 )
 
 
@@ -91,7 +94,7 @@ def judge(rows: Sequence[Row]) -> tuple[Verdict, ...]:
 
 
 def _found(goal: Goal, rows: Sequence[Row]) -> float | None:
-    ours = value(rows, goal.workload, OURS, goal.metric)
+    ours = value(rows, goal.workload, goal.engine, goal.metric)
     if ours is None:
         return None
     if not goal.against:

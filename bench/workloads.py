@@ -15,6 +15,8 @@ RECORD_BYTES: Final = 1024
 GIGABIT: Final = 125_000_000  # bytes per second
 RTT_MS: Final = 200.0
 FLOOR: Final = "floor"  # named among engines: the raw wire alone
+ONE_WAY: Final = "drlib-same-names"  # under IdentityReplicationPolicy
+BOTH_WAYS: Final = "drlib-both-ways"  # and with the flow back, which leaves out what the other one copied
 
 
 class Kind(StrEnum):
@@ -142,6 +144,12 @@ WORKLOADS: Final = {
             "workload a with 1, 2 and 4 workers",
             records=1_000_000,
             engines=("drlib", "drlib-2", "drlib-4", "mm2-tuned-1", "mm2-tuned"),
+        ),
+        Workload(
+            "m",
+            "workload a under the same topic names, mirrored one way and both ways",
+            records=1_000_000,
+            engines=(ONE_WAY, BOTH_WAYS),
         ),
         *(_drill("j", "unplanned failover", Kind.FAILOVER, groups) for groups in GROUPS),
         *(_drill("k", "failback", Kind.FAILBACK, groups) for groups in GROUPS),

@@ -4,7 +4,8 @@ Rules: topics are looked up again at every refresh. A topic that is deleted on t
 event of its own and the others continue (`create_topics`). A topic that flows keeping its name would copy in a cycle is not
 mirrored. A topic that only left the source's list, but still exists by name, stays in its lane. A mirror topic that was there
 before is created again only when every lane has had time to notice that it is gone: topics are written to by name, and what
-a lane still sends would arrive in the new one.
+a lane still sends would arrive in the new one. A topic that both directions copy and that only the target has is looked for
+again soon: the reverse flow creates it.
 """
 
 from __future__ import annotations
@@ -53,6 +54,15 @@ class Discovery:
         self._shares: dict[int, tuple[LaneTopic, ...]] = {}
         self._missing: set[str] = set()
         self._loops: set[str] = set()
+        self._expected: frozenset[str] = frozenset()
+
+    @property
+    def expects_topics(self) -> bool:
+        """Is there a topic on the target that both directions copy, and which the reverse flow has yet to create on the source?
+
+        Nothing of it is copied until this flow has claimed it too.
+        """
+        return bool(self._expected)
 
     def share(self, lane: int) -> tuple[LaneTopic, ...]:
         """The topics of a lane."""
@@ -88,7 +98,10 @@ class Discovery:
             self._events.resolve("TopicLoop", name)
         known = {topic.source for share in self._shares.values() for topic in share}
         if only_known:
-            topics = {name: topic for name, topic in topics.items() if name in known}
+            topics = {name: topic for name, topic in topics.items() if name in known | self._expected}
+            self._expected -= source.topics.keys()
+        elif self._shared is not None:
+            self._expected = await asyncio.to_thread(self._shared_names, target.topics.keys() - source.topics.keys())
         self._report_missing(source)
         deleted = await self._mirrors.deleted(self._source, known - topics.keys())
         self._mirrors.listed(topics)
@@ -156,6 +169,10 @@ class Discovery:
         """Those of `names` that the file chooses, each with the cycle in which this worker's flows would copy it, or ()."""
         keeping = [(f.flow, f.mirrors_topic) for f in self._keeping] if self._shared is None else []
         return {name: find_cycle(keeping, name) for name in names if self._settings.mirrors_topic(name)}
+
+    def _shared_names(self, names: Collection[str]) -> frozenset[str]:
+        """Those of `names` that both directions copy."""
+        return frozenset(n for n in names if self._settings.mirrors_topic(n) and self._shared and self._shared(n))
 
     def _report_cycles(self, cycles: Mapping[str, tuple[str, ...]]) -> None:
         for topic, cycle in cycles.items():

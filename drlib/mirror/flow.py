@@ -369,6 +369,8 @@ class RunningFlow:
         failed_before = False
         pause = ASKED_REFRESH_S
         while True:
+            if self._discovery.expects_topics:
+                self._context.missing_mirrors.set()
             asked = await wait_for_refresh(self._context.missing_mirrors, pause, self._settings.refresh_topics_s)
             if not self._settings.refresh_topics and not asked:
                 continue

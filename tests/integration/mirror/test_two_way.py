@@ -98,6 +98,21 @@ def test_workers_killed_at_every_step_copy_each_record_once_both_ways(both: Engi
         both.wait_all_resolved()
 
 
+@pytest.mark.parametrize("looks_for_new", ["true", "false"])
+def test_topic_that_only_one_side_has_is_copied_without_waiting_for_the_refresh_interval(
+    both: Engine, looks_for_new: str
+) -> None:
+    """With the default interval nothing of it was copied for ten minutes, and without a refresh never."""
+    both.extra |= {"refresh.topics.interval.seconds": "600", "refresh.topics.enabled": looks_for_new}
+    create_topic(both.left, both.topics, 2)
+    with worker(both, 2):
+        produce(both.left, both.topics, 50, partitions=2)
+        wait_for("what the left has is on the right", lambda: read_all(both.right, both.topics, 2)[0], 30)
+        produce(both.right, both.topics, 60, partitions=2, first=RIGHTS_FIRST)
+        wait_once(both, both.topics, 2, 50, 60)
+        both.wait_all_resolved()
+
+
 def test_records_of_both_sides_before_the_first_claim_wait_for_the_operators_word(both: Engine) -> None:
     topic = create_both(both, 1)
     produce(both.left, topic, 50, partitions=1)
