@@ -99,9 +99,9 @@ class Discovery:
         known = {topic.source for share in self._shares.values() for topic in share}
         if only_known:
             topics = {name: topic for name, topic in topics.items() if name in known | self._expected}
-            self._expected -= source.topics.keys()
+            self._expected -= topics.keys()
         elif self._shared is not None:
-            self._expected = await asyncio.to_thread(self._shared_names, target.topics.keys() - source.topics.keys())
+            self._expected = await asyncio.to_thread(self._shared_names, target.topics.keys() - topics.keys())
         self._report_missing(source)
         deleted = await self._mirrors.deleted(self._source, known - topics.keys())
         self._mirrors.listed(topics)

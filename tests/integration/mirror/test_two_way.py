@@ -107,7 +107,7 @@ def test_topic_that_only_one_side_has_is_copied_without_waiting_for_the_refresh_
     create_topic(both.left, both.topics, 2)
     with worker(both, 2):
         produce(both.left, both.topics, 50, partitions=2)
-        wait_for("what the left has is on the right", lambda: read_all(both.right, both.topics, 2)[0], 30)
+        wait_for("what the left has is on the right", lambda: bool(read_all(both.right, both.topics, 2)[0]), 30)
         produce(both.right, both.topics, 60, partitions=2, first=RIGHTS_FIRST)
         wait_once(both, both.topics, 2, 50, 60)
         both.wait_all_resolved()
