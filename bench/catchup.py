@@ -88,7 +88,7 @@ async def _watch(
                 _give_up_after(end, mirror, running)
             await asyncio.sleep(_EVERY_S)
         if not samples[-1].done:
-            _give_up_after(0.0, mirror, running)
+            _give_up_after(end, mirror, running)
         return samples
     finally:
         await client.close()

@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import uvloop
 from confluent_kafka.admin import AdminClient
 
-from bench.engines import Engine, alias
+from bench.engines import Engine
 from bench.latency import Added, Sender, Watch, added, trickle
 from bench.meter import Meter, Surroundings
 from bench.site import Site, create_topics, python_path
@@ -41,6 +42,7 @@ JOINS: Final = 2  # with which of them a second worker joins, and with which it 
 LEAVES: Final = 7
 NOT_READY: Final = 3  # exit code of doctor and status
 _READY_S: Final = 150.0
+Mirror = Callable[[str], str]  # the name on the target of a topic of the source
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def busy_topic(engine: Engine, site: Site, workload: Workload, tag: str) -> Tric
     running = engine.start(site, workload, tag, 1)
     try:
         meter = Meter(running.pids)
-        found = uvloop.run(_busy(site, partitions, tag, _changes(engine, site, workload, tag)))
+        found = uvloop.run(_busy(site, partitions, partial(engine.mirror, tag), _changes(engine, site, workload, tag)))
         metrics = {**_latencies(found), "memory": meter.peak_rss() / 1e6}
         return Trickled(metrics, around.load_before, around.other_load(meter.cpu()), _problem(found))
     finally:
@@ -82,9 +84,9 @@ def many_topics(engine: Engine, site: Site, workload: Workload, tag: str, names:
     running = engine.start(site, workload, tag, 1)
     try:
         meter = Meter(running.pids)
-        _wait_for_topics(site, {f"{alias(tag)}.{name}" for name in names})
+        _wait_for_topics(site, {engine.mirror(tag, name) for name in names})
         ready = time.perf_counter() - began
-        idle, found = uvloop.run(_many(site, turns, tag, meter))
+        idle, found = uvloop.run(_many(site, turns, partial(engine.mirror, tag), meter))
         metrics = {
             **_latencies(found),
             "topics ready": ready,
@@ -127,8 +129,8 @@ def _changes(engine: Engine, site: Site, workload: Workload, tag: str) -> Callab
     return change if workload.changing else lambda: None
 
 
-async def _busy(site: Site, partitions: Sequence[TopicPartition], tag: str, changes: Callable[[], None]) -> Added:
-    sender, source, target = await _watched(site, partitions, tag)
+async def _busy(site: Site, partitions: Sequence[TopicPartition], mirror: Mirror, changes: Callable[[], None]) -> Added:
+    sender, source, target = await _watched(site, partitions, mirror)
     try:
         await trickle(sender, [partitions], WARM_S, TICK_S)
         found, _ = await asyncio.gather(
@@ -139,9 +141,11 @@ async def _busy(site: Site, partitions: Sequence[TopicPartition], tag: str, chan
         await _stopped(sender, source, target)
 
 
-async def _many(site: Site, turns: Sequence[Sequence[TopicPartition]], tag: str, meter: Meter) -> tuple[float, Added]:
+async def _many(
+    site: Site, turns: Sequence[Sequence[TopicPartition]], mirror: Mirror, meter: Meter
+) -> tuple[float, Added]:
     partitions = sorted({p for turn in turns for p in turn}, key=lambda p: (p.topic, p.partition))
-    sender, source, target = await _watched(site, partitions, tag)
+    sender, source, target = await _watched(site, partitions, mirror)
     try:
         await trickle(sender, turns, WARM_S, MANY_TICK_S)
         await target.seen(sender.sent)
@@ -153,11 +157,11 @@ async def _many(site: Site, turns: Sequence[Sequence[TopicPartition]], tag: str,
         await _stopped(sender, source, target)
 
 
-async def _watched(site: Site, partitions: Sequence[TopicPartition], tag: str) -> tuple[Sender, Watch, Watch]:
+async def _watched(site: Site, partitions: Sequence[TopicPartition], mirror: Mirror) -> tuple[Sender, Watch, Watch]:
     """Everything connected, and a record across on every partition."""
     sender = Sender(site.source_direct, partitions[0].topic)
     source = Watch(site.source_direct, partitions)
-    target = Watch(site.target_direct, [TopicPartition(f"{alias(tag)}.{p.topic}", p.partition) for p in partitions])
+    target = Watch(site.target_direct, [TopicPartition(mirror(p.topic), p.partition) for p in partitions])
     try:
         await sender.start()
         await source.start(deadline_s=_READY_S)

@@ -101,7 +101,8 @@ class Discovery:
             topics = {name: topic for name, topic in topics.items() if name in known | self._expected}
             self._expected -= topics.keys()
         elif self._shared is not None:
-            self._expected = await asyncio.to_thread(self._shared_names, target.topics.keys() - topics.keys())
+            missing = target.topics.keys() - topics.keys()
+            self._expected = await asyncio.to_thread(frozenset, filter(self._shared, missing))
         self._report_missing(source)
         deleted = await self._mirrors.deleted(self._source, known - topics.keys())
         self._mirrors.listed(topics)
@@ -169,10 +170,6 @@ class Discovery:
         """Those of `names` that the file chooses, each with the cycle in which this worker's flows would copy it, or ()."""
         keeping = [(f.flow, f.mirrors_topic) for f in self._keeping] if self._shared is None else []
         return {name: find_cycle(keeping, name) for name in names if self._settings.mirrors_topic(name)}
-
-    def _shared_names(self, names: Collection[str]) -> frozenset[str]:
-        """Those of `names` that both directions copy."""
-        return frozenset(n for n in names if self._settings.mirrors_topic(n) and self._shared and self._shared(n))
 
     def _report_cycles(self, cycles: Mapping[str, tuple[str, ...]]) -> None:
         for topic, cycle in cycles.items():

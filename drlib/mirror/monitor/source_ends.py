@@ -60,10 +60,15 @@ async def log_bounds(
     leader: Connection, partitions: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, tuple[int, int, int]], dict[TopicPartition, int]]:
     """Log end, log start and last stable offset of each partition, and the error codes of those that `leader` refuses."""
-    ends, no_end = await requests.list_offsets_or_codes(leader, partitions, requests.LATEST)
-    starts, no_start = await requests.list_offsets_or_codes(leader, partitions, requests.EARLIEST)
-    committed = await requests.list_offsets_or_codes(leader, partitions, requests.LATEST, "read_committed")
-    stable, not_stable = committed
+    (
+        (ends, no_end),
+        (starts, no_start),
+        (stable, not_stable),
+    ) = await asyncio.gather(  # one round trip, which may be long
+        requests.list_offsets_or_codes(leader, partitions, requests.LATEST),
+        requests.list_offsets_or_codes(leader, partitions, requests.EARLIEST),
+        requests.list_offsets_or_codes(leader, partitions, requests.LATEST, "read_committed"),
+    )
     known = ends.keys() & starts.keys() & stable.keys()
     bounds = {at: (ends[at][0], starts[at][0], stable[at][0]) for at in partitions if at in known}
     return bounds, no_end | no_start | not_stable

@@ -118,7 +118,8 @@ def newest_positions(
 ) -> PositionsFound:
     """Every group's newest known position: of the source as far as it answers within about `timeout_s`, else of the target.
 
-    So is that of a group which the source refuses to describe. Raises `Unreachable` where the target does not answer.
+    A group that the source refuses to describe is one for which it does not answer. Raises `Unreachable` where the target does
+    not answer.
     """
     source, end = settings.clusters[flow.source], time.monotonic() + timeout_s
     service = examine([source], {}, min(ANSWER_S, timeout_s))[flow.source]
