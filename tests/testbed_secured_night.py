@@ -321,7 +321,9 @@ class Night:
         else:
             argv = [sys.executable, "-m", "drlib.lab.clients.python_client", app.library, app.role, "--name", app.name]
             argv += ["--alias", alias, "--bootstrap", cluster.link_bootstrap, "--config", str(config)]
-            argv += ["--topics", names, "--history", str(self.history_file(app)), "--first", str(first)]
+            argv += ["--topics", names, "--history", str(self.history_file(app)), f"--first={first}"]
+            # As a service manager would: kafka-python's consumer can begin without ever asking for its group again.
+            argv += ["--restart-after=30"]
         self.lab.registry.start(app.name, argv, log=self.root / "histories" / f"{app.name}.log")
         self.at[app.name] = alias
 
