@@ -159,6 +159,11 @@ class Fields:
     def pairs(self) -> tuple[tuple[int, int], ...]:
         return tuple((self.number(), self.number()) for _ in range(self.int32()))
 
+    @property
+    def left(self) -> int:
+        """Bytes not read yet: fields that a later version added are at the end."""
+        return len(self._raw) - self._at
+
     def done(self) -> None:
         if self._at != len(self._raw):
             raise ValueError(f"{len(self._raw) - self._at} bytes too many")

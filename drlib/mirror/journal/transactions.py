@@ -6,6 +6,9 @@ Rules:
 - `Transactions` is journaled in the same call as the promises of its records, so that it precedes them on the target. Records
   of aborted transactions are not copied and not noted, nor are their markers.
 - Without transactions on the source no entry is written.
+- Epochs of clients without transaction version 2 stay, so that their transactions are numbered: on one side the commit markers
+  of a producer ID and epoch in a partition, on the other what its coordinator decided to commit there. Both count from 1, the
+  first one of that epoch; 0 is a number that is not known. Numbers that are all 0 are not written.
 - Every number is at most 63 bits; what does not fit is a `ValueError`.
 Not for: what the entries mean together (`drlib.mirror.transactions.rules`).
 Source: on Kafka 4.3.1 a commit marker has the epoch of its transaction's records, or the next one where its client uses
@@ -14,6 +17,7 @@ transaction version 2 (KIP-890).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Final, NamedTuple
 
@@ -28,6 +32,7 @@ from drlib.mirror.journal.fields import (
     entry,
     pack_varint,
 )
+from drlib.model import TopicPartition
 
 SLOTS: Final = 64
 SLOT_EVENTS: Final = 64
@@ -41,7 +46,8 @@ _MOST_EPOCH: Final = 2**15 - 1
 
 class TransactionEvent(NamedTuple):
     """Committed records of one producer at every offset of [`first`, `end`) that has one; or, without records, the marker
-    that committed a transaction, at `first`, written at `at_ms` by its leader's clock."""
+    that committed a transaction, at `first`, written at `at_ms` by its leader's clock. `nth`: of the producer's committed
+    transactions of that epoch in this partition, 0 where that is not known or the epoch says it."""
 
     producer_id: int
     epoch: int
@@ -49,6 +55,7 @@ class TransactionEvent(NamedTuple):
     end: int
     records: int
     at_ms: int = 0
+    nth: int = 0
 
     @property
     def is_marker(self) -> bool:
@@ -60,7 +67,8 @@ class TransactionCommitted(NamedTuple):
 
     `epoch`: as in that record. `version`: the client's transaction version, from 2 on `epoch` is the one behind that of the
     records. `read_to`: the partition of `__transaction_state` and the offset behind the record. `partitions`: those of it that
-    the flow mirrors, and of `__consumer_offsets`.
+    the flow mirrors, and of `__consumer_offsets`. `number`: of the producer's transactions of that epoch that have such
+    partitions; `nths`: the same for each partition in turn. Both are 0 where they are not known, and with version 2.
     """
 
     read_to: tuple[int, int]
@@ -70,6 +78,12 @@ class TransactionCommitted(NamedTuple):
     version: int
     at_ms: int
     partitions: tuple[tuple[str, tuple[int, ...]], ...]
+    number: int = 0
+    nths: tuple[int, ...] = ()
+
+
+def partitions_of(committed: TransactionCommitted) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic, numbers in committed.partitions for number in numbers]
 
 
 def _pack_events(events: Sequence[TransactionEvent]) -> bytes:
@@ -81,6 +95,9 @@ def _pack_events(events: Sequence[TransactionEvent]) -> bytes:
         for number in numbers if each.records else (*numbers, each.at_ms):
             pack_varint(out, number)
         before = each.first
+    if any(each.nth for each in events):
+        for each in events:
+            pack_varint(out, each.nth)
     return bytes(out)
 
 
@@ -102,6 +119,10 @@ def _read_events(fields: Fields) -> tuple[TransactionEvent, ...]:
         if end > MOST_INTEGER or not length or records > length:
             raise ValueError(f"{records} records in {length} offsets from {first} on")
         events.append(TransactionEvent(producer_id, epoch, first, end, records, 0 if records else _number(fields)))
+    if fields.left:
+        events = [event._replace(nth=_number(fields)) for event in events]
+        if not any(event.nth for event in events):
+            raise ValueError("numbers of transactions that are all 0")
     return tuple(events)
 
 
@@ -126,6 +147,10 @@ def _pack_committed(committed: Sequence[TransactionCommitted]) -> bytes:
             _pack_text(out, topic)
             for number in (len(partitions), *partitions):
                 pack_varint(out, number)
+    if any(each.number or any(each.nths) for each in committed):
+        for each in committed:
+            for number in (each.number, len(each.nths), *each.nths):
+                pack_varint(out, number)
     return bytes(out)
 
 
@@ -138,6 +163,12 @@ def _read_committed(fields: Fields) -> tuple[TransactionCommitted, ...]:
         name = _read_text(fields)
         partitions = tuple((_read_text(fields), _read_numbers(fields)) for _ in range(topics))
         found.append(TransactionCommitted(read_to, name, producer_id, epoch, version, at_ms, partitions))
+    if fields.left:
+        found = [each._replace(number=_number(fields), nths=_read_numbers(fields)) for each in found]
+        if any(len(each.nths) not in (0, len(partitions_of(each))) for each in found):
+            raise ValueError("not as many numbers as a transaction has partitions")
+        if not any(each.number or any(each.nths) for each in found):
+            raise ValueError("numbers of transactions that are all 0")
     return tuple(found)
 
 
@@ -193,7 +224,7 @@ class TransactionRing:
             and last.records
             and event.records
             and last.end == event.first
-            and (last.producer_id, last.epoch) == (event.producer_id, event.epoch)
+            and (last.producer_id, last.epoch, last.nth) == (event.producer_id, event.epoch, event.nth)
         ):
             self._events[-1] = last._replace(end=event.end, records=last.records + event.records)
             return
@@ -216,10 +247,12 @@ class TransactionRing:
                 return found
 
 
-def next_slots(entries: Iterable[JournalEntry]) -> dict[SourcePartition, int]:
-    """By partition: the number of the slot that a claim begins with, behind those in its journal."""
-    found: dict[SourcePartition, int] = {}
+def by_partition(entries: Iterable[JournalEntry]) -> dict[SourcePartition, list[Transactions]]:
+    """The recorded transactions of each partition, oldest first."""
+    found: dict[SourcePartition, list[Transactions]] = defaultdict(list)
     for each in entries:
         if isinstance(each, Transactions):
-            found[each.partition] = max(found.get(each.partition, 0), each.number + 1)
+            found[each.partition].append(each)
+    for slots in found.values():
+        slots.sort(key=lambda slot: slot.number)
     return found

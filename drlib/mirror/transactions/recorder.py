@@ -5,6 +5,8 @@ Rules:
   that, at the end of the topic: transactions of before are not determined.
 - A transaction's record there precedes its markers, which precede everything that a reader of committed records gets of it. So
   what is journaled here was never copied by a worker that did not note it.
+- Transactions of clients without transaction version 2 are numbered from the record with which their producer's epoch began.
+  Where that was not read, or records are missing in the topic (its cleaner was faster), they have no numbers.
 - Without the right to read the topic nothing is kept, and nothing else changes: what is missing then is said where it matters
   (`find`), and `drlib doctor --rights` names the right. A source that does not answer is reported by others.
 Not for: what was read of a transaction's records (`PartitionStream`).
@@ -16,6 +18,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from drlib.config.flow_settings import FlowSettings
@@ -33,10 +36,12 @@ from drlib.mirror.journal.transactions import (
     PREPARED_SLOTS,
     CommittedTransactions,
     TransactionCommitted,
+    partitions_of,
 )
 from drlib.mirror.mm2.records import MalformedRecord
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
-from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC, decode
+from drlib.mirror.transactions.rules import OWN_EPOCHS
+from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC, ProducerBegan, decode
 from drlib.model import TopicPartition
 
 PURPOSE: Final = "transactions"
@@ -45,6 +50,63 @@ PAUSE_S: Final = 5.0  # where the topic cannot be followed
 ABSENT_S: Final = 1.0  # where it does not exist: it is created with the first transactional producer
 _WAIT_MS: Final = 500
 _BYTES: Final = 256 << 10  # small, because it shares the link with the records
+MOST_PRODUCERS: Final = 10_000
+"""Whose transactions are numbered; the one that began first is forgotten, and its next ones have no numbers."""
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Of one producer and epoch. `whole`: was each counted, so that a partition that is not in `of` has none?"""
+
+    epoch: int
+    number: int = 0
+    of: dict[TopicPartition, int] = field(default_factory=dict)
+    whole: bool = True
+
+
+class CommitNumbers:
+    """Numbers the committed transactions of each producer, in all and in each partition. `read`: what is journaled."""
+
+    def __init__(self, read: Sequence[TransactionCommitted]) -> None:
+        self._counts: dict[tuple[int, int], _Counts] = {}  # by partition of `__transaction_state` and producer ID
+        for each in sorted(read, key=lambda each: each.read_to):
+            if not each.number:
+                continue
+            key = each.read_to[0], each.producer_id
+            counts = self._counts.get(key)
+            if counts is None or (counts.epoch, counts.number) != (each.epoch, each.number - 1):
+                counts = self._begin(key, _Counts(each.epoch, whole=each.number == 1))
+            counts.number = each.number
+            counts.of.update((p, nth) for p, nth in zip(partitions_of(each), each.nths, strict=False) if nth)
+
+    def begin(self, at: int, producer_id: int, epoch: int) -> None:
+        """A producer's epoch began: no transaction of it is older. `at`: the partition of `__transaction_state`."""
+        self._begin((at, producer_id), _Counts(epoch))
+
+    def lost(self, at: int) -> None:
+        """Records of a partition of `__transaction_state` are missing."""
+        for key in [key for key in self._counts if key[0] == at]:
+            del self._counts[key]
+
+    def numbered(self, committed: TransactionCommitted) -> TransactionCommitted:
+        """The next transaction, with its numbers where they are known."""
+        counts = self._counts.get((committed.read_to[0], committed.producer_id))
+        if committed.version >= OWN_EPOCHS or counts is None or counts.epoch != committed.epoch:
+            return committed
+        counts.number += 1
+        nths = []
+        for partition in partitions_of(committed):
+            if counts.whole or partition in counts.of:
+                counts.of[partition] = counts.of.get(partition, 0) + 1
+            nths.append(counts.of.get(partition, 0))
+        return committed._replace(number=counts.number, nths=tuple(nths))
+
+    def _begin(self, key: tuple[int, int], counts: _Counts) -> _Counts:
+        self._counts.pop(key, None)
+        self._counts[key] = counts
+        if len(self._counts) > MOST_PRODUCERS:
+            del self._counts[next(iter(self._counts))]
+        return counts
 
 
 class CommittedRing:
@@ -55,6 +117,7 @@ class CommittedRing:
         self._number = max((entry.number + 1 for entry in entries), default=0)
         self._slot: list[TransactionCommitted] = []
         self.positions: dict[int, int] = {}
+        self.numbers = CommitNumbers([each for entry in entries for each in entry.transactions])
         for entry in entries:
             for each in entry.transactions:
                 number, offset = each.read_to
@@ -112,7 +175,8 @@ class TransactionRecorder:
         for number, partition in topic.partitions.items():
             by_node[partition.leader].append(number)
         writing = asyncio.Lock()  # slots are written in order
-        async with asyncio.TaskGroup() as tasks:
+        until = PAUSE_S if -1 in by_node else None  # then those without a leader are looked for again
+        async with asyncio.timeout(until), asyncio.TaskGroup() as tasks:
             for node, numbers in by_node.items():
                 if node >= 0:
                     tasks.create_task(self._follow_node(node, topic.topic_id, numbers, lane, ring, writing))
@@ -132,7 +196,10 @@ class TransactionRecorder:
         ends = await requests.list_offsets(connection, partitions, requests.LATEST)
         for p in partitions:
             known = ring.positions.get(p.partition, starts[p] if self._absent else ends[p])
-            ring.positions[p.partition] = known if starts[p] <= known <= ends[p] else ends[p]
+            if not starts[p] <= known <= ends[p]:
+                known = ends[p]
+                ring.numbers.lost(p.partition)
+            ring.positions[p.partition] = known
         while self._lane() is lane:
             answers = await requests.fetch(
                 connection,
@@ -158,18 +225,20 @@ class TransactionRecorder:
         for header, view in iter_batches(answer.records):
             if header.last_offset < ring.positions[number]:
                 continue
+            begin = ring.positions[number]
+            if header.base_offset > begin:
+                ring.numbers.lost(number)
             ring.positions[number] = header.next_offset
             if header.is_control:
                 continue
-            for record in recode.records(view):
+            for record in (record for record in recode.records(view) if record.offset >= begin):
                 with contextlib.suppress(MalformedRecord):
                     each = decode(record.key, record.value)
-                    if each is None or not (mirrored := self._mirrored(each.partitions)):
-                        continue
-                    read_to = (number, record.offset + 1)
-                    found.append(
-                        TransactionCommitted(
-                            read_to,
+                    if isinstance(each, ProducerBegan):
+                        ring.numbers.begin(number, each.producer_id, each.epoch)
+                    elif each is not None and (mirrored := self._mirrored(each.partitions)):
+                        committed = TransactionCommitted(
+                            (number, record.offset + 1),
                             each.transactional_id,
                             each.producer_id,
                             each.epoch,
@@ -177,7 +246,7 @@ class TransactionRecorder:
                             each.at_ms,
                             mirrored,
                         )
-                    )
+                        found.append(ring.numbers.numbered(committed))
         return found
 
     def _mirrored(self, partitions: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:

@@ -2,9 +2,10 @@
 
 Rules:
 - With transaction version 2 (clients of Kafka 4, KIP-890) every transaction of a producer has its own epoch, so that
-  producer ID and epoch name it. With earlier versions epochs stay, and nothing says which records of two partitions belong
-  together: such a transaction is complete where every partition that the producer used is past a marker of the same producer
-  that is newer by more than brokers' clocks may differ, else it is not determined.
+  producer ID and epoch name it. With earlier versions epochs stay: there the number of a commit marker in its partition,
+  counted from where the epoch began, names the transaction that `__transaction_state` has with that number for the partition.
+  Without numbers such a transaction is complete where every partition that the producer used is past a marker of the same
+  producer that is newer by more than brokers' clocks may differ, else it is not determined.
 - Partitions advance by themselves and each in order: what a producer wrote before something of it that was read, was read.
 - A transaction is partial where something of it is on the target, and something else is known not to be: a part of one
   partition, or all of another one that it has by `__transaction_state`.
@@ -18,11 +19,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
+from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent, partitions_of
 from drlib.model import TopicPartition
 
 CLOCKS_MS: Final = 10_000
@@ -75,7 +76,8 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class FoundTransaction:
-    """`epoch`: of its records. `why` says what is not known, of one that is not determined."""
+    """`epoch`: of its records. `why` says what is not known, of one that is not determined. `own_epoch`: does no other
+    transaction of the producer have that epoch?"""
 
     producer_id: int
     epoch: int
@@ -83,6 +85,7 @@ class FoundTransaction:
     verdict: Verdict
     parts: tuple[Part, ...]
     why: str = ""
+    own_epoch: bool = True
 
     @property
     def present(self) -> int:
@@ -105,17 +108,19 @@ class Decision:
 
 @dataclass(slots=True)
 class _Seen:
-    """One transaction as read in one partition; `marker`: the offset of its marker, -1 while it was not read."""
+    """One transaction as read in one partition; `marker`: the offset of its marker, -1 while it was not read; `nth`: its number
+    there among those of its epoch, 0 where that is not known."""
 
     producer_id: int
     epoch: int
     version: int = 0  # 0: not known
     marker: int = -1
     at_ms: int = 0
+    nth: int = 0
     pieces: list[TransactionEvent] = field(default_factory=list)
 
 
-def decide(logs: Iterable[PartitionLog], committed: Iterable[TransactionCommitted]) -> Decision:
+def decide(logs: Iterable[PartitionLog], committed: Sequence[TransactionCommitted]) -> Decision:
     """Decide about every transaction that is recorded. `committed`: oldest first, as far as recorded."""
     by_partition = {log.partition: _Log(log) for log in logs}
     prepared: dict[tuple[int, int], TransactionCommitted] = {}
@@ -136,10 +141,11 @@ def decide(logs: Iterable[PartitionLog], committed: Iterable[TransactionCommitte
             seen_in[seen.producer_id, seen.epoch if seen.pieces else seen.epoch - 1][partition] = log
     for (producer, epoch), mine in sorted(seen_in.items()):
         if versions.get(producer) == 1:
-            found += _of_earlier_version(producer, epoch, by_partition, earlier[producer])
             continue
         committed_as = prepared.get((producer, epoch))
         found.append(_decided(producer, epoch, mine, by_partition, committed_as, is_named=producer in versions))
+    for producer in sorted(producer for producer, version in versions.items() if version == 1):
+        found += _of_earlier_version(producer, by_partition, earlier[producer])
     for (producer, epoch), committed_as in prepared.items():
         if (producer, epoch) not in seen_in:
             found.append(_decided(producer, epoch, {}, by_partition, committed_as, is_named=True))
@@ -149,7 +155,7 @@ def decide(logs: Iterable[PartitionLog], committed: Iterable[TransactionCommitte
     return Decision(
         tuple(each for each in there if each.present or each.verdict is Verdict.PARTIAL),
         absent,
-        _older(found, by_partition, list(prepared.values())),
+        _older(found, by_partition, committed),
     )
 
 
@@ -163,23 +169,29 @@ class _Log:
         self.oldest_ms = next((event.at_ms for event in log.events if event.is_marker), 0)
         open_ones: dict[int, _Seen] = {}
         end = 0
-        for event in sorted(set(log.events), key=lambda event: (event.first, event.end)):
-            if event.end <= end and not event.is_marker:
+        marker = -1
+        for event in sorted(set(log.events), key=lambda event: (event.first, event.end, -event.nth)):
+            if event.first == marker if event.is_marker else event.end <= end:
                 continue  # read twice
             seen = open_ones.get(event.producer_id)
             if event.is_marker:
+                marker = event.first
                 if seen is None or event.epoch not in (seen.epoch, seen.epoch + 1):
                     seen = self._new(event, event.epoch)  # its records are no longer recorded, or there are none
                 else:
                     seen.version = OWN_EPOCHS if event.epoch > seen.epoch else 1
+                seen.nth = event.nth
                 seen.marker, seen.at_ms = event.first, event.at_ms
                 open_ones.pop(event.producer_id, None)
                 continue
             if event.first < end:
                 event = event._replace(first=end, records=min(event.records, event.end - end))
             end = event.end
-            if seen is None or seen.epoch != event.epoch:
+            if seen is None or seen.epoch != event.epoch or 0 < seen.nth != event.nth > 0:
                 seen = open_ones[event.producer_id] = self._new(event, event.epoch)
+                seen.nth = event.nth
+            elif seen.nth != event.nth:
+                seen.nth = 0
             seen.pieces.append(event)
 
         self._by_epoch = {(s.producer_id, s.epoch): s for s in reversed(self.seen) if s.pieces}
@@ -188,6 +200,11 @@ class _Log:
         for seen in self.seen:
             epoch = seen.epoch if seen.pieces else seen.epoch - 1
             self._newest[seen.producer_id] = max(epoch, self._newest.get(seen.producer_id, 0))
+        self._by_number = {(s.producer_id, s.epoch, s.nth): s for s in self.seen}
+        self._newest_number: dict[int, tuple[int, int]] = {}
+        for seen in self.seen:
+            newest = self._newest_number.get(seen.producer_id, (-1, -1))
+            self._newest_number[seen.producer_id] = max(newest, (seen.epoch, seen.nth))
 
     def _new(self, event: TransactionEvent, epoch: int) -> _Seen:
         seen = _Seen(event.producer_id, epoch)
@@ -217,12 +234,25 @@ class _Log:
             state = State.WHOLE if seen.marker >= 0 else State.OPEN
         return Part(self.log.partition, state, first, end, known, present)
 
+    def numbered(self, committed: TransactionCommitted, nth: int) -> Part:
+        """The part of a transaction of an earlier version, which is the `nth` of its epoch here; 0: that is not known."""
+        producer, epoch = committed.producer_id, committed.epoch
+        seen = self._by_number.get((producer, epoch, nth)) if nth else None
+        if seen is not None:
+            return self.part(seen)
+        if not nth or (producer, epoch, 0) in self._by_number:
+            return Part(self.log.partition, State.UNKNOWN)
+        return self._unseen(committed.at_ms, is_past=self._newest_number.get(producer, (-1, -1)) > (epoch, nth))
+
     def unseen(self, producer: int, epoch: int, at_ms: int) -> Part:
         """The part of a transaction of which nothing was recorded here, although it has the partition."""
+        return self._unseen(at_ms, is_past=self.is_past(producer, epoch))
+
+    def _unseen(self, at_ms: int, *, is_past: bool) -> Part:
         reached = self.log.reached
         if reached is None:
             state = State.UNKNOWN
-        elif reached >= self.floor and self.is_past(producer, epoch):
+        elif reached >= self.floor and is_past:
             state = State.WHOLE  # it is older than what is recorded, or wrote nothing here
         elif self.log.dropped and at_ms <= self.oldest_ms + CLOCKS_MS:
             state = State.UNKNOWN
@@ -249,50 +279,73 @@ def _decided(
             log = logs.get(partition)  # without one nothing was ever mirrored
             unseen = Part(partition, State.NONE) if log is None else log.unseen(producer, epoch, committed.at_ms)
             parts[partition] = unseen
-    states = {part.state for part in parts.values()}
     name = committed.transactional_id if committed is not None else ""
     ordered = tuple(parts[p] for p in sorted(parts))
-    some = any(part.present or part.state is State.WHOLE for part in ordered)
+    why = "" if committed is not None else "which partitions it has is not recorded"
+    return _judged(FoundTransaction(producer, epoch, name, Verdict.COMPLETE, ordered, why), is_named=is_named)
+
+
+def _judged(found: FoundTransaction, *, is_named: bool) -> FoundTransaction:
+    """Its verdict by its parts. `found.why`: why it is not complete, although no part says so."""
+    states = {part.state for part in found.parts}
+    some = any(part.present or part.state is State.WHOLE for part in found.parts)
     if not some and State.NONE in states:
-        return FoundTransaction(producer, epoch, name, Verdict.ABSENT, ordered)
+        return replace(found, verdict=Verdict.ABSENT, why="")
     if some and (State.PART in states or (State.NONE in states and is_named)):
-        return FoundTransaction(producer, epoch, name, Verdict.PARTIAL, ordered)
-    if committed is None:
-        why = "which partitions it has is not recorded"
-    elif State.OPEN in states:
+        return replace(found, verdict=Verdict.PARTIAL, why="")
+    why = found.why
+    if not why and State.OPEN in states:
         why = "its marker was not read, so that more records may follow"
-    elif State.UNKNOWN in states:
+    elif not why and State.UNKNOWN in states:
         why = "what a partition has of it is not known"
-    else:
-        return FoundTransaction(producer, epoch, name, Verdict.COMPLETE, ordered)
-    return FoundTransaction(producer, epoch, name, Verdict.NOT_DETERMINED, ordered, why)
+    return replace(found, verdict=Verdict.NOT_DETERMINED, why=why) if why else found
 
 
 def _of_earlier_version(
-    producer: int, epoch: int, logs: Mapping[TopicPartition, _Log], committed: Sequence[TransactionCommitted]
+    producer: int, logs: Mapping[TopicPartition, _Log], committed: Sequence[TransactionCommitted]
 ) -> list[FoundTransaction]:
-    """Transactions of a producer whose epoch stays. Each partition's are listed apart, as nothing relates them."""
+    """Transactions of a producer whose epoch stays: by their numbers, and of each partition what has none."""
     used = {p for p, log in logs.items() if any(s.producer_id == producer for s in log.seen)}
     named = {p for each in committed for p in partitions_of(each) if p.topic != OFFSETS_TOPIC}
     newest = {p: max((s.at_ms for s in _crossed(logs.get(p), producer)), default=0) for p in used | named}
+
+    def is_old(at_ms: int) -> bool:
+        return bool(committed and at_ms and all(at >= at_ms + CLOCKS_MS for at in newest.values()))
+
+    found = [_by_numbers(each, logs) for each in committed if any(each.nths)]
+    there = {(part.partition, part.first) for each in found for part in each.parts if part.known}
+    found = [
+        replace(each, verdict=Verdict.COMPLETE, why="")
+        if each.verdict is Verdict.NOT_DETERMINED and is_old(of.at_ms)
+        else each
+        for each, of in zip(found, (each for each in committed if any(each.nths)), strict=True)
+    ]
     name = committed[-1].transactional_id if committed else ""
-    found: list[FoundTransaction] = []
     for log in (logs[p] for p in sorted(used)):
         for seen in log.seen:
-            if (seen.producer_id, seen.epoch) != (producer, epoch):
-                continue
             part = log.part(seen)
-            if not part.present:
+            if seen.producer_id != producer or not part.present or (part.partition, part.first) in there:
                 continue
-            later = committed and seen.at_ms and all(at >= seen.at_ms + CLOCKS_MS for at in newest.values())
-            why = "its client uses no transaction version 2, so that nothing relates its parts"
+            why = "its client uses no transaction version 2, and when its producer began was not read"
             verdict = Verdict.NOT_DETERMINED
             if part.state is State.PART:
                 verdict, why = Verdict.PARTIAL, ""
-            elif later and part.state is State.WHOLE:
+            elif part.state is State.WHOLE and is_old(seen.at_ms):
                 verdict, why = Verdict.COMPLETE, ""
-            found.append(FoundTransaction(producer, epoch, name, verdict, (part,), why))
+            found.append(FoundTransaction(producer, seen.epoch, name, verdict, (part,), why, own_epoch=False))
     return found
+
+
+def _by_numbers(committed: TransactionCommitted, logs: Mapping[TopicPartition, _Log]) -> FoundTransaction:
+    parts = []
+    for partition, nth in zip(partitions_of(committed), committed.nths, strict=True):
+        if partition.topic != OFFSETS_TOPIC:
+            log = logs.get(partition)  # without one nothing was ever mirrored
+            parts.append(Part(partition, State.NONE) if log is None else log.numbered(committed, nth))
+    producer, epoch, name = committed.producer_id, committed.epoch, committed.transactional_id
+    ordered = tuple(sorted(parts, key=lambda part: part.partition))
+    found = FoundTransaction(producer, epoch, name, Verdict.COMPLETE, ordered, own_epoch=False)
+    return _judged(found, is_named=True)
 
 
 def _crossed(log: _Log | None, producer: int) -> list[_Seen]:
@@ -309,12 +362,14 @@ def _older(
     first: dict[TopicPartition, State] = {}
     parts = {(t.producer_id, t.epoch): {p.partition: p.state for p in t.parts} for t in found}
     for each in committed:
-        mine = parts.get((each.producer_id, each.epoch - 1), {})
-        for partition in partitions_of(each):
-            if partition in logs and logs[partition].log.dropped:
-                first.setdefault(partition, mine.get(partition, State.NONE))
+        partitions = [p for p in partitions_of(each) if p in logs and logs[p].log.dropped]
+        if each.version >= OWN_EPOCHS:
+            mine = parts.get((each.producer_id, each.epoch - 1), {})
+        elif any(each.nths):
+            nths = dict(zip(partitions_of(each), each.nths, strict=True))
+            mine = {p: logs[p].numbered(each, nths[p]).state for p in partitions}
+        else:
+            continue
+        for partition in partitions:
+            first.setdefault(partition, mine.get(partition, State.NONE))
     return tuple(sorted(p for p, state in first.items() if state in (State.NONE, State.UNKNOWN)))
-
-
-def partitions_of(committed: TransactionCommitted) -> list[TopicPartition]:
-    return [TopicPartition(topic, number) for topic, numbers in committed.partitions for number in numbers]

@@ -1,10 +1,11 @@
 """Records of `__transaction_state`: what the source's coordinators decided about each transaction.
 
 Rules: key version 0; a null value is an expired transactional ID; value versions 0 and 1, of which 1 has compact fields and
-tags. Only transactions that are decided to be committed have an answer: every other record decodes to None. An unknown version
-is an error.
-Source: TransactionLogKey.json, TransactionLogValue.json and `TransactionState` of Apache Kafka. Seen on 4.3.1: the record of
-PrepareCommit precedes all markers and has the partitions, and the epoch of the markers; that of CompleteCommit has none.
+tags. A transaction that is decided to be committed has an answer, and a producer that began: every other record decodes to
+None. An unknown version is an error.
+Source: TransactionLogKey.json, TransactionLogValue.json and `TransactionState` of Apache Kafka. Seen on 4.3.1: a record of
+Empty is written for each InitProducerId, with the epoch of the transactions that follow; the record of PrepareCommit precedes
+all markers and has the partitions, and the epoch of the markers; that of CompleteCommit has none.
 Not for: following the topic (`recorder`).
 """
 
@@ -17,6 +18,7 @@ from typing import Final
 from drlib.mirror.mm2.records import MalformedRecord
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
+EMPTY: Final = 0
 PREPARE_COMMIT: Final = 2
 _STATES: Final = 8
 _MOST_VERSION: Final = 1
@@ -35,8 +37,20 @@ class PreparedCommit:
     partitions: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def decode(key: bytes | None, value: bytes | None) -> PreparedCommit | None:
-    """One record of `__transaction_state`; None when no transaction is decided to be committed. Raises `MalformedRecord`."""
+@dataclass(frozen=True, slots=True)
+class ProducerBegan:
+    """A producer got its ID and epoch: no transaction of it is older. `version` as above."""
+
+    producer_id: int
+    epoch: int
+    version: int
+
+
+def decode(key: bytes | None, value: bytes | None) -> PreparedCommit | ProducerBegan | None:
+    """One record of `__transaction_state`; None when neither a transaction is decided to be committed nor a producer began.
+
+    Raises `MalformedRecord`.
+    """
     if key is None or value is None:
         return None
     try:
@@ -49,7 +63,7 @@ def decode(key: bytes | None, value: bytes | None) -> PreparedCommit | None:
         raise MalformedRecord(f"not a record of {TRANSACTIONS_TOPIC}: {error}") from error
 
 
-def _value(name: str, reader: _Reader) -> PreparedCommit | None:
+def _value(name: str, reader: _Reader) -> PreparedCommit | ProducerBegan | None:
     version = reader.number(">h")
     if not 0 <= version <= _MOST_VERSION:
         raise MalformedRecord(f"transaction value version {version} is not known")
@@ -65,10 +79,12 @@ def _value(name: str, reader: _Reader) -> PreparedCommit | None:
     client = reader.client_version()
     if reader.at != len(reader.data):
         raise MalformedRecord(f"{len(reader.data) - reader.at} bytes too many in a record of {TRANSACTIONS_TOPIC}")
-    if state != PREPARE_COMMIT:
+    if state not in (EMPTY, PREPARE_COMMIT):
         return None
     if producer_id < 0 or epoch < 0 or at_ms < 0 or any(n < 0 for _, numbers in partitions for n in numbers):
         raise MalformedRecord(f"a negative number in a record of {TRANSACTIONS_TOPIC}")
+    if state == EMPTY:
+        return ProducerBegan(producer_id, epoch, client)
     return PreparedCommit(name, producer_id, epoch, client, at_ms, partitions)
 
 

@@ -1,18 +1,21 @@
 """A transaction over two partitions of which one crossed: the target knows it when the source is gone, and groups go before it.
 
-Long: brokers of its own, one of which is killed, and a Java program.
+With transaction version 2 (Java 4) and without (librdkafka, whose epoch stays). Long: brokers of its own, one of which is
+killed, and a Java program.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka import Producer as KafkaProducer
 from confluent_kafka import TopicPartition as Position
 from fix_engine import Engine, alter, create_topic, wait_for, wait_for_markers
 from fix_lab import LabFactory
@@ -36,6 +39,10 @@ A, B = "orders", "payments"
 GROUP = "billing"
 
 
+class Committing(Protocol):
+    def commit(self, *parts: str) -> None: ...
+
+
 class Producer:
     """A transactional producer of Kafka's own client, one line for each transaction."""
 
@@ -51,6 +58,28 @@ class Producer:
     def _answer(self) -> str:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
+
+
+class LibrdkafkaProducer:
+    """The same with librdkafka, whose transactions all have one epoch."""
+
+    def __init__(self, bootstrap: str, name: str) -> None:
+        self._producer = KafkaProducer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})
+        self._producer.init_transactions(30)
+
+    def commit(self, *parts: str) -> None:
+        self._producer.begin_transaction()
+        for topic, partition, count, size in (part.split(":") for part in parts if part != "abort"):
+            for n in range(int(count)):
+                self._producer.produce(topic, b"x" * int(size), b"k%d" % n, int(partition))
+        self._producer.flush()
+        end = self._producer.abort_transaction if "abort" in parts else self._producer.commit_transaction
+        end(30)
+
+
+@contextmanager
+def librdkafka(bootstrap: str, name: str) -> Iterator[LibrdkafkaProducer]:
+    yield LibrdkafkaProducer(bootstrap, name)
 
 
 @contextmanager
@@ -92,8 +121,9 @@ def recorded(engine: Engine) -> int:
     return sum(len(e.transactions) for e in maps.transactions if isinstance(e, CommittedTransactions))
 
 
+@pytest.mark.parametrize("client", [producer, librdkafka])
 def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before_it(
-    lab_factory: LabFactory, tmp_path: Path
+    lab_factory: LabFactory, tmp_path: Path, client: Callable[[str, str], AbstractContextManager[Committing]]
 ) -> None:
     lab = lab_factory()
     left, right = (lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
@@ -102,10 +132,15 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
     engine = Engine(tmp_path, left, right, "LEFT", "RIGHT", f"{A}, {B}", {"sync.topic.configs.enabled": "false"})
     worker = engine.start()
     try:
-        with producer(left, "shop") as shop:
+        # What was committed before it is not recorded.
+        wait_for("the worker runs", lambda: "Worker running" in engine.log())
+        with client(left, "shop") as shop:
             shop.commit(f"{A}:0:4:10", f"{B}:0:2:10")
             for topic in (A, B):
                 engine.wait_caught_up(topic, 1)
+            wait_for("the worker knows the transaction's partitions", lambda: recorded(engine) == 1)
+            engine.stop(worker)  # what it counted is in the journal
+            worker = engine.start()
             alter(right, f"LEFT.{B}", "max.message.bytes", "2000")
             shop.commit("abort", f"{A}:0:5:10", f"{B}:0:5:10")
             shop.commit(f"{A}:0:3:10", f"{B}:0:1:9000")  # the target refuses the second partition's

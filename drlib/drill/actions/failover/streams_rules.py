@@ -73,7 +73,7 @@ def judge(
         if known.transaction is not None:
             producer, epoch = known.transaction
             newest[producer] = max(epoch, newest.get(producer, -1))
-    absent = [each for each in decision.absent if _is_of(each, application, internal)]
+    absent = [each for each in decision.absent if each.own_epoch and _is_of(each, application, internal)]
     differs = _differences(mine, absent, positions, newest)
     if not keeps_names:
         differs.insert(0, "its changelog topics have other names on the target, so that it begins with an empty state")
@@ -132,6 +132,11 @@ def _not_known(
     unmirrored = sorted(p for p, k in positions.items() if k.mirrored_to is None)
     if unmirrored:
         found.append(f"up to where {', '.join(map(str, unmirrored))} was mirrored is not known")
+    earlier = {each.producer_id for each in mine if not each.own_epoch}
+    if earlier:
+        found.append(
+            f"{len(earlier)} of its producers use no transaction version 2, so that their epochs name no commit"
+        )
     open_ones = [each for each in mine if each.verdict is Verdict.NOT_DETERMINED]
     if open_ones:
         found.append(f"{len(open_ones)} of its transactions are not determined: {open_ones[0].why}")

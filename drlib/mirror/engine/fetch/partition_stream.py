@@ -48,6 +48,7 @@ from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.reverse.rules import Known
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Entry, Placement, Run, SourceEpoch, SourcePartition
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH, epoch_below, taken_back
+from drlib.mirror.journal.transaction_numbers import TransactionNumbers
 from drlib.mirror.journal.transactions import TransactionEvent, TransactionRing
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
@@ -137,6 +138,9 @@ class PartitionStream:
     shared: bool = False  # both directions copy the topic: others write to its mirror, and it holds copies of theirs
     next_slot: int = 0  # of the journal's ring of transactions
     transactions: TransactionRing | None = None  # made when the first one is read
+    numbers: TransactionNumbers | None = (
+        None  # of them; made when the first one is read, or recorded ones are continued
+    )
 
     def observe(self, answer: FetchedPartition) -> None:
         """Take from an answer of the leader where the source's log begins and ends: a follower's says nothing about it."""
@@ -211,7 +215,10 @@ class PartitionStream:
         aborted = AbortedFilter(fetched.aborted)
         plain = not fetched.aborted  # then only the batch's own attributes say whether it is data
         alike = plain and copies is None  # what is merged unseen has to be of one origin
+        began = self.position
         records = self._plan_single_records(fetched, entries, epochs) if alike else fetched.records
+        if self.numbers is not None:
+            self.numbers.read(began, self.position)
         small: list[tuple[BatchHeader, memoryview]] = []
         size = 0
         for header, view in sound_batches(records, self.position, fetched.high_watermark):
@@ -220,6 +227,8 @@ class PartitionStream:
             if end <= self.position and header.magic >= 2:
                 aborted.keep(header, view)
                 continue
+            if self.numbers is not None:
+                self.numbers.read(max(base, began), end)
             epochs[end] = epoch = header.leader_epoch if header.magic >= 2 else UNKNOWN_EPOCH
             if epoch > self.journaled_epoch:
                 self._begin_epoch(epoch, max(base, self.position), entries)
@@ -280,20 +289,29 @@ class PartitionStream:
 
     def _note_transaction(self, header: BatchHeader, view: memoryview, *, data: bool) -> None:
         """Note a batch that is copied, or a commit marker; both are journaled before what was read with them is sent."""
-        if not data:
+        if header.producer_id < 0 or header.producer_epoch < 0:
+            return
+        if self.numbers is None:
+            self.numbers = TransactionNumbers(header.next_offset)
+        if not header.is_control:
+            nth = self.numbers.of_records(header)
+            if not data:
+                return  # it was aborted
+        else:
             try:
-                committed = header.is_control and control_type(view) is ControlType.COMMIT
+                committed = control_type(view) is ControlType.COMMIT
             except CorruptBatch:  # of a marker that is read through: its records are copied all the same
+                self.numbers = TransactionNumbers(header.next_offset)
                 return
             if not committed:
                 return
-        if header.producer_id < 0 or header.producer_epoch < 0:
-            return
+            nth = self.numbers.of_marker(header)
         if self.transactions is None:
             self.transactions = TransactionRing(self.next_slot)
         first, end = max(header.base_offset, self.position), header.next_offset
         records, at_ms = (min(header.count, end - first), 0) if data else (0, max(header.max_timestamp, 0))
-        self.transactions.note(TransactionEvent(header.producer_id, header.producer_epoch, first, end, records, at_ms))
+        producer, epoch = header.producer_id, header.producer_epoch
+        self.transactions.note(TransactionEvent(producer, epoch, first, end, records, at_ms, nth))
 
     def _begin_epoch(self, epoch: int, first: int, entries: list[Entry]) -> None:
         """Journal a new leader epoch, before its first record, at offset `first`, is sent."""

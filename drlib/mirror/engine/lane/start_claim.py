@@ -37,7 +37,8 @@ from drlib.mirror.errors import (
 )
 from drlib.mirror.journal.entries import ClaimId, Covered, Entry, Foreign, Remirrored, SourcePartition, TopicNames
 from drlib.mirror.journal.leader_epochs import epochs_read
-from drlib.mirror.journal.transactions import next_slots
+from drlib.mirror.journal.transaction_numbers import TransactionNumbers
+from drlib.mirror.journal.transactions import Transactions, by_partition
 from drlib.mirror.mm2.connect_offsets import ConnectRecordUnreadable
 from drlib.mirror.mm2.takeover import MirrorTooLong, Mm2Progress, TakeoverContradiction, TakeoverReader
 from drlib.mirror.offsets.map.load_maps import Maps
@@ -93,7 +94,7 @@ class ClaimStart:
             self.events.open("TopicRecreated", incarnation.source_topic, change)
         progress = await self._mm2_progress(topics)
         remirrored = {entry.target_topic for entry in journaled if isinstance(entry, Remirrored)}
-        epochs, slots = epochs_read(journaled), next_slots(journaled)
+        epochs, noted = epochs_read(journaled), by_partition(journaled)
         known = {(entry.source_topic, entry.topic_id) for entry in journaled if isinstance(entry, TopicNames)}
         begins = await self.begin(self._never_mirrored(topics, {name for name, _ in known}, remirrored))
         known_ids: dict[str, set[uuid.UUID]] = defaultdict(set)  # there may be thousands of topics: none is looked for
@@ -129,7 +130,7 @@ class ClaimStart:
             for key in keys:
                 why = self.excluded.get(topic.target) or self.maps.refused.get(key)
                 if why is None:
-                    self.streams.append(self._stream(topic, key, target_id, epochs.get(key, {}), slots.get(key, 0)))
+                    self.streams.append(self._stream(topic, key, target_id, epochs.get(key, {}), noted.get(key, ())))
                 else:
                     self.parked.append(self._parked(topic, key, why))
             # Where nothing of this incarnation was ever copied, the journal does not say so: it may still begin at its start.
@@ -165,7 +166,12 @@ class ClaimStart:
             self.events.resolve("StartChosen", str(source))  # a fact: there is nothing to do about it
 
     def _stream(
-        self, topic: LaneTopic, key: SourcePartition, target_id: uuid.UUID, epochs: Mapping[int, int], next_slot: int
+        self,
+        topic: LaneTopic,
+        key: SourcePartition,
+        target_id: uuid.UUID,
+        epochs: Mapping[int, int],
+        noted: Sequence[Transactions],
     ) -> PartitionStream:
         target = TopicPartition(topic.target, key.partition)
         offsets = self.maps.get(key)
@@ -187,8 +193,9 @@ class ClaimStart:
             unproven=topic.unproven,
             real_id=topic.real_id,
             shared=topic.shared or self.was_shared(topic.topic_id),
-            next_slot=next_slot,
         )
+        if noted:
+            stream.next_slot, stream.numbers = noted[-1].number + 1, TransactionNumbers.resumed(position, noted)
         limit, learned = self.logs.limits.get(topic.target, 0), self.learned.get(topic.target, 0)
         stream.most_bytes = min(filter(None, (limit, learned)), default=0)
         stream.merge_bytes = min(MERGE_BYTES, limit, stream.most_bytes)

@@ -46,7 +46,7 @@ from drlib.mirror.journal.entries import (
     decode,
     names_key,
 )
-from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
+from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent, partitions_of
 from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.model import Segment
 
@@ -79,7 +79,7 @@ def _events(steps: list[tuple[int, int, int, int, int]]) -> tuple[TransactionEve
     for producer, epoch, ahead, length, records in steps:
         at += ahead
         at_ms = 0 if records else producer
-        events.append(TransactionEvent(producer, epoch, at, at + length, min(records, length), at_ms))
+        events.append(TransactionEvent(producer, epoch, at, at + length, min(records, length), at_ms, ahead % 3))
     return tuple(events)
 
 
@@ -95,6 +95,11 @@ committed = st.builds(
     epochs,
     small,
     st.lists(st.tuples(st.text(), st.lists(small, max_size=3).map(tuple)), max_size=3).map(tuple),
+    number=st.just(0),
+    nths=st.just(()),
+)
+committed |= st.builds(
+    lambda each, n: each._replace(number=n, nths=(n,) * len(partitions_of(each)) if n else ()), committed, small
 )
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Transactions, partitions, st.integers(0, 63), numbers, events),
@@ -153,6 +158,11 @@ def test_transactions_bytes_are_pinned() -> None:
     kept = CommittedTransactions(1, 257, (COMMITTED,))
     assert kept.key() == bytes.fromhex("011c 00000001")
     assert kept.value() == bytes.fromhex("01 0000000000000101 01 04 09 ac02 02 02 8001 01 02 c3a9 01 61 02 00 01")
+    numbered = Transactions(P, 1, 65, (EVENTS[0]._replace(nth=300), EVENTS[1]))
+    assert numbered.value() == entry.value() + bytes.fromhex("ac02 00")
+    counted = CommittedTransactions(1, 257, (COMMITTED._replace(number=3, nths=(2, 0)),))
+    assert counted.value() == kept.value() + bytes.fromhex("03 02 02 00")
+    assert decode(counted.key(), counted.value()) == counted
 
 
 def test_entry_kinds_are_pinned() -> None:
@@ -289,6 +299,17 @@ RUN = Run(P, C, 5, 258)
             "0 records in 0 offsets",
         ),
         (CommittedTransactions(0, 0, ()).key(), bytes.fromhex("01 0000000000000000 21"), "at most 32"),
+        (Transactions(P, 0, 0, EVENTS).key(), Transactions(P, 0, 0, EVENTS).value() + b"\0\0", "all 0"),
+        (
+            CommittedTransactions(0, 0, (COMMITTED,)).key(),
+            CommittedTransactions(0, 0, (COMMITTED,)).value() + b"\0\0",
+            "all 0",
+        ),
+        (
+            CommittedTransactions(0, 0, (COMMITTED,)).key(),
+            CommittedTransactions(0, 0, (COMMITTED,)).value() + b"\1\1\1",
+            "as many numbers",
+        ),
     ],
 )
 def test_decode_corrupt_bytes_names_the_cause(key: bytes, value: bytes, says: str) -> None:

@@ -14,7 +14,7 @@ from drlib.mirror.journal.transactions import (
     SLOTS,
     TransactionEvent,
     TransactionRing,
-    next_slots,
+    by_partition,
 )
 
 P = SourcePartition(UUID(int=1), 0)
@@ -89,7 +89,7 @@ def test_whatever_is_noted_is_journaled_in_entries_that_can_be_read(
         assert {at for entry in newest.values() for e in entry.events for at in range(e.first, e.end)} == noted
 
 
-def test_claim_begins_behind_the_slots_of_its_journal() -> None:
+def test_slots_of_each_partition_are_in_the_order_of_their_numbers() -> None:
     other = SourcePartition(UUID(int=2), 0)
     entries = [Transactions(P, 3, 67, ()), Transactions(P, 2, 66, ()), Transactions(other, 0, 0, ())]
-    assert next_slots(entries) == {P: 68, other: 1}
+    assert by_partition(entries) == {P: [entries[1], entries[0]], other: [entries[2]]}

@@ -15,12 +15,18 @@ ONE, TWO, THREE = (TopicPartition("orders", n) for n in range(3))
 OFFSETS = TopicPartition("__consumer_offsets", 7)
 
 
-def data(first: int, count: int = 2, *, producer: int = 4, epoch: int = 0) -> TransactionEvent:
-    return TransactionEvent(producer, epoch, first, first + count, count)
+def data(first: int, count: int = 2, *, producer: int = 4, epoch: int = 0, nth: int = 0) -> TransactionEvent:
+    return TransactionEvent(producer, epoch, first, first + count, count, 0, nth)
 
 
-def marker(at: int, *, producer: int = 4, epoch: int = 1, at_ms: int = 1000) -> TransactionEvent:
-    return TransactionEvent(producer, epoch, at, at + 1, 0, at_ms)
+def marker(at: int, *, producer: int = 4, epoch: int = 1, at_ms: int = 1000, nth: int = 0) -> TransactionEvent:
+    return TransactionEvent(producer, epoch, at, at + 1, 0, at_ms, nth)
+
+
+def numbered(number: int, nths: dict[TopicPartition, int], *, epoch: int = 0) -> TransactionCommitted:
+    """Of a client without transaction version 2."""
+    topics = tuple((p.topic, (p.partition,)) for p in nths)
+    return TransactionCommitted((0, number), "app", 4, epoch, 0, 900, topics, number, tuple(nths.values()))
 
 
 def committed(*partitions: TopicPartition, epoch: int = 1, version: int = 2, at_ms: int = 900) -> TransactionCommitted:
@@ -131,8 +137,62 @@ def test_partition_behind_the_oldest_recorded_transaction_may_lack_older_ones() 
     assert decide(logs, [committed(ONE, TWO, at_ms=10**6)]).older == (TWO,)
 
 
-def test_same_epoch_in_several_transactions_is_not_determined() -> None:
-    """librdkafka, and Java before 4.0: nothing says which record of one partition belongs to which of another."""
+def test_same_epoch_is_decided_by_the_numbers_of_its_transactions() -> None:
+    """librdkafka, and Java before 4.0. The second partition has the first one and, as its second, a part of the third."""
+    one = (data(0, nth=1), marker(2, epoch=0, nth=1), data(3, nth=2), marker(5, epoch=0, nth=2), data(6, nth=3))
+    two = (data(0, nth=1), marker(2, epoch=0, nth=1), data(3, nth=2))
+    logs = [PartitionLog(ONE, 9, (*one, marker(8, epoch=0, nth=3))), PartitionLog(TWO, 4, two)]
+    names = [numbered(1, {ONE: 1, TWO: 1, OFFSETS: 1}), numbered(2, {ONE: 2}), numbered(3, {ONE: 3, TWO: 2})]
+    found = decide(logs, names).transactions
+    assert [each.verdict for each in found] == [Verdict.COMPLETE, Verdict.COMPLETE, Verdict.PARTIAL]
+    assert [(part.state, part.present, part.known) for part in found[2].parts] == [
+        (State.WHOLE, 2, 2),
+        (State.PART, 1, 2),
+    ]
+    assert not any(each.own_epoch for each in found)
+
+
+def test_same_epoch_is_partial_where_a_partition_has_not_read_that_number() -> None:
+    logs = [
+        PartitionLog(ONE, 3, (data(0, nth=1), marker(2, epoch=0, nth=1))),
+        PartitionLog(TWO, 3, (data(0, nth=1), marker(2, epoch=0, nth=1))),
+    ]
+    names = [numbered(1, {TWO: 1}), numbered(2, {ONE: 1, TWO: 2})]
+    found = decide(logs, names).transactions
+    assert [each.verdict for each in found] == [Verdict.COMPLETE, Verdict.PARTIAL]
+    assert [part.state for part in found[1].parts] == [State.WHOLE, State.NONE]
+
+
+def test_same_epoch_of_unknown_number_in_one_partition_is_not_determined() -> None:
+    logs = [
+        PartitionLog(ONE, 3, (data(0, nth=1), marker(2, epoch=0, nth=1))),
+        PartitionLog(TWO, 3, (data(0), marker(2, epoch=0))),
+    ]
+    (first, second) = decide(logs, [numbered(1, {ONE: 1, TWO: 1})]).transactions
+    assert (first.verdict, [part.state for part in first.parts]) == (
+        Verdict.NOT_DETERMINED,
+        [State.WHOLE, State.UNKNOWN],
+    )
+    assert (second.verdict, second.parts[0].partition) == (Verdict.NOT_DETERMINED, TWO)
+
+
+def test_same_epoch_of_a_number_that_is_no_longer_recorded_is_read_where_a_later_one_is() -> None:
+    logs = [
+        PartitionLog(ONE, 3, (data(0, nth=1), marker(2, epoch=0, nth=1))),
+        PartitionLog(TWO, 9, (data(6, nth=2), marker(8, epoch=0, nth=2)), dropped=True),
+    ]
+    first, second = decide(logs, [numbered(1, {ONE: 1, TWO: 1}), numbered(2, {TWO: 2})]).transactions
+    assert (first.verdict, second.verdict) == (Verdict.COMPLETE, Verdict.COMPLETE)
+
+
+def test_same_epoch_whose_number_was_lost_within_a_transaction_is_not_taken_for_that_number() -> None:
+    logs = [PartitionLog(ONE, 6, (data(0, nth=1), data(3), marker(5, epoch=0)))]
+    (found,) = decide(logs, [numbered(1, {ONE: 1}), numbered(2, {ONE: 2})]).transactions
+    assert (found.verdict, found.present) == (Verdict.NOT_DETERMINED, 4)
+
+
+def test_same_epoch_in_several_transactions_without_numbers_is_not_determined() -> None:
+    """Nothing says which record of one partition belongs to which of another."""
     logs = [
         PartitionLog(ONE, 6, (data(0), marker(2, epoch=0), data(3), marker(5, epoch=0, at_ms=1100))),
         PartitionLog(TWO, 3, (data(0), marker(2, epoch=0))),
@@ -163,12 +223,18 @@ class _Log:
 
     items: list[tuple[tuple[int, int], bool]] = field(default_factory=list)
 
-    def events(self, end: int, aborted: set[tuple[int, int]]) -> list[TransactionEvent]:
+    def events(self, end: int, aborted: set[tuple[int, int]], *, own: bool) -> list[TransactionEvent]:
+        """`own`: has each transaction an epoch of its own?"""
         found: list[TransactionEvent] = []
+        ended: dict[int, int] = {}
         for offset, ((producer, epoch), is_marker) in enumerate(self.items[:end]):
             if (producer, epoch) in aborted:
                 continue
-            if is_marker:
+            if not own:
+                nth = ended.get(producer, 0) + 1
+                found.append(TransactionEvent(producer, 0, offset, offset + 1, not is_marker, 1000 * is_marker, nth))
+                ended[producer] = nth - (not is_marker)
+            elif is_marker:
                 found.append(TransactionEvent(producer, epoch + 1, offset, offset + 1, 0, 1000 + offset))
             else:
                 found.append(TransactionEvent(producer, epoch, offset, offset + 1, 1))
@@ -179,12 +245,15 @@ class _Log:
 @given(st.data())
 def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.DataObject) -> None:
     """Every partial one is found, no complete one is accused, and nothing is called complete that is not."""
+    own = draw.draw(st.booleans(), "transaction version 2")
     number = draw.draw(st.integers(1, 3), "partitions")
     partitions = [TopicPartition("t", n) for n in range(number)]
     logs = {p: _Log() for p in partitions}
     records: dict[tuple[int, int], dict[TopicPartition, int]] = {}
     aborted: set[tuple[int, int]] = set()
     names: list[TransactionCommitted] = []
+    serials: list[tuple[int, int]] = []
+    counts: dict[tuple[int, TopicPartition], int] = {}
     epochs = dict.fromkeys(range(draw.draw(st.integers(1, 3), "producers")), 0)
     running: dict[int, dict[TopicPartition, int]] = {}
     for _ in range(draw.draw(st.integers(1, 40), "steps")):
@@ -201,7 +270,13 @@ def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.D
         else:
             records[key] = mine
             topics = tuple((p.topic, (p.partition,)) for p in sorted(mine))
-            names.append(TransactionCommitted((0, len(names)), "x", producer, key[1] + 1, 2, 1000, topics))
+            counts |= {(producer, p): counts.get((producer, p), 0) + 1 for p in mine}
+            name = TransactionCommitted((0, len(names)), "x", producer, key[1] + 1, 2, 1000, topics)
+            if not own:
+                nths = tuple(counts[producer, p] for p in sorted(mine))
+                name = name._replace(epoch=0, version=0, number=1 + sum(k[0] == producer for k in serials), nths=nths)
+            names.append(name)
+            serials.append(key)
         for partition in draw.draw(st.permutations(sorted(mine)), "markers"):
             logs[partition].items.append((key, True))
         epochs[producer] += 1
@@ -214,13 +289,15 @@ def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.D
         stable = next((n for n, (key, _) in enumerate(log.items) if key in unfinished), len(log.items))
         read = max(0, stable - draw.draw(st.integers(0, 6), "not read"))
         reached[partition] = max(0, read - draw.draw(st.integers(0, 3), "not there"))
-        events = log.events(read, aborted)
+        events = log.events(read, aborted, own=own)
         gone = 0 if kept_all else min(len(events), draw.draw(st.integers(0, 6), "dropped"))
         found_logs.append(PartitionLog(partition, reached[partition], tuple(events[gone:]), dropped=gone > 0))
     first = 0 if kept_all else draw.draw(st.integers(0, len(names)), "named from")
     decision = decide(found_logs, names[first:])
-    verdicts = {(each.producer_id, each.epoch): each for each in decision.transactions}
-    named = {(each.producer_id, each.epoch - 1) for each in names[first:]}
+    verdicts = {logs[p.partition].items[p.first][0]: t for t in decision.transactions for p in t.parts if p.known}
+    if own:
+        verdicts = {(each.producer_id, each.epoch): each for each in decision.transactions}
+    named = set(serials[first:])
     for key, mine in records.items():
         crossed = sum(
             each == key and not is_marker and offset < reached[p]

@@ -402,10 +402,10 @@ def test_plan_log_that_is_empty_is_covered_up_to_its_end() -> None:
     assert stream.progress() == []
 
 
-def in_transaction(base: int, count: int, *, producer: int, epoch: int) -> bytes:
+def in_transaction(base: int, count: int, *, producer: int, epoch: int, sequence: int = 0) -> bytes:
     builder = DefaultRecordBatchBuilder(
-        magic=2, compression_type=0, is_transactional=1, producer_id=producer, producer_epoch=epoch, base_sequence=0,
-        batch_size=1 << 20,
+        magic=2, compression_type=0, is_transactional=1, producer_id=producer, producer_epoch=epoch,
+        base_sequence=sequence, batch_size=1 << 20,
     )  # fmt: skip
     for n in range(count):
         builder.append(n, NOW + n, b"k", b"v", [])
@@ -436,8 +436,8 @@ def test_plan_notes_committed_transactions_before_their_records_are_sent(merge_b
     response = replace(fetched(data, 7), aborted=((5, 2),))
     entries = stream.plan(response)
     noted = (
-        TransactionEvent(4, 0, 0, 2, 2),
-        TransactionEvent(4, 0, 4, 5, 1),
+        TransactionEvent(4, 0, 0, 2, 2, nth=1),
+        TransactionEvent(4, 0, 4, 5, 1, nth=1),
         TransactionEvent(4, 1, 6, 7, 0, NOW),
     )
     assert [e for e in entries if isinstance(e, Transactions)] == [Transactions(P, 3, 3, noted)]
@@ -460,4 +460,25 @@ def test_plan_notes_what_is_left_of_a_batch_behind_the_position() -> None:
     (entry,) = [
         e for e in stream.plan(fetched(in_transaction(0, 5, producer=4, epoch=0), 5)) if isinstance(e, Transactions)
     ]
-    assert entry.events == (TransactionEvent(4, 0, 2, 5, 3),)
+    assert entry.events == (TransactionEvent(4, 0, 2, 5, 3, nth=1),)
+
+
+@pytest.mark.parametrize("merge_bytes", [0, 64 << 10])
+def test_plan_numbers_transactions_whose_epoch_stays(merge_bytes: int) -> None:
+    stream = new_stream(merge_bytes)
+    data = (
+        in_transaction(0, 2, producer=4, epoch=0)  # aborted
+        + transaction_marker(2, producer=4, epoch=0, commit=False)
+        + in_transaction(3, 1, producer=4, epoch=0, sequence=2)
+        + transaction_marker(4, producer=4, epoch=0)
+        + in_transaction(5, 1, producer=4, epoch=0, sequence=3)
+    )
+    entries = stream.plan(replace(fetched(data, 6), aborted=((4, 0),)))
+    noted = [e for e in entries if isinstance(e, Transactions)]
+    assert [(event.first, event.nth) for event in noted[-1].events] == [(3, 1), (4, 1), (5, 2)]
+    stream.position = 4  # the target refused what follows, which is read again
+    again = [e for e in stream.plan(fetched(data, 6)) if isinstance(e, Transactions)]
+    assert [(event.first, event.nth) for event in again[-1].events] == [(4, 1), (5, 2)]
+    behind_a_gap = fetched(transaction_marker(7, producer=4, epoch=0), 8)
+    noted = [e for e in stream.plan(behind_a_gap) if isinstance(e, Transactions)]
+    assert [(event.first, event.nth) for event in noted[-1].events] == [(4, 1), (5, 2), (7, 0)]
