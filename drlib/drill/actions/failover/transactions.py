@@ -154,7 +154,7 @@ def judged(found: TransactionsFound, flow: Flow) -> Check | None:
     if partial:
         more = f"; and {len(partial) - MOST_LISTED} more, in the step's results" if len(partial) > MOST_LISTED else ""
         said.append(f"{len(partial)} in part: {'; '.join(map(in_words, partial[:MOST_LISTED]))}{more}")
-    said += [f"not determined: {reason}" for reason in _reasons(unknown, found)]
+    said += [f"Not determined: {reason}" for reason in _reasons(unknown, found)]
     name, verdict = CHECK, checks.Verdict.PASS
     if partial or unknown or decision.older:
         name, verdict = IN_PART if partial else NOT_DETERMINED, checks.Verdict.CONDITIONS

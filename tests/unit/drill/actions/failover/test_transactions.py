@@ -101,7 +101,7 @@ def test_unknown_partitions_are_no_pass_and_name_the_right_that_is_missing() -> 
     check = judged(it, FLOW)
     assert check is not None
     assert (check.name, check.verdict) == (NOT_DETERMINED, checks.Verdict.CONDITIONS)
-    assert "not determined: 1 of producer 4: which partitions it has is not recorded" in check.evidence
+    assert "Not determined: 1 of producer 4: which partitions it has is not recorded" in check.evidence
     assert "no worker could read __transaction_state: drlib doctor --rights" in check.evidence
     (row,) = unknown_rows(it.decision.of(Verdict.NOT_DETERMINED))
     assert (row["verdict"], row["records there"]) == ("not determined", 2)
