@@ -1,7 +1,8 @@
 """Free TCP ports on 127.0.0.1 that stay free for a while.
 
 Rules: ports are below the kernel's range for outgoing connections, so that a restarted listener finds its port free; a
-returned port was free a moment ago, so callers retry with others when it is taken.
+returned port was free a moment ago, so callers retry with others when it is taken. Random numbers are the system's: a seeded
+generator finds the same ports in several processes.
 """
 
 import contextlib
@@ -12,6 +13,7 @@ from typing import Final
 
 _FLOOR: Final = 15_000  # above the usual ports of services
 _TRIES: Final = 2_000
+_RANDOM: Final = random.SystemRandom()
 
 
 def free_ports(count: int) -> tuple[int, ...]:
@@ -21,7 +23,7 @@ def free_ports(count: int) -> tuple[int, ...]:
         for _ in range(_TRIES):
             if len(ports) == count:
                 return tuple(ports)
-            port = random.randrange(_FLOOR, _ceiling())
+            port = _RANDOM.randrange(_FLOOR, _ceiling())
             probe = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
