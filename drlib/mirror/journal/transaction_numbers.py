@@ -4,7 +4,8 @@ Rules:
 - Counting begins with the first record of a producer ID and epoch (sequence 0 in this partition), and is by commit markers.
 - Whatever may have hidden a marker ends it: offsets that are missing in the log (the cleaner, an expired stretch), or a marker
   of which no record was read. Numbers of that epoch are then not known, which is never taken for a number.
-- What is read again, because the target refused it or a connection ended, gets the numbers that it had.
+- What is read again, because the target refused it or a connection ended, gets the numbers that it had. What is taken back for it is bounded by what is
+  in flight.
 - A later claim continues with the numbers that its journal has of before its first offset.
 - With transaction version 2 each transaction has its own epoch, and no number is needed.
 Source: sequences begin with 0 for each producer ID, epoch and partition (KIP-98). Seen with librdkafka 2 and Java 3.9 on 4.3.1.
@@ -22,8 +23,6 @@ from drlib.mirror.journal.transactions import Transactions
 
 MOST_PRODUCERS: Final = 10_000
 """Of a partition; the one that began first is forgotten, and its numbers are not known."""
-MOST_CHANGES: Final = 16_384
-"""That are taken back where offsets are read again; before the oldest of them no number is known any more."""
 _NOT_KNOWN: Final = -1
 
 
@@ -48,6 +47,12 @@ class TransactionNumbers:
                 ended = _NOT_KNOWN if not event.nth else event.nth if event.is_marker else event.nth - 1
                 numbers._keep(event.producer_id, (event.epoch, ended))
         return numbers
+
+    def settle(self, offset: int) -> None:
+        """What is below `offset` is not read again: this bounds what is kept by what is in flight."""
+        while self._changes and self._changes[0][0] < offset:
+            self._changes.popleft()
+        self._before = max(self._before, min(offset, self._at))
 
     def read(self, first: int, end: int) -> None:
         """Offsets [`first`, `end`) of the log were read next, or again."""
@@ -86,8 +91,6 @@ class TransactionNumbers:
 
     def _change(self, offset: int, producer: int, ended: tuple[int, int]) -> None:
         self._changes.append((offset, producer, self._ended.get(producer)))
-        if len(self._changes) > MOST_CHANGES:
-            self._before = self._changes.popleft()[0] + 1
         self._keep(producer, ended)
 
     def _keep(self, producer: int, ended: tuple[int, int]) -> None:

@@ -218,6 +218,7 @@ class PartitionStream:
         began = self.position
         records = self._plan_single_records(fetched, entries, epochs) if alike else fetched.records
         if self.numbers is not None:
+            self.numbers.settle(self.mirrored)
             self.numbers.read(began, self.position)
         small: list[tuple[BatchHeader, memoryview]] = []
         size = 0

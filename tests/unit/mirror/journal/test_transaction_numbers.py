@@ -78,18 +78,21 @@ def test_what_is_read_again_has_the_numbers_that_it_had(drawn: st.DataObject) ->
     log = [batch(sequence, producer=p, epoch=e, at=at) for at, (sequence, p, e) in enumerate(made)]
     once = number_of(TransactionNumbers(0), log, 0, len(log))
     numbers, at = TransactionNumbers(0), 0
+    settled = 0
     for _ in range(drawn.draw(st.integers(1, 5))):
-        at = drawn.draw(st.integers(0, at))
+        at = drawn.draw(st.integers(settled, at))
+        settled = drawn.draw(st.integers(settled, at))
+        numbers.settle(settled)
         end = drawn.draw(st.integers(at, len(log)))
         assert number_of(numbers, log, at, end) == once[at:end]
         at = end
 
 
-def test_what_is_read_again_from_further_back_than_is_kept_has_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_numbers, "MOST_CHANGES", 2)
+def test_what_is_read_again_from_further_back_than_is_kept_has_no_numbers() -> None:
     log = [batch(0, at=0), *(batch(-1, at=n) for n in range(1, 5))]
     numbers = TransactionNumbers(0)
     assert number_of(numbers, log, 0, 5) == [1, 1, 2, 3, 4]
+    numbers.settle(3)
     assert number_of(numbers, log, 3, 5) == [3, 4]
     assert number_of(numbers, log, 2, 5) == [0, 0, 0]
 
