@@ -4,8 +4,8 @@ Rules:
 - Counting begins with the first record of a producer ID and epoch (sequence 0 in this partition), and is by commit markers.
 - Whatever may have hidden a marker ends it: offsets that are missing in the log (the cleaner, an expired stretch), or a marker
   of which no record was read. Numbers of that epoch are then not known, which is never taken for a number.
-- What is read again, because the target refused it or a connection ended, gets the numbers that it had. What is taken back for it is bounded by what is
-  in flight.
+- What is read again, because the target refused it or a connection ended, gets the numbers that it had. What is kept for that
+  is bounded by what is in flight.
 - A later claim continues with the numbers that its journal has of before its first offset.
 - With transaction version 2 each transaction has its own epoch, and no number is needed.
 Source: sequences begin with 0 for each producer ID, epoch and partition (KIP-98). Seen with librdkafka 2 and Java 3.9 on 4.3.1.

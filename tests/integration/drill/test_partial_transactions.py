@@ -1,14 +1,14 @@
 """A transaction over two partitions of which one crossed: the target knows it when the source is gone, and groups go before it.
 
-With transaction version 2 (Java 4) and without (librdkafka, whose epoch stays). Long: brokers of its own, one of which is
-killed, and a Java program.
+With transaction version 2 (Java 4) and without (Java 3.9 and librdkafka, whose epoch stays). Long: brokers of its own, one of
+which is killed, and a Java program.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -83,8 +83,18 @@ def librdkafka(bootstrap: str, name: str) -> Iterator[LibrdkafkaProducer]:
 
 
 @contextmanager
-def producer(bootstrap: str, name: str) -> Iterator[Producer]:
-    classpath = ":".join(map(str, jars.classpath("kafka")))
+def java_3_9(bootstrap: str, name: str) -> Iterator[Producer]:
+    """With the kafka-clients that Spark's connector brings."""
+    clients = [jar for jar in jars.classpath("spark") if jar.name.startswith("kafka-clients-3.9")]
+    assert clients
+    others = [jar for jar in jars.classpath("kafka") if not jar.name.startswith("kafka-clients-")]
+    with producer(bootstrap, name, [*clients, *others]) as made:
+        yield made
+
+
+@contextmanager
+def producer(bootstrap: str, name: str, paths: Sequence[Path] = ()) -> Iterator[Producer]:
+    classpath = ":".join(map(str, paths or jars.classpath("kafka")))
     program = str(ROOT / "tests" / "java" / "Transactions.java")
     with subprocess.Popen(
         [str(jars.java().path), "-cp", classpath, program, bootstrap, name],
@@ -121,7 +131,7 @@ def recorded(engine: Engine) -> int:
     return sum(len(e.transactions) for e in maps.transactions if isinstance(e, CommittedTransactions))
 
 
-@pytest.mark.parametrize("client", [producer, librdkafka])
+@pytest.mark.parametrize("client", [producer, java_3_9, librdkafka])
 def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before_it(
     lab_factory: LabFactory, tmp_path: Path, client: Callable[[str, str], AbstractContextManager[Committing]]
 ) -> None:

@@ -2,11 +2,11 @@
 
 Rules: it asks the target alone, so that a source that is lost can be judged. Every partial transaction is listed with each of
 its partitions: the source offsets of its records as far as they were read, and how many of them are on the target. What is
-not determined is counted by reason and producer; where nothing can be read the run continues without it. Each makes the check
-a condition, as a loss does of which only the least is known: the source is gone, and the right to know more is optional. In
-which mirror partitions a part begins is kept for `groups.translate`, which places groups before it. Without a transaction
-that was read there is no check, and the step says "not checked" in place of numbers. Of each Kafka Streams application it
-says whether its state matches the input positions that the target knows.
+not determined is listed, too, and counted by reason and producer; where nothing can be read the run continues without it. Each
+makes the check a condition, as a loss does of which only the least is known: the source is gone, and the right to know more is
+optional. In which mirror partitions a part begins is kept for `groups.translate`, which places groups before it. Without a
+transaction that was read there is no check, and the step says "not checked" in place of numbers. Of each Kafka Streams
+application it says whether its state matches the input positions that the target knows.
 Not for: the decision (`drlib.mirror.transactions.rules`), and positions (`actions.groups.rules`).
 """
 
@@ -29,7 +29,7 @@ from drlib.errors import DrlibError
 from drlib.files import read_json, write_whole
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.transactions.find import TransactionsFound, find_transactions
-from drlib.mirror.transactions.rules import FoundTransaction, Verdict
+from drlib.mirror.transactions.rules import FoundTransaction, Part, Verdict
 from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import Flow, TopicPartition
 from drlib.runs import check as checks
@@ -41,6 +41,7 @@ CHECK: Final = "no transaction is on the target in part"
 IN_PART: Final = "transactions are on the target in part"
 NOT_DETERMINED: Final = "whether transactions are on the target in part is not determined"
 MOST_LISTED: Final = 100  # in the check; the step's rows have all
+MOST_UNKNOWN: Final = 1000  # rows of transactions that are not determined: the last ones
 _NAMED: Final = 5
 STATE_CHECK: Final = "the state of Kafka Streams application {} matches its input positions"
 REBUILD: Final = (
@@ -85,7 +86,7 @@ class ListTransactions(ReadOnlyTargetAction):
         partial, unknown = decision.of(Verdict.PARTIAL), decision.of(Verdict.NOT_DETERMINED)
         firsts = tuple((p.topic, p.partition, at) for p, at in sorted(first_offsets(partial, found).items()))
         keep(self.context.run_dir, self.flow, KeptTransactions(firsts, tuple(each.application for each in states)))
-        self.show([*partial_rows(partial, found), *unknown_rows(unknown)])
+        self.show([*partial_rows(partial, found), *unknown_rows(unknown, found)])
         check = judged(found, self.flow)
         self.score(ScorecardPart(checks=(*([check] if check is not None else []), *map(judged_state, states))))
         return evidence(found, self.flow)
@@ -211,71 +212,29 @@ def first_offsets(partial: Iterable[FoundTransaction], found: TransactionsFound)
 
 def partial_rows(partial: Iterable[FoundTransaction], found: TransactionsFound) -> list[dict[str, Scalar]]:
     """A row for each partition of each transaction."""
-    rows = []
-    for each in partial:
-        for part in each.parts:
-            there = found.target_offset(part.partition, part.first) if part.present else None
-            rows.append(
-                _row(
-                    each,
-                    topic=part.partition.topic,
-                    partition=part.partition.partition,
-                    on_target=part.state.value,
-                    first=part.first if part.known else None,
-                    last=part.end - 1 if part.known else None,
-                    present=part.present,
-                    known=part.known,
-                    there=there,
-                )
-            )
-    return rows
+    return [_row(each, part, part.state.value, found) for each in partial for part in each.parts]
 
 
-def unknown_rows(unknown: Iterable[FoundTransaction]) -> list[dict[str, Scalar]]:
-    """A row for each reason and producer, of the first of them."""
-    first: dict[tuple[str, int], FoundTransaction] = {}
-    for each in unknown:
-        first.setdefault((each.why, each.producer_id), each)
-    return [
-        _row(
-            each,
-            topic=each.parts[0].partition.topic,
-            partition=each.parts[0].partition.partition,
-            on_target=each.why,
-            first=each.parts[0].first,
-            last=each.parts[0].end - 1,
-            present=each.present,
-            known=sum(part.known for part in each.parts),
-            there=None,
-        )
-        for each in first.values()
-    ]
+def unknown_rows(unknown: Iterable[FoundTransaction], found: TransactionsFound) -> list[dict[str, Scalar]]:
+    """The same of transactions that are not determined, with the reason: any of them may be there in part."""
+    rows = [_row(each, part, f"{part.state.value}; {each.why}", found) for each in unknown for part in each.parts]
+    return rows[-MOST_UNKNOWN:]
 
 
-def _row(
-    transaction: FoundTransaction,
-    *,
-    topic: str,
-    partition: int,
-    on_target: str,
-    first: int | None,
-    last: int | None,
-    present: int,
-    known: int,
-    there: int | None,
-) -> dict[str, Scalar]:
+def _row(transaction: FoundTransaction, part: Part, on_target: str, found: TransactionsFound) -> dict[str, Scalar]:
+    there = found.target_offset(part.partition, part.first) if part.present else None
     return {
         "transactional ID": transaction.transactional_id or "not known",
         "producer ID": transaction.producer_id,
         "epoch": transaction.epoch,
         "verdict": transaction.verdict.value,
-        "topic": topic,
-        "partition": partition,
+        "topic": part.partition.topic,
+        "partition": part.partition.partition,
         "on the target": on_target,
-        "first source offset": first,
-        "last source offset": last,
-        "records there": present,
-        "of records read": known,
+        "first source offset": part.first if part.known else None,
+        "last source offset": part.end - 1 if part.known else None,
+        "records there": part.present,
+        "of records read": part.known,
         "first offset there": there,
     }
 

@@ -103,8 +103,9 @@ def test_unknown_partitions_are_no_pass_and_name_the_right_that_is_missing() -> 
     assert (check.name, check.verdict) == (NOT_DETERMINED, checks.Verdict.CONDITIONS)
     assert "Not determined: 1 of producer 4: which partitions it has is not recorded" in check.evidence
     assert "no worker could read __transaction_state: drlib doctor --rights" in check.evidence
-    (row,) = unknown_rows(it.decision.of(Verdict.NOT_DETERMINED))
-    assert (row["verdict"], row["records there"]) == ("not determined", 2)
+    (row,) = unknown_rows(it.decision.of(Verdict.NOT_DETERMINED), it)
+    assert (row["verdict"], row["records there"], row["first offset there"]) == ("not determined", 2, 105)
+    assert row["on the target"] == "all of it; which partitions it has is not recorded"
 
 
 def test_without_transactions_there_is_nothing_to_check() -> None:
