@@ -8,7 +8,7 @@ Rules:
 - Without transactions on the source no entry is written.
 - Epochs of clients without transaction version 2 stay, so that their transactions are numbered: on one side the commit markers
   of a producer ID and epoch in a partition, on the other what its coordinator decided to commit there. Both count from 1, the
-  first one of that epoch; 0 is a number that is not known. Numbers that are all 0 are not written.
+  first one of that epoch; 0 is a number that is not known. Where there are none, none are written.
 - Every number is at most 63 bits; what does not fit is a `ValueError`.
 Not for: what the entries mean together (`drlib.mirror.transactions.rules`).
 Source: on Kafka 4.3.1 a commit marker has the epoch of its transaction's records, or the next one where its client uses
@@ -42,6 +42,8 @@ MOST_EVENTS: Final = 1024
 PREPARED_SLOTS: Final = 256
 PREPARED_EACH: Final = 32
 _MOST_EPOCH: Final = 2**15 - 1
+GAP: Final = MOST_INTEGER
+"""In place of a producer ID: an event of a gap in the log, at its last offset, where counts ended."""
 
 
 class TransactionEvent(NamedTuple):
@@ -68,7 +70,8 @@ class TransactionCommitted(NamedTuple):
     `epoch`: as in that record. `version`: the client's transaction version, from 2 on `epoch` is the one behind that of the
     records. `read_to`: the partition of `__transaction_state` and the offset behind the record. `partitions`: those of it that
     the flow mirrors, and of `__consumer_offsets`. `number`: of the producer's transactions of that epoch that have such
-    partitions; `nths`: the same for each partition in turn. Both are 0 where they are not known, and with version 2.
+    partitions; `nths`: the same for each partition, in the order of `partitions_of`. Both are 0 where they are not known, and
+    with version 2. A `nths` of zeros with `number` 0 says that records were lost before it: earlier numbers do not go on.
     """
 
     read_to: tuple[int, int]
@@ -147,7 +150,7 @@ def _pack_committed(committed: Sequence[TransactionCommitted]) -> bytes:
             _pack_text(out, topic)
             for number in (len(partitions), *partitions):
                 pack_varint(out, number)
-    if any(each.number or any(each.nths) for each in committed):
+    if any(each.nths for each in committed):
         for each in committed:
             for number in (each.number, len(each.nths), *each.nths):
                 pack_varint(out, number)
@@ -167,8 +170,8 @@ def _read_committed(fields: Fields) -> tuple[TransactionCommitted, ...]:
         found = [each._replace(number=_number(fields), nths=_read_numbers(fields)) for each in found]
         if any(len(each.nths) not in (0, len(partitions_of(each))) for each in found):
             raise ValueError("not as many numbers as a transaction has partitions")
-        if not any(each.number or any(each.nths) for each in found):
-            raise ValueError("numbers of transactions that are all 0")
+        if not any(each.nths for each in found):
+            raise ValueError("no number of a transaction")
     return tuple(found)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from drlib.config.settings import MirrorSettings
 from drlib.mirror.journal.entries import CommittedTransactions, SourcePartition, Transactions
-from drlib.mirror.journal.transactions import TransactionCommitted
+from drlib.mirror.journal.transactions import GAP, TransactionCommitted
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -80,7 +80,7 @@ def _log(maps: Maps, key: SourcePartition, partition: TopicPartition, slots: lis
     offsets = maps.by_partition.get(key)
     reached = None if offsets is None else _reached(offsets)
     in_order = sorted(slots, key=lambda slot: slot.number)
-    events = tuple(event for slot in in_order for event in slot.events)
+    events = tuple(event for slot in in_order for event in slot.events if event.producer_id != GAP)
     return PartitionLog(partition, reached, events, dropped=bool(in_order) and in_order[0].number > 0)
 
 

@@ -15,7 +15,6 @@ Not for: what was read of a transaction's records (`PartitionStream`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ from drlib.mirror.journal.transactions import (
 from drlib.mirror.mm2.records import MalformedRecord
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
 from drlib.mirror.transactions.rules import OWN_EPOCHS
-from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC, ProducerBegan, decode
+from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC, ProducerState, decode
 from drlib.model import TopicPartition
 
 PURPOSE: Final = "transactions"
@@ -50,62 +49,99 @@ PAUSE_S: Final = 5.0  # where the topic cannot be followed
 ABSENT_S: Final = 1.0  # where it does not exist: it is created with the first transactional producer
 _WAIT_MS: Final = 500
 _BYTES: Final = 256 << 10  # small, because it shares the link with the records
-MOST_PRODUCERS: Final = 10_000
-"""Whose transactions are numbered; the one that began first is forgotten, and its next ones have no numbers."""
+MOST_PRODUCERS: Final = 2_000
+"""Of a partition of the topic; the one that began first is forgotten, and its next transactions have no numbers."""
 
 
 @dataclass(slots=True)
 class _Counts:
-    """Of one producer and epoch. `whole`: was each counted, so that a partition that is not in `of` has none?"""
+    """Of one producer and epoch. `whole`: every transaction since the epoch began was counted, so that a partition missing from
+    `of` has none. `lost`: the count does not go on. `prepared`: a commit was decided, and what follows it was not read yet;
+    None: not known, as nothing was read since the journal."""
 
     epoch: int
     number: int = 0
     of: dict[TopicPartition, int] = field(default_factory=dict)
     whole: bool = True
+    lost: bool = False
+    prepared: bool | None = False
 
 
 class CommitNumbers:
-    """Numbers the committed transactions of each producer, in all and in each partition. `read`: what is journaled."""
+    """Numbers the committed transactions of each producer: all of them, and those of each partition.
 
-    def __init__(self, read: Sequence[TransactionCommitted]) -> None:
-        self._counts: dict[tuple[int, int], _Counts] = {}  # by partition of `__transaction_state` and producer ID
-        for each in sorted(read, key=lambda each: each.read_to):
+    `journaled`: transactions read from the journal, from which the numbers go on. A coordinator that could not tell whether a
+    decision was written writes it again: a second one, with no other state of the producer between, is the same transaction.
+    """
+
+    def __init__(self, journaled: Sequence[TransactionCommitted]) -> None:
+        # By partition of `__transaction_state` and producer ID.
+        self._counts: dict[int, dict[int, _Counts]] = defaultdict(dict)
+        self._gaps: set[int] = set()  # partitions of it whose next transaction has to say that records were lost
+        for each in sorted(journaled, key=lambda each: each.read_to):
+            at, producer = each.read_to[0], each.producer_id
             if not each.number:
+                if each.nths:
+                    self._forget(at)
+                elif each.version < OWN_EPOCHS:
+                    self._begin(at, producer, _Counts(each.epoch, lost=True))
                 continue
-            key = each.read_to[0], each.producer_id
-            counts = self._counts.get(key)
-            if counts is None or (counts.epoch, counts.number) != (each.epoch, each.number - 1):
-                counts = self._begin(key, _Counts(each.epoch, whole=each.number == 1))
+            counts = self._counts[at].get(producer)
+            if counts is None or counts.lost or (counts.epoch, counts.number) != (each.epoch, each.number - 1):
+                # A topic may be mirrored since: no partition that is not there has none.
+                counts = self._begin(at, producer, _Counts(each.epoch, whole=False, prepared=None))
             counts.number = each.number
-            counts.of.update((p, nth) for p, nth in zip(partitions_of(each), each.nths, strict=False) if nth)
+            counts.of.update((p, nth) for p, nth in zip(partitions_of(each), each.nths, strict=True) if nth)
 
-    def begin(self, at: int, producer_id: int, epoch: int) -> None:
-        """A producer's epoch began: no transaction of it is older. `at`: the partition of `__transaction_state`."""
-        self._begin((at, producer_id), _Counts(epoch))
+    def other_state(self, at: int, state: ProducerState) -> None:
+        """A producer began, or went on after a decision. `at`: the partition of `__transaction_state`."""
+        counts = self._counts[at].get(state.producer_id)
+        if counts is not None and counts.epoch == state.epoch:
+            counts.prepared = False  # a repeated Empty of the same epoch begins nothing
+        elif state.began:
+            self._begin(at, state.producer_id, _Counts(state.epoch))
 
     def lost(self, at: int) -> None:
-        """Records of a partition of `__transaction_state` are missing."""
-        for key in [key for key in self._counts if key[0] == at]:
-            del self._counts[key]
+        """Records of a partition of `__transaction_state` are missing, or could not be read."""
+        self._forget(at)
+        self._gaps.add(at)
 
-    def numbered(self, committed: TransactionCommitted) -> TransactionCommitted:
-        """The next transaction, with its numbers where they are known."""
-        counts = self._counts.get((committed.read_to[0], committed.producer_id))
-        if committed.version >= OWN_EPOCHS or counts is None or counts.epoch != committed.epoch:
+    def numbered(self, committed: TransactionCommitted) -> TransactionCommitted | None:
+        """The next transaction, with its numbers where they are known; None for one that was decided already."""
+        at = committed.read_to[0]
+        counts = self._counts[at].get(committed.producer_id)
+        counted = counts is not None and counts.epoch == committed.epoch and committed.version < OWN_EPOCHS
+        partitions = partitions_of(committed)
+        if counts is not None and counted and counts.prepared is None:
+            counts.lost = True  # it may be the one that is journaled
+        if counts is not None and counted and counts.prepared and not counts.lost:
+            return None
+        if at in self._gaps:
+            self._gaps.discard(at)
+            if counts is not None and counted:
+                counts.lost = True
+            return committed._replace(nths=(0,) * len(partitions))
+        if counts is None or not counted or counts.lost:
             return committed
         counts.number += 1
+        counts.prepared = True
         nths = []
-        for partition in partitions_of(committed):
+        for partition in partitions:
             if counts.whole or partition in counts.of:
                 counts.of[partition] = counts.of.get(partition, 0) + 1
             nths.append(counts.of.get(partition, 0))
         return committed._replace(number=counts.number, nths=tuple(nths))
 
-    def _begin(self, key: tuple[int, int], counts: _Counts) -> _Counts:
-        self._counts.pop(key, None)
-        self._counts[key] = counts
-        if len(self._counts) > MOST_PRODUCERS:
-            del self._counts[next(iter(self._counts))]
+    def _forget(self, at: int) -> None:
+        for producer, counts in self._counts[at].items():
+            self._counts[at][producer] = _Counts(counts.epoch, lost=True)
+
+    def _begin(self, at: int, producer_id: int, counts: _Counts) -> _Counts:
+        of = self._counts[at]
+        of.pop(producer_id, None)
+        of[producer_id] = counts
+        if len(of) > MOST_PRODUCERS:
+            del of[next(iter(of))]
         return counts
 
 
@@ -212,13 +248,15 @@ class TransactionRecorder:
             async with writing:
                 found: list[TransactionCommitted] = []
                 for answer in answers:
-                    raise_for(answer.error_code, f"following {TRANSACTIONS_TOPIC}")
-                    found += self._read(answer, ring)
+                    if not answer.error_code:  # what one partition has is kept where another's leader moved
+                        found += self._read(answer, ring)
                 entries = ring.add(found)
                 while entries and not await lane.journal_beside(entries):
                     await asyncio.sleep(POLL_S)  # it claims again
                     if self._lane() is not lane:
                         return
+            for answer in answers:
+                raise_for(answer.error_code, f"following {TRANSACTIONS_TOPIC}")
 
     def _read(self, answer: FetchedPartition, ring: CommittedRing) -> list[TransactionCommitted]:
         number, found = answer.partition, []
@@ -232,10 +270,13 @@ class TransactionRecorder:
             if header.is_control:
                 continue
             for record in (record for record in recode.records(view) if record.offset >= begin):
-                with contextlib.suppress(MalformedRecord):
+                try:
                     each = decode(record.key, record.value)
-                    if isinstance(each, ProducerBegan):
-                        ring.numbers.begin(number, each.producer_id, each.epoch)
+                except MalformedRecord:
+                    ring.numbers.lost(number)
+                else:
+                    if isinstance(each, ProducerState):
+                        ring.numbers.other_state(number, each)
                     elif each is not None and (mirrored := self._mirrored(each.partitions)):
                         committed = TransactionCommitted(
                             (number, record.offset + 1),
@@ -246,7 +287,8 @@ class TransactionRecorder:
                             each.at_ms,
                             mirrored,
                         )
-                        found.append(ring.numbers.numbered(committed))
+                        if (numbered := ring.numbers.numbered(committed)) is not None:
+                            found.append(numbered)
         return found
 
     def _mirrored(self, partitions: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:

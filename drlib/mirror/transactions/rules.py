@@ -18,7 +18,7 @@ Not for: reading the journal (`find`), and what becomes of groups.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
@@ -130,22 +130,26 @@ def decide(logs: Iterable[PartitionLog], committed: Sequence[TransactionCommitte
             prepared[each.producer_id, each.epoch - 1] = each
         else:
             earlier[each.producer_id].append(each)
-    versions = {producer: OWN_EPOCHS for producer, _ in prepared} | dict.fromkeys(earlier, 1)
+    # By producer and epoch of the records: a client that is replaced by a newer one may keep its producer ID.
+    versions = dict.fromkeys(prepared, OWN_EPOCHS)
     for each_log in by_partition.values():
-        versions |= {seen.producer_id: seen.version for seen in each_log.seen if seen.version}
+        versions |= {(seen.producer_id, seen.epoch): seen.version for seen in each_log.seen if seen.version}
+    versions |= {(each.producer_id, each.epoch): 1 for of in earlier.values() for each in of}
+    named = {producer for producer, _ in versions}
     found: list[FoundTransaction] = []
     seen_in: dict[tuple[int, int], dict[TopicPartition, _Log]] = defaultdict(dict)
     for partition, log in by_partition.items():
         for seen in log.seen:
             # A marker whose records are not recorded has the epoch behind theirs.
-            seen_in[seen.producer_id, seen.epoch if seen.pieces else seen.epoch - 1][partition] = log
+            if versions.get((seen.producer_id, seen.epoch)) != 1:
+                seen_in[seen.producer_id, seen.epoch if seen.pieces else seen.epoch - 1][partition] = log
     for (producer, epoch), mine in sorted(seen_in.items()):
-        if versions.get(producer) == 1:
-            continue
         committed_as = prepared.get((producer, epoch))
-        found.append(_decided(producer, epoch, mine, by_partition, committed_as, is_named=producer in versions))
-    for producer in sorted(producer for producer, version in versions.items() if version == 1):
-        found += _of_earlier_version(producer, by_partition, earlier[producer])
+        found.append(_decided(producer, epoch, mine, by_partition, committed_as, is_named=producer in named))
+    for producer in sorted({producer for (producer, _), version in versions.items() if version == 1}):
+        epochs = {epoch for (of, epoch), version in versions.items() if of == producer and version == 1}
+        later = [each for (of, _), each in prepared.items() if of == producer]
+        found += _of_earlier_version(producer, epochs, by_partition, earlier[producer], later)
     for (producer, epoch), committed_as in prepared.items():
         if (producer, epoch) not in seen_in:
             found.append(_decided(producer, epoch, {}, by_partition, committed_as, is_named=True))
@@ -187,11 +191,9 @@ class _Log:
             if event.first < end:
                 event = event._replace(first=end, records=min(event.records, event.end - end))
             end = event.end
-            if seen is None or seen.epoch != event.epoch or 0 < seen.nth != event.nth > 0:
+            if seen is None or (seen.epoch, seen.nth) != (event.epoch, event.nth):
                 seen = open_ones[event.producer_id] = self._new(event, event.epoch)
                 seen.nth = event.nth
-            elif seen.nth != event.nth:
-                seen.nth = 0
             seen.pieces.append(event)
 
         self._by_epoch = {(s.producer_id, s.epoch): s for s in reversed(self.seen) if s.pieces}
@@ -235,9 +237,11 @@ class _Log:
         return Part(self.log.partition, state, first, end, known, present)
 
     def numbered(self, committed: TransactionCommitted, nth: int) -> Part:
-        """The part of a transaction of an earlier version, which is the `nth` of its epoch here; 0: that is not known."""
+        """The part of a transaction of an earlier version, the `nth` of its epoch in this partition; 0: not known."""
         producer, epoch = committed.producer_id, committed.epoch
         seen = self._by_number.get((producer, epoch, nth)) if nth else None
+        if seen is not None and 0 < seen.at_ms < committed.at_ms - CLOCKS_MS:
+            return Part(self.log.partition, State.UNKNOWN)  # a marker follows the decision: it is another's
         if seen is not None:
             return self.part(seen)
         if not nth or (producer, epoch, 0) in self._by_number:
@@ -302,11 +306,18 @@ def _judged(found: FoundTransaction, *, is_named: bool) -> FoundTransaction:
 
 
 def _of_earlier_version(
-    producer: int, logs: Mapping[TopicPartition, _Log], committed: Sequence[TransactionCommitted]
+    producer: int,
+    epochs: Collection[int],
+    logs: Mapping[TopicPartition, _Log],
+    committed: Sequence[TransactionCommitted],
+    later: Sequence[TransactionCommitted],
 ) -> list[FoundTransaction]:
-    """Transactions of a producer whose epoch stays: by their numbers, and of each partition what has none."""
+    """Transactions of a producer whose epoch stays: decided by number; those without one are listed for each partition.
+
+    `later`: its transactions with version 2.
+    """
     used = {p for p, log in logs.items() if any(s.producer_id == producer for s in log.seen)}
-    named = {p for each in committed for p in partitions_of(each) if p.topic != OFFSETS_TOPIC}
+    named = {p for each in (*committed, *later) for p in partitions_of(each) if p.topic != OFFSETS_TOPIC}
     newest = {p: max((s.at_ms for s in _crossed(logs.get(p), producer)), default=0) for p in used | named}
 
     def is_old(at_ms: int) -> bool:
@@ -324,7 +335,8 @@ def _of_earlier_version(
     for log in (logs[p] for p in sorted(used)):
         for seen in log.seen:
             part = log.part(seen)
-            if seen.producer_id != producer or not part.present or (part.partition, part.first) in there:
+            mine = seen.producer_id == producer and seen.epoch in epochs
+            if not mine or not part.present or (part.partition, part.first) in there:
                 continue
             why = "its client uses no transaction version 2, and when its producer began was not read"
             verdict = Verdict.NOT_DETERMINED

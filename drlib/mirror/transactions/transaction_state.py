@@ -1,8 +1,7 @@
 """Records of `__transaction_state`: what the source's coordinators decided about each transaction.
 
 Rules: key version 0; a null value is an expired transactional ID; value versions 0 and 1, of which 1 has compact fields and
-tags. A transaction that is decided to be committed has an answer, and a producer that began: every other record decodes to
-None. An unknown version is an error.
+tags. An unknown version is an error.
 Source: TransactionLogKey.json, TransactionLogValue.json and `TransactionState` of Apache Kafka. Seen on 4.3.1: a record of
 Empty is written for each InitProducerId, with the epoch of the transactions that follow; the record of PrepareCommit precedes
 all markers and has the partitions, and the epoch of the markers; that of CompleteCommit has none.
@@ -38,16 +37,16 @@ class PreparedCommit:
 
 
 @dataclass(frozen=True, slots=True)
-class ProducerBegan:
-    """A producer got its ID and epoch: no transaction of it is older. `version` as above."""
+class ProducerState:
+    """Any other state of a producer. `began`: it got this epoch (Empty), of which no transaction is older."""
 
     producer_id: int
     epoch: int
-    version: int
+    began: bool
 
 
-def decode(key: bytes | None, value: bytes | None) -> PreparedCommit | ProducerBegan | None:
-    """One record of `__transaction_state`; None when neither a transaction is decided to be committed nor a producer began.
+def decode(key: bytes | None, value: bytes | None) -> PreparedCommit | ProducerState | None:
+    """One record of `__transaction_state`; None of another kind of record, and of an expired transactional ID.
 
     Raises `MalformedRecord`.
     """
@@ -63,7 +62,7 @@ def decode(key: bytes | None, value: bytes | None) -> PreparedCommit | ProducerB
         raise MalformedRecord(f"not a record of {TRANSACTIONS_TOPIC}: {error}") from error
 
 
-def _value(name: str, reader: _Reader) -> PreparedCommit | ProducerBegan | None:
+def _value(name: str, reader: _Reader) -> PreparedCommit | ProducerState | None:
     version = reader.number(">h")
     if not 0 <= version <= _MOST_VERSION:
         raise MalformedRecord(f"transaction value version {version} is not known")
@@ -79,12 +78,10 @@ def _value(name: str, reader: _Reader) -> PreparedCommit | ProducerBegan | None:
     client = reader.client_version()
     if reader.at != len(reader.data):
         raise MalformedRecord(f"{len(reader.data) - reader.at} bytes too many in a record of {TRANSACTIONS_TOPIC}")
-    if state not in (EMPTY, PREPARE_COMMIT):
-        return None
+    if state != PREPARE_COMMIT:
+        return ProducerState(producer_id, epoch, state == EMPTY)
     if producer_id < 0 or epoch < 0 or at_ms < 0 or any(n < 0 for _, numbers in partitions for n in numbers):
         raise MalformedRecord(f"a negative number in a record of {TRANSACTIONS_TOPIC}")
-    if state == EMPTY:
-        return ProducerBegan(producer_id, epoch, client)
     return PreparedCommit(name, producer_id, epoch, client, at_ms, partitions)
 
 

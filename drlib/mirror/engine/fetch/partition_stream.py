@@ -49,7 +49,7 @@ from drlib.mirror.engine.reverse.rules import Known
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Entry, Placement, Run, SourceEpoch, SourcePartition
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH, epoch_below, taken_back
 from drlib.mirror.journal.transaction_numbers import TransactionNumbers
-from drlib.mirror.journal.transactions import TransactionEvent, TransactionRing
+from drlib.mirror.journal.transactions import GAP, TransactionEvent, TransactionRing
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
 
@@ -219,7 +219,8 @@ class PartitionStream:
         records = self._plan_single_records(fetched, entries, epochs) if alike else fetched.records
         if self.numbers is not None:
             self.numbers.settle(self.mirrored)
-            self.numbers.read(began, self.position)
+            if self.numbers.read(began, self.position):
+                self._note_gap(began - 1)
         small: list[tuple[BatchHeader, memoryview]] = []
         size = 0
         for header, view in sound_batches(records, self.position, fetched.high_watermark):
@@ -228,8 +229,8 @@ class PartitionStream:
             if end <= self.position and header.magic >= 2:
                 aborted.keep(header, view)
                 continue
-            if self.numbers is not None:
-                self.numbers.read(max(base, began), end)
+            if self.numbers is not None and self.numbers.read(max(base, began), end):
+                self._note_gap(max(base, began) - 1)
             epochs[end] = epoch = header.leader_epoch if header.magic >= 2 else UNKNOWN_EPOCH
             if epoch > self.journaled_epoch:
                 self._begin_epoch(epoch, max(base, self.position), entries)
@@ -302,17 +303,25 @@ class PartitionStream:
             try:
                 committed = control_type(view) is ControlType.COMMIT
             except CorruptBatch:  # of a marker that is read through: its records are copied all the same
-                self.numbers = TransactionNumbers(header.next_offset)
+                if self.numbers.lost():
+                    self._note_gap(header.base_offset)
                 return
+            nth = self.numbers.of_marker(header, commit=committed)
             if not committed:
                 return
-            nth = self.numbers.of_marker(header)
         if self.transactions is None:
             self.transactions = TransactionRing(self.next_slot)
         first, end = max(header.base_offset, self.position), header.next_offset
         records, at_ms = (min(header.count, end - first), 0) if data else (0, max(header.max_timestamp, 0))
         producer, epoch = header.producer_id, header.producer_epoch
         self.transactions.note(TransactionEvent(producer, epoch, first, end, records, at_ms, nth))
+
+    def _note_gap(self, offset: int) -> None:
+        """Note that transactions up to `offset`, which was not read, are not counted any more."""
+        offset = max(0, offset)
+        if self.transactions is None:
+            self.transactions = TransactionRing(self.next_slot)
+        self.transactions.note(TransactionEvent(GAP, 0, offset, offset + 1, 0))
 
     def _begin_epoch(self, epoch: int, first: int, entries: list[Entry]) -> None:
         """Journal a new leader epoch, before its first record, at offset `first`, is sent."""

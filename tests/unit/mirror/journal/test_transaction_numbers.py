@@ -12,7 +12,7 @@ from drlib.kafka.protocol.batch import BatchHeader
 from drlib.mirror.journal import transaction_numbers
 from drlib.mirror.journal.entries import SourcePartition, Transactions
 from drlib.mirror.journal.transaction_numbers import TransactionNumbers
-from drlib.mirror.journal.transactions import TransactionEvent
+from drlib.mirror.journal.transactions import GAP, TransactionEvent
 
 P = SourcePartition(UUID(int=1), 0)
 
@@ -24,31 +24,53 @@ def batch(sequence: int = 0, *, producer: int = 4, epoch: int = 0, at: int = 0) 
 def test_numbers_begin_with_the_first_sequence_and_end_with_markers() -> None:
     numbers = TransactionNumbers(0)
     assert [numbers.of_records(batch(n)) for n in range(2)] == [1, 1]
-    assert numbers.of_marker(batch(-1)) == 1
+    assert numbers.of_marker(batch(-1), commit=True) == 1
     assert numbers.of_records(batch(2)) == 2
+    assert numbers.of_marker(batch(-1), commit=False) == 0
+    assert numbers.of_records(batch(3)) == 2
     assert numbers.of_records(batch(0, producer=5)) == 1
-    assert numbers.of_marker(batch(-1)) == 2
+    assert numbers.of_marker(batch(-1), commit=True) == 2
     assert numbers.of_records(batch(0, epoch=1)) == 1
 
 
 def test_producer_whose_beginning_was_not_read_has_no_numbers_until_its_next_epoch() -> None:
     numbers = TransactionNumbers(0)
     assert numbers.of_records(batch(7)) == 0
-    assert numbers.of_marker(batch(-1)) == 0
+    assert numbers.of_marker(batch(-1), commit=True) == 0
     assert numbers.of_records(batch(0)) == 0  # sequences begin again after 2,147,483,647
     assert numbers.of_records(batch(0, epoch=1)) == 1
 
 
 def test_marker_without_records_ends_the_numbers_of_its_epoch() -> None:
     numbers = TransactionNumbers(0)
-    assert numbers.of_marker(batch(-1)) == 0
+    assert numbers.of_marker(batch(-1), commit=True) == 0
     assert numbers.of_records(batch(0)) == 0
+
+
+@pytest.mark.parametrize("aborted", [False, True])
+def test_marker_that_is_written_again_ends_the_numbers_of_its_epoch(aborted: bool) -> None:
+    numbers = TransactionNumbers(0)
+    numbers.of_records(batch(0))
+    assert numbers.of_marker(batch(-1), commit=True) == 1
+    if aborted:
+        numbers.of_records(batch(1))
+        numbers.of_marker(batch(-1), commit=False)
+    assert numbers.of_marker(batch(-1), commit=True) == 0
+    assert numbers.of_records(batch(2)) == 0
+
+
+def test_marker_that_cannot_be_read_ends_every_number() -> None:
+    numbers = TransactionNumbers(0)
+    numbers.of_records(batch(0))
+    assert numbers.lost()
+    assert numbers.of_marker(batch(-1), commit=True) == 0
+    assert not numbers.lost()
 
 
 def test_version_2_needs_no_numbers() -> None:
     numbers = TransactionNumbers(0)
     assert numbers.of_records(batch(0)) == 1
-    assert numbers.of_marker(batch(-1, epoch=1)) == 0
+    assert numbers.of_marker(batch(-1, epoch=1), commit=True) == 0
     assert numbers.of_records(batch(0, epoch=1)) == 0
 
 
@@ -57,9 +79,10 @@ def test_offsets_that_are_missing_end_every_number() -> None:
     numbers.read(5, 8)
     numbers.of_records(batch(0, at=5))
     numbers.read(8, 9)
-    assert numbers.of_marker(batch(-1, at=8)) == 1
-    numbers.read(10, 11)
+    assert numbers.of_marker(batch(-1, at=8), commit=True) == 1
+    assert numbers.read(10, 11)
     assert numbers.of_records(batch(1, at=10)) == 0
+    assert numbers.of_records(batch(0, at=10)) == 0  # sequences may begin again in the same epoch
 
 
 def number_of(numbers: TransactionNumbers, log: list[BatchHeader], first: int, end: int) -> list[int]:
@@ -67,7 +90,7 @@ def number_of(numbers: TransactionNumbers, log: list[BatchHeader], first: int, e
     found = []
     for header in log[first:end]:
         numbers.read(header.base_offset, header.next_offset)
-        found.append(numbers.of_marker(header) if header.base_sequence < 0 else numbers.of_records(header))
+        found.append(numbers.of_marker(header, commit=True) if header.base_sequence < 0 else numbers.of_records(header))
     return found
 
 
@@ -89,12 +112,12 @@ def test_what_is_read_again_has_the_numbers_that_it_had(drawn: st.DataObject) ->
 
 
 def test_what_is_read_again_from_further_back_than_is_kept_has_no_numbers() -> None:
-    log = [batch(0, at=0), *(batch(-1, at=n) for n in range(1, 5))]
+    log = [batch(-1 if n % 2 else n, at=n) for n in range(6)]
     numbers = TransactionNumbers(0)
-    assert number_of(numbers, log, 0, 5) == [1, 1, 2, 3, 4]
+    assert number_of(numbers, log, 0, 6) == [1, 1, 2, 2, 3, 3]
     numbers.settle(3)
-    assert number_of(numbers, log, 3, 5) == [3, 4]
-    assert number_of(numbers, log, 2, 5) == [0, 0, 0]
+    assert number_of(numbers, log, 3, 6) == [2, 3, 3]
+    assert number_of(numbers, log, 2, 6) == [0, 0, 0, 0]
 
 
 def test_later_claim_goes_on_with_what_was_noted_before_its_first_offset() -> None:
@@ -110,14 +133,16 @@ def test_later_claim_goes_on_with_what_was_noted_before_its_first_offset() -> No
     numbers = TransactionNumbers.resumed(6, slots)
     numbers.read(6, 8)
     assert numbers.of_records(batch(9)) == 7
-    assert numbers.of_marker(batch(-1, producer=5)) == 2
-    assert numbers.of_marker(batch(-1, producer=6)) == 0
+    assert numbers.of_marker(batch(-1, producer=5), commit=True) == 2
+    assert numbers.of_marker(batch(-1, producer=6), commit=True) == 0
     numbers = TransactionNumbers.resumed(9, slots)
     assert numbers.of_records(batch(9)) == 8
+    gap = Transactions(P, 2, 2, (TransactionEvent(GAP, 0, 9, 10, 0),))
+    assert TransactionNumbers.resumed(10, [*slots, gap]).of_records(batch(9)) == 0
 
 
 def test_producer_that_began_first_is_forgotten_where_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_numbers, "MOST_PRODUCERS", 2)
     numbers = TransactionNumbers(0)
     assert [numbers.of_records(batch(0, producer=n)) for n in range(3)] == [1, 1, 1]
-    assert [numbers.of_marker(batch(-1, producer=n)) for n in (2, 1, 0)] == [1, 1, 0]
+    assert [numbers.of_marker(batch(-1, producer=n), commit=True) for n in (2, 1, 0)] == [1, 1, 0]

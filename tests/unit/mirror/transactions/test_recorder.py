@@ -5,6 +5,7 @@ from __future__ import annotations
 from drlib.mirror.journal.entries import CommittedTransactions, decode
 from drlib.mirror.journal.transactions import PREPARED_EACH, PREPARED_SLOTS, TransactionCommitted
 from drlib.mirror.transactions.recorder import CommitNumbers, CommittedRing
+from drlib.mirror.transactions.transaction_state import ProducerState
 
 
 def one(number: int, offset: int) -> TransactionCommitted:
@@ -38,28 +39,82 @@ def of(offset: int, *partitions: int, epoch: int = 0, version: int = 0) -> Trans
     return TransactionCommitted((0, offset), "app", 4, epoch, version, 900, (("orders", partitions),))
 
 
+def state(epoch: int = 0, *, began: bool = False) -> ProducerState:
+    return ProducerState(4, epoch, began)
+
+
+def number(numbers: CommitNumbers, *one: TransactionCommitted) -> list[tuple[int, tuple[int, ...]]]:
+    """Numbers of transactions that each end before the next."""
+    found = []
+    for each in one:
+        got = numbers.numbered(each)
+        assert got is not None
+        numbers.other_state(0, state(each.epoch))
+        found.append((got.number, got.nths))
+    return found
+
+
 def test_transactions_are_numbered_from_where_their_producer_began() -> None:
     numbers = CommitNumbers(())
-    assert numbers.numbered(of(1, 0)).nths == ()  # it began before
-    numbers.begin(0, 4, 0)
-    first, second = numbers.numbered(of(2, 0, 1)), numbers.numbered(of(3, 1))
-    assert [(each.number, each.nths) for each in (first, second)] == [(1, (1, 1)), (2, (2,))]
-    assert numbers.numbered(of(4, 1, epoch=1)).number == 0  # of an epoch that did not begin
-    assert numbers.numbered(of(4, 1, version=2)).number == 0  # it needs none
-    numbers.begin(0, 4, 1)
-    assert numbers.numbered(of(5, 1, epoch=1)).nths == (1,)
+    assert number(numbers, of(1, 0)) == [(0, ())]  # it began before
+    numbers.other_state(0, state(began=True))
+    assert number(numbers, of(2, 0, 1), of(3, 1)) == [(1, (1, 1)), (2, (2,))]
+    numbers.other_state(0, state(began=True))  # a late repetition
+    assert number(numbers, of(4, 1)) == [(3, (3,))]
+    assert number(numbers, of(5, 1, epoch=1)) == [(0, ())]  # of an epoch that did not begin
+    assert number(numbers, of(5, 1, version=2)) == [(0, ())]  # it needs none
+    numbers.other_state(0, state(1, began=True))
+    assert number(numbers, of(6, 1, epoch=1)) == [(1, (1,))]
+
+
+def test_decision_that_is_written_again_is_one_transaction() -> None:
+    numbers = CommitNumbers(())
+    numbers.other_state(0, state(began=True))
+    assert numbers.numbered(of(1, 0)) is not None
+    assert numbers.numbered(of(2, 0)) is None
+    numbers.other_state(0, state())
+    assert number(numbers, of(3, 0)) == [(2, (2,))]
+
+
+def test_records_that_are_missing_end_the_numbers_here_and_for_later_workers() -> None:
+    numbers = CommitNumbers(())
+    numbers.other_state(0, state(began=True))
+    (before,) = (numbers.numbered(of(1, 0)),)
+    numbers.other_state(0, state())
     numbers.lost(1)
-    assert numbers.numbered(of(6, 1, epoch=1)).nths == (2,)
+    assert number(numbers, of(2, 0)) == [(2, (2,))]  # of another partition of the topic
     numbers.lost(0)
-    assert numbers.numbered(of(7, 1, epoch=1)).nths == ()
+    other = numbers.numbered(of(3, 0)._replace(producer_id=5))  # it says what was lost, whoever it is of
+    assert before is not None
+    assert other is not None
+    assert (other.number, other.nths) == (0, (0,))
+    assert number(numbers, of(4, 0)) == [(0, ())]
+    later = CommitNumbers([before, other])
+    later.other_state(0, state())
+    assert number(later, of(9, 0)) == [(0, ())]
+    later = CommitNumbers([before, of(4, 0)])  # one of its own without a number
+    later.other_state(0, state())
+    assert number(later, of(9, 0)) == [(0, ())]
 
 
 def test_later_worker_numbers_on_from_the_journal() -> None:
     numbers = CommitNumbers(())
-    numbers.begin(0, 4, 0)
-    made = [numbers.numbered(of(n, *partitions)) for n, partitions in enumerate([(0,), (1,), (0, 1)])]
-    assert CommitNumbers(made).numbered(of(9, 0, 1, 2)).nths == (3, 3, 1)
-    # The oldest is no longer journaled: how many the other partition has is not known, and is not taken for none.
-    assert CommitNumbers(made[1:2]).numbered(of(9, 0, 1, 2)) == of(9, 0, 1, 2)._replace(number=3, nths=(0, 2, 0))
-    # One in between is missing: it may have had any partition.
-    assert CommitNumbers([made[0], made[2]]).numbered(of(9, 0, 1, 2)).nths == (3, 3, 0)
+    numbers.other_state(0, state(began=True))
+    made = []
+    for at, partitions in enumerate([(0,), (1,), (0, 1)]):
+        each = numbers.numbered(of(at, *partitions))
+        assert each is not None
+        made.append(each)
+        numbers.other_state(0, state())
+
+    def later(journaled: list[TransactionCommitted]) -> tuple[int, tuple[int, ...]]:
+        resumed = CommitNumbers(journaled)
+        resumed.other_state(0, state())
+        return number(resumed, of(9, 0, 1, 2))[0]
+
+    # A partition that is not journaled may have been mirrored since: how many it has is not known, and is not taken for none.
+    assert later(made) == (4, (3, 3, 0))
+    assert later(made[1:2]) == (3, (0, 2, 0))
+    assert later([made[0], made[2]]) == (4, (3, 3, 0))
+    # What comes first may be the decision that is journaled, written again.
+    assert number(CommitNumbers(made), of(9, 0, 1)) == [(0, ())]

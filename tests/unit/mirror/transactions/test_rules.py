@@ -187,8 +187,17 @@ def test_same_epoch_of_a_number_that_is_no_longer_recorded_is_read_where_a_later
 
 def test_same_epoch_whose_number_was_lost_within_a_transaction_is_not_taken_for_that_number() -> None:
     logs = [PartitionLog(ONE, 6, (data(0, nth=1), data(3), marker(5, epoch=0)))]
-    (found,) = decide(logs, [numbered(1, {ONE: 1}), numbered(2, {ONE: 2})]).transactions
-    assert (found.verdict, found.present) == (Verdict.NOT_DETERMINED, 4)
+    found = decide(logs, [numbered(1, {ONE: 1}), numbered(2, {ONE: 2})]).transactions
+    assert [(each.verdict, each.present) for each in found] == [(Verdict.NOT_DETERMINED, 2)] * 2
+
+
+def test_producer_that_went_on_with_version_2_is_decided_by_both() -> None:
+    first, second = numbered(1, {ONE: 1}, epoch=5), numbered(2, {TWO: 1}, epoch=5)
+    later = committed(ONE, THREE, epoch=8)
+    one = (data(0, epoch=5, nth=1), marker(2, epoch=5, nth=1), data(3, epoch=7), marker(5, epoch=8))
+    for logs in ([PartitionLog(ONE, 6, one), PartitionLog(TWO, 0)], [PartitionLog(TWO, 0), PartitionLog(ONE, 6, one)]):
+        found = decide(logs, [first, second, later]).transactions
+        assert [(each.epoch, each.verdict) for each in found] == [(5, Verdict.COMPLETE), (7, Verdict.PARTIAL)]
 
 
 def test_same_epoch_in_several_transactions_without_numbers_is_not_determined() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.mirror.mm2.records import MalformedRecord
-from drlib.mirror.transactions.transaction_state import PreparedCommit, ProducerBegan, decode
+from drlib.mirror.transactions.transaction_state import PreparedCommit, ProducerState, decode
 
 JAVA = b"\0\0\0\x08java-app"
 PARTITIONS = (("one", (0,)), ("two", (0,)))
@@ -35,20 +35,20 @@ def test_client_of_an_earlier_version_is_known_as_one() -> None:
 
 
 def test_other_states_and_expired_ids_are_no_commits() -> None:
-    assert decode(JAVA, COMPLETE) is None
+    assert decode(JAVA, COMPLETE) == ProducerState(0, 4, False)
     assert decode(JAVA, None) is None
     assert decode(None, PREPARED) is None
     assert decode(b"\0\1" + JAVA[2:], PREPARED) is None
     for state in (1, 3, 4, 5, 6, 7):
         changed = bytearray(PREPARED)
         changed[16] = state
-        assert decode(JAVA, bytes(changed)) is None
+        assert decode(JAVA, bytes(changed)) == ProducerState(0, 3, False)
 
 
 def test_producer_that_began_has_the_epoch_of_its_transactions() -> None:
     began = bytearray(PREPARED)
     began[16] = 0
-    assert decode(JAVA, bytes(began)) == ProducerBegan(0, 3, 2)
+    assert decode(JAVA, bytes(began)) == ProducerState(0, 3, True)
 
 
 def test_format_before_compact_fields() -> None:

@@ -36,6 +36,7 @@ from drlib.mirror.journal.entries import (
     Transactions,
 )
 from drlib.mirror.journal.leader_epochs import NEVER
+from drlib.mirror.journal.transaction_numbers import TransactionNumbers
 from drlib.mirror.journal.transactions import TransactionEvent
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import Segment, TopicPartition, TranslationKind
@@ -481,4 +482,8 @@ def test_plan_numbers_transactions_whose_epoch_stays(merge_bytes: int) -> None:
     assert [(event.first, event.nth) for event in again[-1].events] == [(4, 1), (5, 2)]
     behind_a_gap = fetched(transaction_marker(7, producer=4, epoch=0), 8)
     noted = [e for e in stream.plan(behind_a_gap) if isinstance(e, Transactions)]
-    assert [(event.first, event.nth) for event in noted[-1].events] == [(4, 1), (5, 2), (7, 0)]
+    assert [(event.first, event.nth) for event in noted[-1].events] == [(4, 1), (5, 2), (6, 0), (7, 0)]
+    later = TransactionNumbers.resumed(8, noted)  # a later claim does not go on from before the gap
+    assert (
+        later.of_marker(next(iter_batches(memoryview(transaction_marker(8, producer=4, epoch=0))))[0], commit=True) == 0
+    )
