@@ -117,7 +117,7 @@ class TransactionNumbers:
         return max(0, known.ended) if commit else 0
 
     def _forget(self) -> bool:
-        """No count goes on: sequences may begin again with 0 in the same epoch. Was there one?"""
+        """No count continues: sequences may begin again with 0 in the same epoch. Was there one?"""
         ends = any(known.ended != _NOT_KNOWN for known in self._known.values())
         self._known = {producer: known._replace(ended=_NOT_KNOWN) for producer, known in self._known.items()}
         return ends

@@ -71,7 +71,7 @@ class TransactionCommitted(NamedTuple):
     records. `read_to`: the partition of `__transaction_state` and the offset behind the record. `partitions`: those of it that
     the flow mirrors, and of `__consumer_offsets`. `number`: of the producer's transactions of that epoch that have such
     partitions; `nths`: the same for each partition, in the order of `partitions_of`. Both are 0 where they are not known, and
-    with version 2. A `nths` of zeros with `number` 0 says that records were lost before it: earlier numbers do not go on.
+    with version 2. A `nths` of zeros with `number` 0 says that records were lost before it: earlier numbers do not continue.
     """
 
     read_to: tuple[int, int]

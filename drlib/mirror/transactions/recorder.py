@@ -56,7 +56,7 @@ MOST_PRODUCERS: Final = 2_000
 @dataclass(slots=True)
 class _Counts:
     """Of one producer and epoch. `whole`: every transaction since the epoch began was counted, so that a partition missing from
-    `of` has none. `lost`: the count does not go on. `prepared`: a commit was decided, and what follows it was not read yet;
+    `of` has none. `lost`: the count does not continue. `prepared`: a commit was decided, and what follows it was not read yet;
     None: not known, as nothing was read since the journal."""
 
     epoch: int
@@ -70,8 +70,8 @@ class _Counts:
 class CommitNumbers:
     """Numbers the committed transactions of each producer: all of them, and those of each partition.
 
-    `journaled`: transactions read from the journal, from which the numbers go on. A coordinator that could not tell whether a
-    decision was written writes it again: a second one, with no other state of the producer between, is the same transaction.
+    `journaled`: transactions read from the journal, from which the numbers continue. A coordinator that could not tell whether
+    a decision was written writes it again: a second one, with no other state of the producer between, is the same one.
     """
 
     def __init__(self, journaled: Sequence[TransactionCommitted]) -> None:
