@@ -7,12 +7,12 @@ Not for: deciding (`rules`), and a flow that MirrorMaker 2 mirrors, which record
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drlib.config.settings import MirrorSettings
 from drlib.mirror.journal.entries import CommittedTransactions, SourcePartition, Transactions
-from drlib.mirror.journal.transactions import GAP, TransactionCommitted
+from drlib.mirror.journal.transactions import GAP, TransactionCommitted, by_partition
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -56,32 +56,26 @@ def find_transactions(settings: MirrorSettings, flow: Flow) -> TransactionsFound
 
 
 def found_in(maps: Maps) -> TransactionsFound:
-    slots: dict[SourcePartition, list[Transactions]] = defaultdict(list)
-    committed: dict[int, CommittedTransactions] = {}
-    for entry in maps.transactions:
-        if isinstance(entry, Transactions):
-            slots[entry.partition].append(entry)
-        else:
-            committed[entry.number] = entry
+    slots = by_partition(maps.transactions)
+    committed = {entry.number: entry for entry in maps.transactions if isinstance(entry, CommittedTransactions)}
     newest = {names.source_topic: names.topic_id for names in maps.names.values()}
     logs: list[PartitionLog] = []
     keys = set(slots) | set(maps.by_partition) | set(maps.refused)
     for key in sorted(key for key in keys if key.topic_id in maps.names):
         topic = maps.names[key.topic_id].source_topic
         if newest[topic] == key.topic_id:
-            logs.append(_log(maps, key, TopicPartition(topic, key.partition), slots.get(key, [])))
+            logs.append(_log(maps, key, TopicPartition(topic, key.partition), slots.get(key, ())))
     ordered: list[TransactionCommitted] = []
     for number in sorted(committed):
         ordered += committed[number].transactions
     return TransactionsFound(decide(logs, ordered), tuple(ordered), bool(slots), maps)
 
 
-def _log(maps: Maps, key: SourcePartition, partition: TopicPartition, slots: list[Transactions]) -> PartitionLog:
+def _log(maps: Maps, key: SourcePartition, partition: TopicPartition, slots: Sequence[Transactions]) -> PartitionLog:
     offsets = maps.by_partition.get(key)
     reached = None if offsets is None else _reached(offsets)
-    in_order = sorted(slots, key=lambda slot: slot.number)
-    events = tuple(event for slot in in_order for event in slot.events if event.producer_id != GAP)
-    return PartitionLog(partition, reached, events, dropped=bool(in_order) and in_order[0].number > 0)
+    events = tuple(event for slot in slots for event in slot.events if event.producer_id != GAP)
+    return PartitionLog(partition, reached, events, dropped=bool(slots) and slots[0].number > 0)
 
 
 def _reached(offsets: PartitionMap) -> int:

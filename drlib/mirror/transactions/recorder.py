@@ -259,7 +259,8 @@ class TransactionRecorder:
                 raise_for(answer.error_code, f"following {TRANSACTIONS_TOPIC}")
 
     def _read(self, answer: FetchedPartition, ring: CommittedRing) -> list[TransactionCommitted]:
-        number, found = answer.partition, []
+        number = answer.partition
+        found: list[TransactionCommitted] = []
         for header, view in iter_batches(answer.records):
             if header.last_offset < ring.positions[number]:
                 continue
@@ -269,27 +270,25 @@ class TransactionRecorder:
             ring.positions[number] = header.next_offset
             if header.is_control:
                 continue
-            for record in (record for record in recode.records(view) if record.offset >= begin):
-                try:
-                    each = decode(record.key, record.value)
-                except MalformedRecord:
-                    ring.numbers.lost(number)
-                else:
-                    if isinstance(each, ProducerState):
-                        ring.numbers.other_state(number, each)
-                    elif each is not None and (mirrored := self._mirrored(each.partitions)):
-                        committed = TransactionCommitted(
-                            (number, record.offset + 1),
-                            each.transactional_id,
-                            each.producer_id,
-                            each.epoch,
-                            max(0, each.version),
-                            each.at_ms,
-                            mirrored,
-                        )
-                        if (numbered := ring.numbers.numbered(committed)) is not None:
-                            found.append(numbered)
+            new = (record for record in recode.records(view) if record.offset >= begin)
+            found += filter(None, (self._decoded(number, record, ring.numbers) for record in new))
         return found
+
+    def _decoded(self, number: int, record: recode.Record, numbers: CommitNumbers) -> TransactionCommitted | None:
+        """The transaction that a record of partition `number` decides, unless it is known or none of it is mirrored."""
+        try:
+            each = decode(record.key, record.value)
+        except MalformedRecord:
+            numbers.lost(number)
+            return None
+        if isinstance(each, ProducerState):
+            numbers.other_state(number, each)
+            return None
+        if each is None or not (mirrored := self._mirrored(each.partitions)):
+            return None
+        read_to, version = (number, record.offset + 1), max(0, each.version)
+        name, producer, epoch = each.transactional_id, each.producer_id, each.epoch
+        return numbers.numbered(TransactionCommitted(read_to, name, producer, epoch, version, each.at_ms, mirrored))
 
     def _mirrored(self, partitions: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Those of a transaction that matter; none where the flow mirrors none of them."""

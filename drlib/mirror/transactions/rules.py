@@ -323,22 +323,21 @@ def _of_earlier_version(
     def is_old(at_ms: int) -> bool:
         return bool(committed and at_ms and all(at >= at_ms + CLOCKS_MS for at in newest.values()))
 
-    found = [_by_numbers(each, logs) for each in committed if any(each.nths)]
-    there = {(part.partition, part.first) for each in found for part in each.parts if part.known}
-    found = [
-        replace(each, verdict=Verdict.COMPLETE, why="")
-        if each.verdict is Verdict.NOT_DETERMINED and is_old(of.at_ms)
-        else each
-        for each, of in zip(found, (each for each in committed if any(each.nths)), strict=True)
-    ]
+    found: list[FoundTransaction] = []
+    for each in committed:
+        if any(each.nths):
+            one = _by_numbers(each, logs)
+            old = one.verdict is Verdict.NOT_DETERMINED and is_old(each.at_ms)
+            found.append(replace(one, verdict=Verdict.COMPLETE, why="") if old else one)
+    numbered_parts = {(part.partition, part.first) for one in found for part in one.parts if part.known}
     name = committed[-1].transactional_id if committed else ""
     for log in (logs[p] for p in sorted(used)):
         for seen in log.seen:
             part = log.part(seen)
             mine = seen.producer_id == producer and seen.epoch in epochs
-            if not mine or not part.present or (part.partition, part.first) in there:
+            if not mine or not part.present or (part.partition, part.first) in numbered_parts:
                 continue
-            why = "its client uses no transaction version 2, and when its producer began was not read"
+            why = "its client uses no transaction version 2, and the mirror did not read how its producer began"
             verdict = Verdict.NOT_DETERMINED
             if part.state is State.PART:
                 verdict, why = Verdict.PARTIAL, ""

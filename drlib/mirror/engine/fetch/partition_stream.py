@@ -309,19 +309,20 @@ class PartitionStream:
             nth = self.numbers.of_marker(header, commit=committed)
             if not committed:
                 return
-        if self.transactions is None:
-            self.transactions = TransactionRing(self.next_slot)
         first, end = max(header.base_offset, self.position), header.next_offset
         records, at_ms = (min(header.count, end - first), 0) if data else (0, max(header.max_timestamp, 0))
         producer, epoch = header.producer_id, header.producer_epoch
-        self.transactions.note(TransactionEvent(producer, epoch, first, end, records, at_ms, nth))
+        self._note(TransactionEvent(producer, epoch, first, end, records, at_ms, nth))
 
     def _note_gap(self, offset: int) -> None:
         """Note that transactions up to `offset`, which was not read, are not counted any more."""
         offset = max(0, offset)
+        self._note(TransactionEvent(GAP, 0, offset, offset + 1, 0))
+
+    def _note(self, event: TransactionEvent) -> None:
         if self.transactions is None:
             self.transactions = TransactionRing(self.next_slot)
-        self.transactions.note(TransactionEvent(GAP, 0, offset, offset + 1, 0))
+        self.transactions.note(event)
 
     def _begin_epoch(self, epoch: int, first: int, entries: list[Entry]) -> None:
         """Journal a new leader epoch, before its first record, at offset `first`, is sent."""

@@ -84,7 +84,7 @@ def test_records_that_are_missing_end_the_numbers_here_and_for_later_workers() -
     numbers.lost(1)
     assert number(numbers, of(2, 0)) == [(2, (2,))]  # of another partition of the topic
     numbers.lost(0)
-    other = numbers.numbered(of(3, 0)._replace(producer_id=5))  # it says what was lost, whoever it is of
+    other = numbers.numbered(of(3, 0)._replace(producer_id=5))  # it says what was lost, also of other producers
     assert before is not None
     assert other is not None
     assert (other.number, other.nths) == (0, (0,))
