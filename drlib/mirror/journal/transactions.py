@@ -72,6 +72,7 @@ class TransactionCommitted(NamedTuple):
     the flow mirrors, and of `__consumer_offsets`. `number`: of the producer's transactions of that epoch that have such
     partitions; `nths`: the same for each partition, in the order of `partitions_of`. Both are 0 where they are not known, and
     with version 2. A `nths` of zeros with `number` 0 says that records were lost before it: earlier numbers do not continue.
+    `early`: decided before a worker first followed, so that records of it may lie before those that are mirrored.
     """
 
     read_to: tuple[int, int]
@@ -83,6 +84,7 @@ class TransactionCommitted(NamedTuple):
     partitions: tuple[tuple[str, tuple[int, ...]], ...]
     number: int = 0
     nths: tuple[int, ...] = ()
+    early: bool = False
 
 
 def partitions_of(committed: TransactionCommitted) -> list[TopicPartition]:
@@ -150,10 +152,14 @@ def _pack_committed(committed: Sequence[TransactionCommitted]) -> bytes:
             _pack_text(out, topic)
             for number in (len(partitions), *partitions):
                 pack_varint(out, number)
-    if any(each.nths for each in committed):
+    early = any(each.early for each in committed)
+    if early or any(each.nths for each in committed):
         for each in committed:
             for number in (each.number, len(each.nths), *each.nths):
                 pack_varint(out, number)
+    if early:
+        for each in committed:
+            pack_varint(out, each.early)
     return bytes(out)
 
 
@@ -170,8 +176,12 @@ def _read_committed(fields: Fields) -> tuple[TransactionCommitted, ...]:
         found = [each._replace(number=_number(fields), nths=_read_numbers(fields)) for each in found]
         if any(len(each.nths) not in (0, len(partitions_of(each))) for each in found):
             raise ValueError("not as many numbers as a transaction has partitions")
-        if not any(each.nths for each in found):
+        if not fields.left and not any(each.nths for each in found):
             raise ValueError("no number of a transaction")
+    if fields.left:
+        found = [each._replace(early=bool(_number(fields, 1))) for each in found]
+        if not any(each.early for each in found):
+            raise ValueError("no early transaction where one belongs")
     return tuple(found)
 
 

@@ -2,7 +2,10 @@
 
 Rules:
 - The worker that owns lane 0 does it, beside that lane's claim. It continues where the journal says that it stopped; without
-  that, at the end of the topic: transactions of before are not determined.
+  that, up to `EARLIER` offsets before the end of each partition of the topic. What lies before the end then is journaled as
+  `early`: its records may lie before those that are mirrored.
+- Producers may have begun long before. So up to `EARLIER` offsets before the place where a worker continues are read as well,
+  only to count the transactions of epochs that are not journaled.
 - A transaction's record there precedes its markers, which precede everything that a reader of committed records gets of it. So
   what is journaled here was never copied by a worker that did not note it.
 - Transactions of clients without transaction version 2 are numbered from the record with which their producer's epoch began.
@@ -51,6 +54,8 @@ _WAIT_MS: Final = 500
 _BYTES: Final = 256 << 10  # small, because it shares the link with the records
 MOST_PRODUCERS: Final = 2_000
 """Of a partition of the topic; the one that began first is forgotten, and its next transactions have no numbers."""
+EARLIER: Final = 10_000
+"""Offsets of a partition of the topic: about 1 MB, with three for each transaction."""
 
 
 @dataclass(slots=True)
@@ -103,8 +108,9 @@ class CommitNumbers:
 
     def lost(self, at: int) -> None:
         """Records of a partition of `__transaction_state` are missing, or could not be read."""
+        if self._counts[at]:
+            self._gaps.add(at)
         self._forget(at)
-        self._gaps.add(at)
 
     def numbered(self, committed: TransactionCommitted) -> TransactionCommitted | None:
         """The next transaction, with its numbers where they are known; None for one that was decided already."""
@@ -132,6 +138,13 @@ class CommitNumbers:
             nths.append(counts.of.get(partition, 0))
         return committed._replace(number=counts.number, nths=tuple(nths))
 
+    def adopt(self, at: int, earlier: CommitNumbers) -> None:
+        """Take over what `earlier` counted of epochs that are not known here, up to where this begins in partition `at`."""
+        for producer, counts in earlier._counts[at].items():
+            known = self._counts[at].get(producer)
+            if not counts.lost and (known is None or known.epoch < counts.epoch):
+                self._begin(at, producer, counts)
+
     def _forget(self, at: int) -> None:
         for producer, counts in self._counts[at].items():
             self._counts[at][producer] = _Counts(counts.epoch, lost=True)
@@ -146,18 +159,61 @@ class CommitNumbers:
 
 
 class CommittedRing:
-    """The newest slots of committed transactions: what to journal, and where reading continues."""
+    """The newest slots of committed transactions: what to journal, and where reading continues.
+
+    `positions`: of each partition of `__transaction_state` that is followed, what is read next.
+    """
 
     def __init__(self, entries: Sequence[CommittedTransactions]) -> None:
         """`entries`: those of the journal."""
         self._number = max((entry.number + 1 for entry in entries), default=0)
         self._slot: list[TransactionCommitted] = []
         self.positions: dict[int, int] = {}
-        self.numbers = CommitNumbers([each for entry in entries for each in entry.transactions])
-        for entry in entries:
-            for each in entry.transactions:
-                number, offset = each.read_to
-                self.positions[number] = max(offset, self.positions.get(number, 0))
+        journaled = [each for entry in entries for each in entry.transactions]
+        self.numbers = CommitNumbers(journaled)
+        self._newest = {each.read_to[0]: each for each in sorted(journaled, key=lambda each: each.read_to)}
+        # By partition: below which offset records are only counted, and the counts; below which transactions are early.
+        self._counted: dict[int, tuple[int, CommitNumbers]] = {}
+        self._early: dict[int, int] = {}
+
+    def follow(self, at: int, start: int, end: int, *, is_new: bool) -> None:
+        """Decide where reading of a partition with the offsets [`start`, `end`) begins, unless it was begun.
+
+        `is_new`: was the topic created after this worker had begun?
+        """
+        position, newest = self.positions.get(at), self._newest.get(at)
+        if position is not None and start <= position <= end:
+            return
+        if position is not None:
+            continued, is_early = position, position < self._early[at]
+        elif newest is not None:
+            continued, is_early = newest.read_to[1], newest.early
+        else:
+            self.positions[at] = start if is_new else max(start, end - EARLIER)
+            self._early[at] = start if is_new else end
+            return
+        if not start <= continued <= end:
+            continued = end
+            self.numbers.lost(at)
+        self._early[at] = end if is_early else start
+        self.positions[at] = max(start, continued - EARLIER)
+        self._counted[at] = continued, CommitNumbers(())
+
+    def numbers_at(self, at: int, offset: int) -> CommitNumbers:
+        """The counts that a record at `offset`, which is the next one, belongs to: `numbers`, unless it is only counted."""
+        if (counted := self._counted.get(at)) is not None:
+            until, numbers = counted
+            if offset < until:
+                return numbers
+            self.numbers.adopt(at, numbers)
+            del self._counted[at]
+        return self.numbers
+
+    def kept(self, at: int, offset: int, each: TransactionCommitted | None) -> TransactionCommitted | None:
+        """What is to be journaled of the record at `offset`."""
+        if each is None or self.numbers_at(at, offset) is not self.numbers:
+            return None
+        return each._replace(early=offset < self._early[at])
 
     def add(self, found: Sequence[TransactionCommitted]) -> list[CommittedTransactions]:
         """What to journal once `found` was read; an entry that has room is written again."""
@@ -231,11 +287,7 @@ class TransactionRecorder:
         starts = await requests.list_offsets(connection, partitions, requests.EARLIEST)
         ends = await requests.list_offsets(connection, partitions, requests.LATEST)
         for p in partitions:
-            known = ring.positions.get(p.partition, starts[p] if self._absent else ends[p])
-            if not starts[p] <= known <= ends[p]:
-                known = ends[p]
-                ring.numbers.lost(p.partition)
-            ring.positions[p.partition] = known
+            ring.follow(p.partition, starts[p], ends[p], is_new=self._absent)
         while self._lane() is lane:
             answers = await requests.fetch(
                 connection,
@@ -266,12 +318,16 @@ class TransactionRecorder:
                 continue
             begin = ring.positions[number]
             if header.base_offset > begin:
-                ring.numbers.lost(number)
+                for missing in (begin, header.base_offset - 1):
+                    ring.numbers_at(number, missing).lost(number)
             ring.positions[number] = header.next_offset
             if header.is_control:
                 continue
-            new = (record for record in recode.records(view) if record.offset >= begin)
-            found += filter(None, (self._decoded(number, record, ring.numbers) for record in new))
+            for record in recode.records(view):
+                if record.offset >= begin:
+                    each = self._decoded(number, record, ring.numbers_at(number, record.offset))
+                    if (kept := ring.kept(number, record.offset, each)) is not None:
+                        found.append(kept)
         return found
 
     def _decoded(self, number: int, record: recode.Record, numbers: CommitNumbers) -> TransactionCommitted | None:

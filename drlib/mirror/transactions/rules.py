@@ -8,7 +8,8 @@ Rules:
   producer that is newer by more than brokers' clocks may differ, else it is not determined.
 - Partitions advance by themselves and each in order: what a producer wrote before something of it that was read, was read.
 - A transaction is partial where something of it is on the target, and something else is known not to be: a part of one
-  partition, or all of another one that it has by `__transaction_state`.
+  partition, or all of another one that it has by `__transaction_state`. Of one from before the mirror (`early`), of which a
+  partition has nothing, the records may lie before those that are mirrored: that is not known.
 - It is complete only where its partitions are known and each has all of it. Unknown is a verdict: a transaction whose
   partitions are not known, whose marker was not read, or that is older than what was kept, is not determined.
 - Times are compared only to doubt, and never to call a transaction complete, apart from those of earlier versions.
@@ -246,23 +247,28 @@ class _Log:
             return self.part(seen)
         if not nth or (producer, epoch, 0) in self._by_number:
             return Part(self.log.partition, State.UNKNOWN)
-        return self._unseen(committed.at_ms, is_past=self._newest_number.get(producer, (-1, -1)) > (epoch, nth))
+        return self._unseen(committed, is_past=self._newest_number.get(producer, (-1, -1)) > (epoch, nth))
 
-    def unseen(self, producer: int, epoch: int, at_ms: int) -> Part:
+    def unseen(self, producer: int, epoch: int, committed: TransactionCommitted) -> Part:
         """The part of a transaction of which nothing was recorded here, although it has the partition."""
-        return self._unseen(at_ms, is_past=self.is_past(producer, epoch))
+        return self._unseen(committed, is_past=self.is_past(producer, epoch))
 
-    def _unseen(self, at_ms: int, *, is_past: bool) -> Part:
+    def _unseen(self, committed: TransactionCommitted, *, is_past: bool) -> Part:
         reached = self.log.reached
         if reached is None:
             state = State.UNKNOWN
-        elif reached >= self.floor and is_past:
+        elif reached >= self.floor and is_past and (self.log.dropped or not committed.early):
             state = State.WHOLE  # it is older than what is recorded, or wrote nothing here
-        elif self.log.dropped and at_ms <= self.oldest_ms + CLOCKS_MS:
+        elif committed.early or (self.log.dropped and committed.at_ms <= self.oldest_ms + CLOCKS_MS):
             state = State.UNKNOWN
         else:
             state = State.NONE
         return Part(self.log.partition, state)
+
+
+def _none(partition: TopicPartition, committed: TransactionCommitted) -> Part:
+    """The part in a partition of which nothing was mirrored."""
+    return Part(partition, State.UNKNOWN if committed.early else State.NONE)
 
 
 def _decided(
@@ -280,9 +286,8 @@ def _decided(
         for partition in partitions_of(committed):
             if partition in parts or partition.topic == OFFSETS_TOPIC:
                 continue
-            log = logs.get(partition)  # without one nothing was ever mirrored
-            unseen = Part(partition, State.NONE) if log is None else log.unseen(producer, epoch, committed.at_ms)
-            parts[partition] = unseen
+            log = logs.get(partition)
+            parts[partition] = _none(partition, committed) if log is None else log.unseen(producer, epoch, committed)
     name = committed.transactional_id if committed is not None else ""
     ordered = tuple(parts[p] for p in sorted(parts))
     why = "" if committed is not None else "which partitions it has is not recorded"
@@ -351,8 +356,8 @@ def _by_numbers(committed: TransactionCommitted, logs: Mapping[TopicPartition, _
     parts = []
     for partition, nth in zip(partitions_of(committed), committed.nths, strict=True):
         if partition.topic != OFFSETS_TOPIC:
-            log = logs.get(partition)  # without one nothing was ever mirrored
-            parts.append(Part(partition, State.NONE) if log is None else log.numbered(committed, nth))
+            log = logs.get(partition)
+            parts.append(_none(partition, committed) if log is None else log.numbered(committed, nth))
     producer, epoch, name = committed.producer_id, committed.epoch, committed.transactional_id
     ordered = tuple(sorted(parts, key=lambda part: part.partition))
     found = FoundTransaction(producer, epoch, name, Verdict.COMPLETE, ordered, own_epoch=False)
@@ -373,7 +378,7 @@ def _older(
     first: dict[TopicPartition, State] = {}
     parts = {(t.producer_id, t.epoch): {p.partition: p.state for p in t.parts} for t in found}
     for each in committed:
-        partitions = [p for p in partitions_of(each) if p in logs and logs[p].log.dropped]
+        partitions = [p for p in partitions_of(each) if p in logs and logs[p].log.dropped and not each.early]
         if each.version >= OWN_EPOCHS:
             mine = parts.get((each.producer_id, each.epoch - 1), {})
         elif any(each.nths):

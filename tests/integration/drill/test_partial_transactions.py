@@ -140,15 +140,16 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
     for topic in (A, B):
         create_topic(left, topic, 1)
     engine = Engine(tmp_path, left, right, "LEFT", "RIGHT", f"{A}, {B}", {"sync.topic.configs.enabled": "false"})
-    worker = engine.start()
-    try:
-        # What was committed before it is not recorded.
-        wait_for("the worker runs", lambda: "Worker running" in engine.log())
-        with client(left, "shop") as shop:
-            shop.commit(f"{A}:0:4:10", f"{B}:0:2:10")
+    with client(left, "shop") as shop:
+        # The producer began before the mirror.
+        shop.commit(f"{A}:0:1:10")
+        worker = engine.start()
+        try:
+            wait_for("the worker runs", lambda: "Worker running" in engine.log())
+            shop.commit(f"{A}:0:3:10", f"{B}:0:2:10")
             for topic in (A, B):
                 engine.wait_caught_up(topic, 1)
-            wait_for("the worker knows the transaction's partitions", lambda: recorded(engine) == 1)
+            wait_for("the worker knows the transaction's partitions", lambda: recorded(engine) == 2)
             engine.stop(worker)  # what it counted is in the journal
             worker = engine.start()
             alter(right, f"LEFT.{B}", "max.message.bytes", "2000")
@@ -160,11 +161,11 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
             engine.wait_caught_up(A, 1)
             engine.wait_reported("TargetRefused", f"{B}-0")
             wait_for("the group's positions are on the target", lambda: len(positions(engine)) == 2)
-            wait_for("the worker knows the transactions' partitions", lambda: recorded(engine) == 3)
-        lab.clusters["LEFT"].kill()
-    finally:
-        worker.kill()
-        worker.wait(10)
+            wait_for("the worker knows the transactions' partitions", lambda: recorded(engine) == 4)
+            lab.clusters["LEFT"].kill()
+        finally:
+            worker.kill()
+            worker.wait(10)
 
     place = Place(properties=str(engine.properties), pointer=str(tmp_path / "pointer.json"))
     steps = step("transactions", "transactions.list"), step("translate", "groups.translate", positions_from="target")
@@ -174,7 +175,7 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
 
     (check,) = read_part(run, "transactions").checks
     assert (check.name, check.verdict) == (IN_PART, Verdict.CONDITIONS), check
-    assert "3 transactions of LEFT have records on RIGHT. 1 in part: shop (producer " in check.evidence
+    assert "4 transactions of LEFT have records on RIGHT. 1 in part: shop (producer " in check.evidence
     assert f"{A}-0 all of it (3 of 3 records, source offsets " in check.evidence
     assert f"{B}-0 nothing" in check.evidence
     rows = read_rows(run, "transactions")
@@ -182,12 +183,12 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
         (A, "all of it", 3),
         (B, "nothing", 0),
     ]
-    # 4 records of the first transaction come before the part, on the target without the source's markers.
+    # 4 records of two transactions come before the part, on the target without the source's markers.
     first = rows[0]["first offset there"]
     assert read_kept(run, Flow("LEFT", "RIGHT")).first(GROUP, TopicPartition(f"LEFT.{A}", 0)) == first
     with Cluster(lab.clusters["RIGHT"].settings()) as cluster:
         before = cluster.read({TopicPartition(f"LEFT.{A}", 0): Range(0, int(first or 0))})
-        assert [record.key for record in before] == [b"k0", b"k1", b"k2", b"k3"]
+        assert [record.key for record in before] == [b"k0", b"k0", b"k1", b"k2"]
         committed = {p: c.offset for p, c in cluster.group_offsets(GROUP).items()}
     assert committed[TopicPartition(f"LEFT.{A}", 0)] == first
     journal = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]

@@ -97,6 +97,7 @@ committed = st.builds(
     st.lists(st.tuples(st.text(), st.lists(small, max_size=3).map(tuple)), max_size=3).map(tuple),
     number=st.just(0),
     nths=st.just(()),
+    early=st.booleans(),
 )
 counted = st.builds(lambda each, n: each._replace(number=n, nths=(n,) * len(partitions_of(each))), committed, small)
 committed |= counted.filter(lambda each: bool(each.nths))
@@ -162,6 +163,9 @@ def test_transactions_bytes_are_pinned() -> None:
     counted = CommittedTransactions(1, 257, (COMMITTED._replace(number=3, nths=(2, 0)),))
     assert counted.value() == kept.value() + bytes.fromhex("03 02 02 00")
     assert decode(counted.key(), counted.value()) == counted
+    early = CommittedTransactions(1, 257, (COMMITTED._replace(early=True),))
+    assert early.value() == kept.value() + bytes.fromhex("00 00 01")
+    assert decode(early.key(), early.value()) == early
 
 
 def test_entry_kinds_are_pinned() -> None:
@@ -308,6 +312,16 @@ RUN = Run(P, C, 5, 258)
             CommittedTransactions(0, 0, (COMMITTED,)).key(),
             CommittedTransactions(0, 0, (COMMITTED,)).value() + b"\1\1\1",
             "as many numbers",
+        ),
+        (
+            CommittedTransactions(0, 0, (COMMITTED,)).key(),
+            CommittedTransactions(0, 0, (COMMITTED,)).value() + b"\0\0\0",
+            "no early",
+        ),
+        (
+            CommittedTransactions(0, 0, (COMMITTED,)).key(),
+            CommittedTransactions(0, 0, (COMMITTED,)).value() + b"\0\0\2",
+            "2 where at most 1",
         ),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drlib.mirror.journal.entries import CommittedTransactions, decode
 from drlib.mirror.journal.transactions import PREPARED_EACH, PREPARED_SLOTS, TransactionCommitted
-from drlib.mirror.transactions.recorder import CommitNumbers, CommittedRing
+from drlib.mirror.transactions.recorder import EARLIER, CommitNumbers, CommittedRing
 from drlib.mirror.transactions.transaction_state import ProducerState
 
 
@@ -30,9 +30,42 @@ def test_later_worker_continues_behind_what_is_journaled() -> None:
         CommittedTransactions(2, PREPARED_SLOTS + 2, (one(7, 12),)),
     ]
     ring = CommittedRing(entries)
-    assert ring.positions == {7: 20, 2: 5}
+    ring.follow(7, 3, 30, is_new=False)
+    assert ring.positions == {7: 3}  # from there it counts
+    assert ring.kept(7, 19, one(7, 20)) is None
+    assert ring.kept(7, 20, one(7, 21)) == one(7, 21)
     (entry,) = ring.add([one(7, 21)])
     assert (entry.slot, entry.number) == (4, PREPARED_SLOTS + 4)
+
+
+def test_following_begins_a_bounded_distance_before_the_end() -> None:
+    ring = CommittedRing(())
+    ring.follow(0, 100, 100 + 2 * EARLIER, is_new=False)
+    ring.follow(1, 100, 300, is_new=False)
+    ring.follow(2, 0, 50, is_new=True)
+    assert ring.positions == {0: 100 + EARLIER, 1: 100, 2: 0}
+    assert ring.kept(1, 299, one(1, 300)) == one(1, 300)._replace(early=True)
+    assert ring.kept(1, 300, one(1, 301)) == one(1, 301)
+    assert ring.kept(2, 0, one(2, 1)) == one(2, 1)  # no worker was there before the topic
+    ring.positions[1] = 301
+    ring.follow(1, 100, 400, is_new=False)
+    assert ring.positions[1] == 301
+
+
+def test_worker_that_ended_among_early_transactions_does_not_know_where_they_end() -> None:
+    ring = CommittedRing([CommittedTransactions(0, 0, (one(0, 20)._replace(early=True),))])
+    ring.follow(0, 0, 50, is_new=False)
+    assert ring.kept(0, 49, one(0, 50)) == one(0, 50)._replace(early=True)
+    assert ring.kept(0, 50, one(0, 51)) == one(0, 51)
+
+
+def test_position_that_the_topic_no_longer_has_is_left_for_its_end() -> None:
+    ring = CommittedRing([CommittedTransactions(0, 0, (of(20, 0)._replace(number=1, nths=(1,)),))])
+    ring.follow(0, 30, 90, is_new=False)
+    assert ring.positions == {0: 30}
+    assert ring.kept(0, 89, one(0, 90)) is None
+    (lost,) = number(ring.numbers_at(0, 90), of(91, 0))
+    assert lost == (0, (0,))
 
 
 def of(offset: int, *partitions: int, epoch: int = 0, version: int = 0) -> TransactionCommitted:
@@ -118,3 +151,39 @@ def test_later_worker_numbers_on_from_the_journal() -> None:
     assert later([made[0], made[2]]) == (4, (3, 3, 0))
     # What comes first may be the decision that is journaled, written again.
     assert number(CommitNumbers(made), of(9, 0, 1)) == [(0, ())]
+
+
+def test_producer_that_began_before_the_first_record_that_is_followed_is_counted_from_there() -> None:
+    ring = CommittedRing(())
+    ring.follow(0, 5, 20, is_new=False)
+    numbers = ring.numbers_at(0, 5)
+    numbers.lost(0)  # where nothing was counted, nothing was lost
+    assert number(numbers, of(6, 0)) == [(0, ())]
+    numbers.other_state(0, state(1, began=True))
+    assert number(numbers, of(9, 0, epoch=1), of(12, 0, 1, epoch=1)) == [(1, (1,)), (2, (2, 1))]
+    assert number(ring.numbers_at(0, 21), of(21, 1, 2, epoch=1)) == [(3, (2, 1))]
+
+
+def test_what_is_counted_again_replaces_nothing_that_is_journaled() -> None:
+    journaled = of(12, 0)._replace(number=7, nths=(5,))
+    lost = of(11, 0)._replace(producer_id=6)
+    ring = CommittedRing([CommittedTransactions(0, 0, (lost, journaled))])
+    ring.follow(0, 3, 12, is_new=False)
+    earlier = ring.numbers_at(0, 3)
+    for producer in (4, 6, 8):  # the last one was not journaled, as it had committed nothing
+        earlier.other_state(0, ProducerState(producer, 0, began=True))
+    later = ring.numbers_at(0, 12)
+    later.other_state(0, state())
+    assert number(later, of(14, 0), of(15, 0)._replace(producer_id=6)) == [(8, (6,)), (0, ())]
+    assert number(later, of(16, 0, 3)._replace(producer_id=8)) == [(1, (1, 1))]
+
+
+def test_records_that_are_missing_where_counting_ends_are_missing_for_both() -> None:
+    journaled = CommittedTransactions(0, 0, (one(0, 20),))
+    for first_missing, numbered in ((18, (0, ())), (20, (0, (0,)))):
+        ring = CommittedRing([journaled])
+        ring.follow(0, 0, 30, is_new=False)
+        ring.numbers_at(0, 0).other_state(0, state(began=True))
+        for missing in (first_missing, 21):
+            ring.numbers_at(0, missing).lost(0)
+        assert number(ring.numbers_at(0, 22), of(22, 0)) == [numbered]  # zeros where there was something to lose

@@ -226,20 +226,37 @@ def test_records_that_were_read_twice_count_once() -> None:
     assert (found.verdict, found.parts[0].known) == (Verdict.COMPLETE, 4)
 
 
+def test_early_transaction_is_never_in_part_for_what_lies_before_the_mirror() -> None:
+    there = PartitionLog(ONE, 3, (data(0), marker(2)))
+    later = PartitionLog(TWO, 9, (data(7, epoch=4), marker(8, epoch=5)))
+    early = committed(ONE, TWO)._replace(early=True)
+    # Of the second partition nothing was read: it may have begun behind the transaction, or be behind.
+    for logs in ([there], [there, PartitionLog(TWO, 0)], [there, later]):
+        first = decide(logs, [early]).transactions[0]
+        assert first.verdict is Verdict.NOT_DETERMINED, logs
+        assert [part.state for part in first.parts] == [State.WHOLE, State.UNKNOWN], logs
+    assert only(decide([there, PartitionLog(TWO, 3, (data(0), marker(2)))], [early]))[0] is Verdict.COMPLETE
+    assert only(decide([there, PartitionLog(TWO, 0, (data(0), marker(2)))], [early]))[0] is Verdict.PARTIAL
+    assert decide([PartitionLog(TWO, 0)], [early]).transactions == ()
+
+
 @dataclass
 class _Log:
     """A source partition: every offset with the transaction of its record, or the marker of one."""
 
     items: list[tuple[tuple[int, int], bool]] = field(default_factory=list)
 
-    def events(self, end: int, aborted: set[tuple[int, int]], *, own: bool) -> list[TransactionEvent]:
+    def events(self, begin: int, end: int, aborted: set[tuple[int, int]], *, own: bool) -> list[TransactionEvent]:
         """`own`: has each transaction an epoch of its own?"""
         found: list[TransactionEvent] = []
         ended: dict[int, int] = {}
+        unknown = {producer for (producer, _), _ in self.items[:begin]}  # how many of its transactions came before
         for offset, ((producer, epoch), is_marker) in enumerate(self.items[:end]):
-            if (producer, epoch) in aborted:
+            if (producer, epoch) in aborted or offset < begin:
                 continue
-            if not own:
+            if not own and producer in unknown:
+                found.append(TransactionEvent(producer, 0, offset, offset + 1, not is_marker, 1000 * is_marker))
+            elif not own:
                 nth = ended.get(producer, 0) + 1
                 found.append(TransactionEvent(producer, 0, offset, offset + 1, not is_marker, 1000 * is_marker, nth))
                 ended[producer] = nth - (not is_marker)
@@ -265,7 +282,13 @@ def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.D
     counts: dict[tuple[int, TopicPartition], int] = {}
     epochs = dict.fromkeys(range(draw.draw(st.integers(1, 3), "producers")), 0)
     running: dict[int, dict[TopicPartition, int]] = {}
-    for _ in range(draw.draw(st.integers(1, 40), "steps")):
+    begins = dict.fromkeys(partitions, 0)
+    followed = draw.draw(st.integers(0, 20), "steps before the mirror")
+    early = 0
+    for step in range(draw.draw(st.integers(1, 40), "steps")):
+        if step == followed:
+            begins = {p: draw.draw(st.integers(0, len(log.items)), "begin") for p, log in logs.items()}
+            early = len(names)
         producer = draw.draw(st.sampled_from(sorted(epochs)), "producer")
         mine = running.setdefault(producer, {})
         key = (producer, epochs[producer])
@@ -296,24 +319,29 @@ def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.D
     for partition, log in logs.items():
         # A reader of committed records gets nothing from the first record of a transaction on that has not ended.
         stable = next((n for n, (key, _) in enumerate(log.items) if key in unfinished), len(log.items))
-        read = max(0, stable - draw.draw(st.integers(0, 6), "not read"))
-        reached[partition] = max(0, read - draw.draw(st.integers(0, 3), "not there"))
-        events = log.events(read, aborted, own=own)
+        read = max(begins[partition], stable - draw.draw(st.integers(0, 6), "not read"))
+        reached[partition] = max(begins[partition], read - draw.draw(st.integers(0, 3), "not there"))
+        events = log.events(begins[partition], read, aborted, own=own)
         gone = 0 if kept_all else min(len(events), draw.draw(st.integers(0, 6), "dropped"))
         found_logs.append(PartitionLog(partition, reached[partition], tuple(events[gone:]), dropped=gone > 0))
     first = 0 if kept_all else draw.draw(st.integers(0, len(names)), "named from")
+    names = [name._replace(early=n < early) for n, name in enumerate(names)]
     decision = decide(found_logs, names[first:])
     verdicts = {logs[p.partition].items[p.first][0]: t for t in decision.transactions for p in t.parts if p.known}
     if own:
         verdicts = {(each.producer_id, each.epoch): each for each in decision.transactions}
     named = set(serials[first:])
     for key, mine in records.items():
-        crossed = sum(
-            each == key and not is_marker and offset < reached[p]
+        mirrored = {
+            p: [
+                offset
+                for offset, (each, is_marker) in enumerate(logs[p].items)
+                if each == key and not is_marker and offset >= begins[p]
+            ]
             for p in mine
-            for offset, (each, is_marker) in enumerate(logs[p].items)
-        )
-        whole, found = crossed == sum(mine.values()), verdicts.get(key)
+        }
+        crossed = sum(offset < reached[p] for p, offsets in mirrored.items() for offset in offsets)
+        whole, found = crossed == sum(map(len, mirrored.values())), verdicts.get(key)
         verdict = found.verdict if found is not None else None
         assert verdict is not Verdict.COMPLETE or whole, (key, found)
         assert verdict is not Verdict.PARTIAL or not whole, (key, found)
@@ -323,6 +351,8 @@ def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.D
         assert found is not None
         assert key in named
         waiting = any(part.state is State.OPEN for part in found.parts)
+        if any(begins.values()) or (key in serials[:early] and any(p.state is State.UNKNOWN for p in found.parts)):
+            continue
         if whole:
             assert verdict is Verdict.COMPLETE or waiting, (key, found)
         else:
