@@ -72,7 +72,7 @@ class TransactionCommitted(NamedTuple):
     the flow mirrors, and of `__consumer_offsets`. `number`: of the producer's transactions of that epoch that have such
     partitions; `nths`: the same for each partition, in the order of `partitions_of`. Both are 0 where they are not known, and
     with version 2. A `nths` of zeros with `number` 0 says that records were lost before it: earlier numbers do not continue.
-    `early`: decided before a worker first followed, so that records of it may lie before those that are mirrored.
+    `early`: it began before a worker first followed, so that records of it may lie before those that are mirrored.
     """
 
     read_to: tuple[int, int]

@@ -2,8 +2,8 @@
 
 Rules:
 - The worker that owns lane 0 does it, beside that lane's claim. It continues where the journal says that it stopped; without
-  that, up to `EARLIER` offsets before the end of each partition of the topic. What lies before the end then is journaled as
-  `early`: its records may lie before those that are mirrored.
+  that, up to `EARLIER` offsets before the end of each partition of the topic. Transactions that began before the end then are
+  journaled as `early`: their records may lie before those that are mirrored.
 - Producers may have begun long before. So up to `EARLIER` offsets before the place where a worker continues are read as well,
   only to count the transactions of epochs that are not journaled.
 - A transaction's record there precedes its markers, which precede everything that a reader of committed records gets of it. So
@@ -175,6 +175,7 @@ class CommittedRing:
         # By partition: below which offset records are only counted, and the counts; below which transactions are early.
         self._counted: dict[int, tuple[int, CommitNumbers]] = {}
         self._early: dict[int, int] = {}
+        self._open: dict[int, set[int]] = defaultdict(set)  # producers with an early transaction that is not decided
 
     def follow(self, at: int, start: int, end: int, *, is_new: bool) -> None:
         """Decide where reading of a partition with the offsets [`start`, `end`) begins, unless it was begun.
@@ -209,11 +210,21 @@ class CommittedRing:
             del self._counted[at]
         return self.numbers
 
-    def kept(self, at: int, offset: int, each: TransactionCommitted | None) -> TransactionCommitted | None:
-        """What is to be journaled of the record at `offset`."""
-        if each is None or self.numbers_at(at, offset) is not self.numbers:
+    def other_state(self, at: int, offset: int, state: ProducerState) -> None:
+        """Note a record at `offset` that decides nothing."""
+        self.numbers_at(at, offset).other_state(at, state)
+        if not state.is_open:
+            self._open[at].discard(state.producer_id)
+        elif offset < self._early[at]:
+            self._open[at].add(state.producer_id)
+
+    def decided(self, at: int, offset: int, each: TransactionCommitted) -> TransactionCommitted | None:
+        """What is to be journaled of the decision at `offset`."""
+        numbers = self.numbers_at(at, offset)
+        numbered = numbers.numbered(each)
+        if numbered is None or numbers is not self.numbers:
             return None
-        return each._replace(early=offset < self._early[at])
+        return numbered._replace(early=offset < self._early[at] or each.producer_id in self._open[at])
 
     def add(self, found: Sequence[TransactionCommitted]) -> list[CommittedTransactions]:
         """What to journal once `found` was read; an entry that has room is written again."""
@@ -324,27 +335,26 @@ class TransactionRecorder:
             if header.is_control:
                 continue
             for record in recode.records(view):
-                if record.offset >= begin:
-                    each = self._decoded(number, record, ring.numbers_at(number, record.offset))
-                    if (kept := ring.kept(number, record.offset, each)) is not None:
-                        found.append(kept)
+                if record.offset >= begin and (each := self._decoded(number, record, ring)) is not None:
+                    found.append(each)
         return found
 
-    def _decoded(self, number: int, record: recode.Record, numbers: CommitNumbers) -> TransactionCommitted | None:
+    def _decoded(self, number: int, record: recode.Record, ring: CommittedRing) -> TransactionCommitted | None:
         """The transaction that a record of partition `number` decides, unless it is known or none of it is mirrored."""
         try:
             each = decode(record.key, record.value)
         except MalformedRecord:
-            numbers.lost(number)
+            ring.numbers_at(number, record.offset).lost(number)
             return None
         if isinstance(each, ProducerState):
-            numbers.other_state(number, each)
+            ring.other_state(number, record.offset, each)
             return None
         if each is None or not (mirrored := self._mirrored(each.partitions)):
             return None
         read_to, version = (number, record.offset + 1), max(0, each.version)
         name, producer, epoch = each.transactional_id, each.producer_id, each.epoch
-        return numbers.numbered(TransactionCommitted(read_to, name, producer, epoch, version, each.at_ms, mirrored))
+        committed = TransactionCommitted(read_to, name, producer, epoch, version, each.at_ms, mirrored)
+        return ring.decided(number, record.offset, committed)
 
     def _mirrored(self, partitions: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Those of a transaction that matter; none where the flow mirrors none of them."""

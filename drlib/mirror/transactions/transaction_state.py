@@ -18,6 +18,7 @@ from drlib.mirror.mm2.records import MalformedRecord
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 EMPTY: Final = 0
+ONGOING: Final = 1
 PREPARE_COMMIT: Final = 2
 _STATES: Final = 8
 _MOST_VERSION: Final = 1
@@ -38,11 +39,13 @@ class PreparedCommit:
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """Any other state of a producer. `began`: it got this epoch (Empty), of which no transaction is older."""
+    """Any other state of a producer. `began`: it got this epoch (Empty), of which no transaction is older. `is_open`: it has
+    a transaction that is not decided (Ongoing)."""
 
     producer_id: int
     epoch: int
     began: bool
+    is_open: bool = False
 
 
 def decode(key: bytes | None, value: bytes | None) -> PreparedCommit | ProducerState | None:
@@ -79,7 +82,7 @@ def _value(name: str, reader: _Reader) -> PreparedCommit | ProducerState | None:
     if reader.at != len(reader.data):
         raise MalformedRecord(f"{len(reader.data) - reader.at} bytes too many in a record of {TRANSACTIONS_TOPIC}")
     if state != PREPARE_COMMIT:
-        return ProducerState(producer_id, epoch, state == EMPTY)
+        return ProducerState(producer_id, epoch, state == EMPTY, state == ONGOING)
     if producer_id < 0 or epoch < 0 or at_ms < 0 or any(n < 0 for _, numbers in partitions for n in numbers):
         raise MalformedRecord(f"a negative number in a record of {TRANSACTIONS_TOPIC}")
     return PreparedCommit(name, producer_id, epoch, client, at_ms, partitions)

@@ -32,8 +32,8 @@ def test_later_worker_continues_behind_what_is_journaled() -> None:
     ring = CommittedRing(entries)
     ring.follow(7, 3, 30, is_new=False)
     assert ring.positions == {7: 3}  # from there it counts
-    assert ring.kept(7, 19, one(7, 20)) is None
-    assert ring.kept(7, 20, one(7, 21)) == one(7, 21)
+    assert ring.decided(7, 19, one(7, 20)) is None
+    assert ring.decided(7, 20, one(7, 21)) == one(7, 21)
     (entry,) = ring.add([one(7, 21)])
     assert (entry.slot, entry.number) == (4, PREPARED_SLOTS + 4)
 
@@ -44,26 +44,43 @@ def test_following_begins_a_bounded_distance_before_the_end() -> None:
     ring.follow(1, 100, 300, is_new=False)
     ring.follow(2, 0, 50, is_new=True)
     assert ring.positions == {0: 100 + EARLIER, 1: 100, 2: 0}
-    assert ring.kept(1, 299, one(1, 300)) == one(1, 300)._replace(early=True)
-    assert ring.kept(1, 300, one(1, 301)) == one(1, 301)
-    assert ring.kept(2, 0, one(2, 1)) == one(2, 1)  # no worker was there before the topic
+    assert ring.decided(1, 299, one(1, 300)) == one(1, 300)._replace(early=True)
+    assert ring.decided(1, 300, one(1, 301)) == one(1, 301)
+    assert ring.decided(2, 0, one(2, 1)) == one(2, 1)  # no worker was there before the topic
     ring.positions[1] = 301
     ring.follow(1, 100, 400, is_new=False)
     assert ring.positions[1] == 301
 
 
+def test_transaction_that_is_open_where_following_begins_is_early() -> None:
+    ring = CommittedRing(())
+    ring.follow(0, 0, 50, is_new=False)
+    for offset, producer in ((48, 4), (49, 5), (51, 4), (52, 6)):
+        ring.other_state(0, offset, ProducerState(producer, 1, began=False, is_open=True))
+    decided = [
+        ring.decided(0, 53 + n, one(0, 54 + n)._replace(producer_id=producer)) for n, producer in enumerate((4, 5, 6))
+    ]
+    assert [each.early for each in decided if each is not None] == [True, True, False]
+    for offset, state_of in (
+        (56, ProducerState(4, 1, began=False)),
+        (57, ProducerState(4, 1, began=False, is_open=True)),
+    ):
+        ring.other_state(0, offset, state_of)
+    assert ring.decided(0, 58, one(0, 59)) == one(0, 59)
+
+
 def test_worker_that_ended_among_early_transactions_does_not_know_where_they_end() -> None:
     ring = CommittedRing([CommittedTransactions(0, 0, (one(0, 20)._replace(early=True),))])
     ring.follow(0, 0, 50, is_new=False)
-    assert ring.kept(0, 49, one(0, 50)) == one(0, 50)._replace(early=True)
-    assert ring.kept(0, 50, one(0, 51)) == one(0, 51)
+    assert ring.decided(0, 49, one(0, 50)) == one(0, 50)._replace(early=True)
+    assert ring.decided(0, 50, one(0, 51)) == one(0, 51)
 
 
 def test_position_that_the_topic_no_longer_has_is_left_for_its_end() -> None:
     ring = CommittedRing([CommittedTransactions(0, 0, (of(20, 0)._replace(number=1, nths=(1,)),))])
     ring.follow(0, 30, 90, is_new=False)
     assert ring.positions == {0: 30}
-    assert ring.kept(0, 89, one(0, 90)) is None
+    assert ring.decided(0, 89, one(0, 90)) is None
     (lost,) = number(ring.numbers_at(0, 90), of(91, 0))
     assert lost == (0, (0,))
 

@@ -284,11 +284,11 @@ def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.D
     running: dict[int, dict[TopicPartition, int]] = {}
     begins = dict.fromkeys(partitions, 0)
     followed = draw.draw(st.integers(0, 20), "steps before the mirror")
-    early = 0
+    early: set[tuple[int, int]] = set()
     for step in range(draw.draw(st.integers(1, 40), "steps")):
         if step == followed:
             begins = {p: draw.draw(st.integers(0, len(log.items)), "begin") for p, log in logs.items()}
-            early = len(names)
+            early = {*serials, *((producer, epochs[producer]) for producer, mine in running.items() if mine)}
         producer = draw.draw(st.sampled_from(sorted(epochs)), "producer")
         mine = running.setdefault(producer, {})
         key = (producer, epochs[producer])
@@ -325,7 +325,7 @@ def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.D
         gone = 0 if kept_all else min(len(events), draw.draw(st.integers(0, 6), "dropped"))
         found_logs.append(PartitionLog(partition, reached[partition], tuple(events[gone:]), dropped=gone > 0))
     first = 0 if kept_all else draw.draw(st.integers(0, len(names)), "named from")
-    names = [name._replace(early=n < early) for n, name in enumerate(names)]
+    names = [name._replace(early=key in early) for key, name in zip(serials, names, strict=True)]
     decision = decide(found_logs, names[first:])
     verdicts = {logs[p.partition].items[p.first][0]: t for t in decision.transactions for p in t.parts if p.known}
     if own:
@@ -351,7 +351,7 @@ def test_random_transactions_with_random_cuts_are_decided_as_they_are(draw: st.D
         assert found is not None
         assert key in named
         waiting = any(part.state is State.OPEN for part in found.parts)
-        if any(begins.values()) or (key in serials[:early] and any(p.state is State.UNKNOWN for p in found.parts)):
+        if any(begins.values()) or (key in early and any(p.state is State.UNKNOWN for p in found.parts)):
             continue
         if whole:
             assert verdict is Verdict.COMPLETE or waiting, (key, found)

@@ -42,7 +42,7 @@ def test_other_states_and_expired_ids_are_no_commits() -> None:
     for state in (1, 3, 4, 5, 6, 7):
         changed = bytearray(PREPARED)
         changed[16] = state
-        assert decode(JAVA, bytes(changed)) == ProducerState(0, 3, False)
+        assert decode(JAVA, bytes(changed)) == ProducerState(0, 3, False, is_open=state == 1)
 
 
 def test_producer_that_began_has_the_epoch_of_its_transactions() -> None:
