@@ -222,7 +222,7 @@ class _Log:
         """Was something read that the producer wrote after that transaction?"""
         return self._newest.get(producer, -1) > epoch
 
-    def part(self, seen: _Seen) -> Part:
+    def part(self, seen: _Seen, *, early: bool = False) -> Part:
         reached, pieces = self.log.reached, seen.pieces
         first, end = (pieces[0].first, pieces[-1].end) if pieces else (-1, -1)
         known = sum(piece.records for piece in pieces)
@@ -231,7 +231,7 @@ class _Log:
         present = sum(min(piece.records, max(0, reached - piece.first)) for piece in pieces)
         if present < known:
             state = State.PART if present else State.NONE
-        elif not pieces and reached < self.floor:
+        elif not pieces and (early or reached < self.floor):
             state = State.UNKNOWN
         else:
             state = State.WHOLE if seen.marker >= 0 else State.OPEN
@@ -244,7 +244,7 @@ class _Log:
         if seen is not None and 0 < seen.at_ms < committed.at_ms - CLOCKS_MS:
             return Part(self.log.partition, State.UNKNOWN)  # a marker follows the decision: it is another's
         if seen is not None:
-            return self.part(seen)
+            return self.part(seen, early=committed.early)
         if not nth or (producer, epoch, 0) in self._by_number:
             return Part(self.log.partition, State.UNKNOWN)
         return self._unseen(committed, is_past=self._newest_number.get(producer, (-1, -1)) > (epoch, nth))
@@ -281,7 +281,8 @@ def _decided(
     is_named: bool,
 ) -> FoundTransaction:
     """`mine`: the partitions in which something of it was read. `is_named`: is it known that the epoch is its own?"""
-    parts = {p: log.part(seen) for p, log in mine.items() if (seen := log.of(producer, epoch)) is not None}
+    early = committed is not None and committed.early
+    parts = {p: log.part(seen, early=early) for p, log in mine.items() if (seen := log.of(producer, epoch)) is not None}
     if committed is not None:
         for partition in partitions_of(committed):
             if partition in parts or partition.topic == OFFSETS_TOPIC:
