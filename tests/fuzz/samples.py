@@ -72,6 +72,14 @@ ENTRIES: Final[tuple[e.Entry, ...]] = (
     e.CommittedTransactions(
         1, 257, (TransactionCommitted((4, 9), "app-0", 300, 2, 2, 1_700_000_000_000, (("orders", (0, 1)),)),)
     ),
+    e.CommittedTransactions(
+        2,
+        258,
+        (
+            TransactionCommitted((4, 9), "a", 300, 2, 0, 1_700_000_000_000, (("orders", (0, 1)),), 2, (1, 2)),
+            TransactionCommitted((4, 12), "a", 300, 2, 0, 1_700_000_000_000, (("orders", (0,)),), early=True),
+        ),
+    ),
 )
 JOURNAL: Final[tuple[Case, ...]] = tuple((entry.key(), entry.value()) for entry in ENTRIES)
 
