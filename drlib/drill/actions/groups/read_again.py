@@ -1,8 +1,9 @@
 """Measure what groups read again: the records at a position on the target, and those that the source has at the group's own.
 
-Rules: it reads without joining any group. Records are compared by key, value, timestamp and headers. From a bounded position it
-reads on until the record that the group's own position has next; to find a later one first would mean that records are
-skipped. Where nothing is next, the last one before it has to be the last that is read. What cannot be compared is None.
+Rules: it reads without joining any group. Records are compared by key, value, timestamp and headers. From a position that is
+bounded, or behind as the mirror had not reached the group's own, it reads on until the record that the group's own position has
+next; to find a later one first would mean that records are skipped. Where nothing is next, the last one before it has to be
+the last that is read. What cannot be compared is None.
 Not for: predicting it (`rules.read_again`).
 """
 
@@ -164,9 +165,14 @@ def is_bounded(move: PositionMove) -> bool:
     return move.kind is TranslationKind.BOUNDED and move.records <= _MOST_AGAIN
 
 
+def is_near(move: PositionMove) -> bool:
+    """Is the group's next record to be found from its position on, as that is bounded, or the mirror had not reached it?"""
+    return move.kind in (TranslationKind.BOUNDED, TranslationKind.BEHIND) and move.records <= _MOST_AGAIN
+
+
 def to_find(move: PositionMove) -> int:
     """How many records more than usual are read from a position, to find where it should be."""
-    return move.records if is_bounded(move) else 0
+    return move.records if is_near(move) else 0
 
 
 def compare_bounded(records: Sequence[Record], expected: Sequence[Record], before: Sequence[Record]) -> Compared:

@@ -3,11 +3,12 @@
 Rules: a shadow group is `drill.<run>.<group>`, so it belongs to one run; undoing the step deletes every shadow of that run,
 also those of a process that was killed. The canary reads without joining any group. What it reads is compared with what the
 source has right after the group's position, by key, value, timestamp and headers; where there is nothing after it on either
-side, the records right before it are. From a bounded position it reads on until the record that the group's own position has
-next, which measures what the group would read again; to find a later one first would mean that records are skipped. Where both
-directions copy the topic, the logs have orders of their own: the group's next records have to be at or behind the position,
-and no more that it has read before than was predicted. Where the source does not answer, or not one position could be compared,
-the check is unknown, which is not a pass.
+side, the records right before it are. From a position that is bounded, or behind, it reads on until the record that the
+group's own position has next, which measures what the group would read again; to find a later one first would mean that
+records are skipped. A group that keeps up with its topic is ahead of the mirror by what is on its way: the mirror is waited
+for. Where both directions copy the topic, the logs have orders of their own: the group's next records have to be at or behind
+the position, and no more that it has read before than was predicted. Where the source does not answer, or not one position
+could be compared, the check is unknown, which is not a pass.
 A rehearsal reads positions of the source, with its own login; an emergency has only those of the mirror's checkpoints. So each
 checkpoint has to be there, and to reach what the group had committed once its shadow was written. Its age alone says nothing:
 a checkpoint is written when a position changes.
@@ -28,7 +29,7 @@ from drlib.drill.actions.groups.read_again import (
     Compared,
     compare_bounded,
     content,
-    is_bounded,
+    is_near,
     measure_shared,
     on_source,
     on_target,
@@ -56,6 +57,7 @@ from drlib.runs.journal import Scalar
 PREFIX: Final = "drill."
 SHADOW: Final = "shadow"
 _LOOK_S: Final = 1.0  # between two looks at the checkpoints, which are read from the start of their topic
+_MIRROR_S: Final = 10.0  # how long the mirror is waited for where groups were ahead of it
 CHECKPOINTS: Final = "the mirror's own checkpoints have every group's position"
 
 
@@ -215,6 +217,13 @@ class ReadCanary(ReadOnlyTargetAction):
             found, why = self._compare(others, abort)
             seen |= zip(others, found, strict=True)
             silence = silence or why
+            until = time.monotonic() + _MIRROR_S
+            while not silence and (ahead := [m for m in others if not_reached(m, seen[m][1])]):
+                if time.monotonic() >= until:
+                    break
+                abort.wait(_LOOK_S)
+                found, silence = self._compare(ahead, abort)
+                seen |= zip(ahead, found, strict=True)
         rows: list[dict[str, Scalar]] = []
         wrong: list[str] = []
         measured: dict[str, list[tuple[PositionMove, int | None]]] = {}
@@ -289,9 +298,7 @@ class ReadCanary(ReadOnlyTargetAction):
         ended = [
             m for m in mine if not read[on_target(m)] and not source_records.get(on_source(m), [None]) and _exact(m)
         ]
-        at_end = [
-            m for m in mine if is_bounded(m) and read[on_target(m)] and not source_records.get(on_source(m), [None])
-        ]
+        at_end = [m for m in mine if is_near(m) and read[on_target(m)] and not source_records.get(on_source(m), [None])]
         before = read_from(self.target_cluster, dict.fromkeys(map(on_target, ended), 0), self.records, abort, back=True)
         source_before = read_from(
             self.source_cluster, dict.fromkeys(map(on_source, [*ended, *at_end]), 0), self.records, abort, back=True
@@ -302,13 +309,18 @@ class ReadCanary(ReadOnlyTargetAction):
             one = Compared(_compared(move, records, source_records.get(on_source(move))))
             if one.verdict == NOTHING_AFTER and on_target(move) in before:
                 one = Compared(_compared_before(before[on_target(move)], source_before[on_source(move)]))
-            if is_bounded(move) and source_records:
+            if is_near(move) and source_records:
                 nearby = source_before.get(on_source(move), ())
                 one = compare_bounded(records, source_records[on_source(move)], nearby)
             elif one.verdict.startswith("the same"):
                 one = Compared(one.verdict, 0)
             found.append((len(records), one))
         return found, silence
+
+
+def not_reached(move: PositionMove, compared: Compared) -> bool:
+    """Had the mirror not reached the group's position, and is the record that it has next still not there? Pure."""
+    return move.kind is TranslationKind.BEHIND and is_near(move) and compared.again is None and not compared.wrong
 
 
 def _exact(move: PositionMove) -> bool:

@@ -4,8 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from drlib.drill.actions.groups.read_again import NOTHING_AFTER
-from drlib.drill.actions.groups.rehearsal import _compared, _compared_before, checkpoint_gaps, checkpoints_check
+from drlib.drill.actions.groups.read_again import NOTHING_AFTER, Compared
+from drlib.drill.actions.groups.rehearsal import (
+    _compared,
+    _compared_before,
+    checkpoint_gaps,
+    checkpoints_check,
+    not_reached,
+)
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.kafka.admin.descriptions import Record
 from drlib.mirror.offsets.translation.translate_groups import KnownPosition
@@ -51,6 +57,23 @@ def test_canary_of_a_group_that_has_read_all_compares_what_came_before(
 ) -> None:
     """A flawless rehearsal of idle groups read no record, and ended as unknown."""
     assert _compared_before(records, expected) == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "records", "compared", "waits"),
+    [
+        (TranslationKind.BEHIND, 8, Compared("not compared: none of the source's next records"), True),
+        (TranslationKind.BEHIND, 8, Compared(NOTHING_AFTER), True),
+        (TranslationKind.BEHIND, 8, Compared("the same behind 8", 8), False),
+        (TranslationKind.BEHIND, 8, Compared("wrong: 1 records"), False),
+        (TranslationKind.BEHIND, 1_000_000, Compared("not compared"), False),
+        (TranslationKind.BOUNDED, 8, Compared("not compared"), False),
+    ],
+)
+def test_canary_waits_for_the_mirror_where_a_group_was_ahead_of_it(
+    kind: TranslationKind, records: int, compared: Compared, waits: bool
+) -> None:
+    assert not_reached(replace(move(kind), records=records), compared) is waits
 
 
 def at(offset: int) -> dict[tuple[str, TopicPartition], KnownPosition]:
