@@ -14,7 +14,7 @@ help:
 	@echo "make incidents  each cause of levels 1 to 5 solved, and players who do nothing or harm; CI runs it as well"
 	@echo "make test-all  that, and what takes minutes: long faults, incidents of level 6, the real MirrorMaker 2 beside ours"
 	@echo "make long   only what takes minutes; test-all is make test and this"
-	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n; then the analyses"
+	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n; then the analyses, and a million claims"
 	@echo "make soak   random faults against continuous traffic, then make fuzz, each for MINUTES=10; SEED=n to play one again"
 	@echo "make fuzz   changed inputs for every decoder of what others wrote: MINUTES=2, and SEED=n for the same ones again"
 	@echo "make mutants  small changes to the pure code that no unit test notices: a sample, or PACKAGE=drlib.mirror.journal"
@@ -71,6 +71,7 @@ long: setup
 bench: setup
 	$(BIN)/python -m bench --workloads "$(WORKLOADS)" --repeats $(REPEATS)
 	$(BIN)/python -m bench.analyses
+	$(BIN)/python -m bench.claims
 
 soak: setup
 	PYTHONPATH=tests:. $(BIN)/python -m soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))

@@ -79,7 +79,7 @@ class Hold:
 
 
 @dataclass(slots=True)
-class _Lane:
+class JournalLane:
     """One partition of the reverse flow's journal, up to offset `position`; `last`: the batch before it."""
 
     position: int = 0
@@ -138,7 +138,7 @@ class ReverseJournal:
         self._source = source
         self._count = lanes
         self._id: uuid.UUID | None = None
-        self._lanes: dict[int, _Lane] = {}
+        self._lanes: dict[int, JournalLane] = {}
         self._remembered: dict[uuid.UUID, uuid.UUID] = {}  # source topic -> the reverse flow's journal
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
         self._admitted: set[tuple[uuid.UUID, int]] = set()
@@ -208,7 +208,7 @@ class ReverseJournal:
             if (why := await self._try_to_read()) is not None:
                 return why
             assert self._id is not None
-            lane = self._lanes.get(self._lane_of(stream), _Lane())
+            lane = self._lanes.get(self._lane_of(stream), JournalLane())
             if doubt := lane.doubt(topic_id, stream.key.partition):
                 return Hold(UNDECIDED, doubt)
             before = self._remembered.get(topic_id)
@@ -266,7 +266,7 @@ class ReverseJournal:
         partition = TopicPartition(self.topic, number)
         topic_id, leader = await locate(self._source, partition)
         connection = await self._source.connection(leader, PURPOSE)
-        lane = self._lanes.setdefault(number, _Lane())
+        lane = self._lanes.setdefault(number, JournalLane())
         end, epoch = (await requests.list_offset_epochs(connection, [partition], requests.LATEST))[partition]
         if topic_id != self._id or end < lane.position:
             self._lost = (
