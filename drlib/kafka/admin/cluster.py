@@ -470,7 +470,7 @@ class Cluster:
     ) -> dict[TopicPartition, int]:
         wanted = {ConfluentTopicPartition(tp.topic, tp.partition): spec for tp in set(partitions)}
         offsets: dict[TopicPartition, int] = {}
-        until = time.monotonic() + self._timeout_s
+        began = time.monotonic()
         while wanted:
             moved = {}
             futures = self._call(doing, "list_offsets", wanted, isolation_level=_LEVELS[isolation])
@@ -478,7 +478,7 @@ class Cluster:
                 try:
                     offsets[TopicPartition(item.topic, item.partition)] = self._result(future).offset
                 except (KafkaException, TimeoutError) as error:
-                    if code_of(error) not in LEADER_MOVES or time.monotonic() > until:
+                    if not self._may_be_answered(error, item.topic, time.monotonic() - began):
                         raise as_drlib_error(
                             error, self.settings, f"{doing} of {item.topic}-{item.partition}"
                         ) from error
@@ -487,6 +487,13 @@ class Cluster:
                 time.sleep(_RETRY_S)
             wanted = moved
         return offsets
+
+    def _may_be_answered(self, error: Exception, topic: str, waited_s: float) -> bool:
+        """Is an answer about a partition's offsets one that passes? A leader refuses to know a topic that was just created."""
+        code = code_of(error)
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return waited_s < min(_PROPAGATION_MOST_S, self._timeout_s) and topic in self.topics([topic])
+        return code in LEADER_MOVES and waited_s <= self._timeout_s
 
     def _await_propagation(self, name: str, partitions: int) -> None:
         """Wait until a broker knows what the controller has done already; return if it cannot be asked."""

@@ -38,13 +38,14 @@ class Trip:
 @dataclass(frozen=True, slots=True)
 class GroupTrip:
     """Records of one group. `again_failover`: read at HOME and again at AWAY, because the last commits had not crossed or the
-    producer, without an answer, sent them again. `again_tail`: read again as records of the tail. `again`: read again for any
-    other reason, which is a failure. `late`: of the tail, after newer records of their key."""
+    producer, without an answer, sent them again; `again_sent`: for the second reason. `again_tail`: read again as records of the
+    tail. `again`: read again for any other reason, which is a failure. `late`: of the tail, after newer records of their key."""
 
     group: str
     read: int
     again: int
     again_failover: int
+    again_sent: int
     again_tail: int
     skipped: int
     late: int
@@ -157,7 +158,7 @@ def _group(
         if (row.group, row.cluster, row.topic, row.status) == (group, trip.home, trip.topic, CommitStatus.ACKED)
         and (moved_ms is None or row.at_ms < moved_ms)
     }
-    failover = tails = again = 0
+    failover = sent = tails = again = 0
     for name, reads in places.items():
         for earlier, row in itertools.pairwise(reads):
             over = (earlier.cluster, row.cluster) == (trip.home, trip.away) and trip.settled is not None
@@ -169,13 +170,14 @@ def _group(
             left = trip.settled is Settle.LEAVE and ((back and name in doubted) or not_committed)
             if over and (row.topic == f"{trip.home}.{trip.topic}" or name in doubted):
                 failover += 1
+                sent += row.topic != f"{trip.home}.{trip.topic}"
             elif recovered or left:
                 tails += 1
             else:
                 again += 1
     late = [row.id in tail for row, _ in disordered(rows)]
     skipped = sum(name not in places for name in due)
-    return GroupTrip(group, len(rows), again, failover, tails, skipped, sum(late), len(late) - sum(late))
+    return GroupTrip(group, len(rows), again, failover, sent, tails, skipped, sum(late), len(late) - sum(late))
 
 
 def _group_checks(group: GroupTrip, trip: Trip) -> list[Check]:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from drlib.errors import DrlibError
 from drlib.kafka.admin import cluster
 from drlib.kafka.admin.descriptions import NewTopicSpec
 from drlib.kafka.admin.errors import LEADER_MOVES
@@ -68,3 +69,24 @@ def test_log_ends_are_asked_again_while_a_new_leader_does_not_know_them(
     )
     with cluster.Cluster(ClusterSettings("A", ("127.0.0.1:1",)), timeout_s=5.0) as handle:
         assert handle.log_ends([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 7}
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["was-just-created", "does-not-exist"])
+def test_log_ends_of_a_topic_that_its_leader_does_not_know_yet_are_asked_again(
+    listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Future[SimpleNamespace](), Future[SimpleNamespace]()
+    first.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+    second.set_result(SimpleNamespace(offset=7))
+    answers = [first, second]
+    monkeypatch.setattr(cluster, "_RETRY_S", 0.0)
+    monkeypatch.setattr(
+        cluster.Cluster, "_call", lambda _, doing, method, wanted, **__: dict.fromkeys(wanted, answers.pop(0))
+    )
+    monkeypatch.setattr(cluster.Cluster, "topics", lambda _, names: dict.fromkeys(names) if listed else {})
+    with cluster.Cluster(ClusterSettings("A", ("127.0.0.1:1",)), timeout_s=5.0) as handle:
+        if listed:
+            assert handle.log_ends([TopicPartition("t", 0)]) == {TopicPartition("t", 0): 7}
+        else:
+            with pytest.raises(DrlibError, match="UNKNOWN_TOPIC"):
+                handle.log_ends([TopicPartition("t", 0)])
