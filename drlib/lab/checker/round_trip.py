@@ -38,8 +38,9 @@ class Trip:
 @dataclass(frozen=True, slots=True)
 class GroupTrip:
     """Records of one group. `again_failover`: read at HOME and again at AWAY, because the last commits had not crossed or the
-    producer, without an answer, sent them again; `again_sent`: for the second reason. `again_tail`: read again as records of the
-    tail. `again`: read again for any other reason, which is a failure. `late`: of the tail, after newer records of their key."""
+    producer, without an answer, sent them again; `again_sent`: for the second reason. `again_tail`: read again as records of
+    the tail. `again`: read again for any other reason, which is a failure. `late`: of the tail, after newer records of their
+    key."""
 
     group: str
     read: int
