@@ -474,7 +474,7 @@ async def test_request_after_an_announced_pause_has_its_time_behind_it() -> None
     async def paused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         correlation_id, _ = await request(reader)
         writer.write(answer(correlation_id, struct.pack(">i", 600)))
-        await asyncio.sleep(0.6)  # as a broker that has muted the connection
+        await asyncio.sleep(0.65)  # as a broker that has muted the connection, from when it has said so
         correlation_id, body = await request(reader)
         writer.write(answer(correlation_id, body))
 
