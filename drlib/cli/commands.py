@@ -55,6 +55,11 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
             "drlib.cli.clients.bootstrap:bootstrap",
             "an address for clients that cannot follow the pointer",
         ),
+        Command(
+            "producer-ids",
+            "drlib.cli.clients.producer_ids:producer_ids",
+            "set the clusters' producer IDs apart, for redirected clients",
+        ),
         Command("config", "drlib.cli.mirror.config:config_app", "explain every value of a file, or convert one"),
         Command("service", "drlib.cli.mirror.service:service_app", "print a systemd unit, alert rules or a dashboard"),
         Command("size", "drlib.cli.mirror.size:size", "workers, lanes and memory that a link needs"),
@@ -225,6 +230,10 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example(
             f"drlib translate {FILE} --flow 'paris->lyon' --offsets offsets.json --as spark", "offsets kept elsewhere"
         ),
+    ),
+    "producer-ids": (
+        Example(f"drlib producer-ids {FILE} --flow 'paris->lyon'", "how far they are apart"),
+        Example(f"drlib producer-ids {FILE} --flow 'paris->lyon' --separate --yes lyon", "a million apart, once"),
     ),
     "inventory": (
         Example(f"drlib inventory {FILE}", "of every enabled flow"),

@@ -12,7 +12,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * What the console clients do, for versions whose tools are not at hand: it prints each value, or sends each line and prints
  * it with its offset.
- * Arguments: consume|produce, bootstrap.servers, topic, then key=value of settings.
+ * Arguments: consume|produce, bootstrap.servers, topic (of produce also TOPIC:PARTITION), then key=value of settings.
  */
 public class LineClient {
     public static void main(String[] args) throws Exception {
@@ -44,7 +44,10 @@ public class LineClient {
     static void produce(Properties config, String topic) throws Exception {
         var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
         var lines = new BufferedReader(new InputStreamReader(System.in));
+        int colon = topic.indexOf(':');
+        String name = colon < 0 ? topic : topic.substring(0, colon);
+        Integer partition = colon < 0 ? null : Integer.valueOf(topic.substring(colon + 1));
         for (String line = lines.readLine(); line != null; line = lines.readLine())
-            send(producer, new ProducerRecord<>(topic, line));
+            send(producer, new ProducerRecord<>(name, partition, null, line));
     }
 }

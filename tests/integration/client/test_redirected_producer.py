@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,14 +40,70 @@ def test_redirected_librdkafka_loses_acknowledged_records_and_doctor_names_its_i
 
 def test_redirected_java_producer_loses_acknowledged_records_and_doctor_names_its_id_before(tmp_path: Path) -> None:
     with a_site(tmp_path, ()) as site:
-        java = [str(jars.java().path), *JVM, "-cp", os.pathsep.join(map(str, jars.classpath("kafka")))]
-        command = [*java, str(ROOT / "tests" / "java" / "LineClient.java"), "produce", site.address, TOPIC]
+        lost_by(site, lambda: java(site))
 
-        def start() -> Send:
-            process = site.processes["java"] = Process(command, tmp_path / "java.log", fed=True)
-            return line_client(process)
 
-        lost_by(site, start)
+def test_redirected_java_3_9_producer_loses_acknowledged_records_and_doctor_names_its_id_before(tmp_path: Path) -> None:
+    with a_site(tmp_path, ()) as site:
+        lost_by(site, lambda: java_3_9(site))
+
+
+def test_producers_redirected_to_a_cluster_whose_ids_were_set_apart_lose_nothing(tmp_path: Path) -> None:
+    """Both as above, but for the IDs."""
+    with a_site(tmp_path, ()) as site:
+        for alias in site.lab.aliases:
+            create_topic(site.lab.clusters[alias].bootstrap, TOPIC, 3)
+        same_next_id(site.settings())
+        command = [sys.executable, "-m", "drlib.cli", "producer-ids", str(site.file), "--flow", "paris->lyon"]
+        before = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (before.returncode, "They are not 1,000,000 apart" in before.stdout) == (3, True), before
+        apart = [*command, "--separate", "--ids", "6000"]
+        unnamed = subprocess.run(
+            apart, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (unnamed.returncode, "Give --yes lyon." in unnamed.stderr) == (9, True), unnamed
+        done = subprocess.run([*apart, "--yes", "lyon"], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done
+        again = subprocess.run([*apart, "--yes", "lyon"], capture_output=True, text=True, timeout=60, check=False)
+        assert (again.returncode, "apart: until one has given out as many" in again.stdout) == (0, True), again
+
+        senders = [confluent(site.address, 0), java(site, 1), java_3_9(site, 2)]
+        for send in senders:
+            assert [send(f"x{n}") for n in range(10)] == list(range(10))
+        others = [confluent(site.lab.clusters["lyon"].bootstrap, number) for number in range(3)]
+        for other in others:
+            assert [other(f"y{n}") for n in range(13)] == list(range(13))
+        assert producer_ids_of(site).severity is Severity.OK
+        site.lab.clusters["paris"].kill()
+        wait_for("it is noticed", lambda: bool(site.notes("open")))
+        site.move("lyon")
+        for number, (send, other) in enumerate(zip(senders, others, strict=True)):
+            assert [send(f"x{n}") for n in range(10, 20)] == list(range(13, 23))
+            assert other("y13") == 23
+            written = read_all(site.lab.clusters["lyon"].bootstrap, TOPIC, 3)[number]
+            log = [str((value or b"").decode()) for _, value, _, _ in written]
+            assert log == [*(f"y{n}" for n in range(13)), *(f"x{n}" for n in range(10, 20)), "y13"], number
+
+
+def java(site: Site, partition: int = 0) -> Send:
+    return _java(site, partition, jars.classpath("kafka"))
+
+
+def java_3_9(site: Site, partition: int = 0) -> Send:
+    """With the kafka-clients that Spark's connector brings, which bootstrap again where they are set to."""
+    clients = [jar for jar in jars.classpath("spark") if jar.name.startswith("kafka-clients-3.9")]
+    assert clients
+    others = [jar for jar in jars.classpath("kafka") if not jar.name.startswith("kafka-clients-")]
+    return _java(site, partition, [*clients, *others], "metadata.recovery.strategy=rebootstrap")
+
+
+def _java(site: Site, partition: int, classpath: Sequence[Path], *settings: str) -> Send:
+    run = [str(jars.java().path), *JVM, "-cp", os.pathsep.join(map(str, classpath))]
+    program = str(ROOT / "tests" / "java" / "LineClient.java")
+    command = [*run, program, "produce", site.address, f"{TOPIC}:{partition}", *settings]
+    name = f"java-{partition}-{len(classpath)}"
+    process = site.processes[name] = Process(command, site.root / f"{name}.log", fed=True)
+    return line_client(process)
 
 
 def lost_by(site: Site, start: Callable[[], Send]) -> None:
@@ -101,7 +159,7 @@ def a_move(site: Site, name: str) -> Action:
     return make_action(Call(name, ()), place, "move")
 
 
-def confluent(servers: str) -> Send:
+def confluent(servers: str, partition: int = 0) -> Send:
     """With default settings; each record is a batch, and is delivered before the next. Its offset, or the error's name."""
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
 
@@ -111,7 +169,7 @@ def confluent(servers: str) -> Send:
         def delivered(error: KafkaError | None, message: Message) -> None:
             answers.append((message.offset() or 0) if error is None else str(error.name()))
 
-        producer.produce(TOPIC, value, partition=0, on_delivery=delivered)
+        producer.produce(TOPIC, value, partition=partition, on_delivery=delivered)
         producer.flush(60)
         return answers[0]
 

@@ -46,6 +46,7 @@ FILES = {
     ("translate", "offsets"): "translate F --flow LEFT->RIGHT --offsets BAD",
     ("bootstrap", "file"): "bootstrap BAD",
     ("inventory", "file"): "inventory BAD",
+    ("producer-ids", "file"): "producer-ids BAD",
     ("witness", "certificate"): "witness F --certificate BAD --key F",
     ("witness", "key"): "witness F --certificate F --key BAD",
     ("service bootstrap", "file"): "service bootstrap BAD",

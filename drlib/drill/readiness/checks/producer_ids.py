@@ -15,7 +15,8 @@ from drlib.formats import first_few, span
 
 REMEDY: Final = (
     "A producer that keeps one address: stop it before the move and start it after, so that the target gives it an ID. "
-    "One that follows the pointer gets a new ID by itself. docs/clients.md#producer-ids"
+    "One that follows the pointer gets a new ID by itself. Against new collisions set the clusters' IDs apart, once: "
+    "drlib producer-ids FILE --separate. docs/clients.md#producer-ids"
 )
 REFUSED: Final = ". Without collide = true, the step that moves refuses."
 
