@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
-from fix_engine import wait_for
-from testbed_bootstrap import Client, Site, a_site, arrivals, records_to
+from confluent_kafka import Producer
+from fix_engine import create_topic, read_all, wait_for
+from testbed_bootstrap import Client, Process, Site, a_site, arrivals, records_to
+from testbed_streams import sums_command
 
 REQUIRED = (
     Client("java", "consume"),
@@ -97,3 +99,34 @@ def test_clients_of_other_versions_continue_with_the_settings_of_the_page(tmp_pa
         after = continued(site, OTHERS, 60, needed)
         print(json.dumps(after, indent=1))
         assert after.keys() == {each.name for each in needed}, "the page says that the others do not"
+
+
+@pytest.mark.long
+def test_streams_application_continues_on_the_next_cluster_when_its_own_was_killed(tmp_path: Path) -> None:
+    with a_site(tmp_path, ()) as site:
+        bootstrap = {alias: site.lab.clusters[alias].bootstrap for alias in site.lab.aliases}
+        for topic in ("numbers", "totals"):
+            for alias in site.lab.aliases:
+                create_topic(bootstrap[alias], topic, 1)
+        command = sums_command(site.address, "sums", tmp_path / "state", "numbers", "totals")
+        site.processes["sums"] = Process(command, tmp_path / "sums.log", fed=True)
+
+        def total(alias: str, count: int) -> None:
+            """Write the numbers below `count`, and wait for their sum."""
+            producer = Producer({"bootstrap.servers": bootstrap[alias], "log_level": 0})
+            for number in range(count):
+                producer.produce("numbers", str(number), f"{number}/k")
+            producer.flush(20)
+            wanted = str(sum(range(count))).encode()
+            wait_for(f"the sum of {alias}", lambda: wanted in totals(alias), 90)
+
+        def totals(alias: str) -> list[bytes | None]:
+            return [value for _, value, _, _ in read_all(bootstrap[alias], "totals", 1)[0]]
+
+        total("paris", 30)
+        site.lab.clusters["paris"].kill()
+        wait_for("it is noticed", lambda: bool(site.notes("open")))
+        site.move("lyon")
+        moved = time.monotonic()
+        total("lyon", 5)  # of lyon's numbers alone: the state is what lyon has of the changelog, which is nothing here
+        print("Kafka Streams continued after", round(time.monotonic() - moved, 1), "s")

@@ -1,7 +1,7 @@
 """A Kafka Streams application with exactly_once_v2 whose cluster is killed: its totals on the target are those of the records
 that crossed, and the drill says whether its state can be used for it.
 
-Long: brokers of its own, Java programs. Kafka's Streams library is downloaded at the first use; its stores are in memory.
+Long: brokers of its own, Java programs.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import pytest
 from confluent_kafka import KafkaException, Producer
 from fix_engine import Engine, alter, create_topic, read_all, wait_for
 from fix_lab import LabFactory
-from repository_root import ROOT
 from testbed_moves import Place, drill, in_process, step
+from testbed_streams import sums_command
 
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.failover.transactions import STATE_CHECK
@@ -27,19 +26,12 @@ from drlib.drill.plan.plan import Mode
 from drlib.drill.step.step_output import read_part
 from drlib.kafka.admin import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.lab import jars
 from drlib.lab.lab import Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.model import Flow
 from drlib.runs.check import Check, Verdict
 
 pytestmark = pytest.mark.long
-STREAMS: Final = jars.Jar(
-    f"org.apache.kafka:kafka-streams:{jars.KAFKA_VERSION}",
-    "bd73f3805e116f711e8456ee89a8a5b43ff5dcf5a5bb865afae29deae89e7c4b",
-    2277950,
-    frozenset(),
-)
 APP, INPUT, OUTPUT, PARTITIONS = "sums", "numbers", "totals", 2
 CHANGELOG, REPARTITION = f"{APP}-total-changelog", f"{APP}-by-key-repartition"
 FLOW = Flow("LEFT", "RIGHT")
@@ -49,10 +41,7 @@ KEYS = 7
 @contextmanager
 def sums(bootstrap: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The application on a cluster. It is killed in the end."""
-    jars.fetch([STREAMS])
-    classpath = ":".join(map(str, (*jars.classpath("kafka"), jars.store() / STREAMS.file_name)))
-    program = str(ROOT / "tests" / "java" / "Sums.java")
-    argv = [str(jars.java().path), "-cp", classpath, program, bootstrap, APP, str(folder), INPUT, OUTPUT]
+    argv = sums_command(bootstrap, APP, folder, INPUT, OUTPUT)
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             yield process
