@@ -302,6 +302,7 @@ class RunningFlow:
             settings.source_rack,
             _reverse_journal(setup, self._source),
             settings.own_records_journal.lower(),
+            len(setup.aliases) == 2,
         )
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -33,6 +33,7 @@ from drlib.kafka.topic_ids import may_be
 from drlib.model import TopicPartition
 
 DEADLINE_S = 30.0
+_MOST_MARKERS = 1_000  # of claims, in a log without records
 LISTED_POLL_S = 0.1
 CHUNK = 4 << 20
 AT_ONCE = 128
@@ -246,6 +247,21 @@ async def holds_data(client: ClusterClient, partition: TopicPartition) -> bool:
         return False
 
     return await from_log_start(connection, partition, await _log_start(connection, partition), any_record)
+
+
+async def never_written(client: ClusterClient, partition: TopicPartition) -> bool:
+    """Did the partition never hold a record? Markers are none; a gap may have been one, and so may what has expired."""
+    topic_id, leader = await locate(client, partition)
+    connection = await client.connection(leader, "read")
+    end = (await requests.list_offsets(connection, [partition], requests.LATEST))[partition]
+    if end > _MOST_MARKERS or await _log_start(connection, partition):
+        return False
+    seen = 0
+    async for header, _ in read_range(connection, topic_id, partition, 0, end):
+        if not header.is_control or header.base_offset > seen:
+            return False
+        seen = header.next_offset
+    return seen >= end
 
 
 async def from_log_start(

@@ -1,18 +1,23 @@
 """The runs there are, read from their folders.
 
 Rules: a folder of runs/ is a run when its name is one; what is not verified is a run whose verdict is unknown, with the
-reason, and is never left out. Nothing is written.
+reason, and is never left out. An incident of the training, which has a score and no scorecard, is no run. Nothing is written.
 """
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from drlib.drill.run import stored_run
 from drlib.drill.run.stored_run import StoredRun
 from drlib.errors import UsageError
 from drlib.runbook.history_rules import Outcome
 from drlib.runs.folder import NAME, refuse_file
+from drlib.runs.scorecard import SCORECARD
+
+INCIDENT: Final = "incident"
+_OF_INCIDENTS: Final = ("baseline.json", "observations.json", "score.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ def read_runs(runs_dir: Path) -> tuple[PastRun, ...]:
     runs = []
     for path in sorted(runs_dir.iterdir()) if runs_dir.is_dir() else ():
         match = NAME.fullmatch(path.name)
-        if match is not None and path.is_dir() and not path.is_symlink():
+        if match is not None and path.is_dir() and not path.is_symlink() and not _is_incident(path, match[2]):
             runs.append(_run(path, match[2], match[1]))
     return tuple(runs)
 
@@ -40,6 +45,15 @@ def find(runs_dir: Path, name: Path) -> StoredRun:
         if path.is_dir():
             return stored_run.read(path)
     raise UsageError(f"run {name}", f"there is no such folder, here or in {runs_dir}", "drlib runs lists them.")
+
+
+def _is_incident(path: Path, runbook: str) -> bool:
+    """`drlib incident` lists it."""
+    return (
+        runbook == INCIDENT
+        and not (path / SCORECARD).exists()
+        and any((path / name).exists() for name in _OF_INCIDENTS)
+    )
 
 
 def _run(path: Path, runbook: str, begun: str) -> PastRun:

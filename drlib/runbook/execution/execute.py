@@ -142,6 +142,7 @@ def _execute(
                 on_progress=on_progress,
                 kernel_log=run_dir / KERNEL_LOG,
                 early=early,
+                steps=_steps(run_dir),
             )
         except PapermillExecutionError as error:
             ended = outcome.failed_cell(error.ename, str(error.evalue), error.exec_count)
@@ -152,6 +153,13 @@ def _execute(
         else:
             return outcome.COMPLETED
     return outcome.stopped(stop.signal.name) if stop.signal is not None else ended
+
+
+def _steps(run_dir: Path) -> frozenset[str] | None:
+    """The steps of the run's drill; None for an analysis, and where the notebook plans it itself."""
+    if not (run_dir / PLAN_FILE).exists():
+        return None
+    return frozenset(step.name for step in planning.read(run_dir).drill.steps)
 
 
 def _finish(runbook: Runbook, run: folders.RunFolder, started: int, ended: Outcome, undelivered: str) -> RunResult:

@@ -1,6 +1,7 @@
 """papermill's engine for runbooks: progress by step, the notebook saved after each cell, the kernel always ended.
 
-Rules: a cell's step is its tag `drlib:step=<name>`, reported before the cell runs. A cell that failed, whose kernel died,
+Rules: a cell's step is its tag `drlib:step=<name>`, reported before the cell runs, unless all that it would do are optional
+steps that the drill does not have. A cell that failed, whose kernel died,
 or before which the run was stopped is marked failed, never completed, and nothing after it runs. One of our own errors
 leaves its three sentences in the notebook, not a traceback. Kernel traffic is encrypted where the kernel can. What the
 kernel's process itself says (ipykernel on its way out, a JVM, librdkafka) goes to `kernel_log`, never to the terminal.
@@ -10,8 +11,9 @@ papermill loads.
 
 import logging
 import os
+import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
@@ -35,6 +37,7 @@ _log.propagate = False  # nbclient logs as errors what becomes an exception and 
 
 
 STEP_TAG: Final = "drlib:step="
+_OPTIONAL: Final = re.compile(r'\.until\("([^"]+)"(?: if [^,\n]+ else "([^"]+)")?, optional=True\)')
 # jupyter_client interrupts each kernel before it shuts it down, and ipykernel says so where that meets an idle moment
 _INTERRUPTED: Final = b"[IPKernelApp] ERROR | KeyboardInterrupt caught in kernel.\n"
 
@@ -43,6 +46,12 @@ def step_of(cell: Any) -> str:
     """The step a cell is tagged with; empty when it has none."""
     tags = cell.metadata.get("tags", ())
     return next((str(tag.removeprefix(STEP_TAG)).replace("-", " ") for tag in tags if tag.startswith(STEP_TAG)), "")
+
+
+def is_absent(source: str, steps: Collection[str] | None) -> bool:
+    """Does a cell's `source` do only optional steps that the drill does not have? `steps`: its steps, None: not known."""
+    wanted = {name for found in _OPTIONAL.findall(source) for name in found if name}
+    return steps is not None and bool(wanted) and wanted.isdisjoint(steps)
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]
@@ -56,11 +65,13 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
         on_progress: Listener | None,
         kernel_log: Path | None,
         early: EarlyKernel | None,
+        steps: Collection[str] | None,
         **options,
     ) -> None:
         super().__init__(nb_man, km=None if early is None else early.take(), **options)
         self._early = early
         self._on_progress = on_progress
+        self._steps = steps
         self._stop = stop
         self._kernel_log = kernel_log
         self._kernel: int | None = None
@@ -94,7 +105,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
                 if self._stop.requested:
                     raise Aborted("the run was stopped", f"by {self._stop.signal!s}", "Start it again when ready.")
                 step = step_of(cell)
-                if step and self._on_progress is not None:
+                if step and self._on_progress is not None and not is_absent(cell.source, self._steps):
                     self._on_progress(step, sum(before < index for before in code) / max(1, len(code)))
                 self.execute_cell(cell, index)
             except CellExecutionError as error:
@@ -111,7 +122,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]
 class NotebookEngine(NBClientEngine):  # type: ignore[misc]
     """Runs a notebook with nbclient. `stop` (a `Stop`) ends it, `on_progress` (a `Listener`) is called for each step;
     `kernel_log` is the file to which the output of the kernel's process is appended, None: the terminal. `early` is a kernel
-    that was started before (`EarlyKernel`).
+    that was started before (`EarlyKernel`). `steps`: those of the drill, None where it is none.
 
     A parameter that may be a secret ends it before papermill has written anything, also where drlib did not start papermill.
     """
@@ -138,6 +149,7 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
         on_progress=None,
         kernel_log=None,
         early=None,
+        steps=None,
         **kwargs,
     ):
         options = merge_kwargs(
@@ -152,7 +164,13 @@ class NotebookEngine(NBClientEngine):  # type: ignore[misc]
             config=CONFIG,
         )
         return _Client(  # type: ignore[no-untyped-call]
-            nb_man, stop=stop or Stop(), on_progress=on_progress, kernel_log=kernel_log, early=early, **options
+            nb_man,
+            stop=stop or Stop(),
+            on_progress=on_progress,
+            kernel_log=kernel_log,
+            early=early,
+            steps=steps,
+            **options,
         ).execute()
 
 

@@ -18,7 +18,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.mirror.sync.rules import local_topics
 from drlib.model import Flow
 
-OURS = ("drlib.", "drill.")  # groups of workers, leases and shadows
+OURS = ("drlib-", "drlib.", "drill.")  # groups of workers, leases and shadows
 
 
 @dataclass(frozen=True, slots=True)

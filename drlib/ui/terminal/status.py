@@ -304,8 +304,12 @@ def _groups(view: FlowView) -> RenderableType:
 
 
 def _events(view: FlowView) -> RenderableType:
+    if not view.events and view.members and not view.workers:
+        return Text(
+            "Problems are not known: no worker answers. Start workers with --metrics HOST:PORT.", style="yellow"
+        )
     if not view.events:
-        return Text("No problem status.", style="dim")
+        return Text("No problem is reported.", style="dim")
     resolved = [event for event in view.events if event.resolved_ms is not None]
     lines = [_event(event, view.at_ms) for event in view.open_events]
     if view.events_omitted:

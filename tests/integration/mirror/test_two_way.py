@@ -130,6 +130,21 @@ def test_records_of_both_sides_before_the_first_claim_wait_for_the_operators_wor
         both.wait_all_resolved()
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_records_of_one_side_before_the_first_claim_are_its_own_where_nothing_was_written_on_the_other(
+    both: Engine, partitions: int
+) -> None:
+    """They waited for a setting, although nothing can have been copied from a log that never had a record."""
+    create_topic(both.left, both.topics, partitions)
+    produce(both.left, both.topics, 60, partitions=partitions)
+    with worker(both, partitions):
+        wait_for("what the left has is on the right", lambda: written(both.right, both.topics, partitions, 0) == 60, 60)
+        produce(both.right, both.topics, 30, partitions=partitions, first=RIGHTS_FIRST)
+        wait_once(both, both.topics, partitions, 60, 30)
+        both.wait_all_resolved()
+        assert unexplained(both) == []
+
+
 def unexplained(engine: Engine) -> list[str]:
     return [f"{e.detail} {e.remedy}" for e in engine.events() if e.name == "RecordsUnexplained"]
 

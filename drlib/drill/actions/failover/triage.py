@@ -139,7 +139,7 @@ class Triage(PointerArgument, ProbeDeadline, ReadOnlyTargetAction):
         self.show(rows)
         if not advice.go:
             raise UsageError("failing over is not the answer", advice.why, advice.remedy)
-        approved = approve_steps(run_dir, seen) if self.approve is Approve.AUTOMATIC else "by a person"
+        approved = approve_steps(run_dir, seen) if self.approve is Approve.AUTOMATIC else "not automatically"
         at_ms = moments.mark(run_dir, "decide")
         self.mark(Mark(name="decided", at_ms=at_ms, detail="fail over"))
         return {

@@ -166,7 +166,7 @@ def _identities(identities: Iterable[ClusterIdentity]) -> Judgements:
 
 
 def _drills(drills: PastDrills, now_ms: int, context: CheckContext) -> Judgements:
-    fix = "drlib run runbooks/failover-drill.yaml --lab"
+    fix = "drlib init FILE writes a rehearsal for these clusters: drlib run runbooks/rehearse.yaml FILE"
     passing = [drill for drill in drills.runs if drill.verdict in PASSING]
     if not drills.runs:
         broken = (

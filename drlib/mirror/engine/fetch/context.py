@@ -24,7 +24,8 @@ class LaneContext:
     """`loss_policy`: `drlib.source.loss.policy` of the flow: continue, park or fail. `start`: where a topic without a position
     begins. `rack`: `client.rack` of the flow, "" to read leaders only. `missing_mirrors`: set by a lane that waits for a mirror
     topic to be created again. `reverse`: where both directions may copy a topic under one name; `own_records`: the topic ID of
-    the journal for which the records in such mirrors, before the first claim, are the target's own."""
+    the journal for which the records in such mirrors, before the first claim, are the target's own; `two_clusters`: no other
+    cluster is in the file, so that nothing else can have brought them."""
 
     source: ClusterClient
     target: ClusterClient
@@ -37,5 +38,6 @@ class LaneContext:
     rack: str = ""
     reverse: ReverseJournal | None = None
     own_records: str = ""
+    two_clusters: bool = False
     clock: TargetClock = field(default_factory=TargetClock)
     missing_mirrors: asyncio.Event = field(default_factory=asyncio.Event)

@@ -103,7 +103,7 @@ from drlib.mirror.offsets.map.fold_claims import ChunkEnds, about_topics, fold, 
 from drlib.mirror.offsets.map.journal_log import JournalRead, LaneJournal, Written, read_through
 from drlib.mirror.offsets.map.load_maps import FencedLogs, build_maps, content_agrees, recreated_in, source_log_end
 from drlib.mirror.preflight.checks import Grants
-from drlib.mirror.read_batches import LogEnds, locate, log_ends
+from drlib.mirror.read_batches import LogEnds, locate, log_ends, never_written
 from drlib.model import TopicPartition
 
 FIRST_BACKOFF_S = 0.1
@@ -626,7 +626,8 @@ class Lane:
     async def _why_unexplained(self, topic: LaneTopic, *, mirrored_before: bool) -> DrlibError | None:
         """Why records on the target, of a topic that both directions copy, may be copies; None where they are the target's own.
 
-        That is the operator's word for this journal and no other. `mirrored_before`: by MirrorMaker 2.
+        That is the operator's word for this journal and no other; or nothing was ever written to the source's partitions, from
+        which no record can be a copy then. `mirrored_before`: by MirrorMaker 2.
         """
         target, reverse = self.context.target, self.context.reverse
         journal_id, _ = await locate(target, self.journal_partition)
@@ -635,11 +636,19 @@ class Lane:
             why = "a MirrorMaker 2 mirrored this direction, and its copies look like the target's own records"
         elif reverse is None or await reverse.is_remembered(found.topic_id):
             why = "the reverse flow read the topic by an earlier journal of this flow, which was lost"
-        elif self.context.own_records == str(journal_id):
+        elif self.context.own_records == str(journal_id) or await self._never_written(topic):
             return None
         else:
             why = "it is not known who wrote them"
         return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), str(journal_id), why)
+
+    async def _never_written(self, topic: LaneTopic) -> bool:
+        """Was nothing ever written to the source's partitions that this lane has? Unknown counts as no, and so does a further
+        cluster, which may have brought what the source had once."""
+        if not self.context.two_clusters:
+            return False
+        partitions = [TopicPartition(topic.source, number) for number in topic.partitions]
+        return bool(partitions) and all([await never_written(self.context.source, each) for each in partitions])
 
     def _unauthorized(self, topic: str, error: BrokerError) -> MirrorUnauthorized:
         remedy = self.parked.remedy("TargetUnauthorized", topic)

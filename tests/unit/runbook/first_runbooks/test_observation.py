@@ -48,6 +48,7 @@ def test_applications_are_mirrored_groups_with_members_or_positions_by_name() ->
         SeenGroup("empty", 0),
         group("console-consumer-1"),
         group("drill.run.billing"),
+        group("drlib-lyon-paris"),
         group("drlib.mirror.lyon->paris"),
     )
     (facts,) = facts_of(paris_and_lyon(*groups))

@@ -29,6 +29,14 @@ def test_render_status_without_worker_shows_state_remedy_and_lag() -> None:
     assert "10 records" in text
 
 
+def test_render_status_without_an_answering_worker_does_not_say_that_there_is_no_problem() -> None:
+    """A mirror that was parked was shown with no problem, because its worker had no address to be asked at."""
+    silent, answering = shown(overview(survey(), [], NOW)), shown(overview(survey(), [worker()], NOW))
+    assert "Problems are not known: no worker answers. Start workers with --metrics HOST:PORT." in silent
+    assert "No problem" not in silent
+    assert "Problems are not known" not in answering
+
+
 def test_render_status_flow_without_partitions_has_nothing_to_mirror() -> None:
     assert "nothing to mirror" in shown(overview(survey(members=(), claims={}, partitions=()), [], NOW))
 
