@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 import plotly.graph_objects as go
 
 from drlib.errors import DrlibError, UsageError
+from drlib.formats import one_line
 from drlib.lab.processes import wait_until
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import Flow
@@ -86,12 +87,14 @@ class Lesson(ABC):
         return str(self.testbed.file)
 
     def predict(self, prediction: str | int = "") -> Table:
-        """Record your prediction. Only the first one counts; `truth` shows the answer afterwards.
+        """Record your prediction, a number. Only the first one counts; `truth` shows the answer afterwards.
 
         Raises `UsageError`, and records nothing, before the cell that the question is about was run.
         """
         question = self.question()
         text = str(prediction) or (self.reference_answer() if self.dry_run else "")
+        if text.strip() and not self._attempt.prediction and points.number_in(text) is None:
+            return Table("No prediction is recorded", [], note=f"'{one_line(text)}' is not a number. {question}")
         self._update(lambda attempt: points.with_prediction(attempt, text))
         if not self._attempt.prediction:
             return Table("No prediction is recorded yet", [], note=question)
@@ -103,7 +106,8 @@ class Lesson(ABC):
         if not self._attempt.may_see_truth:
             return self._prediction_missing()
         answer = self.show_truth()
-        note = f"You wrote: {self._attempt.prediction}. {answer.note}".strip()
+        grade = points.graded(self._attempt.prediction, self.reference_answer())
+        note = " ".join(filter(None, (f"You wrote: {self._attempt.prediction}.", answer.note, grade)))
         return Table(answer.title, answer.rows, note, figure=answer.figure)
 
     def break_it(self) -> Table:

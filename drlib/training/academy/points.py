@@ -6,6 +6,7 @@ grows until it is closed, and a lesson keeps its best result.
 Not for: asking clusters, nor files (`progress`).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -60,6 +61,24 @@ def total(attempt: Attempt) -> int:
         return 0
     earned = CHECK_POINTS * len(attempt.passed) + (PREDICTION_POINTS if attempt.prediction else 0)
     return max(0, earned - HINT_COST * len(attempt.hints))
+
+
+def number_in(prediction: str) -> float | None:
+    """The number that a prediction is, such as "3,000"; None for one that is none."""
+    text = prediction.strip().replace(",", "").replace("_", "").replace(" ", "")
+    return float(text) if re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,6})?", text, re.ASCII) else None
+
+
+def graded(prediction: str, answer: str) -> str:
+    """What a prediction is worth beside the answer, in a sentence; "" where one of them is no number."""
+    given, right = number_in(prediction), number_in(answer)
+    if given is None or right is None:
+        return ""
+    return (
+        "That is right."
+        if given == right
+        else f"The answer is {right:,.15g}: you were off by {abs(given - right):,.15g}."
+    )
 
 
 def with_prediction(attempt: Attempt, prediction: str) -> Attempt:
