@@ -64,7 +64,7 @@ def lab_up(
     width = max(map(len, lab.aliases))
     for alias, cluster in lab.clusters.items():
         show(f"{alias:{width}} {cluster.bootstrap}")
-    show(f"Properties: {lab.write_properties()}")
+    show(f"Properties: {lab.write_properties()}, whose addresses lead over the link between them, which faults cut")
     for line in _users_lines(lab):
         show(line)
     show(f"Stop it with: drlib lab down --dir {directory}")

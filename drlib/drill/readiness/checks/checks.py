@@ -161,7 +161,7 @@ def _identities(identities: Iterable[ClusterIdentity]) -> Judgements:
         elif pinned and answered != pinned:
             rows.append((alias, Severity.CRITICAL, f"its cluster ID is {answered} and not {pinned}", cluster.fix))
         else:
-            confirmed.append(f"{alias} is {answered}{', as pinned' if pinned else ', pinned by the first claim'}")
+            confirmed.append(f"{alias} is {answered}{', as pinned' if pinned else ', which the first claim pins'}")
     return rows or passed("; ".join(confirmed))
 
 

@@ -507,9 +507,21 @@ async def _tail(
     return await from_log_start(connection, partition, start, headers)
 
 
+class JournalMissing(BrokerError):
+    """A flow has no journal topic, which only workers create."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(UNKNOWN_TOPIC_OR_PARTITION, f"reading the journal {topic}", topics=[topic])
+        self.what, self.why = f"there is no journal {topic}", "no worker has mirrored the flow yet, or it was deleted"
+        self.remedy = "Start a worker, which creates it: drlib mirror FILE"
+        self.args = (self.what, self.why, self.remedy)
+
+
 async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
-    """The maps of a whole flow, read-only. Raises `BrokerError` when there is no journal topic."""
+    """The maps of a whole flow, read-only. Raises `JournalMissing`, and other `BrokerError`s."""
     metadata = await target.metadata([journal_topic])
+    if metadata.topics[journal_topic].error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        raise JournalMissing(journal_topic)
     raise_for(metadata.topics[journal_topic].error_code, f"reading the journal {journal_topic}")
     maps = Maps(journal_id=metadata.topics[journal_topic].topic_id)
     for number in sorted(metadata.topics[journal_topic].partitions):

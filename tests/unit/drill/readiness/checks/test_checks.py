@@ -116,7 +116,7 @@ CASES = [
     ("cluster-ids", {"identities": (ClusterIdentity("LEFT", "x", "a", "Correct it."),)}, "critical", "x and not a", "Correct"),
     ("cluster-ids", {"identities": (ClusterIdentity("LEFT", "", "a"),)}, "unknown",
      "did not answer; its ID should be a", "Restore it"),
-    ("cluster-ids", {"identities": (ClusterIdentity("LEFT", "a", ""),)}, "ok", "pinned by the first claim", ""),
+    ("cluster-ids", {"identities": (ClusterIdentity("LEFT", "a", ""),)}, "ok", "LEFT is a, which the first claim pins", ""),
     ("rights", {"obstacles": (Obstacle("", "we may not READ", "kafka-acls.sh --add"),)}, "critical", "READ", "kafka-acls.sh"),
     ("worker", {"mirror": mirror("no worker", members=0, answered=0)}, "critical", "no member", "drlib mirror mm2.properties"),
     ("worker", {"mirror": mirror("incomplete", unowned=(1,))}, "critical", "1 has no owner", "drlib mirror"),
