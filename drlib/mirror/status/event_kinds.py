@@ -270,7 +270,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "ReverseFlowNotReady": Kind(
         "a topic that both directions copy under one name waits until the reverse flow has claimed it, too",
-        "Run a worker with both directions; it begins by itself.",
+        "Run a worker with both directions; it begins by itself, unless an event of the reverse flow asks for something first.",
         about=PARTITION,
     ),
     "LaneStalled": Kind(
