@@ -146,7 +146,9 @@ def _drawn(screen: Screen) -> list[str]:
         for segment in text.render(console):
             if segment.text.strip():
                 look = segment.style
-                css = "" if look is None or look.color is None else f' fill="{_hex(look.color)}"'
+                # A banner is drawn in the colour of its background: the picture's own is white.
+                color = None if look is None else look.bgcolor or look.color
+                css = "" if color is None else f' fill="{_hex(color)}"'
                 css += ' font-weight="bold"' if look is not None and look.bold else ""
                 css += ' fill-opacity=".65"' if look is not None and look.dim else ""
                 spans.append(f'<tspan x="{_MARGIN + column * _WIDE:.1f}"{css}>{escape(segment.text)}</tspan>')
