@@ -14,7 +14,6 @@ from drlib.drill.run.stored_run import StoredRun
 from drlib.errors import UsageError
 from drlib.runbook.history_rules import Outcome
 from drlib.runs.folder import NAME, refuse_file
-from drlib.runs.scorecard import SCORECARD
 
 INCIDENT: Final = "incident"
 _OF_INCIDENTS: Final = ("baseline.json", "observations.json", "score.json")
@@ -49,11 +48,7 @@ def find(runs_dir: Path, name: Path) -> StoredRun:
 
 def _is_incident(path: Path, runbook: str) -> bool:
     """`drlib incident` lists it."""
-    return (
-        runbook == INCIDENT
-        and not (path / SCORECARD).exists()
-        and any((path / name).exists() for name in _OF_INCIDENTS)
-    )
+    return runbook == INCIDENT and any((path / name).exists() for name in _OF_INCIDENTS)
 
 
 def _run(path: Path, runbook: str, begun: str) -> PastRun:
