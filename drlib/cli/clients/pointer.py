@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from drlib import clock
-from drlib.errors import ApprovalMissing, DrlibError, ReadinessError, UsageError
-from drlib.outgoing.terminal import can_ask, write_document
+from drlib.cli.drill.confirmation import confirm_name
+from drlib.errors import DrlibError, ReadinessError
 from drlib.outgoing.terminal import show as print_line
+from drlib.outgoing.terminal import write_document
 from drlib.ui.terminal.plain_console import plain_console
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def move(
     if (moving := moved_from(settings, copies, cluster, application)) is not None:
         found = refuse_by_hand(settings, moving, allowed=bool(force))
         print_line(f"Producer IDs of {moving.source}: {found}.", error=True)
-    _confirm(cluster, yes)
+    confirm_name(cluster, yes, f"the pointer was not moved to {cluster}", "move the pointer there")
     written = write_move(clusters, copies, after, application)
     for line in written_lines(written, shlex.quote(str(file))):
         print_line(line)
@@ -174,17 +175,3 @@ def _follow(source: "PointerSource", line: "Callable[[Pointer | None, str, int],
             source.wait_newer(pointer.version if pointer is not None else -1, _LOOK_S)
         except DrlibError:  # there has never been a valid one: `looked` says why
             time.sleep(_LOOK_S)
-
-
-def _confirm(cluster: str, yes: str) -> None:
-    """Raises `UsageError` for another name, `ApprovalMissing` without a terminal to ask at."""
-    if not yes:
-        if not can_ask():
-            raise ApprovalMissing(
-                f"the pointer was not moved to {cluster}", "its name was not confirmed", f"Give --yes {cluster}."
-            )
-        yes = typer.prompt(f"Type {cluster} to move the pointer there", err=True)
-    if yes != cluster:
-        raise UsageError(
-            f"the pointer was not moved to {cluster}", f"'{yes}' was given to confirm it", f"Give {cluster}."
-        )

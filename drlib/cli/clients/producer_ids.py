@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drlib.cli.drill.confirmation import confirm_name
 from drlib.drill.producer_ids import distance
-from drlib.errors import ApprovalMissing, ReadinessError, UsageError
-from drlib.outgoing.terminal import can_ask, show
+from drlib.errors import ReadinessError, UsageError
+from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
     from drlib.config.settings import MirrorSettings
@@ -72,8 +73,7 @@ def producer_ids(
         )
         raise typer.Exit(ReadinessError.exit_code)
     _confirm(target, until, yes)
-    asyncio.run(_use_up(settings, chosen, until))
-    source, target = asyncio.run(_next_ids(settings, chosen))
+    target = asyncio.run(_use_up(settings, target, until))
     show(
         f"{target.alias} gives out producer IDs from {target.oldest + 1:,} on, {distance.between(source, target):,} ahead of "
         f"{source.alias}. Producers that ran before keep theirs until they begin again: drlib doctor {shlex.quote(str(file))}"
@@ -90,13 +90,7 @@ def _confirm(target: distance.NextIds, until: int, yes: str) -> None:
         f"It cannot be undone. Producers of {target.alias} that begin meanwhile may wait for some seconds.",
         error=True,
     )
-    if not yes and not can_ask():
-        raise ApprovalMissing(
-            "nothing was changed", "the cluster's name was not confirmed", f"Give --yes {target.alias}."
-        )
-    typed = yes or typer.prompt(f"Type {target.alias} to use its producer IDs up", err=True)
-    if typed != target.alias:
-        raise UsageError("nothing was changed", f"'{typed}' was given to confirm it", f"Give {target.alias}.")
+    confirm_name(target.alias, yes, f"no producer ID of {target.alias} was used up", "use its producer IDs up")
 
 
 async def _next_ids(settings: "MirrorSettings", flow: "Flow") -> tuple[distance.NextIds, distance.NextIds]:
@@ -111,23 +105,22 @@ async def _next_ids(settings: "MirrorSettings", flow: "Flow") -> tuple[distance.
     return found[0], found[1]
 
 
-async def _use_up(settings: "MirrorSettings", flow: "Flow", until: int) -> None:
+async def _use_up(settings: "MirrorSettings", target: distance.NextIds, until: int) -> distance.NextIds:
     from drlib.drill.producer_ids.separate import use_up
     from drlib.kafka.admin.connect import wire_client
 
-    cluster, began = settings.clusters[flow.target], time.monotonic()
-    shown, first = began, -1
+    began = shown = time.monotonic()
 
     def progress(newest: Mapping[int, int]) -> None:
-        nonlocal shown, first
+        nonlocal shown
         now, least = time.monotonic(), min(newest.values())
-        first = least if first < 0 else first
         if now - shown < _SHOWN_S:
             return
         shown = now
-        rate = (least - first) / (now - began)
+        rate = (least - target.oldest) / (now - began)
         left = f", about {(until - least) / rate:,.0f} s left" if rate > 0 else ""
-        show(f"  {cluster.alias}: {least:,} of {until:,}{left}", error=True)
+        show(f"  {target.alias}: {least:,} of {until:,}{left}", error=True)
 
-    async with wire_client(cluster, client_id="drlib-producer-ids") as client:
-        await use_up(client, cluster.alias, until, progress)
+    async with wire_client(settings.clusters[target.alias], client_id="drlib-producer-ids") as client:
+        await client.connect()
+        return await use_up(client, target, until, progress)

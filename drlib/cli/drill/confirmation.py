@@ -91,6 +91,19 @@ def confirm(cluster: str, yes: str, what: str, why: str) -> None:
     refuse_other_name(typer.prompt(f"Type {cluster} to {why}", err=True), cluster)
 
 
+def confirm_name(cluster: str, yes: str, undone: str, why: str) -> None:
+    """Have the name of `cluster` confirmed, by `yes` or typed. `undone`: what is not done otherwise; `why`: what typing does.
+
+    Raises `UsageError` for another name, `ApprovalMissing` without a terminal to ask at.
+    """
+    if not yes:
+        if not can_ask():
+            raise ApprovalMissing(undone, "its name was not confirmed", f"Give --yes {cluster}.")
+        yes = typer.prompt(f"Type {cluster} to {why}", err=True)
+    if yes != cluster:
+        raise UsageError(undone, f"'{yes}' was given to confirm it", f"Give {cluster}.")
+
+
 def refuse_other_name(given: str, cluster: str) -> None:
     """Raises `UsageError`."""
     if given != cluster:

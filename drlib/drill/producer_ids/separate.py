@@ -37,12 +37,15 @@ async def read_next_ids(client: ClusterClient, alias: str) -> NextIds:
     return NextIds(alias, dict(zip(brokers, found, strict=True)))
 
 
-async def use_up(client: ClusterClient, alias: str, until: int, show: Callable[[Mapping[int, int]], None]) -> None:
-    """Use producer IDs up until each broker has given out `until`. `show` gets the newest of each broker, often.
+async def use_up(
+    client: ClusterClient, known: NextIds, until: int, show: Callable[[Mapping[int, int]], None]
+) -> NextIds:
+    """Use producer IDs up until each broker that is `known` has given out `until`; where they are then. `show` gets the newest
+    of each broker, often.
 
     Raises `BrokerError`, and `Unreachable` for a broker that does not answer, or gives no ID for `SILENT_S`.
     """
-    newest = dict((await read_next_ids(client, alias)).by_broker)
+    alias, newest = known.alias, dict(known.by_broker)
     working = [
         asyncio.create_task(_use_up(client, alias, node, number, until, newest, show))
         for node in newest
@@ -54,6 +57,7 @@ async def use_up(client: ClusterClient, alias: str, until: int, show: Callable[[
         for task in working:
             task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
+    return NextIds(alias, newest)
 
 
 async def _use_up(

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 from drlib.config.both_ways.shared_topics import all_shared, shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 from drlib.mirror.sync.rules import local_topics
 from drlib.model import Flow
 
-OURS = ("drlib-", "drlib.", "drill.")  # groups of workers, leases and shadows
+OURS = (OWN_GROUPS, "drlib.", "drill.")  # groups of workers, leases and shadows
 
 
 @dataclass(frozen=True, slots=True)

@@ -512,9 +512,9 @@ class JournalMissing(BrokerError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(UNKNOWN_TOPIC_OR_PARTITION, f"reading the journal {topic}", topics=[topic])
-        self.what, self.why = f"there is no journal {topic}", "no worker has mirrored the flow yet, or it was deleted"
-        self.remedy = "Start a worker, which creates it: drlib mirror FILE"
-        self.args = (self.what, self.why, self.remedy)
+        what, why = f"there is no journal {topic}", "no worker has mirrored the flow yet, or it was deleted"
+        remedy = "Start a worker, which creates it: drlib mirror FILE"
+        DrlibError.__init__(self, what, why, remedy, retriable=self.retriable)
 
 
 async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
