@@ -29,6 +29,7 @@ _EXAMPLE: Final = 'Write [{"topic": "orders", "partition": 0, "offset": 42}], or
 _SKIPS_NOTHING: Final = (TranslationKind.EXACT, TranslationKind.BEHIND, TranslationKind.BOUNDED)
 _PARTITION: Final = re.compile(r"[0-9]{1,10}")
 _VERSION: Final = "v1"  # of Spark's offset log
+MOST_SOURCES: Final = 1_000  # of one query
 
 
 class OffsetsForm(StrEnum):
@@ -159,13 +160,16 @@ def _offset_log(text: str, origin: str) -> list[tuple[ExternalPosition, ...] | N
 
     The file has a line `v1`, a line of metadata, then one line a source.
     """
-    lines = text.splitlines()
-    if not lines or lines[0].strip() != _VERSION or len(lines) < 3:
+    lines = text.removesuffix("\n").split("\n", MOST_SOURCES + 2)
+    if lines[0].strip() != _VERSION or len(lines) < 3:
         raise UsageError(
             f"{origin} cannot be read",
-            f"it begins with '{lines[0][:20] if lines else ''}'; only offset logs of version {_VERSION[1:]} are supported",
+            f"it begins with '{lines[0][:20]}'; only offset logs of version {_VERSION[1:]} are supported",
             "Give the positions as a JSON file instead.",
         )
+    if len(lines) > MOST_SOURCES + 2:
+        why = f"it has more than {MOST_SOURCES} lines of sources"
+        raise UsageError(f"{origin} cannot be read", why, "Give the positions as a JSON file instead.")
     sources: list[tuple[ExternalPosition, ...] | None] = []
     for line in lines[2:]:
         try:

@@ -10,6 +10,7 @@ import pytest
 from drlib.errors import UsageError
 from drlib.mirror.offsets.translation.external_files import read_offsets
 from drlib.mirror.offsets.translation.external_formats import (
+    MOST_SOURCES,
     ExternalPosition,
     OffsetsForm,
     parse,
@@ -162,6 +163,8 @@ def test_read_offsets_malformed_checkpoint_is_refused(tmp_path: Path) -> None:
         (log('{"o":{"0":5}}', '{"o":{"0":6}}'), "two positions in o-0"),
         (log("-"), "holds no offsets of Kafka"),
         ("v2\n{}\n{}", "begins with 'v2'"),
+        ("", "begins with ''"),
+        (log(*["-"] * (MOST_SOURCES + 1)), f"more than {MOST_SOURCES} lines of sources"),
     ):
         (folder / "offsets" / "0").write_text(text)
         with pytest.raises(UsageError, match=words):
