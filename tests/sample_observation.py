@@ -63,7 +63,7 @@ def observation(**changes: object) -> FlowObservation:
         producer_topics=producer_topics(),
         producer_ids=ComparedIds(1, 1),
         certificates=AddressCertificates((), {}),
-        drills=PastDrills("runs", (PastDrill("r1", "failover-drill", "pass", NOW - 3 * DAY_S * 1000),)),
+        drills=PastDrills("runs", (drill("pass", 3),)),
     )
     return replace(faultless, **changes)  # type: ignore[arg-type]
 
@@ -150,8 +150,10 @@ def producer_topics(
 
 
 def drill(verdict: str, days: float) -> PastDrill:
-    return PastDrill(f"r-{verdict}-{days:g}", "failover-drill", verdict, int(NOW - days * DAY_S * 1000))
+    return PastDrill(f"r-{verdict}-{days:g}", "failover-drill", verdict, int(NOW - days * DAY_S * 1000), str(FLOW))
 
 
 def rehearsal(days: float) -> PastDrill:
-    return PastDrill("rehearsed", "rehearse-failover", "pass", int(NOW - days * DAY_S * 1000), rehearsal=True)
+    return PastDrill(
+        "rehearsed", "rehearse-failover", "pass", int(NOW - days * DAY_S * 1000), str(FLOW), rehearsal=True
+    )

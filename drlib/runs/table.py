@@ -33,7 +33,8 @@ class Block(Protocol):
 
 
 class Table:
-    """A title, rows, a note, a figure. A row maps columns to values; columns stand as they first appear. `above`: a banner."""
+    """A title, rows, a note, a figure. A row maps columns to values; columns stand as they first appear, and one that is empty
+    in all rows is left out. `above`: a banner."""
 
     def __init__(
         self,
@@ -49,7 +50,8 @@ class Table:
         self.rows = tuple(rows)
         self.note = note
         self.figure = figure
-        self.columns = tuple(dict.fromkeys(str(column) for row in self.rows for column in row))
+        filled = {column for row in self.rows for column, value in row.items() if value != ""}
+        self.columns = tuple(dict.fromkeys(str(column) for row in self.rows for column in row if column in filled))
         self._numeric = [self._is_numeric(column) for column in self.columns]
 
     def _is_numeric(self, column: str) -> bool:

@@ -1,7 +1,7 @@
 """How ready flows are for a failover, from the clusters and from past drills.
 
-Rules: a past drill is a run that is verified (`drlib.drill.run.stored_run`); others are counted as unverified. A scorecard
-does not name clusters, so any drill in that folder counts, and a rehearsal does as such; an analysis does not.
+Rules: a past drill is a run that is verified (`drlib.drill.run.stored_run`); others are counted as unverified. A drill counts
+for the flow that it names, and a rehearsal does as such; an analysis does not.
 Not for: what is observed (`drlib.drill.readiness.observe`), how it is judged (`drlib.drill.readiness.checks`, `score`).
 """
 
@@ -76,7 +76,8 @@ def past_drills(runs: Path) -> PastDrills | Unanswered:
             unverified.append(folder.name)
         elif card.kind is Kind.DRILL:  # an analysis moves nothing, and shows nothing of a failover
             rehearsal = any(check.name == CANARY for check in card.checks)
-            drills.append(PastDrill(card.run_id, card.runbook, card.verdict.value, card.finished_ms, rehearsal))
+            of = card.environment.get("flow", "")
+            drills.append(PastDrill(card.run_id, card.runbook, card.verdict.value, card.finished_ms, of, rehearsal))
     return PastDrills(str(runs), tuple(sorted(drills, key=lambda drill: -drill.finished_ms)), tuple(unverified))
 
 

@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
+from drlib import formats
 from drlib.closing import Closing
 from drlib.drill.plan import shown
 from drlib.drill.plan.lease_record import LeaseRecord
@@ -388,7 +389,9 @@ class DrillSession(Closing):
             return Table(
                 step.title, [{"what": name.replace("_", " "), "value": value} for name, value in evidence.items()]
             )
-        note = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in evidence.items())
+        note = ", ".join(
+            f"{name.replace('_', ' ')} {formats.cell(value)}" for name, value in evidence.items() if value != ""
+        )
         return Table(step.title, list(rows), note)
 
 

@@ -57,7 +57,7 @@ def check(evidence: CheckInput) -> CheckReport:
     invented = sum(row.id not in known for row in (*remote, *local))
     missing_at_target = _missing_at_target(produced or [], evidence.target, local)
     groups = tuple(_judge_group(group, evidence, acked, remote, local) for group in evidence.groups)
-    rpo_seconds = seconds_lost(acked.values(), {record.id for record in lost})
+    rpo_seconds = seconds_lost_by_partition(acked.values(), {record.id for record in lost})
 
     findings = [
         _whole(evidence),
@@ -95,7 +95,8 @@ def check(evidence: CheckInput) -> CheckReport:
         invented_count=invented if can_compare else None,
         groups=groups,
         rpo_records=len(lost) if can_compare else None,
-        rpo_seconds=rpo_seconds if can_compare else None,
+        rpo_seconds=max(rpo_seconds.values(), default=0.0) if can_compare else None,
+        rpo_seconds_by_partition=rpo_seconds if can_compare else None,
         findings=tuple(findings),
     )
 
@@ -184,22 +185,27 @@ def _missing_at_target(produced: Iterable[Produced], target: str, local: Iterabl
 
 
 def seconds_lost(acked: Iterable[Produced], lost: Collection[str]) -> float:
-    """The most time that the records with ids in `lost` span in one partition: from when the one before the first of them was
-    sent (the first itself, where there is none) to when the newest was. 0 without any. `acked`: those of one cluster's topic.
+    """The most time that the records with ids in `lost` span in one partition, as `seconds_lost_by_partition`; 0 without any.
 
     What other partitions mirrored later does not make it less: an application lost all of that time there.
     """
+    return max(seconds_lost_by_partition(acked, lost).values(), default=0.0)
+
+
+def seconds_lost_by_partition(acked: Iterable[Produced], lost: Collection[str]) -> dict[int, float]:
+    """The time that the records with ids in `lost` span in each partition that has some: from when the one before the first of
+    them was sent (the first itself, where there is none) to when the newest was. `acked`: those of one cluster's topic."""
     partitions: dict[int, list[Produced]] = {}
     for row in acked:
         partitions.setdefault(row.partition, []).append(row)
-    longest_ms = 0
-    for rows in partitions.values():
+    spans = {}
+    for partition, rows in partitions.items():
         rows.sort(key=lambda row: row.offset)
         first = next((at for at, row in enumerate(rows) if row.id in lost), None)
         if first is not None:
             newest_ms = max(row.sent_ms for row in rows[first:] if row.id in lost)
-            longest_ms = max(longest_ms, newest_ms - rows[max(0, first - 1)].sent_ms)
-    return longest_ms / 1000
+            spans[partition] = max(0, newest_ms - rows[max(0, first - 1)].sent_ms) / 1000
+    return spans
 
 
 def _judge_group(
@@ -244,7 +250,8 @@ def _judge_group(
     parts += [f"skipped: {', '.join(skipped[:3])}"] * bool(skipped)
     parts += [f"out of order: {record}" for record in out_of_order[:1]]
     parts += [f"last committed on {evidence.source}, by partition: {last}"]
-    parts += ["a commit without an answer"] * _left_unknown(commits, evidence.source)
+    unanswered = f"{evidence.source} did not answer the last commit, so it may have it or not"
+    parts += [unanswered] * _left_unknown(commits, evidence.source)
     return GroupReport(
         group,
         len(again) if knows_source or again else None,

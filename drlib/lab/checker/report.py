@@ -5,7 +5,7 @@ cannot be decided is UNKNOWN, never PASS.
 Not for: judging (`drlib.lab.checker.lost_and_duplicated`, `round_trip`).
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from drlib.lab.checker.history import Committed, Consumed, Mirrored, Produced
@@ -140,6 +140,7 @@ class CheckReport:
 
     The tuples hold at most `EXAMPLES` records; the `_count`s are complete, and None when they cannot be known.
     `rpo_seconds` is the most time that lost records span in one partition (`seconds_lost`), 0 if none is lost.
+    `rpo_seconds_by_partition`: of each partition that has some.
     """
 
     produced: int | None
@@ -157,6 +158,7 @@ class CheckReport:
     groups: tuple[GroupReport, ...]
     rpo_records: int | None
     rpo_seconds: float | None
+    rpo_seconds_by_partition: Mapping[int, float] | None
     findings: tuple[Check, ...]
 
     @property

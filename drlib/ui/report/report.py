@@ -2,7 +2,8 @@
 
 Rules: nothing is fetched and the page's own policy forbids it; only two scripts run, named by their SHA-256 (plotly's
 library, once, and a few lines that draw the figures' JSON); all text is escaped; lists are bounded and the rest is
-counted; the file appears whole or not at all, readable by its owner only. The verdict comes first.
+counted; the file appears whole or not at all, readable by its owner only. The verdict comes first. A section that nothing
+was measured for is left out: that it was not is said once, with the verdict.
 """
 
 import base64
@@ -73,6 +74,7 @@ def render(
     drawings = Drawings()
     library, draw = _plotly(), _source("draw.js")
     timeline = tuple(moments(journal))
+    shown = _sections(card)
     return (
         _environment()
         .get_template("report.html.j2")
@@ -82,7 +84,11 @@ def render(
             formats=formats,
             banner=banner_of(card.environment),
             drill=card.kind is Kind.DRILL,
-            sections=_sections(card),
+            sections=[(name, SECTIONS[name]) for name in shown],
+            shown=shown,
+            counted=_counted(card),
+            measured=_measured(card),
+            figures=figures,
             counts=_counts(card),
             verdict=words.VERDICTS[card.verdict],
             open_rows=severity.open_rows(card),
@@ -95,7 +101,6 @@ def render(
             duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
             stages=[(name, meaning, getattr(card.rto_seconds, name)) for name, meaning in words.STAGES.items()],
             timed=any(getattr(card.rto_seconds, name) is not None for name in words.STAGES),
-            **({} if card.kind is Kind.ANALYSIS else _pictures(card, drawings)),
             bounded=any(p.basis or p.at_most_seconds is not None for p in card.partitions),
             lost=card.lost_examples[:MOST_LOST],
             lost_rest=_rest(card),
@@ -130,11 +135,37 @@ SECTIONS: Final = {
 _OF_DRILLS: Final = ("rto", "groups", "lost", "partitions", "timeline")
 
 
-def _sections(card: Scorecard) -> list[tuple[str, str]]:
-    """The page's sections, as (id, name); without those that a run of its kind does not have."""
-    optional = {"lag": card.lag, "clients": card.clients}
-    absent = {*(() if card.kind is Kind.DRILL else _OF_DRILLS), *(name for name, rows in optional.items() if not rows)}
-    return [(name, text) for name, text in SECTIONS.items() if name not in absent]
+def _sections(card: Scorecard) -> list[str]:
+    """The ids of the page's sections; without those that a run of its kind does not have, or has nothing for."""
+    drill, counted = card.kind is Kind.DRILL, _counted(card)
+    present = {
+        "rto": _timed(card),
+        "rpo": counted or not drill or card.rpo.measured or bool(card.samples or card.marks),
+        "lost": counted or bool(card.lost_examples),
+        "partitions": bool(card.partitions),
+        "lag": bool(card.lag),
+        "clients": bool(card.clients),
+    }
+    absent = {*(() if drill else _OF_DRILLS), *(name for name, has in present.items() if not has)}
+    return [name for name in SECTIONS if name not in absent]
+
+
+def _timed(card: Scorecard) -> bool:
+    """Did the drill measure a recovery time, or was it to?"""
+    known = any(getattr(card.rto_seconds, name) is not None for name in (*words.STAGES, "total"))
+    return known or card.objectives.rto_seconds is not None
+
+
+def _counted(card: Scorecard) -> bool:
+    """Did the run count records?"""
+    return card.kind is Kind.ANALYSIS or any(n is not None for n in card.records.model_dump().values())
+
+
+def _measured(card: Scorecard) -> bool:
+    """Has the drill a figure to show, or an objective that it could not be compared with?"""
+    aims = card.objectives
+    objective = not (aims.rto_seconds is None and aims.rpo_records is None and aims.rpo_seconds is None)
+    return _timed(card) or _counted(card) or card.rpo.measured or objective
 
 
 def _counts(card: Scorecard) -> list[tuple[str, str]]:
@@ -148,15 +179,6 @@ def _counts(card: Scorecard) -> list[tuple[str, str]]:
     }
     drill = card.kind is Kind.DRILL
     return [(name, formats.count(n)) for name, n in counts.items() if drill or n is not None]
-
-
-def _pictures(card: Scorecard, drawings: Drawings) -> dict[str, str]:
-    """The ids of a drill's pictures."""
-    return {
-        "rto": drawings.add(figures.rto_figure(card)),
-        "traffic": drawings.add(figures.traffic_figure(card)),
-        "partitions": drawings.add(figures.partitions_figure(card)),
-    }
 
 
 def _rest(card: Scorecard) -> int | None:

@@ -103,7 +103,8 @@ def flow(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doctore
     engine = Engine(root, left, right, f"SRC{tag}", f"DST{tag}", f"orders-{tag}", extra)
     found = DoctoredFlow(engine, root / "runs", tag)
     run = found.runs / "20261119T100000Z-failover-drill-9f31c2"
-    finished_run(run, scorecard(finished_ms=int(time.time() * 1000) - 2 * DAY_MS))
+    drill = {"flow": f"{engine.source}->{engine.target}"}
+    finished_run(run, scorecard(finished_ms=int(time.time() * 1000) - 2 * DAY_MS, environment=drill))
     create_topic(left, found.topic, 2)
     create_topic(right, found.topic, 3)  # what producers write to after a failover
     produce(left, found.topic, 1000, partitions=2)
@@ -305,9 +306,8 @@ def test_doctor_position_ahead_and_no_drill_lower_score(flow: DoctoredFlow, tmp_
     assert match is not None, ahead
     assert 120 <= int(match[1]) < 125  # markers of the mirror's claims take an offset each
     assert f"--topic {flow.mirror}:0 --reset-offsets --to-offset {match[1]}" in ahead.fix
-    assert (
-        "no drill is recorded" in named(found, "drill-age", Severity.WARN, str(tmp_path / "cannot be moved")).evidence
-    )
+    none = named(found, "drill-age", Severity.WARN, str(tmp_path / "cannot be moved"))
+    assert f"no drill of {found.flow} is recorded" in none.evidence
     assert found.score < readings[-1].score
     with flow.at("RIGHT") as right:
         right.delete_group(flow.group)

@@ -74,7 +74,7 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         ),
         "address-certificates": _judge(observed.certificates, certificates.certificates),
         "durability": _judge(observed.durability, lambda durability: topics.durability(durability, context)),
-        "drill-age": _judge(observed.drills, lambda drills: _drills(drills, observed.at_ms, context)),
+        "drill-age": _judge(observed.drills, lambda drills: _drills(drills, observed, context)),
     }
     if observed.source.error:
         judged = {**judged, **_as_last_known(judged, observed)}
@@ -123,7 +123,7 @@ def _expires(check: str, observed: FlowObservation, context: CheckContext) -> in
         due = [
             drill.finished_ms + context.objectives.drill_days * DAY_S * 1000
             for drill in observed.drills.runs
-            if drill.verdict in PASSING
+            if drill.flow == str(observed.flow) and drill.verdict in PASSING
         ]
         if due and max(due) > since:
             return max(due)
@@ -165,19 +165,20 @@ def _identities(identities: Iterable[ClusterIdentity]) -> Judgements:
     return rows or passed("; ".join(confirmed))
 
 
-def _drills(drills: PastDrills, now_ms: int, context: CheckContext) -> Judgements:
+def _drills(drills: PastDrills, observed: FlowObservation, context: CheckContext) -> Judgements:
     fix = "drlib init FILE writes a rehearsal for these clusters: drlib run runbooks/rehearse.yaml FILE"
-    passing = [drill for drill in drills.runs if drill.verdict in PASSING]
-    if not drills.runs:
+    runs = [drill for drill in drills.runs if drill.flow == str(observed.flow)]
+    passing = [drill for drill in runs if drill.verdict in PASSING]
+    if not runs:
         broken = (
             f"; {count(len(drills.unverified), 'run')} not verified: drlib runs verify" if drills.unverified else ""
         )
-        return [(drills.folder, Severity.WARN, f"no drill is recorded there{broken}", fix)]
-    newest = drills.runs[0]
+        return [(drills.folder, Severity.WARN, f"no drill of {observed.flow} is recorded there{broken}", fix)]
+    newest = runs[0]
     if not passing:
         return [(newest.run, Severity.WARN, f"no drill passed; the newest ended with {newest.verdict}", fix)]
     last = passing[0]
-    age = max(0.0, (now_ms - last.finished_ms) / 1000)
+    age = max(0.0, (observed.at_ms - last.finished_ms) / 1000)
     kind = f"{last.verdict}, a rehearsal" if last.rehearsal else last.verdict
     day = f"{utc(last.finished_ms):%Y-%m-%d}"
     evidence = f"{last.run} ({kind}) of {day} was {span(age)} ago, one is due every {context.objectives.drill_days} d"

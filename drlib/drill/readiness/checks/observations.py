@@ -200,6 +200,7 @@ class PastDrill:
     runbook: str
     verdict: str
     finished_ms: int
+    flow: str
     rehearsal: bool = False  # shadow groups and a canary: no application was moved
 
 

@@ -186,8 +186,10 @@ class Proof:
     def _partitions(self) -> tuple[PartitionOffsets, ...]:
         audit = self._audits.get("flights")
         missing = {row.partition: row.missing for row in audit.per_partition} if audit else {}
+        spans = None if self.report is None else self.report.rpo_seconds_by_partition
         rows = []
         for number in range(PARTITIONS):
+            span = None if spans is None else spans.get(number, 0.0)
             end, unmirrored = self._source_ends.get(number), missing.get(number)
             mirrored = end - unmirrored if end is not None and unmirrored is not None else None
             rows.append(
@@ -198,6 +200,9 @@ class Proof:
                     mirrored_to=mirrored,
                     target_end=self._target_ends.get(number),
                     unmirrored=unmirrored,
+                    at_least_seconds=span,
+                    at_most_seconds=span,
+                    basis="" if span is None else "when the producers sent what was lost, by their histories",
                 )
             )
         return tuple(rows)

@@ -176,6 +176,7 @@ def test_check_loss_in_seconds_is_of_the_partition_that_lost_most_whatever_anoth
     )
     report = check(replace(CLEAN, produced=(*idle, *busy), mirrored=there))
     assert (report.lost_count, report.lost_in_tail, report.rpo_seconds) == (60, True, 60.0)
+    assert report.rpo_seconds_by_partition == {0: 60.0}
 
 
 @pytest.mark.parametrize(
@@ -358,7 +359,7 @@ def test_check_group_unanswered_commit_shows_as_skipped() -> None:
     commits = (*COMMITTED[:3], committed("LEFT", "flights", 1, 2, CommitStatus.UNKNOWN), *COMMITTED[3:])
     report = check(replace(CLEAN, consumed=tuple(r for r in CONSUMED if r.id != "3"), committed=commits))
     assert with_verdict(report, Verdict.FAIL) == {SKIPPED}
-    assert "without an answer" in report.groups[0].evidence
+    assert "LEFT did not answer the last commit" in report.groups[0].evidence
     # settled: the record counts as processed on LEFT, and its position as the last commit
     settled = consumed("LEFT", "flights", 1, 1, 3, "AA2", 1)
     rows = (*CONSUMED[:3], settled, *(r for r in CONSUMED[3:] if r.id != "3"))

@@ -179,13 +179,28 @@ def test_report_has_clients_only_where_some_ran(tmp_path: Path) -> None:
 
 
 def test_report_unmeasured_numbers_are_unknown(tmp_path: Path) -> None:
-    _, page = written(tmp_path, sample.unmeasured(), lines=())
+    card = sample.unmeasured()
+    counted = card.records.model_copy(update={"produced": 5})
+    objectives = card.objectives.model_copy(update={"rto_seconds": 30.0})
+    _, page = written(tmp_path, card.model_copy(update={"records": counted, "objectives": objectives}), lines=())
     assert "UNKNOWN" in page.text
     assert "How many records were lost is unknown" in page.text
     assert "unknown to unknown, unknown in all" in page.text
     cells = re.findall(r"(?<![\w.,-])0(?: s| records)?(?![\w.,:-])", page.text)
     assert cells == [], "a number that was not measured is shown as 0"
     assert page.text.count("unknown") > 20
+
+
+def test_report_of_a_rehearsal_has_no_section_of_what_it_did_not_measure(tmp_path: Path) -> None:
+    card = sample.unmeasured()
+    rpo = card.rpo.model_copy(update={"measured": False})
+    html, page = written(tmp_path, card.model_copy(update={"rpo": rpo, "partitions": ()}), lines=())
+    for name in ("rto", "rpo", "lost", "partitions"):
+        assert f'id="{name}"' not in html, name
+        assert f'href="#{name}"' not in html, name
+    assert 'class="figures"' not in html
+    for name in ("recovery time (RTO)", "data at risk (RPO)", "records lost, duplicated and out of order"):
+        assert name in page.text, "that it was not measured is said with the verdict"
 
 
 def test_report_zero_is_zero(tmp_path: Path) -> None:
