@@ -78,7 +78,10 @@ class ClusterServes(DrillProbe):
             for number, partition in topic.partitions.items()
             if partition.leader < 0
         )
-        evidence = f"{self._alias}: {len(metadata.brokers)} brokers, {len(metadata.topics)} topics"
+        brokers, topics = len(metadata.brokers), len(metadata.topics)
+        evidence = (
+            f"{self._alias}: {brokers} broker{'' if brokers == 1 else 's'}, {topics} topic{'' if topics == 1 else 's'}"
+        )
         if leaderless:
             evidence += f", without a leader: {', '.join(leaderless[:5])}"
         return Answer(not leaderless, evidence)

@@ -156,7 +156,7 @@ def test_emergency_failover_source_that_answers_is_refused(flowing: Flowing, tmp
     refused = testbed_moves.drill(step("decide", "failover.triage"), mode=Mode.EMERGENCY)
     (tmp_path / "refused").mkdir()
     assert testbed_moves.in_process(tmp_path / "refused", refused, flowing.place) == 5
-    assert "LEFT answers: 1 brokers" in str(lines(tmp_path / "refused", "step-failed")[0].data["error"])
+    assert "LEFT answers: 1 broker" in str(lines(tmp_path / "refused", "step-failed")[0].data["error"])
     publish_pointer(flowing.place.properties, "LEFT")
     folder = tmp_path / "run"
     flowing.lab.clusters["LEFT"].kill()

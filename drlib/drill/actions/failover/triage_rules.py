@@ -74,7 +74,12 @@ class Side:
         if not self.answers:
             return f"no answer: {self.silence}"
         silent = f", {self.silent_brokers} of them silent" if self.silent_brokers else ""
-        return ", ".join([f"answers: {self.brokers} brokers{silent}, controller {self.controller}", *self.lacks])
+        return ", ".join(
+            [
+                f"answers: {self.brokers} broker{'' if self.brokers == 1 else 's'}{silent}, controller {self.controller}",
+                *self.lacks,
+            ]
+        )
 
 
 def side_of(alias: str, found: ClusterService | Unreachable, topics: Collection[str]) -> Side:

@@ -151,7 +151,9 @@ class SharedLogs:
         if isinstance(self.back, str):
             return self.back
         journal = self.maps.reverse_journals.get(names.topic_id)
-        if journal is None or journal != self.back.journal_id:
+        if journal is None:
+            return "no worker of the flow has recognised copies of the flow back in it yet"
+        if journal != self.back.journal_id:
             return "the journal of the flow back is not the one by which copies were recognised: it was deleted"
         found = self.back.names.get(names.target_topic_id)
         if found is None or found.target_topic_id != names.topic_id:
