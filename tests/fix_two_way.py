@@ -27,19 +27,19 @@ def both(engine: Engine) -> Engine:
     return engine
 
 
-def begun(engine: Engine, partitions: int) -> bool:
-    """Have both flows claimed all partitions? What is written before is unexplained."""
+def begun(engine: Engine, partitions: int, *, flows: int = 2) -> bool:
+    """Have all flows claimed all partitions? What is written before is unexplained."""
     try:
         state = status.read(engine.status_path(len(engine.processes) - 1))
     except UsageError:  # none written yet
         return False
-    return len(state.flows) == 2 and all(len(flow.partitions) == partitions for flow in state.flows)
+    return len(state.flows) == flows and all(len(flow.partitions) == partitions for flow in state.flows)
 
 
 @contextmanager
-def worker(engine: Engine, partitions: int = 1) -> Iterator[subprocess.Popen[bytes]]:
-    """A worker of both flows, once it has claimed all partitions."""
+def worker(engine: Engine, partitions: int = 1, *, flows: int = 2) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker of all flows, once it has claimed all partitions."""
     process = engine.start()
-    wait_for("both flows copy", lambda: begun(engine, partitions))
+    wait_for("all flows copy", lambda: begun(engine, partitions, flows=flows))
     yield process
     assert engine.stop(process) == 0, engine.log()

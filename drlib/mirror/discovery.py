@@ -168,7 +168,7 @@ class Discovery:
 
     def _select(self, names: Collection[str]) -> dict[str, tuple[str, ...]]:
         """Those of `names` that the file chooses, each with the cycle in which this worker's flows would copy it, or ()."""
-        keeping = [(f.flow, f.mirrors_topic) for f in self._keeping] if self._shared is None else []
+        keeping = [(f.flow, f.mirrors_topic) for f in self._keeping]
         return {name: find_cycle(keeping, name) for name in names if self._settings.mirrors_topic(name)}
 
     def _report_cycles(self, cycles: Mapping[str, tuple[str, ...]]) -> None:

@@ -79,8 +79,8 @@ SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSetup:
-    """What a flow runs with. `keeping`: the worker's flows that keep topic names; `worker`: as named in claims; `reverse`: the
-    flow back in the file, enabled or not; `aliases`: of all its clusters."""
+    """What a flow runs with. `keeping`: the worker's flows that keep topic names, where a record may return; `worker`: as
+    named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it; `aliases`: of its clusters."""
 
     settings: FlowSettings
     source: ClusterSettings
@@ -90,6 +90,7 @@ class FlowSetup:
     memory: Memory = field(default_factory=Memory)
     keeping: Sequence[FlowSettings] = ()
     reverse: FlowSettings | None = None
+    flows: Sequence[FlowSettings] = ()
     aliases: frozenset[str] = frozenset()
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
 
@@ -109,7 +110,7 @@ class FlowRunner:
         self._waits = False
         self._unasked = False  # whether the flow is failed over
         # Does it run on when it is failed over? What only the source has is then one more record of topics that both write.
-        self._keeps_on = shares_every_topic(setup.settings, setup.reverse, setup.aliases)
+        self._keeps_on = shares_every_topic(setup.settings, setup.reverse, setup.flows)
 
     def stop(self) -> None:
         self._stop.set()
@@ -215,7 +216,7 @@ class FlowRunner:
         takeover = TakeoverReader(settings, source, target, events)
         await takeover.refuse_running()
         mirrors = MirrorTopics(settings, setup.source, setup.target, events)
-        shared = shared_topics(settings, setup.reverse, setup.aliases)
+        shared = shared_topics(settings, setup.reverse, setup.flows)
         discovery = Discovery(settings, source, target, mirrors, events, keeping=setup.keeping, shared=shared)
         on_target, on_source = internal_topics(settings)
         if shared is not None and setup.reverse is not None:
@@ -402,7 +403,7 @@ class RunningFlow:
         return InternalTopicsWatch(self._settings, source, target, self._events, rewrite)
 
     def _sync_tasks(self) -> SyncTasks:
-        shared = shared_topics(self._settings, self._setup.reverse, self._setup.aliases)
+        shared = shared_topics(self._settings, self._setup.reverse, self._setup.flows)
         return SyncTasks(
             self._settings,
             (self._source, self._setup.source),
@@ -576,7 +577,7 @@ class RunningFlow:
 def _followed_back(setup: FlowSetup, source: ClusterClient) -> FollowedBack | None:
     """The maps of the flow back, where there may be topics that both directions copy."""
     reverse = setup.reverse
-    if reverse is None or shared_topics(setup.settings, reverse, setup.aliases) is None:
+    if reverse is None or shared_topics(setup.settings, reverse, setup.flows) is None:
         return None
     return FollowedBack(source, reverse, lambda topic, partition: lane_of(topic, partition, reverse.lanes))
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from drlib import clock
-from drlib.config.both_ways.shared_topics import keeps_names_both_ways, refuse_shared_topics
+from drlib.config.both_ways.shared_topics import may_return, refuse_shared_topics
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import PatternTooSlow
 from drlib.config.replication_policy import IdentityReplicationPolicy
@@ -140,6 +140,8 @@ class Worker:
         self._reported: tuple[object, ...] = ()  # the news that `on_state` got last
         self._manager = ServiceManager.from_environment()
         self._runners: list[FlowRunner] = []
+        cycles = may_return(settings.flows)  # else the only ones are pairs, which recognise what the other copied
+        self._keeping = [f for f in flows if cycles and isinstance(f.policy, IdentityReplicationPolicy)]
         wanted = metrics_address or next((f.metrics_address for f in flows if f.metrics_address), None)
         self._endpoint = None if wanted is None else Endpoint.open(wanted, self.status, self._events)
         self._runners += [self._runner(flow) for flow in self._flows]
@@ -160,7 +162,8 @@ class Worker:
             worker=f"{self._name} {self._address}".strip(),
             events=self._logs[flow.flow],
             memory=self._memory,
-            keeping=[f for f in self._flows if isinstance(f.policy, IdentityReplicationPolicy)],
+            keeping=self._keeping,
+            flows=self._settings.flows,
             aliases=frozenset(clusters),
             reverse=None if reverse is None else replace(reverse, on_slow_pattern=self._slow_pattern(flow.flow)),
         )
@@ -351,9 +354,8 @@ async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings])
     # A name whose match takes too long is an event of the flow, which looks at it again.
     deciding = [replace(f, on_slow_pattern=lambda key, error: None) for f in flows]
     keeping = [f for f in deciding if isinstance(f.policy, IdentityReplicationPolicy)]
-    known = {f.flow: f for f in settings.flows}  # those of a copy are one
-    if all(keeps_names_both_ways(f, known.get(f.flow.reverse), settings.clusters) for f in keeping):
-        return  # each recognises what the other copied
+    if not may_return(settings.flows):
+        return  # the only cycles are pairs, each of which recognises what the other copied
     aliases = sorted({alias for f in keeping for alias in (f.flow.source, f.flow.target)})
     if not find_cycle([(f.flow, lambda _: True) for f in keeping], "any"):
         return

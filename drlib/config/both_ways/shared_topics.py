@@ -1,8 +1,9 @@
 """Which topics two flows of a pair copy in both directions under one name.
 
-Rules: only where a file has two clusters, both directions are enabled and both keep topic names (IdentityReplicationPolicy);
-a topic that both select is shared. Heartbeats bear a prefix under every policy and are never shared. With more clusters a
-cycle is refused (`drlib.mirror.preflight.cycles`): a third cluster's copies would not be recognised.
+Rules: only where both directions are enabled and both keep topic names (IdentityReplicationPolicy), and no further flow of the
+file that does so writes to one of the two clusters or makes a ring with them: each recognises what the other one copied, and
+nothing else. Further clusters may be filled from the pair, each by one way. A topic that both select is shared. Heartbeats
+bear a prefix under every policy and are never shared. Elsewhere a cycle is refused (`drlib.mirror.preflight.cycles`).
 Not for: recognising copies (`drlib.mirror.engine.reverse`).
 """
 
@@ -23,20 +24,47 @@ class TopicsShared(UsageError):
     """What a command would answer for a topic that both directions copy is not known."""
 
 
-def keeps_names_both_ways(flow: FlowSettings, reverse: FlowSettings | None, clusters: Collection[str]) -> bool:
-    """Are these two directions, of the only two `clusters` of a file, enabled under topic names that stay as they are?"""
-    return (
-        reverse is not None
-        and len(clusters) == 2
-        and all(each.enabled and isinstance(each.policy, IdentityReplicationPolicy) for each in (flow, reverse))
-    )
+def keeps_names_both_ways(flow: FlowSettings, reverse: FlowSettings | None, flows: Collection[FlowSettings]) -> bool:
+    """Are these two directions enabled under topic names that stay, and all copies among `flows`, those of the file, known?"""
+    return reverse is not None and all(_keeps_names(each) for each in (flow, reverse)) and not may_return(flows)
+
+
+def may_return(flows: Collection[FlowSettings]) -> bool:
+    """May a record come to a cluster twice, or back, by those of `flows` that keep topic names?
+
+    By a ring, directions aside, and by a third flow that writes to one of two clusters which copy from each other.
+    """
+    keeping = {each.flow for each in flows if _keeps_names(each)}
+    paired = {flow for flow in keeping if flow.reverse in keeping}
+    third = any(each.target == flow.target and each.source != flow.source for flow in paired for each in keeping)
+    return third or _has_ring(keeping)
+
+
+def _has_ring(flows: Collection[Flow]) -> bool:
+    joined: dict[str, str] = {}  # the parent of each cluster in the tree that it is in
+
+    def root(alias: str) -> str:
+        while (parent := joined.get(alias, alias)) != alias:
+            alias = parent
+        return alias
+
+    for pair in {frozenset((flow.source, flow.target)) for flow in flows}:
+        one, other = (root(alias) for alias in pair)
+        if one == other:
+            return True
+        joined[one] = other
+    return False
+
+
+def _keeps_names(flow: FlowSettings) -> bool:
+    return flow.enabled and isinstance(flow.policy, IdentityReplicationPolicy)
 
 
 def shared_topics(
-    flow: FlowSettings, reverse: FlowSettings | None, clusters: Collection[str]
+    flow: FlowSettings, reverse: FlowSettings | None, flows: Collection[FlowSettings]
 ) -> Callable[[str], bool] | None:
     """Whether a topic is copied in both directions; None where none can be."""
-    if reverse is None or not keeps_names_both_ways(flow, reverse, clusters):
+    if reverse is None or not keeps_names_both_ways(flow, reverse, flows):
         return None
     back = reverse
 
@@ -49,14 +77,14 @@ def shared_topics(
 def shared_between(settings: MirrorSettings, flow: Flow) -> Callable[[str], bool] | None:
     """The same for `flow` of a file and the flow back."""
     there, back = settings.flow(flow.source, flow.target), settings.flow(flow.target, flow.source)
-    return shared_topics(there, back, settings.clusters)
+    return shared_topics(there, back, settings.flows)
 
 
-def shares_every_topic(flow: FlowSettings, reverse: FlowSettings | None, clusters: Collection[str]) -> bool:
+def shares_every_topic(flow: FlowSettings, reverse: FlowSettings | None, flows: Collection[FlowSettings]) -> bool:
     """Is every topic that the flow copies surely copied back? Where both select by the same patterns."""
     return (
         reverse is not None
-        and keeps_names_both_ways(flow, reverse, clusters)
+        and keeps_names_both_ways(flow, reverse, flows)
         and (flow.topics, flow.topics_exclude) == (reverse.topics, reverse.topics_exclude)
     )
 
@@ -65,7 +93,7 @@ def all_shared(settings: MirrorSettings, flow: Flow) -> bool:
     """The same for `flow` of a file and the flow back."""
     by_flow = {each.flow: each for each in settings.flows}
     there, back = by_flow.get(flow), by_flow.get(flow.reverse)
-    return there is not None and shares_every_topic(there, back, settings.clusters)
+    return there is not None and shares_every_topic(there, back, settings.flows)
 
 
 def refuse_partly_shared(settings: MirrorSettings, flow: Flow, what: str) -> None:
@@ -94,7 +122,7 @@ def refuse_shared_topics(
     if (
         there is None
         or back is None
-        or not keeps_names_both_ways(there, back, settings.clusters)
+        or not keeps_names_both_ways(there, back, settings.flows)
         or _disjoint(there, back)
     ):
         return

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
+from functools import partial
+from itertools import chain
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, Record, create_topic, delete_topic, produce, read_all, traffic, wait_for
+from fix_lab import LabFactory
 from fix_two_way import RIGHTS_FIRST, worker
 
 from drlib.mirror.status import worker_status as status
@@ -96,6 +99,34 @@ def test_workers_killed_at_every_step_copy_each_record_once_both_ways(both: Engi
     with worker(both, 2):
         wait_once(both, topic, 2, lefts, rights)
         both.wait_all_resolved()
+
+
+def test_third_cluster_is_filled_from_a_pair_with_each_record_once(both: Engine, lab_factory: LabFactory) -> None:
+    third = lab_factory(aliases=("THIRD",)).clusters["THIRD"].bootstrap
+    there = [f"{both.source}->THIRD", f"{both.target}->THIRD"]
+    back = [f"THIRD->{both.source}", f"THIRD->{both.target}"]
+    both.extra |= {
+        "clusters": f"{both.source}, {both.target}, THIRD",
+        "THIRD.bootstrap.servers": third,
+        f"{there[1]}.enabled": "true",
+        **{f"{flow}.emit.heartbeats.enabled": "false" for flow in (there[0], *back)},
+    }
+    topic, everywhere = create_both(both, 2), (both.left, both.right, third)
+    for number in range(2):
+        with worker(both, 2, flows=3):  # what was copied is recognised again after a restart
+            first = number * 10_000
+            produce(both.left, topic, 1000, partitions=2, first=first)
+            produce(both.right, topic, 1100, partitions=2, first=RIGHTS_FIRST + first)
+            wait_once(both, topic, 2, (number + 1) * 1000, (number + 1) * 1100)
+            wanted = Counter(chain.from_iterable(read_all(both.right, topic, 2).values()))
+            wait_for("the third has them", partial(has, third, topic, wanted.total()), 60)
+            both.wait_all_resolved()
+    for each in everywhere:
+        assert Counter(chain.from_iterable(read_all(each, topic, 2).values())) == wanted, both.log()
+
+
+def has(bootstrap: str, topic: str, records: int) -> bool:
+    return sum(map(len, read_all(bootstrap, topic, 2).values())) >= records
 
 
 @pytest.mark.parametrize("looks_for_new", ["true", "false"])

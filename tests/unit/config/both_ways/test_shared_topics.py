@@ -36,6 +36,7 @@ from drlib.model import Flow
 
 THERE, BACK = Flow("LEFT", "RIGHT"), Flow("RIGHT", "LEFT")
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+DEFAULT = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"
 BOTH = "LEFT->RIGHT.enabled = true\nRIGHT->LEFT.enabled = true\n"
 
 
@@ -49,23 +50,48 @@ def load(tmp_path: Path, text: str, clusters: str = "LEFT, RIGHT") -> MirrorSett
 
 def both(settings: MirrorSettings) -> bool:
     there, back = settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT")
-    return keeps_names_both_ways(there, back, settings.clusters)
+    return keeps_names_both_ways(there, back, settings.flows)
 
 
-def test_names_are_kept_both_ways_by_two_enabled_flows_of_the_only_two_clusters(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("others", "kept"),
+    [
+        ((), True),
+        (("RIGHT->THIRD",), True),
+        (("RIGHT->THIRD", "THIRD->FOURTH"), True),
+        (("RIGHT->THIRD", "LEFT->FOURTH"), True),
+        (("THIRD->RIGHT",), False),  # its copies bear no claim of the pair
+        (("RIGHT->THIRD", "THIRD->RIGHT"), False),
+        (("LEFT->THIRD", "RIGHT->THIRD"), False),  # by two ways
+        (("RIGHT->THIRD", "THIRD->FOURTH", "FOURTH->LEFT"), False),
+        (("THIRD->FOURTH", "FOURTH->THIRD"), True),
+    ],
+)
+def test_names_are_kept_both_ways_beside_flows_that_only_read_the_pair(
+    tmp_path: Path, others: tuple[str, ...], kept: bool
+) -> None:
+    more = "".join(f"{flow}.enabled = true\n" for flow in others)
+    assert both(load(tmp_path, IDENTITY + BOTH + more, "LEFT, RIGHT, THIRD, FOURTH")) is kept
+    prefixed = "".join(f"{flow}.replication.policy.class = {DEFAULT}\n" for flow in others)
+    assert both(load(tmp_path, IDENTITY + BOTH + more + prefixed, "LEFT, RIGHT, THIRD, FOURTH")), (
+        "names tell these copies"
+    )
+
+
+def test_names_are_kept_both_ways_by_two_enabled_flows(tmp_path: Path) -> None:
     assert both(load(tmp_path, IDENTITY + BOTH))
     assert not both(load(tmp_path, BOTH))
     assert not both(load(tmp_path, IDENTITY + "LEFT->RIGHT.enabled = true\n"))
-    assert not both(load(tmp_path, IDENTITY + BOTH, "LEFT, RIGHT, THIRD"))
+    assert both(load(tmp_path, IDENTITY + BOTH, "LEFT, RIGHT, THIRD"))
 
 
 def test_topics_are_shared_if_both_flows_select_them(tmp_path: Path) -> None:
     settings = load(tmp_path, IDENTITY + BOTH + "LEFT->RIGHT.topics = o.*\nRIGHT->LEFT.topics = orders, heartbeats\n")
-    shared = shared_topics(settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT"), settings.clusters)
+    shared = shared_topics(settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT"), settings.flows)
     assert shared is not None
     assert [shared(name) for name in ("orders", "others", "heartbeats", "__orders")] == [True, False, False, False]
     one_way = load(tmp_path, IDENTITY + "LEFT->RIGHT.enabled = true\n")
-    assert shared_topics(one_way.flow("LEFT", "RIGHT"), one_way.flow("RIGHT", "LEFT"), one_way.clusters) is None
+    assert shared_topics(one_way.flow("LEFT", "RIGHT"), one_way.flow("RIGHT", "LEFT"), one_way.flows) is None
 
 
 def test_commands_about_positions_are_refused_where_topics_may_be_shared(tmp_path: Path) -> None:
@@ -147,7 +173,7 @@ def test_flow_with_both_kinds_of_topics_is_named(tmp_path: Path) -> None:
 def test_every_topic_is_shared_where_both_directions_select_by_the_same_patterns(tmp_path: Path) -> None:
     def every(text: str) -> bool:
         settings = load(tmp_path, IDENTITY + text)
-        return shares_every_topic(settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT"), settings.clusters)
+        return shares_every_topic(settings.flow("LEFT", "RIGHT"), settings.flow("RIGHT", "LEFT"), settings.flows)
 
     assert every(BOTH + "topics = orders, events\n")
     assert not every(BOTH + "LEFT->RIGHT.topics = orders, events\nRIGHT->LEFT.topics = orders\n")
