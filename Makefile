@@ -15,7 +15,7 @@ help:
 	@echo "make test-all  that, and what takes minutes: long faults, incidents of level 6, the real MirrorMaker 2 beside ours"
 	@echo "make long   only what takes minutes; test-all is make test and this"
 	@echo "make bench  our engine, MirrorMaker 2 and the raw wire side by side: WORKLOADS=a,b REPEATS=n; then the analyses, and a million claims"
-	@echo "make soak   random faults against continuous traffic, then make fuzz, each for MINUTES=10; SEED=n to play one again"
+	@echo "make soak   random faults against continuous traffic, 30 schedules of both directions, make fuzz; MINUTES=10; SEED=n to play one again"
 	@echo "make fuzz   changed inputs for every decoder of what others wrote: MINUTES=2, and SEED=n for the same ones again"
 	@echo "make mutants  small changes to the pure code that no unit test notices: a sample, or PACKAGE=drlib.mirror.journal"
 	@echo "make docs   these pages and the API reference as a static site in build/site"
@@ -75,6 +75,7 @@ bench: setup
 
 soak: setup
 	PYTHONPATH=tests:. $(BIN)/python -m soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+	PYTHONPATH=tests:. $(BIN)/python -m soak.both_ways --schedules 30 $(if $(SEED),--seed $(SEED))
 	PYTHONPATH=tests:. $(BIN)/python -m fuzz --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 fuzz: setup
