@@ -129,16 +129,21 @@ class JournalLost(DrlibError):
 
 
 class RecordsUnexplained(JournalLost):
-    """A topic that both directions copy holds records on the target that no journal entry explains."""
+    """A topic that both directions copy holds records on the target that no journal entry explains.
+
+    `journal`: the one for which the operator may say that they are the target's own; "" where `why` shows that some are not.
+    """
 
     def __init__(self, topic: str, flow: str, journal: str, why: str) -> None:
+        own = (
+            "If the applications of the target wrote all of them, and no replicator any, set "
+            f"{flow}.drlib.own.records.journal = {journal} and restart the worker. Else delete"
+        )
         DrlibError.__init__(
             self,
             f"{topic} on the target holds records that the journal does not explain",
             f"{why}, and if any of them are copies, they would be copied back",
-            "If the applications of the target wrote all of them, and no replicator any, set "
-            f"{flow}.drlib.own.records.journal = {journal} and restart the worker. "
-            f"Else delete {topic} on one side, or mirror it one way only.",
+            f"{own if journal else 'Delete'} {topic} on one side, or mirror it one way only.",
         )
 
 

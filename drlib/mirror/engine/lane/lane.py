@@ -640,7 +640,8 @@ class Lane:
             return None
         else:
             why = "it is not known who wrote them"
-        return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), str(journal_id), why)
+            return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), str(journal_id), why)
+        return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), "", why)
 
     async def _never_written(self, topic: LaneTopic) -> bool:
         """Was nothing ever written to the source's partitions that this lane has? Unknown counts as no, and so does a further
