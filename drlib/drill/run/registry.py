@@ -52,6 +52,10 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "wave.move": "actions.waves.move:MoveWave",
     "wave.switchover": "actions.waves.switchover:MoveWaveApplications",
     "wave.verify": "actions.waves.verify:VerifyWave",
+    # clients that follow no pointer, made to leave a cluster that stays up
+    "clients.refuse": "actions.clients.refuse:RefuseClients",
+    "clients.gone": "actions.clients.gone:ClientsGone",
+    "clients.admit": "actions.clients.refuse:AdmitClients",
     # hooks
     "hook.command": "actions.hooks.actions:CallCommand",
     "hook.http": "actions.hooks.actions:CallHttp",
@@ -65,6 +69,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "lab.stop_mirror": "scenarios.failover.mirror:StopMirror",
     "lab.kill": "scenarios.failover.clusters:KillCluster",
     "lab.restart": "scenarios.failover.clusters:RestartCluster",
+    "lab.roll_brokers": "scenarios.failover.clusters:RollBrokers",
     "lab.cut_applications": "scenarios.failover.clusters:CutApplications",
     "lab.reconnect_applications": "scenarios.failover.clusters:ReconnectApplications",
     "lab.read_locally": "scenarios.failover.proof_actions:ReadLocally",

@@ -249,13 +249,7 @@ class Cluster:
 
     def alter_topic_settings(self, name: str, changes: Iterable[ConfigChange]) -> None:
         """SET and DELETE incrementally, all or none of them (`IncrementalAlterConfigs`, KIP-339)."""
-        doing = f"altering the configuration of {name}"
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        for change in changes:
-            operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
-            resource.add_incremental_config(ConfigEntry(change.name, change.new, incremental_operation=operation))
-        for future in self._call(doing, "incremental_alter_configs", [resource]).values():
-            self._wait(future, doing)
+        self._alter(ConfigResource(ResourceType.TOPIC, name), f"altering the configuration of {name}", changes)
 
     def topic_config(self, names: Iterable[str], *, inherited: bool = False) -> dict[str, dict[str, str]]:
         """What is set on each topic itself; with `inherited` also what its broker lends it. Raises for a deleted topic."""
@@ -273,6 +267,20 @@ class Cluster:
         resource = ConfigResource(ResourceType.BROKER, str(min(node.id for node in self._described(doing).nodes)))
         entries = self._wait(self._call(doing, "describe_configs", [resource])[resource], doing)
         return {entry.name: entry.value for entry in entries.values()}
+
+    def broker_settings(self, nodes: Collection[int] | None = None) -> dict[int, tuple[ConfigValue, ...]]:
+        """Every setting of each broker of `nodes`, by default of all, with its source. Each broker answers for itself."""
+        doing = "describing brokers' configurations"
+        wanted = {node.id for node in self._described(doing).nodes} if nodes is None else {*nodes}
+        resources = [ConfigResource(ResourceType.BROKER, str(node)) for node in sorted(wanted)]
+        answers = self._call(doing, "describe_configs", resources)
+        return {int(resource.name): _config_values(self._wait(each, doing)) for resource, each in answers.items()}
+
+    def alter_broker_settings(self, node: int, changes: Iterable[ConfigChange]) -> None:
+        """As `alter_topic_settings`, of one broker: its own dynamic values, which it takes itself."""
+        self._alter(
+            ConfigResource(ResourceType.BROKER, str(node)), f"altering the configuration of broker {node}", changes
+        )
 
     def group_members(self, group: str) -> tuple[GroupMember, ...]:
         """The members of `group`; empty when it has none or does not exist.
@@ -512,6 +520,13 @@ class Cluster:
             return getattr(self._admin, method)(*arguments, request_timeout=self._timeout_s, **options)
         except (KafkaException, ValueError, TypeError) as error:
             raise as_drlib_error(error, self.settings, doing) from error
+
+    def _alter(self, resource: ConfigResource, doing: str, changes: Iterable[ConfigChange]) -> None:
+        for change in changes:
+            operation = AlterConfigOpType.DELETE if change.new is None else AlterConfigOpType.SET
+            resource.add_incremental_config(ConfigEntry(change.name, change.new, incremental_operation=operation))
+        for future in self._call(doing, "incremental_alter_configs", [resource]).values():
+            self._wait(future, doing)
 
     def _wait(self, future: Future[Any], doing: str) -> Any:
         try:

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import socket
 import struct
+import sys
 import time
 from dataclasses import dataclass, replace
 from typing import Final, Literal, cast, get_args
@@ -19,6 +20,7 @@ from typing import Final, Literal, cast, get_args
 from drlib.lab.link.toxics import SILENT_BYTES, Shaper, Toxics
 
 HOST: Final = "127.0.0.1"
+APPS_HOST: Final = "127.0.0.2"  # as brokers see applications: all of 127.0.0.0/8 is this machine, on Linux
 APPS_LINK: Final = "apps:"  # before the name of a broker: its link for applications
 Direction = Literal["requests", "responses", "both"]
 LISTEN_ATTEMPTS: Final = 20
@@ -52,6 +54,11 @@ class Link:
         self.delivered = [0, 0]  # to the broker, to the client
         self.halves: set[Half] = set()
         self._server: asyncio.Server | None = None
+
+    @property
+    def comes_from(self) -> tuple[str, int] | None:
+        """Where its connections to the broker come from: applications have an address of their own, where there are several."""
+        return (APPS_HOST, 0) if self.name.startswith(APPS_LINK) and sys.platform == "linux" else None
 
     async def listen(self, *, attempts: int = LISTEN_ATTEMPTS) -> None:
         loop = asyncio.get_running_loop()
@@ -258,7 +265,8 @@ class ClientHalf(Half):
     async def _dial(self) -> None:
         broker = Half(self.link, self.link.responses, 1)
         try:
-            await asyncio.get_running_loop().create_connection(lambda: broker, HOST, self.link.target)
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: broker, HOST, self.link.target, local_addr=self.link.comes_from)
         except OSError:
             self.reset()  # no broker: the client gets the RST that it would get without a proxy
             return

@@ -88,6 +88,45 @@ class RestartCluster(ClusterArgument, StateChangeAction):
         return {"serves": self.alias, "at_ms": at_ms}
 
 
+class RollBrokers(ClusterArgument, StateChangeAction):
+    """Restart the brokers of a cluster one after the other, as an operator does: the connections of all clients end. The RTO
+    begins here. It cannot be undone."""
+
+    name = "lab.roll_brokers"
+    after = "restarted"
+
+    @property
+    def entity(self) -> str:
+        return f"brokers of {self.alias}, one after the other"
+
+    def reached(self) -> bool:
+        return moments.at(self.context.run_dir, self._moment) is not None
+
+    @property
+    def _moment(self) -> str:
+        return f"{self.step}-rolled"
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        fault_ms = moments.mark(self.context.run_dir, "fault")
+        for broker in self.lab_cluster.brokers:
+            abort.check()
+            broker.restart()
+        at_ms = moments.once(self.context.run_dir, self._moment)
+        self.mark(Mark(name=f"brokers of {self.alias} restarted", at_ms=fault_ms, detail="one after the other"))
+        return {"restarted": len(self.lab_cluster.brokers), "fault_ms": fault_ms, "seconds": (at_ms - fault_ms) / 1000}
+
+    def probe(self, changes: Changes) -> Reach:
+        if self.reached():
+            return Reach.DONE
+        begun = moments.at(self.context.run_dir, "fault") is not None
+        return Reach.PARTLY if begun else Reach.UNTOUCHED  # act restarts all of them
+
+    def undo(self, changes: Changes) -> None:
+        """Start a broker that was stopped and not started again."""
+        if changes and not self.lab_cluster.alive:
+            self.lab_cluster.start()
+
+
 class CutApplications(ClusterArgument, StateChangeAction):
     """Cut the network between the lab's applications and a cluster: connections end, new ones are refused. Mirrors, drills and
     checkers still reach it. The RTO begins here; undone by `lab.reconnect_applications`, or by a rollback."""

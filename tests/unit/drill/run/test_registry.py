@@ -113,8 +113,9 @@ def test_argument_of_a_wrong_type_or_range_is_refused_by_name(name: str, field: 
 # Arguments whose text a plan holds as it is: names, places and reasons, which nobody takes for a secret.
 AS_WRITTEN = {
     "application", "applications", "argv", "at", "ca", "clients", "cluster", "clusters", "deny_principals", "deny_write",
-    "fault_at", "folder", "force_reason", "group", "groups", "idle", "leave", "left_behind", "moved_alone", "not_read",
-    "others", "readers", "source", "target", "topic", "topics", "undo_argv", "wave", "waves", "witnesses", "writers", "written",
+    "fault_at", "folder", "force_reason", "group", "groups", "hosts", "idle", "keep", "leave", "left_behind", "moved_alone",
+    "not_read", "others", "readers", "source", "target", "topic", "topics", "undo_argv", "wave", "waves", "witnesses",
+    "writers", "written",
 }  # fmt: skip
 
 

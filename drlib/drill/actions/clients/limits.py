@@ -1,0 +1,142 @@
+"""The limits of connections that a drill wrote to brokers, recorded so that exactly the former values come back.
+
+Rules: what a broker had itself is in the run's folder before anything is written to it, and is forgotten once it is back; kept
+with the ID of the cluster. A value that the broker had not itself (a default, its server.properties, the cluster's default) is
+deleted, and not written. Where someone else changed a setting meanwhile, it is left, and named. A later run that admits clients
+again looks in its own folder and in those beside it.
+Not for: which limits (`rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from drlib.drill.actions.clients.rules import NAMES, Limits, limits_of
+from drlib.drill.step import step_output as details
+from drlib.drill.step.cluster_identity import cluster_id
+from drlib.errors import Deviated
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.runs.abort import Abort
+from drlib.runs.journal import Scalar
+from drlib.runs.waiting import look_at, wait_for
+
+_APPLIED_S = 20.0  # until a broker has read its own new setting in the metadata log
+
+
+def read(cluster: Cluster) -> dict[int, Limits]:
+    """Of every broker, as it is in effect. Raises `ClusterRefused` without DescribeConfigs on the cluster."""
+    found = cluster.broker_settings()
+    return {node: limits_of({each.name: each.value for each in values}) for node, values in sorted(found.items())}
+
+
+class ClientLimits:
+    """What runs beside `run_dir`, and itself, wrote on `cluster`."""
+
+    def __init__(self, run_dir: Path, cluster: ClusterSettings) -> None:
+        self._run_dir, self._cluster = run_dir, cluster
+        self._file = f"client-limits.{cluster.alias}"
+
+    def kept(self) -> tuple[details.Row, ...]:
+        """What this run wrote, or was about to when it was killed: a row for each setting of each broker."""
+        return tuple(details.read_rows(self._run_dir, self._file))
+
+    def written(self) -> int:
+        """To how many brokers this run and those beside it wrote limits that are not taken back yet."""
+        return len({row["broker"] for _, rows in self._of_all() for row in rows})
+
+    def write(self, cluster: Cluster, node: int, now: Limits, wanted: Limits) -> None:
+        """Record what the broker has itself, and write what of `wanted` is not so now. Raises `ClusterRefused`."""
+        kept = self.kept()
+        if not any(row["broker"] == node for row in kept):
+            own = _own(cluster, node)
+            this = cluster_id(self._cluster)
+            rows: list[dict[str, Scalar]] = [
+                {"cluster_id": this, "broker": node, "setting": name, "before": own[name], "after": wanted.values[name]}
+                for name in NAMES
+                if now.values[name] != wanted.values[name]
+            ]
+            details.write_rows(self._run_dir, self._file, [*kept, *rows])
+        self._write(cluster, node, self.kept())
+
+    def write_again(self, rows: Sequence[details.Row]) -> None:
+        """Record and write `rows` that were taken back."""
+        details.write_rows(self._run_dir, self._file, rows)
+        with Cluster(self._cluster) as cluster:
+            for node in dict.fromkeys(int(row["broker"] or 0) for row in rows):
+                self._write(cluster, node, rows)
+
+    def _write(self, cluster: Cluster, node: int, rows: Iterable[details.Row]) -> None:
+        changes = [ConfigChange(str(row["setting"]), None, str(row["after"])) for row in rows if row["broker"] == node]
+        cluster.alter_broker_settings(node, changes)
+
+    def applied(self, cluster: Cluster, node: int, wanted: Limits, abort: Abort) -> None:
+        """Wait until the broker uses `wanted`. Raises `Unreachable`."""
+        wait_for(
+            abort,
+            f"broker {node} of {self._cluster.alias} uses its new limits",
+            lambda: read(cluster).get(node) == wanted,
+            _APPLIED_S,
+            look_at(self._run_dir),
+        )
+
+    def restore_own(self) -> int:
+        """Give the brokers back what they had before this run; on how many. Safe to repeat. Raises `Deviated`."""
+        return self._restore([(self._run_dir, self.kept())])
+
+    def restore(self) -> int:
+        """The same for what runs beside this one wrote, too."""
+        return self._restore(self._of_all())
+
+    def _of_all(self) -> list[tuple[Path, tuple[details.Row, ...]]]:
+        folders = sorted(path for path in self._run_dir.parent.iterdir() if path.is_dir())
+        found = [(folder, tuple(details.read_rows(folder, self._file))) for folder in folders]
+        if not any(rows for _, rows in found):
+            return []
+        this = cluster_id(self._cluster)
+        return [(folder, rows) for folder, rows in found if rows and rows[0]["cluster_id"] == this]
+
+    def _restore(self, rows_of: Iterable[tuple[Path, tuple[details.Row, ...]]]) -> int:
+        restored, changed = set(), []
+        for folder, rows in rows_of:
+            if not rows:
+                continue
+            with Cluster(self._cluster) as cluster:
+                left = list(rows)
+                for node in dict.fromkeys(int(row["broker"] or 0) for row in rows):
+                    own = _own(cluster, node)
+                    mine = [row for row in rows if row["broker"] == node]
+                    back = [row for row in mine if own[str(row["setting"])] == row["after"] != row["before"]]
+                    changed += [
+                        f"{row['setting']} of broker {node}"
+                        for row in mine
+                        if own[str(row["setting"])] not in (row["after"], row["before"])
+                    ]
+                    if back:
+                        cluster.alter_broker_settings(node, [_back(row) for row in back])
+                    restored.add(node)
+                    left = [row for row in left if row["broker"] != node]
+                    details.write_rows(folder, self._file, left)
+        if changed:
+            raise Deviated(
+                f"limits of connections on {self._cluster.alias} were not put back",
+                f"another one changed them since: {', '.join(changed)}",
+                "Set them with kafka-configs.sh --entity-type brokers --alter; the former values are in the run's journal.",
+            )
+        return len(restored)
+
+
+def _back(row: details.Row) -> ConfigChange:
+    before = row["before"]
+    return ConfigChange(str(row["setting"]), str(row["after"]), None if before is None else str(before))
+
+
+def _own(cluster: Cluster, node: int) -> Mapping[str, str | None]:
+    """What is set on the broker itself, None where nothing is."""
+    values = {each.name: each for each in cluster.broker_settings([node])[node]}
+    return {
+        name: values[name].value if name in values and values[name].source is ConfigSource.DYNAMIC_BROKER else None
+        for name in NAMES
+    }

@@ -1,0 +1,268 @@
+"""Actions `clients.refuse` and `clients.admit`: brokers refuse new connections by their addresses, and admit them again.
+
+Rules: brokers are changed one after the other. After each this host connects to it once more, by a new connection: where it is
+refused, the broker gets its values back over the connection that is open, and the run ends. The addresses of this host and of
+the brokers are never refused: with `hosts` such an address is an error, with `keep` they are kept, too. A mirror's workers and
+whoever else has to stay are named in `keep`. Brokers that talk to each other from other addresses than they advertise have
+theirs named there as well. Open connections stay: they end with a rolling restart, or by their clients.
+Undone exactly, by a rollback or by `clients.admit` in this run or in one beside it.
+Not for: clients that see the pointer's hold (`source.fence`); whether clients are gone (`gone`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from drlib.drill.actions.clients import limits, rules
+from drlib.drill.actions.clients.limits import ClientLimits
+from drlib.drill.actions.clients.rules import Limits
+from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
+from drlib.drill.step import step_output as details
+from drlib.drill.step.action import Changes, DrillAction, Evidence, reach
+from drlib.drill.step.argument_types import Text, Texts
+from drlib.drill.step.cluster_identity import cluster_id, identity
+from drlib.drill.step.flow_arguments import FlowArguments, Shared
+from drlib.errors import Deviated, DrlibError, Unreachable, UsageError
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.connect import blocking, first_answer
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.runs.abort import Abort
+from drlib.runs.journal import Scalar
+
+_CONNECT_S = 5.0
+
+
+class LeftCluster(FlowArguments):
+    """The cluster that clients are made to leave."""
+
+    cluster: Text = ""
+    """Alias of the cluster; by default the source."""
+
+    def check(self) -> None:
+        super().check()
+        self.context.cluster(self.alias)
+
+    @property
+    def alias(self) -> str:
+        return self.cluster or self.flow.source
+
+    @property
+    def settings(self) -> ClusterSettings:
+        return self.context.cluster(self.alias)
+
+    @property
+    def written(self) -> ClientLimits:
+        return ClientLimits(self.context.run_dir, self.settings)
+
+    def cluster_id(self) -> str:
+        return cluster_id(self.settings)
+
+
+class RefuseClients(LeftCluster, DrillAction):
+    """Let the brokers of a cluster that stays up refuse new connections by the addresses that they come from
+    (max.connections.per.ip.overrides of each broker). Open connections stay until a rolling restart. Undone exactly."""
+
+    name = "clients.refuse"
+    shared_topics = Shared.SOME
+
+    hosts: Texts = ()
+    """Addresses of clients, or small networks, that are refused; all others are admitted as before."""
+    keep: Texts = ()
+    """Instead of `hosts`: addresses that are admitted as before, such as those of the mirror's workers; others are refused."""
+
+    def check(self) -> None:
+        """Raises `UsageError` where not exactly one of `hosts` and `keep` is given, or is no list of addresses."""
+        super().check()
+        if bool(self.hosts) == bool(self.keep):
+            raise UsageError(
+                f"{self.name}: it is not said whom to refuse",
+                "it takes either hosts or keep",
+                "Give hosts, the addresses that are refused, or keep, those that are not.",
+            )
+        rules.addresses(self.hosts, f"{self.name}: hosts")
+        rules.addresses(self.keep, f"{self.name}: keep")
+
+    def observe(self) -> Sequence[Fact]:
+        with Cluster(self.settings) as cluster:
+            found = limits.read(cluster)
+        return (identity(self.settings), *(Fact(self._entity(node), str(each)) for node, each in found.items()))
+
+    def _entity(self, node: int) -> str:
+        return f"connections to broker {node} of {self.alias}, by address"
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        """Raises `UsageError` where this host or a broker would be refused."""
+        with Cluster(self.settings) as cluster:
+            found = limits.read(cluster)
+        wanted = self._wanted(found)
+        values = {fact.entity: fact.value for fact in observed}
+        return tuple(
+            Change(self._entity(node), values.get(self._entity(node)), str(each))
+            for node, each in wanted.items()
+            if values.get(self._entity(node)) != str(each)
+        )
+
+    def _wanted(self, found: Mapping[int, Limits]) -> dict[int, Limits]:
+        ours = self._ours()
+        if self.keep:
+            kept = tuple(dict.fromkeys((*rules.addresses(self.keep, "keep"), *sorted(ours))))
+            return {node: rules.keeping(each, kept, _resolved) for node, each in found.items()}
+        refused = rules.addresses(self.hosts, "hosts")
+        if own := sorted(ours & {*refused}):
+            raise UsageError(
+                f"{self.name}: {', '.join(own)} cannot be refused",
+                f"this host or a broker of {self.alias} connects from there; behind one load balancer's address all do",
+                "Leave them out; where clients share an address with them, close the listener of the clients instead "
+                "(docs/clients.md#leaving-a-cluster-that-stays-up).",
+            )
+        return {node: rules.refusing(each, refused, _resolved) for node, each in found.items()}
+
+    def _ours(self) -> set[str]:
+        """Addresses of the brokers, as they advertise them, and of this host, as they see it where nothing lies between."""
+        metadata = blocking(first_answer(self.settings, _CONNECT_S))
+        found: set[str] = set()
+        for broker in metadata.brokers.values():
+            found |= {*_resolved(broker.host)}
+            found |= {*_own_address(broker.host, broker.port)}
+        return found
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        with Cluster(self.settings) as cluster:
+            found = limits.read(cluster)
+            wanted = {node: each for node in found if (each := self._after(changes, node)) is not None}
+            for node, each in wanted.items():
+                abort.check()
+                self.written.write(cluster, node, found[node], each)
+                self.written.applied(cluster, node, each, abort)
+                self._still_admitted(node)
+            there = _members(cluster)
+        refused = [row for row in there if not _admitted(wanted.values(), str(row["address"]))]
+        self.show(refused)
+        return {
+            "cluster": self.alias,
+            "brokers": len(wanted),
+            "members_that_cannot_return": len(refused),
+            "groups": ", ".join(sorted({str(row["group"]) for row in refused})),
+        }
+
+    def _after(self, changes: Changes, node: int) -> Limits | None:
+        text = next((str(change.after) for change in changes if change.entity == self._entity(node)), None)
+        if text is None:
+            return None
+        per_ip, _, overrides = text.partition("; ")
+        return rules.limits_of({rules.PER_IP: per_ip, rules.OVERRIDES: overrides})
+
+    def _still_admitted(self, node: int) -> None:
+        """Raises `Deviated`, with the brokers' former values back, where a new connection of this host is refused."""
+        metadata = blocking(first_answer(self.settings, _CONNECT_S))
+        broker = metadata.brokers[node]
+        try:
+            blocking(first_answer(replace(self.settings, bootstrap_servers=(str(broker),)), _CONNECT_S))
+        except Unreachable as error:
+            self.written.restore_own()
+            raise Deviated(
+                f"broker {node} of {self.alias} refuses this host, too",
+                f"{error.why}; it sees another address than this host knows of itself",
+                "Name the address as the broker sees it in keep. The former values are back.",
+            ) from error
+
+    def probe(self, changes: Changes) -> Reach:
+        found = reach(self.observe(), changes)
+        return Reach.PARTLY if found is Reach.UNTOUCHED and self.written.kept() else found
+
+    def undo(self, changes: Changes) -> None:
+        """Raises `Deviated` for settings that someone else changed since, `Unreachable` for a broker that does not answer."""
+        self.written.restore_own()
+
+
+class AdmitClients(LeftCluster, DrillAction):
+    """Take back the limits by which this run, and those beside it, refused connections. An undo writes them again."""
+
+    name = "clients.admit"
+    shared_topics = Shared.SOME
+
+    @property
+    def _taken(self) -> str:
+        return f"{self.step}.taken-back"
+
+    @property
+    def entity(self) -> str:
+        return f"brokers of {self.alias} that refuse clients for a drill"
+
+    def observe(self) -> Sequence[Fact]:
+        return (Fact(self.entity, self.written.written()),)
+
+    def changes(self, observed: Sequence[Fact]) -> Changes:
+        return tuple(Change(fact.entity, fact.value, 0) for fact in observed)
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        abort.check()
+        if not details.read_rows(self.context.run_dir, self._taken):
+            details.write_rows(self.context.run_dir, self._taken, self.written.kept())
+        return {"cluster": self.alias, "brokers": self.written.restore()}
+
+    def probe(self, changes: Changes) -> Reach:
+        begun = bool(details.read_rows(self.context.run_dir, self._taken))
+        return Reach.PARTLY if begun else Reach.UNTOUCHED  # act takes back what is left
+
+    def undo(self, changes: Changes) -> None:
+        """What this run wrote is written again; limits of runs beside it stay as they are now."""
+        rows = details.read_rows(self.context.run_dir, self._taken)
+        if not rows:
+            return
+        self.written.write_again(rows)
+        details.write_rows(self.context.run_dir, self._taken, [])
+
+
+def _members(cluster: Cluster) -> list[dict[str, Scalar]]:
+    """A row for each member of a group."""
+    names = [listing.group for listing in cluster.groups()]
+    rows: list[dict[str, Scalar]] = []
+    for group, found in cluster.group_descriptions(names).items():
+        if isinstance(found, DrlibError):
+            raise found
+        rows += [
+            {"group": group, "client": member.client_id, "address": rules.member_address(member.host)}
+            for member in found.members
+        ]
+    return rows
+
+
+def refused_members(cluster: Cluster) -> list[dict[str, Scalar]]:
+    """Members of groups whose address some broker does not admit any more: their open connections are still there, or their
+    sessions have not expired yet."""
+    found = limits.read(cluster).values()
+    return [row for row in _members(cluster) if not _admitted(found, str(row["address"]))]
+
+
+def _admitted(found: Collection[Limits], address: str) -> bool:
+    return all(rules.admits(each, address) for each in found)
+
+
+def _resolved(host: str) -> frozenset[str]:
+    """The addresses of a host, by this host's resolver; none where it knows none."""
+    try:
+        return frozenset(str(where[0]) for *_, where in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+    except (OSError, UnicodeError):
+        return frozenset()
+
+
+def _own_address(host: str, port: int) -> tuple[str, ...]:
+    """The address from which this host connects there; none where it cannot."""
+
+    async def look() -> str:
+        async with asyncio.timeout(_CONNECT_S):
+            _, writer = await asyncio.open_connection(host, port)
+        try:
+            return str(writer.get_extra_info("sockname")[0])
+        finally:
+            writer.close()
+
+    try:
+        return (blocking(look()),)
+    except (OSError, TimeoutError):
+        return ()

@@ -1,0 +1,111 @@
+"""A proxy before one broker that can answer Metadata with REBOOTSTRAP_REQUIRED (129, KIP-1102), as brokers themselves never do.
+
+Rules: every frame passes unchanged until `required` is set. From then on a Metadata request of version 13 or later, the first
+with an error of the whole answer, is answered here; what passes of earlier versions has no field for it. Which version each
+client asked with is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+METADATA = 3
+FIRST_VERSION = 13  # MetadataResponse.json: "Version 13 supports top-level error code in the response"
+REBOOTSTRAP_REQUIRED = 129
+
+
+@dataclass
+class Asked:
+    """What was seen of Metadata requests, by client ID."""
+
+    required: bool = False
+    versions: dict[str, int] = field(default_factory=dict)
+    answered: dict[str, int] = field(default_factory=dict)  # how often with error 129
+    port: int = 0
+
+
+def header_of(frame: bytes) -> tuple[int, int, int, str]:
+    """API key, version, correlation ID and client ID of a request without its length."""
+    key, version, correlation, length = struct.unpack_from(">hhih", frame)
+    return key, version, correlation, frame[10 : 10 + max(0, length)].decode(errors="replace")
+
+
+def refusal(correlation: int) -> bytes:
+    """A MetadataResponse, version 13, without brokers and topics, with error 129; its length before it."""
+    body = struct.pack(">ib", correlation, 0)  # header version 1: no tagged fields
+    body += struct.pack(">i", 0)  # throttle_time_ms
+    body += b"\x01"  # brokers: none
+    body += b"\x00"  # cluster_id: null
+    body += struct.pack(">i", -1)  # controller_id
+    body += b"\x01"  # topics: none
+    body += struct.pack(">h", REBOOTSTRAP_REQUIRED) + b"\x00"
+    return struct.pack(">i", len(body)) + body
+
+
+@contextmanager
+def rebootstrap_proxy(broker_port: int) -> Iterator[Asked]:
+    """It listens on `port` of 127.0.0.1 until the end."""
+    asked, started, loop = Asked(), threading.Event(), asyncio.new_event_loop()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(
+            lambda reader, writer: _connection(reader, writer, broker_port, asked), "127.0.0.1", 0
+        )
+        asked.port = server.sockets[0].getsockname()[1]
+        started.set()
+        with suppress(asyncio.CancelledError):
+            await server.serve_forever()
+
+    task = loop.create_task(serve())
+    thread = threading.Thread(target=loop.run_until_complete, args=(task,), daemon=True)
+    thread.start()
+    assert started.wait(10)
+    try:
+        yield asked
+    finally:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join(10)
+
+
+async def _connection(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, broker_port: int, asked: Asked
+) -> None:
+    try:
+        from_broker, to_broker = await asyncio.open_connection("127.0.0.1", broker_port)
+    except OSError:
+        writer.close()
+        return
+
+    async def requests() -> None:
+        while True:
+            length = await reader.readexactly(4)
+            frame = await reader.readexactly(struct.unpack(">i", length)[0])
+            key, version, correlation, client = header_of(frame)
+            if key == METADATA:
+                asked.versions[client] = max(version, asked.versions.get(client, 0))
+                if asked.required and version >= FIRST_VERSION:
+                    asked.answered[client] = asked.answered.get(client, 0) + 1
+                    writer.write(refusal(correlation))
+                    continue
+            to_broker.write(length + frame)
+            await to_broker.drain()
+
+    async def answers() -> None:
+        while data := await from_broker.read(65536):
+            writer.write(data)
+            await writer.drain()
+
+    ways = [asyncio.ensure_future(requests()), asyncio.ensure_future(answers())]
+    try:
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.gather(*ways, return_exceptions=True)
+        writer.close()
+        to_broker.close()
