@@ -35,6 +35,7 @@ from drlib.model import Flow
 COMMAND_CONFIG: Final = "admin.properties"  # to be replaced: the client file of a user who may alter ACLs
 SOURCE_GONE: Final = "a source that does not answer"
 DENY_WRITES: Final = "source.fence with deny_write"
+CLIENTS: Final = "clients.refuse and clients.admit"
 NEW_TOPICS: Final = "topics.create with acls and quotas"
 TAIL: Final = "tail.recover and tail.quarantine"
 PARTS: Final = "transactions.list"
@@ -261,6 +262,7 @@ def _drill(reach: _Reach) -> list[Grant]:
     wanted += reach.on(target, "topic", [STATE_TOPIC], "READ", only=SHARE_GROUPS)
     wanted += reach.on(target, "group", reach.groups, "DELETE", only=SHARE_GROUPS)  # its undo
     wanted += reach.on(source, "cluster", [""], "ALTER", only=DENY_WRITES)
+    wanted += reach.on(source, "cluster", [""], "ALTER_CONFIGS", only=CLIENTS)  # DescribeConfigs: as the doctor
     wanted += reach.on(target, "topic", reach.topics, "CREATE", "DELETE", only=NEW_TOPICS)  # DELETE: its undo
     wanted += reach.on(target, "cluster", [""], "ALTER", "ALTER_CONFIGS", only=NEW_TOPICS)  # ACLs, quotas
     wanted += reach.on(target, "topic", [TAILS], "CREATE", "READ", "WRITE", only=TAIL)

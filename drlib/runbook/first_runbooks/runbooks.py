@@ -273,6 +273,7 @@ def _switchover(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "      action: topics.create",
         f"      arguments: {{{both}}}",
         *_missing_notes(facts),
+        *_leaving_notes(source),
         "    - name: go-home",
         f"      title: {quoted(f'The applications move to {target}')}",
         "      action: switchover.move",
@@ -280,6 +281,23 @@ def _switchover(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "      approval: true # applications move: --approve go-home",
         *_bounded([f"      # {_application(group)}" for group in facts.applications or ()], "      "),
         *_unknown_applications(facts, "      "),
+    ]
+
+
+def _leaving_notes(source: str) -> list[str]:
+    """The steps for clients that follow no pointer, as comments: nobody but the operator knows their addresses."""
+    of = f"cluster: {quoted(source)}"
+    return [
+        "    # Clients that follow no pointer stay, unless they are made to leave: brokers refuse their addresses, and a",
+        "    #   rolling restart ends their connections (clients.md, Leaving a cluster that stays up). admit: behind go-home",
+        f"    # - {{name: refuse, title: Clients are refused, action: clients.refuse, arguments: {{{of}, hosts: [10.0.0.7]}}}}",
+        "    # - name: restart",
+        "    #   title: Brokers are restarted one after the other",
+        "    #   action: hook.command",
+        "    #   undoable: false",
+        "    #   arguments: {argv: [./roll-brokers.sh], timeout_seconds: 1800}",
+        f"    # - {{name: gone, title: Clients are gone, action: clients.gone, danger: none, arguments: {{{of}}}}}",
+        f"    # - {{name: admit, title: Clients are admitted again, action: clients.admit, arguments: {{{of}}}}}",
     ]
 
 

@@ -33,6 +33,7 @@ from drlib.lab.lab import Lab
 from drlib.lab.link.link import APPS_HOST
 from drlib.model import Flow
 from drlib.runs.abort import Abort
+from drlib.runs.journal import Scalar
 
 FLOW = Flow("LEFT", "RIGHT")
 NO_ABORT = Abort(Path("/nowhere"))
@@ -179,7 +180,7 @@ def test_limits_that_were_recorded_and_never_written_are_given_back_as_they_are(
     changes = refuse.changes(refuse.observe())
     run_dir = site.root / "runs" / "killed"
     limits = ClientLimits(run_dir, site.lab.clusters["LEFT"].settings())
-    rows = [
+    rows: list[dict[str, Scalar]] = [
         {
             "cluster_id": site.lab.clusters["LEFT"].cluster_id,
             "broker": 1,

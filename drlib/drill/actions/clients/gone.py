@@ -1,8 +1,8 @@
 """Action `clients.gone`: wait until clients that are refused have left a cluster: no members of groups, no log that grows.
 
 Rules: a member counts as there until the cluster's coordinator has removed it: a client whose connections were closed cannot
-say that it leaves, so its session has to expire first (45 s by default). Producers are no members: a log of the flow that grows says
-that one is there. Who has not left after `within_s` is named, and ends the run before anything is moved.
+say that it leaves, so its session has to expire first (45 s by default). Producers are no members: a log of the flow that
+grows says that one is there. Who has not left after `within_s` is named, and ends the run before anything is moved.
 Where both directions copy the topics, what grows by copies is not counted.
 Not for: applications that follow the pointer (`source.fence`), groups that were moved (`groups.left`).
 """
