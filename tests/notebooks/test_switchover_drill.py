@@ -15,6 +15,7 @@ from drlib import open_drill
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.drill.step import rto_clock as moments
+from drlib.drill.step import step_output
 from drlib.errors import DeviatedRolledBack
 from drlib.kafka.admin.cluster import Cluster
 from drlib.lab.checker import history_files
@@ -30,9 +31,14 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.timeout(600)
-def test_switchover_drill_every_family_leaves_a_cluster_that_serves_and_nothing_is_lost(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["switchover-drill", "rolling-switchover-drill"])
+def test_switchover_drill_every_family_leaves_a_cluster_that_serves_and_nothing_is_lost(
+    name: str, tmp_path: Path
+) -> None:
+    """Cut off from it by their network, or refused by its brokers' settings and closed by a rolling restart."""
     runs = tmp_path / "runs"
-    argv = [sys.executable, "-m", "drlib.cli", "run", str(RUNBOOK), "--lab", "--runs-dir", str(runs)]
+    book = RUNBOOK.with_name(f"{name}.yaml")
+    argv = [sys.executable, "-m", "drlib.cli", "run", str(book), "--lab", "--runs-dir", str(runs)]
     done = subprocess.run(
         [*argv, "-p", "left_behind=java"], cwd=ROOT, capture_output=True, text=True, timeout=560, check=False
     )
@@ -61,6 +67,7 @@ def test_switchover_drill_every_family_leaves_a_cluster_that_serves_and_nothing_
     slowest = max(each for row in rows.values() for each in (row.wrote_after_s, row.read_after_s) if each is not None)
     assert card.rto_seconds.total == pytest.approx(slowest, abs=0.002)
     assert (card.verdict, card.rpo.records if card.rpo else None) == (Verdict.CONDITIONS, 0)
+    assert step_output.read_rows(run, "client-limits.LEFT") == []  # what was written is taken back
     assert processes_of(tmp_path) == []
 
 
