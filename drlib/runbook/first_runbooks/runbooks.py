@@ -285,7 +285,7 @@ def _switchover(facts: FlowFacts, objectives: Objectives) -> list[str]:
 
 
 def _leaving_notes(source: str) -> list[str]:
-    """The steps for clients that follow no pointer, as comments: nobody but the operator knows their addresses."""
+    """The steps for clients that follow no pointer, as comments: their addresses are the operator's to name."""
     of = f"cluster: {quoted(source)}"
     return [
         "    # Clients that follow no pointer stay, unless they are made to leave: brokers refuse their addresses, and a",

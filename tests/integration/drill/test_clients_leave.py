@@ -167,7 +167,7 @@ def test_setting_that_another_one_changed_meanwhile_is_left_and_named(site: Site
     done(refuse)
     site.set(**{OVERRIDES: f"127.0.0.1:50,{OURS}"})
     wait_for("it is in effect", lambda: site.own()[OVERRIDES] == f"127.0.0.1:50,{OURS}")
-    with pytest.raises(Deviated, match=f"another one changed them since: {OVERRIDES} of broker 1"):
+    with pytest.raises(Deviated, match=f"another client changed them since: {OVERRIDES} of broker 1"):
         refuse.undo(())
     wait_for("the other one is back", lambda: site.own() == {PER_IP: None, OVERRIDES: f"127.0.0.1:50,{OURS}"})
     refuse.undo(())  # what is left is not ours

@@ -2,7 +2,7 @@
 
 Rules: what a broker had itself is in the run's folder before anything is written to it, and is forgotten once it is back; kept
 with the ID of the cluster. A value that the broker had not itself (a default, its server.properties, the cluster's default) is
-deleted, and not written. Where someone else changed a setting meanwhile, it is left, and named. A later run that admits clients
+deleted, and not written. Where another client changed a setting meanwhile, it is left, and named. A later run that admits clients
 again looks in its own folder and in those beside it.
 Not for: which limits (`rules`).
 """
@@ -122,7 +122,7 @@ class ClientLimits:
         if changed:
             raise Deviated(
                 f"limits of connections on {self._cluster.alias} were not put back",
-                f"another one changed them since: {', '.join(changed)}",
+                f"another client changed them since: {', '.join(changed)}",
                 "Set them with kafka-configs.sh --entity-type brokers --alter; the former values are in the run's journal.",
             )
         return len(restored)
