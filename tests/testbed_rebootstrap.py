@@ -8,10 +8,11 @@ client asked with is kept.
 from __future__ import annotations
 
 import asyncio
+import functools
 import struct
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 METADATA = 3
@@ -50,25 +51,26 @@ def refusal(correlation: int) -> bytes:
 @contextmanager
 def rebootstrap_proxy(broker_port: int) -> Iterator[Asked]:
     """It listens on `port` of 127.0.0.1 until the end."""
-    asked, started, loop = Asked(), threading.Event(), asyncio.new_event_loop()
+    asked, started = Asked(), threading.Event()
+    ending: list[Callable[[], object]] = []
 
     async def serve() -> None:
-        server = await asyncio.start_server(
-            lambda reader, writer: _connection(reader, writer, broker_port, asked), "127.0.0.1", 0
-        )
+        ended, loop = asyncio.Event(), asyncio.get_running_loop()
+        ending.append(lambda: loop.call_soon_threadsafe(ended.set))
+        connect = functools.partial(_connection, broker_port=broker_port, asked=asked)
+        server = await asyncio.start_server(connect, "127.0.0.1", 0)
         asked.port = server.sockets[0].getsockname()[1]
         started.set()
-        with suppress(asyncio.CancelledError):
-            await server.serve_forever()
+        await ended.wait()
+        server.close()
 
-    task = loop.create_task(serve())
-    thread = threading.Thread(target=loop.run_until_complete, args=(task,), daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
     thread.start()
     assert started.wait(10)
     try:
         yield asked
     finally:
-        loop.call_soon_threadsafe(task.cancel)
+        ending[0]()
         thread.join(10)
 
 
@@ -78,7 +80,7 @@ async def _connection(
     try:
         from_broker, to_broker = await asyncio.open_connection("127.0.0.1", broker_port)
     except OSError:
-        writer.close()
+        writer.transport.abort()
         return
 
     async def requests() -> None:
@@ -107,5 +109,5 @@ async def _connection(
         for way in ways:
             way.cancel()
         await asyncio.gather(*ways, return_exceptions=True)
-        writer.close()
-        to_broker.close()
+        writer.transport.abort()
+        to_broker.transport.abort()
