@@ -1,9 +1,9 @@
 """The limits of connections that a drill wrote to brokers, recorded so that exactly the former values come back.
 
-Rules: what a broker had itself is in the run's folder before anything is written to it, and is forgotten once it is back; kept
-with the ID of the cluster. A value that the broker had not itself (a default, its server.properties, the cluster's default) is
-deleted, and not written. Where another client changed a setting meanwhile, it is left, and named. A later run that admits clients
-again looks in its own folder and in those beside it.
+Rules: what a broker had itself is in the run's folder before anything is written to it, and is forgotten once it is back;
+kept with the ID of the cluster. A value that the broker had not itself (a default, its server.properties, the cluster's
+default) is deleted, and not written. Where another client changed a setting meanwhile, it is left, and named. A later run
+that admits clients again looks in its own folder and in those beside it.
 Not for: which limits (`rules`).
 """
 

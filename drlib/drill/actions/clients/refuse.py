@@ -1,11 +1,11 @@
 """Actions `clients.refuse` and `clients.admit`: brokers refuse new connections by their addresses, and admit them again.
 
-Rules: brokers are changed one after the other. After each this host connects to it once more, by a new connection: where it is
-refused, the broker gets its values back over the connection that is open, and the run ends. The addresses of this host and of
-the brokers are never refused: with `hosts` such an address is an error, with `keep` they are kept, too. A mirror's workers and
-every other client that has to stay are named in `keep`. Brokers that talk to each other from other addresses than they advertise have
-theirs named there as well. Open connections stay: they end with a rolling restart, or by their clients.
-Undone exactly, by a rollback or by `clients.admit` in this run or in one beside it.
+Rules: brokers are changed one after the other. After each this host connects to it once more, by a new connection: where it
+is refused, the broker gets its values back over the connection that is open, and the run ends. The addresses of this host and
+of the brokers are never refused: with `hosts` such an address is an error, with `keep` they are kept, too. A mirror's workers
+and every other client that has to stay are named in `keep`. Brokers that talk to each other from other addresses than they
+advertise have theirs named there as well. Open connections stay: they end with a rolling restart, or by their clients. Undone
+exactly, by a rollback or by `clients.admit` in this run or in one beside it.
 Not for: clients that see the pointer's hold (`source.fence`); whether clients are gone (`gone`).
 """
 

@@ -89,11 +89,14 @@ class RestartCluster(ClusterArgument, StateChangeAction):
 
 
 class RollBrokers(ClusterArgument, StateChangeAction):
-    """Restart the brokers of a cluster one after the other, as an operator does: the connections of all clients end. The RTO
-    begins here. It cannot be undone."""
+    """Restart the brokers of a cluster one after the other, as an operator does: the connections of all clients end, and each
+    partition gets newer leader epochs. It cannot be undone."""
 
     name = "lab.roll_brokers"
     after = "restarted"
+
+    leaving: Flag = False
+    """Whether clients leave the cluster by it: the RTO begins here."""
 
     @property
     def entity(self) -> str:
@@ -106,19 +109,25 @@ class RollBrokers(ClusterArgument, StateChangeAction):
     def _moment(self) -> str:
         return f"{self.step}-rolled"
 
+    @property
+    def _began(self) -> str:
+        return f"{self.step}-begun"
+
     def act(self, changes: Changes, abort: Abort) -> Evidence:
-        fault_ms = moments.mark(self.context.run_dir, "fault")
+        began_ms = moments.once(self.context.run_dir, self._began)
+        if self.leaving:
+            moments.mark(self.context.run_dir, "fault", began_ms)
         for broker in self.lab_cluster.brokers:
             abort.check()
             broker.restart()
         at_ms = moments.once(self.context.run_dir, self._moment)
-        self.mark(Mark(name=f"brokers of {self.alias} restarted", at_ms=fault_ms, detail="one after the other"))
-        return {"restarted": len(self.lab_cluster.brokers), "fault_ms": fault_ms, "seconds": (at_ms - fault_ms) / 1000}
+        self.mark(Mark(name=f"brokers of {self.alias} restarted", at_ms=began_ms, detail="one after the other"))
+        return {"restarted": len(self.lab_cluster.brokers), "seconds": (at_ms - began_ms) / 1000}
 
     def probe(self, changes: Changes) -> Reach:
         if self.reached():
             return Reach.DONE
-        begun = moments.at(self.context.run_dir, "fault") is not None
+        begun = moments.at(self.context.run_dir, self._began) is not None
         return Reach.PARTLY if begun else Reach.UNTOUCHED  # act restarts all of them
 
     def undo(self, changes: Changes) -> None:

@@ -51,7 +51,7 @@ HASHES = {
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
     "planned-switchover": "e58269da323de92ff6d46d88cce221514a456bff49bce1e76d4b3507d897016d",
     "rehearse-failover": "89583582603fd7b0c066603f379c7b3aae901aee925a7ee46a0517ecc0331856",
-    "rolling-switchover-drill": "6a3895876a7d720a0d0cc3e90ebc7dc9956564a08128f11460c6f139188c4a0b",
+    "rolling-switchover-drill": "904d4d5889208694ee59a2c5d6a9d082f745bd17e114ff8582d1be5b909f7215",
     "switchover-drill": "bccffc6aa5c1c52468a9ebdf9720682957f4077da4f90f3571e7c9859b8d75d7",
 }
 
