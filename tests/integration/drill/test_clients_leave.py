@@ -127,6 +127,7 @@ def test_clients_stay_while_their_connections_do_and_leave_with_a_rolling_restar
     assert done(admit)["brokers"] == 1
     wait_for("exactly as before", lambda: site.own() == {PER_IP: None, OVERRIDES: OURS})
     assert site.admitted(APPS_HOST)
+    assert (admit.probe(changes), list(admit.changes(admit.observe()))) == (Reach.DONE, [])
     admit.undo(changes)
     wait_for("an undo refuses again", lambda: not site.admitted(APPS_HOST))
     refuse.undo(())

@@ -15,6 +15,7 @@ import asyncio
 import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from drlib.drill.actions.clients import limits, rules
 from drlib.drill.actions.clients.limits import ClientLimits
@@ -33,7 +34,8 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 
-_CONNECT_S = 5.0
+ADMITTED: Final = "admitted again"
+_CONNECT_S: Final = 5.0
 
 
 class LeftCluster(FlowArguments):
@@ -191,27 +193,38 @@ class AdmitClients(LeftCluster, DrillAction):
 
     @property
     def entity(self) -> str:
-        return f"brokers of {self.alias} that refuse clients for a drill"
+        return f"clients that drills made leave {self.alias}"
+
+    @property
+    def _admitted(self) -> str:
+        return f"{self.step}.admitted"
 
     def observe(self) -> Sequence[Fact]:
-        return (Fact(self.entity, self.written.written()),)
+        """By this step alone: a step before it, in the same plan, is what refuses them."""
+        admitted = bool(details.read_rows(self.context.run_dir, self._admitted))
+        return (Fact(self.entity, ADMITTED if admitted else None),)
 
     def changes(self, observed: Sequence[Fact]) -> Changes:
-        return tuple(Change(fact.entity, fact.value, 0) for fact in observed)
+        return tuple(Change(fact.entity, fact.value, ADMITTED) for fact in observed if fact.value != ADMITTED)
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         if not details.read_rows(self.context.run_dir, self._taken):
             details.write_rows(self.context.run_dir, self._taken, self.written.kept())
-        return {"cluster": self.alias, "brokers": self.written.restore()}
+        brokers = self.written.restore()
+        details.write_rows(self.context.run_dir, self._admitted, [{"brokers": brokers}])
+        return {"cluster": self.alias, "brokers": brokers}
 
     def probe(self, changes: Changes) -> Reach:
+        if details.read_rows(self.context.run_dir, self._admitted):
+            return Reach.DONE
         begun = bool(details.read_rows(self.context.run_dir, self._taken))
         return Reach.PARTLY if begun else Reach.UNTOUCHED  # act takes back what is left
 
     def undo(self, changes: Changes) -> None:
         """What this run wrote is written again; limits of runs beside it stay as they are now."""
         rows = details.read_rows(self.context.run_dir, self._taken)
+        details.write_rows(self.context.run_dir, self._admitted, [])
         if not rows:
             return
         self.written.write_again(rows)
