@@ -52,8 +52,9 @@ def find_standby(
         return standby_by_pointer(flow, pointer.active, _served_since(pointer, held))
     for error in silent.values():
         raise error
-    record, back = (_state(settings, each, reached, timeout_s) for each in (flow, flow.reverse))
-    return standby_by_state(flow, record or LeaseRecord(), back if copied_back else None, copied_back=copied_back)
+    record = _state(settings, flow, reached, timeout_s)
+    back = _state(settings, flow.reverse, reached, timeout_s) if copied_back else None
+    return standby_by_state(flow, record or LeaseRecord(), back, copied_back=copied_back)
 
 
 def _served_since(pointer: Pointer, held: Mapping[str, Held]) -> int:

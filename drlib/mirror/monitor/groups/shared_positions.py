@@ -46,6 +46,11 @@ class SharedFound:
         return self.translations.get(key, UNKNOWN)
 
 
+def due_after(began: float, ended: float) -> float:
+    """When the next translation may begin after one that took from `began` to `ended`, in seconds. Pure."""
+    return ended + PACE * max(0.0, ended - began)
+
+
 class SharedPositions:
     """Of one flow."""
 
@@ -112,8 +117,7 @@ class SharedPositions:
             self._found = SharedFound({}, f"no answer within {timeout_s:g} s")
         except (DrlibError, OSError) as error:
             self._found = SharedFound({}, str(error))
-        ended = time.monotonic()
-        self._due = ended + PACE * (ended - began)
+        self._due = due_after(began, time.monotonic())
         return self._found
 
     async def _ask(
