@@ -22,7 +22,7 @@ HIDDEN: Final = "how many producers that are, and which, is not known"
 def standby(found: StandbyWriters | None, at_ms: int) -> Judgements:
     """Does a client write where none should? None: MirrorMaker 2 mirrors the flow."""
     if found is None:
-        why = "not checked: MirrorMaker 2 keeps no record of its producers, so that they cannot be told from clients"
+        why = "not checked: MirrorMaker 2 keeps no record of its producers, so that any of them may be a client's"
         return [("", Severity.ADVICE, why, "A takeover by drlib mirror keeps one.")]
     by = found.standby
     if by is None:
