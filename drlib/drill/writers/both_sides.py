@@ -2,7 +2,8 @@
 
 Rules: what a flow copied from a cluster was first written there, so its map counts most of it without reading a log. What the
 map lacks is read, within limits, without what the flow back wrote. Logs first, and then the journals. A partition without a
-leader that answers makes its topic's number on that cluster unknown. Records that expired within the hour are not known.
+leader that answers makes its topic's number on that cluster unknown, and so does a journal that was deleted. Records that
+expired within the hour are not known.
 Rights: Read on the topics and journals of both clusters.
 Not for: who wrote (`standby`).
 """
@@ -13,6 +14,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from drlib.config.both_ways.shared_topics import TopicsShared
 from drlib.config.flow_settings import FlowSettings
 from drlib.drill.writers.logs import Side, Windows, claimed_producers, count_by_producer, maps_to, windows
 from drlib.drill.writers.rules import (
@@ -27,6 +29,7 @@ from drlib.drill.writers.rules import (
 )
 from drlib.formats import first_few
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.unreplicated.origins import SharedMaps
 from drlib.model import TopicPartition
 
 
@@ -47,10 +50,20 @@ async def written_on_both(
         _side(_Log(source, here, there, maps_back.producers, journals[1]), topics),
         _side(_Log(target, beyond, maps_back, there.producers, journals[0]), topics),
     )
+    doubts = {name: _doubt(SharedMaps(flow.flow, there, maps_back), name) for name in topics}
     return tuple(
-        TopicWritten(name, {source.alias: one, target.alias: other})
+        TopicWritten(name, {source.alias: doubts[name] or one, target.alias: doubts[name] or other})
         for name, one, other in zip(topics, on_source, on_target, strict=True)
     )
+
+
+def _doubt(maps: SharedMaps, topic: str) -> str:
+    """Why nothing says which records are copies; "" where the journals do."""
+    try:
+        maps.refuse_unknown_copies(topic)
+    except TopicsShared as error:
+        return error.why
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ Rules:
 - Which brokers answer is asked first, with a short deadline; a survey of a cluster that is partly dead ends within
   `PARTLY_DEAD_S` after that.
 - The age of the oldest unmirrored record is read for the `PROBES` partitions with the greatest lag: one batch each.
-- Rates need two surveys by the same `Surveyor`.
+- Rates need two surveys by the same `Surveyor`; of topics that both directions copy they count what is copied.
+- Positions in such topics take both maps (`groups.shared_positions`).
 - Without a claim and a worker it is asked whether MirrorMaker 2 mirrors the flow: positions are then those that it leaves, and
   where they leave records open, these are counted on the source.
 Longer than most modules: the questions of one survey, in their order.
