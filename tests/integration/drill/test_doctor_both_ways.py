@@ -190,7 +190,8 @@ def test_clients_of_both_sides_are_counted_and_those_of_the_one_that_stands_by_a
     shown = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
     text = " ".join(shown.stdout.split())
     assert "no client writes to the cluster that stands by" in text, shown
-    assert "transactional ID shop" in text, shown
+    assert "orders on lyon, which stands by (the pointer names paris), partition 0: 50 records, the last" in text, shown
+    assert "and 2 more, all in --json" in text, "the terminal has the newest three"
     done = subprocess.run([*argv, "--json"], capture_output=True, text=True, timeout=90, check=False)
     rows = [each for one in json.loads(done.stdout) for each in one["findings"] if each["id"] == "standby-writers"]
     assert len(rows) == 10, rows
