@@ -65,7 +65,7 @@ def observation(**changes: object) -> FlowObservation:
         producer_topics=producer_topics(),
         producer_ids=ComparedIds(1, 1),
         certificates=AddressCertificates((), {}),
-drills=PastDrills("runs", (drill("pass", 3),)),
+        drills=PastDrills("runs", (drill("pass", 3),)),
         writers=WritersObserved(None, StandbyWriters(Standby("RIGHT", "LEFT", 0, "no drill moved it"), partitions=1)),
     )
     return replace(faultless, **changes)  # type: ignore[arg-type]
