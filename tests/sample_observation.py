@@ -23,8 +23,10 @@ from drlib.drill.readiness.checks.observations import (
     Readers,
     SettingsDrift,
     TargetPosition,
+    WritersObserved,
 )
 from drlib.drill.readiness.score import DAY_S
+from drlib.drill.writers.rules import Standby, StandbyWriters
 from drlib.kafka.admin.descriptions import ConfigSource, ConfigValue
 from drlib.kafka.net.cluster_client import PartitionMetadata, TopicMetadata
 from drlib.mirror.monitor.flow_view import FlowView, LaneView
@@ -64,6 +66,7 @@ def observation(**changes: object) -> FlowObservation:
         producer_ids=ComparedIds(1, 1),
         certificates=AddressCertificates((), {}),
         drills=PastDrills("runs", (drill("pass", 3),)),
+        writers=WritersObserved(None, StandbyWriters(Standby("RIGHT", "LEFT", 0, "no drill moved it"), partitions=1)),
     )
     return replace(faultless, **changes)  # type: ignore[arg-type]
 

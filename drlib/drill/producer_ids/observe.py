@@ -34,10 +34,10 @@ async def compare_ids(
         if topic.error_code == 0 and written_by_applications(flow, name, aliases)
         for number in topic.partitions
     ]
-    here, missing = await _known(*source, partitions)
+    here, missing = await known_producers(*source, partitions)
     here = [each for each in here if not each.name.startswith(OURS)]
     shared = sorted({each.partition for each in here if _exists(target[1], each.partition)})
-    there, missing_there = await _known(*target, shared)
+    there, missing_there = await known_producers(*target, shared)
     why = [(str(each), f"{alias} has no leader of it that answers")
            for alias, parts in ((flow.flow.source, missing), (flow.flow.target, missing_there)) for each in parts]  # fmt: skip
     producers = len({(each.state.producer_id, each.state.epoch) for each in here})
@@ -56,10 +56,10 @@ def _exists(metadata: ClusterMetadata, partition: TopicPartition) -> bool:
     return topic is not None and partition.partition in topic.partitions
 
 
-async def _known(
+async def known_producers(
     client: ClusterClient, metadata: ClusterMetadata, partitions: Iterable[TopicPartition]
 ) -> tuple[list[Known], list[TopicPartition]]:
-    """What the leaders know, and the partitions without one."""
+    """What the leaders know, and the partitions without one. Raises what a broker refuses, `Unreachable`."""
     by_leader: dict[int, dict[str, list[int]]] = {}
     missing = []
     for each in partitions:

@@ -233,6 +233,8 @@ def _doctor(reach: _Reach) -> list[Grant]:
         *reach.on(target, "topic", [policy.journal_topic(source)], "READ"),
         *reach.on(target, "group", reach.groups, "DESCRIBE"),
         *reach.on(target, "group", [worker_group(reach.flow)], "DESCRIBE"),
+        *reach.on(target, "topic", [lease_record.TOPIC], "READ"),  # which cluster stands by
+        *(grant for alias in (source, target) for grant in reach.on(alias, "topic", [POINTER], "READ")),
     ]
     if flow.emit_checkpoints:  # the positions while the source does not answer
         wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "READ", only=SOURCE_GONE)

@@ -262,7 +262,8 @@ class LagMonitor:
         if end < 0:
             return
         if mirrored == end and before is not None and before.mirrored == before.end == end and measured.outlook.idle:
-            measured.samples[-1] = Sample(now, mirrored, end)  # idle, like most partitions most of the time
+            # idle, like most partitions most of the time
+            measured.samples[-1] = Sample(now, mirrored, end, copied=measured.records if stream.shared else None)
             return
         start = max(stream.log_start, measured.start)  # what expired says nothing about the rest
         oldest = oldest_unmirrored_ms(
@@ -276,7 +277,7 @@ class LagMonitor:
         )
         measured.outlook = forecast(
             measured.samples,
-            Sample(now, mirrored, end),
+            Sample(now, mirrored, end, copied=measured.records if stream.shared else None),
             window_s=WINDOW_S,
             now_ms=now_ms,
             oldest_ms=oldest,

@@ -9,7 +9,8 @@ Rules:
 - Which brokers answer is asked first, with a short deadline; a survey of a cluster that is partly dead ends within
   `PARTLY_DEAD_S` after that.
 - The age of the oldest unmirrored record is read for the `PROBES` partitions with the greatest lag: one batch each.
-- Rates need two surveys by the same `Surveyor`.
+- Rates need two surveys by the same `Surveyor`; of topics that both directions copy they count what is copied.
+- Positions in such topics take both maps (`groups.shared_positions`).
 - Without a claim and a worker it is asked whether MirrorMaker 2 mirrors the flow: positions are then those that it leaves, and
   where they leave records open, these are counted on the source.
 Longer than most modules: the questions of one survey, in their order.
@@ -26,7 +27,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from drlib import clock
-from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable
@@ -38,6 +38,7 @@ from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
 from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.journal.entries import Claim, Incarnation, Parked, SourceLoss, SourcePartition, SourceTruncated
+from drlib.mirror.monitor.groups.shared_positions import SharedFound, SharedPositions
 from drlib.mirror.monitor.lag_monitor import WINDOW_S, first_batch
 from drlib.mirror.monitor.source_ends import PAUSES_S, SourceState, read_source
 from drlib.mirror.offsets.map.flow_maps import worker_group
@@ -85,7 +86,8 @@ class GroupPosition:
 class GroupStatus:
     """A consumer group of the source: its lag there, and how many of its committed offsets translate how.
 
-    `other`: neither exact nor behind the mirror; `lag` None is unknown.
+    `other`: neither exact nor behind the mirror; `lag` None is unknown. `bounded`: those of `other` behind which records are
+    read again, `bounded_records` in all and at most.
     """
 
     group: str
@@ -96,6 +98,8 @@ class GroupStatus:
     other: int
     read_again: int  # records that the group would read again, or would miss, if it failed over now
     positions: tuple[GroupPosition, ...] = field(default=(), repr=False)
+    bounded: int = 0
+    bounded_records: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,7 @@ class Surveyor:
         self._flow = flow
         self._samples: dict[TopicPartition, deque[Sample]] = {}
         self._retention: dict[str, Retention] = {}
+        self._shared = SharedPositions(settings, flow.flow)
 
     async def survey(
         self, *, groups: bool = False, ages: bool = False, source_error: str = "", answer_s: float = ANSWER_S
@@ -148,7 +153,7 @@ class Surveyor:
         target_client = wire_client(self._settings.clusters[flow.target], client_id="drlib-status")
         try:
             source_answer, target_answer = await asyncio.gather(
-                self._read_source(source_client, source_error, answer_s), self._read_target(target_client)
+                self._read_source(source_client, source_error, answer_s), self._read_target(target_client, groups)
             )
             source = None if isinstance(source_answer, str) else source_answer
             silence = source_answer if isinstance(source_answer, str) else ""
@@ -175,7 +180,12 @@ class Surveyor:
             ]
             group_statuses: tuple[GroupStatus, ...] | None = None
             if groups:
-                group_answer = await self._groups(maps, source)
+                group_answer, why = await self._groups(
+                    maps, source, source_client, target_client, mirror_maker=mm2 is not None
+                )
+                if why:
+                    detail = f"positions in topics that both directions copy are not translated: {why}"
+                    events.append(_event("GroupsUnseen", str(flow), detail, now_ms, str(flow)))
                 if not isinstance(group_answer, str):
                     group_statuses = group_answer
                     if ages and source is not None and not source.silent:
@@ -203,7 +213,7 @@ class Surveyor:
 
     # -- the two clusters ----------------------------------------------------------------------------------------
 
-    async def _read_target(self, client: ClusterClient) -> tuple[Maps, tuple[GroupMember, ...]] | str:
+    async def _read_target(self, client: ClusterClient, groups: bool) -> tuple[Maps, tuple[GroupMember, ...]] | str:
         journal = self._flow.policy.journal_topic(self._flow.flow.source)
         timeout_s = CLUSTER_TIMEOUT_S
         try:
@@ -211,6 +221,8 @@ class Surveyor:
             timeout_s = PARTLY_DEAD_S if service.silent else CLUSTER_TIMEOUT_S
             async with asyncio.timeout(timeout_s):
                 members = await in_daemon(partial(self._members, min(COORDINATOR_TIMEOUT_S, timeout_s)))
+                if groups:
+                    await self._shared.look(client, service)
                 pauses = iter(PAUSES_S)
                 while True:
                     try:
@@ -278,6 +290,7 @@ class Surveyor:
         now = time.monotonic()
         statuses: list[PartitionStatus] = []
         synced: dict[TopicPartition, SyncedPartition] = {}
+        copied: dict[tuple[str, int], int] = {}
         partitions = set(current_keys) | (source.ends.keys() | source.unknown if source else set())
         # what was mirrored, and the file does not select any more, has no end that would be known
         selected = {topic for topic in {at.topic for at in partitions} if self._flow.mirrors_topic(topic)}
@@ -294,6 +307,8 @@ class Surveyor:
                 furthest = max(mirrored, min(offsets.furthest or mirrored, max(end, mirrored)))
                 end = -1 if position is None else end  # how far it is mirrored is not known, and so is the lag
                 synced[partition] = offsets.synced
+            elif offsets is not None and self._shared.includes(partition.topic):
+                copied[partition.topic, partition.partition] = offsets.segments().mirrored_at_least(0, mirrored)
             statuses.append(
                 PartitionStatus(
                     topic=partition.topic,
@@ -313,7 +328,10 @@ class Surveyor:
         if source is not None and synced:
             statuses, unread = await _count_missing(client, source.metadata, synced, statuses)
         probes = await self._probe(client, source, statuses)
-        return tuple(self._with_outlook(p, probes.get((p.topic, p.partition)), now, now_ms) for p in statuses), unread
+        return tuple(
+            self._with_outlook(p, probes.get((p.topic, p.partition)), copied.get((p.topic, p.partition)), now, now_ms)
+            for p in statuses
+        ), unread
 
     async def _probe(
         self, client: ClusterClient, source: SourceState | None, statuses: Sequence[PartitionStatus]
@@ -327,14 +345,14 @@ class Surveyor:
         return {(at.topic, at.partition): batch for (at, _), batch in found.items()}
 
     def _with_outlook(
-        self, status: PartitionStatus, probe: tuple[int, float] | None, now: float, now_ms: int
+        self, status: PartitionStatus, probe: tuple[int, float] | None, copied: int | None, now: float, now_ms: int
     ) -> PartitionStatus:
         if not status.known:
             return status
         timestamp_ms, record_bytes = probe if probe is not None else (None, None)
         outlook = forecast(
             self._samples.setdefault(TopicPartition(status.topic, status.partition), deque()),
-            Sample(now, max(status.mirrored, status.log_start), status.high_watermark),
+            Sample(now, max(status.mirrored, status.log_start), status.high_watermark, copied=copied),
             window_s=WINDOW_S,
             now_ms=now_ms,
             oldest_ms=timestamp_ms,
@@ -346,24 +364,40 @@ class Surveyor:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    async def _groups(self, maps: Maps, source: SourceState | None) -> tuple[GroupStatus, ...] | str:
-        """The groups, or why they are unknown, which is not the same as no group."""
+    async def _groups(
+        self,
+        maps: Maps,
+        source: SourceState | None,
+        source_client: ClusterClient,
+        target_client: ClusterClient,
+        *,
+        mirror_maker: bool,
+    ) -> tuple[tuple[GroupStatus, ...] | str, str]:
+        """The groups, or why they are unknown, which is not the same as no group; and why those of shared topics are."""
+        whole = source is not None and not source.silent
+        shared = SharedFound({})
         try:
-            positions = await in_daemon(partial(self._positions, source is not None and not source.silent))
+            positions = await in_daemon(partial(self._positions, whole))
         except CLUSTER_ERRORS as error:
-            return _explain(error)
+            return _explain(error), ""
+        if self._shared.any and not mirror_maker:
+            asked, timeout_s = (source_client, CLUSTER_TIMEOUT_S) if whole else (None, PARTLY_DEAD_S)
+            shared = await self._shared.translate(target_client, asked, maps, positions, timeout_s)
         rows: dict[str, list[GroupPosition]] = {}
-        shared = shared_between(self._settings, self._flow.flow) or (lambda _: False)
         for (group, partition), position in sorted(positions.items()):
-            translation = maps.forward(group, partition, position.offset, there=position.there)
+            translation = (
+                shared.at((group, partition))
+                if self._shared.includes(partition.topic)
+                else maps.forward(group, partition, position.offset, there=position.there)
+            )
             if translation is None:
                 continue
             end = source.ends.get(partition) if source else None
-            kind = TranslationKind.UNKNOWN if shared(partition.topic) else translation.kind
+            found = translation.offset, translation.records
             rows.setdefault(group, []).append(
-                GroupPosition(partition, position.offset, end, None, kind, translation.offset, translation.records)
+                GroupPosition(partition, position.offset, end, None, translation.kind, *found)
             )
-        return tuple(_group_status(group, of_group) for group, of_group in rows.items())
+        return tuple(_group_status(group, of_group) for group, of_group in rows.items()), shared.why
 
     async def _ages(
         self, groups: Sequence[GroupStatus], source: SourceState, client: ClusterClient, now_ms: int
@@ -446,6 +480,8 @@ def _group_status(group: str, rows: Sequence[GroupPosition]) -> GroupStatus:
         len(rows) - exact - behind,
         sum(row.records for row in rows),
         tuple(rows),
+        kinds.count(TranslationKind.BOUNDED),
+        sum(row.records for row in rows if row.kind is TranslationKind.BOUNDED),
     )
 
 

@@ -33,12 +33,14 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A partition at `at_s`: the mirrored source offset (exclusive), the source's log end, and the forecast time left."""
+    """A partition at `at_s`: the mirrored source offset (exclusive), the source's log end, and the forecast time left.
+    `copied`: records that were copied by then, where offsets are passed that are not: copies of the flow back; else None."""
 
     at_s: float
     mirrored: int
     end: int
     left_s: float | None = None
+    copied: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class TimeLeft:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """One partition's forecast. Rates are per second; None is unknown; `eta_s` is None also while the lag does not shrink."""
+    """One partition's forecast. Rates are per second, offsets written to the source and records copied from it; None is
+    unknown; `eta_s` is None also while the lag does not shrink."""
 
     lag_s: float | None = None
     lag_bytes: int | None = None
@@ -89,6 +92,17 @@ def rates(samples: Sequence[Sample]) -> tuple[float, float] | None:
     first, last = samples[0], samples[-1]
     seconds = last.at_s - first.at_s
     return max(0, last.end - first.end) / seconds, max(0, last.mirrored - first.mirrored) / seconds
+
+
+def copied_per_s(samples: Sequence[Sample]) -> float | None:
+    """Records copied per second, from the first to the last sample; where these do not count them, offsets passed."""
+    measured = rates(samples)
+    if measured is None:
+        return None
+    first, last = samples[0], samples[-1]
+    if first.copied is None or last.copied is None:
+        return measured[1]
+    return max(0, last.copied - first.copied) / (last.at_s - first.at_s)
 
 
 def eta_s(lag: int, in_per_s: float, out_per_s: float) -> float | None:
@@ -173,7 +187,7 @@ def outlook(
         lag_s=lag_s,
         lag_bytes=lag_bytes,
         in_per_s=incoming,
-        out_per_s=outgoing,
+        out_per_s=copied_per_s(samples),
         eta_s=eta,
         left_s=None if left is None else left.seconds,
         rule="" if left is None else left.rule,

@@ -250,7 +250,9 @@ def _seen(state: BoardState) -> Iterator[tuple[str, str]]:
         lag = "unknown" if group.lag is None else f"{group.lag:,} records"
         yield (
             f"group {group.group}",
-            f"lag {lag}; positions {group.exact} exact, {group.behind} behind, {group.other} not translatable",
+            f"lag {lag}; positions {group.exact} exact, {group.behind} behind, "
+            + (f"{group.bounded} with records read again, " if group.bounded else "")
+            + f"{group.other - group.bounded} not translatable",
         )
 
 

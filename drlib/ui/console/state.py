@@ -159,9 +159,11 @@ def standing(group: GroupStatus) -> str:
         return "exact"
     parts = [f"{group.exact} of {group.partitions} exact"] if group.exact else []
     if group.behind:
-        parts.append(f"{group.behind} behind by {group.read_again:,} in all")
-    if group.other:
-        parts.append(f"{group.other} not translatable: unknown")
+        parts.append(f"{group.behind} behind by {group.read_again - group.bounded_records:,} in all")
+    if group.bounded:
+        parts.append(f"{group.bounded} reads at most {group.bounded_records:,} records again")
+    if unknown := group.other - group.bounded:
+        parts.append(f"{unknown} not translatable: unknown")
     return ", ".join(parts)
 
 

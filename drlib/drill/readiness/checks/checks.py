@@ -28,6 +28,7 @@ from drlib.drill.readiness.checks.observations import (
     PastDrills,
     Unanswered,
 )
+from drlib.drill.readiness.checks.writers import both_sides, standby
 from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Severity, check_of
 from drlib.formats import span, utc
 
@@ -72,6 +73,8 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "producer-ids": _judge(
             observed.producer_ids, lambda compared: producer_ids.producer_ids(compared, observed.at_ms, context)
         ),
+        "written-on-both": _judge(observed.writers.both, both_sides.written_on_both),
+        "standby-writers": _judge(observed.writers.standby, lambda found: standby.standby(found, observed.at_ms)),
         "address-certificates": _judge(observed.certificates, certificates.certificates),
         "durability": _judge(observed.durability, lambda durability: topics.durability(durability, context)),
         "drill-age": _judge(observed.drills, lambda drills: _drills(drills, observed, context)),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from drlib.client.bootstrap.rules import CertificateName
 from drlib.drill.producer_ids.rules import ComparedIds
+from drlib.drill.writers.rules import StandbyWriters, TopicWritten
 from drlib.errors import DrlibError
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigValue, Quota, Range, Stretch
 from drlib.kafka.net.cluster_client import TopicMetadata
@@ -242,6 +243,15 @@ class SharesObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class WritersObserved:
+    """Clients that write: to topics on both clusters, None where no topic is copied in both directions under one name; and to
+    the cluster that stands by, None where MirrorMaker 2 mirrors."""
+
+    both: tuple[TopicWritten, ...] | Unanswered | None
+    standby: StandbyWriters | Unanswered | None
+
+
+@dataclass(frozen=True, slots=True)
 class FlowObservation:
     """One flow, all questions. `retention_ms` is by source topic, -1 where records are kept for ever. `known_mirrors`: names of
     mirrors on the target, by the source and the journal; empty where neither is known."""
@@ -265,6 +275,7 @@ class FlowObservation:
     producer_ids: ComparedIds | Unanswered
     certificates: AddressCertificates | Unanswered
     drills: PastDrills | Unanswered
+    writers: WritersObserved
     shares: SharesObserved | Unanswered = SharesObserved()
     advice: tuple[Advice, ...] | Unanswered = ()
     known_mirrors: frozenset[str] = frozenset()

@@ -36,12 +36,14 @@ from drlib.drill.readiness.checks.observations import (
     TargetPosition,
     TopicSettings,
     Unanswered,
+    WritersObserved,
     available,
 )
 from drlib.drill.readiness.observe import clusters, groups, producer_topics, topics
 from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import AskedCluster
 from drlib.drill.readiness.observe.share_groups import read_share_groups
+from drlib.drill.readiness.observe.writers import observe_writers
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S
@@ -137,14 +139,14 @@ class _Observer:
             ids,
             written,
             certificates,
-            (shares, advice),
+            (shares, advice, writers),
         ) = await asyncio.gather(
             self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
             self._positions(survey, source_groups),
             self._producer_ids(),
             self._producer_topics(source_settings),
             self._certificates(),
-            asyncio.gather(self._share_groups(survey), self._advice(survey)),
+            asyncio.gather(self._share_groups(survey), self._advice(survey), self._writers(survey, names)),
         )
         return FlowObservation(
             flow=str(flow.flow),
@@ -166,6 +168,7 @@ class _Observer:
             producer_ids=ids,
             certificates=certificates,
             drills=drills,
+            writers=writers,
             shares=shares,
             advice=advice,
             known_mirrors=known,
@@ -325,6 +328,9 @@ class _Observer:
         both = (source.client, source.metadata), (target.client, target.metadata)
         asked = await ask(compare_ids(self.flow, self.settings.clusters, *both), self._left_s())
         return asked if isinstance(asked, ComparedIds) else Unanswered(f"not checked: {asked.why}", asked.fix)
+
+    async def _writers(self, survey: Survey | None, names: Mapping[str, str]) -> WritersObserved:
+        return await observe_writers(self.settings, self.flow, (self.source, self.target), survey, names, self._left_s)
 
     async def _certificates(self) -> AddressCertificates | Unanswered:
         hosts = tuple(dict.fromkeys(decoding.address(each)[0] for each in self.flow.clients_address))

@@ -140,6 +140,15 @@ class FollowedMaps:
         names = read.maps.names.get(topic_id) if read is not None else None
         return names.target_topic_id if names is not None else None
 
+    def merged(self) -> Maps:
+        """All lanes as one. Its maps are those that are read further: for who reads them between two refreshes, and has no
+        other thread. It has no journal ID where lanes were read of two journals."""
+        ids = {read.topic_id for read in self._read.values()}
+        found = Maps(journal_id=ids.pop() if len(ids) == 1 else None)
+        for read in self._read.values():
+            found.merge(read.maps)
+        return found
+
 
 @dataclass
 class JournalFollower:

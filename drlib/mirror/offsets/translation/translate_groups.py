@@ -323,7 +323,7 @@ async def _read_maps(
         shared: Mapping[Asked, SharedAnswer] = {}
         if asked:
             back = await read_back(settings, flow, source_alive)
-            known = {} if isinstance(back, Maps) else await asyncio.to_thread(_known_reads, settings, flow)
+            known = {} if isinstance(back, Maps) else await asyncio.to_thread(known_reads, settings, flow)
             shared = await SharedLogs(maps, back, bounds, known).answer(client, asked)
     mirrors = [
         TopicPartition(maps.names[key.topic_id].target_topic, key.partition)
@@ -341,7 +341,7 @@ def translate_shared(
     return blocking(_read_maps(settings, flow, source_alive, asked)).shared if asked else {}
 
 
-def _known_reads(settings: MirrorSettings, flow: Flow) -> dict[TopicPartition, list[KnownRead]]:
+def known_reads(settings: MirrorSettings, flow: Flow) -> dict[TopicPartition, list[KnownRead]]:
     """What groups had read on the target, as the checkpoints there have it: also groups that are gone, as it holds for any."""
     found: dict[TopicPartition, list[KnownRead]] = {}
     policy = settings.flow(flow.source, flow.target).policy

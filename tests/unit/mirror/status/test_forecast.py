@@ -14,6 +14,7 @@ from drlib.mirror.status.forecast import (
     Sample,
     TimeLeft,
     burn,
+    copied_per_s,
     eta_s,
     forecast,
     oldest_unmirrored_ms,
@@ -51,6 +52,28 @@ def test_rates_need_two_samples() -> None:
     assert rates([Sample(5, 0, 0), Sample(5, 0, 0), Sample(15, 50, 100)]) == (10.0, 5.0)
     assert rates([Sample(0, 50, 100), Sample(10, 40, 90)]) == (0.0, 0.0)  # a truncated log
     assert rates([Sample(0, 0, 100), Sample(5, 0, 100), Sample(10, 50, 200)]) == (10.0, 5.0)
+
+
+def test_rate_of_copying_counts_what_is_copied_and_no_offset_that_is_only_passed() -> None:
+    passed = [Sample(0, 100, 100, copied=7), Sample(10, 600, 600, copied=12)]
+    assert copied_per_s(passed) == 0.5
+    assert copied_per_s([Sample(0, 100, 100), Sample(10, 600, 600)]) == 50
+    assert copied_per_s([Sample(0, 100, 100), Sample(10, 600, 600, copied=12)]) == 50, "it was not counted at first"
+    assert copied_per_s([Sample(0, 100, 100, copied=7), Sample(10, 600, 600, copied=2)]) == 0, "it was counted again"
+    assert copied_per_s(passed[:1]) is None
+
+
+def test_outlook_with_offsets_that_are_only_passed_catches_up_by_them() -> None:
+    """Copies of the flow back are read through: they are no copies of this flow, and no lag once they are passed."""
+    found = outlook(
+        [Sample(0, 0, 1000, copied=5), Sample(10, 500, 1000, copied=5)],
+        now_ms=NOW,
+        oldest_ms=NOW,
+        record_bytes=1.0,
+        retention=None,
+        warning_s=0,
+    )
+    assert (found.in_per_s, found.out_per_s, found.eta_s, found.stuck) == (0, 0, 10, False)
 
 
 def test_eta_s_by_lag_and_rates() -> None:

@@ -79,6 +79,9 @@ def test_board_picture_uses_words_and_escapes_input() -> None:
     assert "one: waiting" in bundle["text/plain"]
     assert "group g<1>: lag 1,234 records; positions 3 exact, 1 behind, 0 not translatable" in bundle["text/plain"]
     assert "lag unknown" in bundle["text/plain"]
+    again = replace(survey, groups=(GroupStatus("g", 2, 0, 1, 0, 1, 5, bounded=1, bounded_records=5),))
+    said = Picture(replace(state, survey=again))._repr_mimebundle_()["text/plain"]
+    assert "positions 1 exact, 0 behind, 1 with records read again, 0 not translatable" in said
     assert "Step &lt;one&gt;" in bundle["text/html"]
     assert "g&lt;1&gt;" in bundle["text/html"]
     assert "&lt;gone&gt;" in bundle["text/html"]

@@ -103,6 +103,16 @@ def test_group_standing_is_exact_only_for_all_partitions() -> None:
     assert "unknown" in standing(GroupStatus("g", 3, None, 2, 0, 1, 0))
 
 
+def test_group_standing_says_what_is_read_again_in_topics_that_both_directions_copy() -> None:
+    group = GroupStatus("g", 4, 9, 1, 1, 2, 1215, bounded=1, bounded_records=15)
+    assert standing(group) == (
+        "1 of 4 exact, 1 behind by 1,200 in all, 1 reads at most 15 records again, 1 not translatable: unknown"
+    )
+    assert standing(GroupStatus("g", 1, 9, 0, 0, 1, 15, bounded=1, bounded_records=15)) == (
+        "1 reads at most 15 records again"
+    )
+
+
 def process(name: str, state: str) -> ProcessStatus:
     return ProcessStatus(name, 1, bool(state), state, Path("log"))
 

@@ -43,8 +43,10 @@ from drlib.drill.readiness.checks.observations import (
     TargetPosition,
     Unanswered,
     UnmirroredReader,
+    WritersObserved,
 )
 from drlib.drill.readiness.score import CHECKS, DAY_S, HALVES, HOUR_S, Finding, Severity, check_of
+from drlib.drill.writers.rules import Standby, StandbyWriters, TopicWritten, Writer, Written
 from drlib.kafka.admin.descriptions import ConfigChange, Quota
 from drlib.mirror.offsets.mirror_maker.mirrored_by import MirrorMakerFlow
 from drlib.mirror.status.event_log import Event
@@ -108,6 +110,10 @@ def certificates(named: bool | None) -> AddressCertificates:
 LOST = ClusterAnswer("LEFT", "l", 0, "LEFT cannot be reached: refused", "Start it.")
 SHOP = Quota((("user", "shop"),), 9.0)
 ANYONE = Quota((("client-id", ""),), 7.0)
+BY = Standby("RIGHT", "LEFT", 0, "no drill moved it")
+ON_BOTH = TopicWritten("orders", {"LEFT": Written(9), "RIGHT": Written(1)})
+WRITER = Writer("orders", 7, 0, (0,), 3, NOW)
+WRITERS = WritersObserved(None, StandbyWriters(BY, partitions=1))
 CASES = [
     ("source-answers", {"source": ClusterAnswer("LEFT", "l", 0, "LEFT cannot be reached: refused", "Start it.")}, "critical",
      "LEFT cannot be reached: refused, so nothing can be mirrored", "Start it."),
@@ -267,6 +273,16 @@ CASES = [
      "doctor"),
     ("producer-ids", {"producer_ids": ComparedIds(2, 1)}, "ok", "1 producer of 2 partitions on the source", ""),
     ("producer-ids", {"producer_ids": ComparedIds(0, 0)}, "ok", "no topic that applications write to is mirrored", ""),
+    ("written-on-both", {"writers": replace(WRITERS, both=(ON_BOTH,))}, "warn",
+     "records in the last hour: 9 on LEFT and 1 on RIGHT", "deny_write"),
+    ("written-on-both", {"writers": replace(WRITERS, both=Unanswered("refused", "Grant it."))}, "unknown", "refused",
+     "Grant it."),
+    ("written-on-both", {}, "ok", "no topic is copied in both directions under one name", ""),
+    ("standby-writers", {"writers": replace(WRITERS, standby=StandbyWriters(BY, writers=(WRITER,)))}, "warn",
+     "orders on RIGHT, which stands by (no drill moved it), partition 0: 3 records", "Let it write to LEFT"),
+    ("standby-writers", {"writers": replace(WRITERS, standby=Unanswered("refused", "Grant it."))}, "unknown", "refused",
+     "Grant it."),
+    ("standby-writers", {}, "ok", "RIGHT stands by (no drill moved it): no client wrote to 1 partition there", ""),
     ("address-certificates", {"certificates": certificates(False)}, "warn",
      "clients will refuse certificates: s:1 is not kafka.example", "subject alternative name"),
     ("address-certificates", {"certificates": certificates(None)}, "unknown", "not checked: s:1: no answer", "doctor"),
@@ -523,7 +539,7 @@ def test_judge_flow_unanswered_questions_are_unknown_with_reason() -> None:
     names = ("identities", "obstacles", "mirror", "retention_ms", "heartbeat", "translations", "readers",
              "target_positions", "topics", "settings", "durability", "producer_topics", "producer_ids", "certificates",
              "drills")  # fmt: skip
-    nothing = judge_flow(observation(**dict.fromkeys(names, lost)), CONTEXT)
+    nothing = judge_flow(observation(**dict.fromkeys(names, lost), writers=WritersObserved(lost, lost)), CONTEXT)
     assert nothing.score == 13  # that both clusters answer
     unknown = [f for f in nothing.findings if f.severity is Severity.UNKNOWN]
     assert len(unknown) == len(CHECKS) - 2
