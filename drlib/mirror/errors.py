@@ -147,6 +147,21 @@ class RecordsUnexplained(JournalLost):
         )
 
 
+class RecordsReturned(DrlibError):
+    """Records that the flow copied are written to its source again because it copies them."""
+
+    def __init__(self, source: str, target: str, first: int, copy: int | None, last: int) -> None:
+        on_target = target if copy is None else f"{target} at offset {copy}"
+        super().__init__(
+            f"records of {source} that were copied to the target return to the source",
+            f"the record at offset {first} was copied to {on_target}, and an equal one was written to {source} again, last at "
+            f"offset {last}; none was written while the partition was held back, and each time after it was copied again, so "
+            "another replicator copies the topic back under the same name",
+            "Stop that replicator or leave the topic out of one direction, then restart this worker, which continues at the "
+            "exact record. To copy a topic in both directions enable both flows in one file.",
+        )
+
+
 class SourceRewound(DrlibError):
     """The source's log was truncated below what had been read of it: its later records are not those we have."""
 

@@ -51,6 +51,8 @@ from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.shared_followed import FollowedBack
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.preflight.failed_over import LOOK_S, FailedOverWatch
+from drlib.mirror.preflight.way_back import LOOK_S as WAY_BACK_S
+from drlib.mirror.preflight.way_back import way_back
 from drlib.mirror.read_batches import until_listed
 from drlib.mirror.side_services import keep_running, retract_when
 from drlib.mirror.stall_watch import watch_progress
@@ -80,7 +82,8 @@ SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSetup:
     """What a flow runs with. `keeping`: the worker's flows that keep topic names, where a record may return; `worker`: as
-    named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it; `aliases`: of its clusters."""
+    named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it; `aliases`: of its clusters;
+    `stopped`: by source topic, why it is not copied any more although the file says so."""
 
     settings: FlowSettings
     source: ClusterSettings
@@ -92,6 +95,7 @@ class FlowSetup:
     reverse: FlowSettings | None = None
     flows: Sequence[FlowSettings] = ()
     aliases: frozenset[str] = frozenset()
+    stopped: dict[str, str] = field(default_factory=dict)
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
 
     @property
@@ -215,6 +219,8 @@ class FlowRunner:
             events.open(notice.event, notice.entity, f"{notice.detail}. {notice.remedy}", by=PREFLIGHT)
         takeover = TakeoverReader(settings, source, target, events)
         await takeover.refuse_running()
+        if (looking := way_back(settings, setup.reverse, source, target)) is not None:
+            await looking.refuse(events)
         mirrors = MirrorTopics(settings, setup.source, setup.target, events)
         shared = shared_topics(settings, setup.reverse, setup.flows)
         discovery = Discovery(settings, source, target, mirrors, events, keeping=setup.keeping, shared=shared)
@@ -304,6 +310,7 @@ class RunningFlow:
             _reverse_journal(setup, self._source),
             settings.own_records_journal.lower(),
             len(setup.aliases) == 2,
+            setup.stopped if isinstance(settings.policy, IdentityReplicationPolicy) else None,
         )
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -335,6 +342,7 @@ class RunningFlow:
             "progress": lambda: watch_progress(
                 self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events
             ),
+            "way back": self._watch_way_back,
             "source watch": lambda: watch("Source", flow.source, self._source, self._events),
             "target watch": lambda: watch("Target", flow.target, self._target, self._events),
         }
@@ -364,6 +372,18 @@ class RunningFlow:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await asyncio.to_thread(self._writer.close, 5.0)
+
+    async def _watch_way_back(self) -> None:
+        """Stop topics that another replicator began to copy back under the same name."""
+        setup = self._setup
+        looking = way_back(setup.settings, setup.reverse, self._source, self._target)
+        while True:
+            await asyncio.sleep(WAY_BACK_S)
+            found = await looking.find() if looking is not None else {}
+            for topic, why in found.items():
+                reason = setup.stopped.setdefault(topic, f"{topic} returns to the source: {why}")
+                for lane in self._lanes.values():
+                    lane.stop_topic(topic, reason)
 
     # -- topics --------------------------------------------------------------------------------------------------
 

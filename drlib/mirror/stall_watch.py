@@ -1,8 +1,8 @@
 """Watch that every lane of this worker makes progress: one with work and without progress is `LaneStalled`, whatever the cause.
 
-Rules: work is a readable source record that is not on the target, in a partition that is not parked, or a claim that is not
-complete. Progress is an offset, read from the source or acknowledged by the target, beyond all before it: reading the same
-records again is none. Time counts in steps, so that a process that was suspended has not stalled.
+Rules: work is a readable source record that is not on the target, in a partition that is neither parked nor held back, or a
+claim that is not complete. Progress is an offset, read from the source or acknowledged by the target, beyond all before it:
+reading the same records again is none. Time counts in steps, so that a process that was suspended has not stalled.
 Not for: causes; those have events of their own, and this one is for the rest.
 """
 
@@ -60,7 +60,7 @@ class LaneProgress:
 
 def lane_work(lane: Lane, monitor: LagMonitor) -> LaneWork:
     """The lane now, as its worker knows it."""
-    active = [stream for stream in lane.streams if not stream.parked]
+    active = [stream for stream in lane.streams if not (stream.parked or stream.held)]
     offsets = {stream.key: (stream.position, stream.mirrored) for stream in lane.streams}
     return LaneWork(lane.state, sum(map(monitor.waiting, active)), offsets)
 

@@ -133,6 +133,7 @@ class Worker:
         self._memory = memory.Memory(memory.data_share(memory_bytes))
         self._events = status.EventLog()
         self._logs = {f.flow: status.EventLog(str(f.flow)) for f in flows}  # a restarted flow continues in its own log
+        self._stopped: dict[Flow, dict[str, str]] = {f.flow: {} for f in flows}  # topics, until the worker is restarted
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._waits = waits
         self._state = "starting"
@@ -165,6 +166,7 @@ class Worker:
             keeping=self._keeping,
             flows=self._settings.flows,
             aliases=frozenset(clusters),
+            stopped=self._stopped[flow.flow],
             reverse=None if reverse is None else replace(reverse, on_slow_pattern=self._slow_pattern(flow.flow)),
         )
         return FlowRunner(setup)

@@ -124,17 +124,25 @@ def source_connector_enabled(records: Iterable[tuple[bytes | None, bytes | None]
     A dedicated MM2 runs a Connect group for every pair of clusters, only for heartbeats where the flow is off: its
     connector's configuration then has `enabled` = false. Without a configuration the answer is True.
     """
+    return (source_connector(records, flow) or {}).get("enabled", "true").lower() != "false"
+
+
+def source_connector(records: Iterable[tuple[bytes | None, bytes | None]], flow: Flow) -> Mapping[str, str] | None:
+    """The newest configuration of the source connector of `flow` in Connect's config topic, given in log order.
+
+    None without one; of one that was deleted `enabled` is false. Raises `ConnectRecordUnreadable`.
+    """
     keys = {f"connector-{CONNECTOR}".encode(), f"connector-{flow}.{CONNECTOR}".encode()}
-    enabled = True
+    found: Mapping[str, str] | None = None
     for key, value in records:
         if key not in keys:
             continue
         try:
             match {"properties": {"enabled": "false"}} if value is None else decoding.json_value(value):
                 case {"properties": dict(properties)}:
-                    enabled = str(properties.get("enabled", "true")).lower() != "false"
+                    found = {str(name): str(held) for name, held in properties.items()}
                 case _:
                     raise ValueError("it has no properties")
         except ValueError as error:
             raise ConnectRecordUnreadable("config topic", f"the record with key {key!r:.200} is malformed") from error
-    return enabled
+    return found

@@ -107,6 +107,18 @@ class TakeoverReader:
             await asyncio.sleep(0.2)
         self.events.resolve("WaitingForMirrorMaker", str(flow))
 
+    async def running_connector(self) -> Mapping[str, str] | None:
+        """The configuration of the source connector of an MM2 that copies the flow right now; None where none does.
+
+        Empty where its configuration cannot be found.
+        """
+        if not await self._has_members(self.settings.connect_group):
+            return None
+        configs = [pair async for pair in self._topic(self.target, self.settings.connect_configs_topic)]
+        if not connect_offsets.source_connector_enabled(configs, self.settings.flow):
+            return None
+        return connect_offsets.source_connector(configs, self.settings.flow) or {}
+
     async def read_progress(self) -> Mm2Progress | None:
         """What MM2 stored about the flow; None when it never ran here."""
         topic = self.settings.connect_offsets_topic

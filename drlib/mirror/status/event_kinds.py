@@ -117,6 +117,20 @@ KINDS: Final[Mapping[str, Kind]] = {
         about=TOPIC,
         level=Level.ERROR,
     ),
+    "RecordsReturned": Kind(
+        "records that were copied return to the source, because another replicator copies the topic back under the same name: "
+        "the topic is not mirrored any more",
+        "Stop the other replicator or leave the topic out of one direction, then restart the worker. To copy it in both "
+        "directions enable both flows in one file.",
+        about=TOPIC,
+        level=Level.ERROR,
+    ),
+    "ReturnSuspected": Kind(
+        "records that equal copied ones are written to the source again and again, so their partition is held back for seconds "
+        "to find out whether that is because it is copied",
+        "Nothing: it is copied further, or an event RecordsReturned says what was found.",
+        about=PARTITION,
+    ),
     "WaitingForMirrorMaker": Kind(
         "MirrorMaker 2 still runs this flow, so it is not taken over yet",
         "Stop MirrorMaker 2; the takeover continues by itself.",

@@ -27,7 +27,7 @@ BLOCKING: Final = frozenset(
         "LaneFailed", "LaneUnauthorized", "WrongCluster", "OfflinePartition", "Parked", "TargetRefused", "SourceCorrupt",
         "SourceStalled", "SourceTruncated", "SourceUnproven", "SourceLossParked", "JournalLost", "MirrorTopicRecreated",
         "MirrorContradiction", "MirrorTopicRefused", "TopicLoop", "RecordsUnexplained", "CopiesUnknown",
-        "ReverseFlowNotReady",
+        "ReverseFlowNotReady", "RecordsReturned",
     }
 )  # fmt: skip
 _SEE_MM2: Final = "See MirrorMaker 2's log, and offset-syncs.topic.location and emit.offset-syncs.enabled in its file."

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from drlib.config.flow_settings import FlowSettings
+from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.checks.observations import (
     Advice,
     ClusterAnswer,
@@ -37,6 +38,7 @@ from drlib.mirror.offsets.map.journal_log import read_journal
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.preflight.checks import NotAuthorized, NotReady, Preflight, not_authorized
 from drlib.mirror.preflight.required_acls import Right, missing
+from drlib.mirror.preflight.way_back import REMEDY, way_back
 from drlib.mirror.threads import in_daemon
 from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import TopicPartition
@@ -175,8 +177,10 @@ def _identity(cluster: AskedCluster, journal: str, claimed: str) -> ClusterIdent
     return ClusterIdentity(settings.alias, answered, pinned, wrong.remedy)
 
 
-async def obstacles(flow: FlowSettings, source: AskedCluster, target: AskedCluster) -> tuple[Obstacle, ...]:
-    """What `Preflight` refuses. Raises `Unreachable` where a cluster stopped answering."""
+async def obstacles(
+    settings: MirrorSettings, flow: FlowSettings, source: AskedCluster, target: AskedCluster
+) -> tuple[Obstacle, ...]:
+    """What a worker refuses at its start. Raises `Unreachable` where a cluster stopped answering."""
     assert target.client is not None
     checks = Preflight(flow, source.settings, target.settings, source.client or target.client, target.client)
     errors: list[DrlibError] = []
@@ -193,7 +197,13 @@ async def obstacles(flow: FlowSettings, source: AskedCluster, target: AskedClust
         errors = [error for error in errors if not isinstance(error, NotAuthorized)]
         notices = ()
     refused = [refusal(error) for error in errors if not isinstance(error, WrongCluster)]
+    copied_back: dict[str, str] = {}
+    if source.client is not None and source.metadata is not None:
+        reverse = next((each for each in settings.flows if each.flow == flow.flow.reverse), None)
+        looking = way_back(flow, reverse, source.client, target.client)
+        copied_back = await looking.find() if looking is not None else {}
     return (
+        *(Obstacle(topic, why, REMEDY) for topic, why in sorted(copied_back.items())),
         *(Obstacle("", reason.why, reason.fix) for reason in refused),
         *(Obstacle(notice.entity, notice.detail, notice.remedy) for notice in notices),
     )

@@ -123,7 +123,7 @@ class _Observer:
             ask(self._survey(), self._left_s(SURVEY_S)),
             self._source_groups(),
             target.ask(clusters.identities(flow, source, target), self._left_s()),
-            target.ask(clusters.obstacles(flow, source, target), self._left_s()),
+            target.ask(clusters.obstacles(self.settings, flow, source, target), self._left_s()),
             target.ask_blocking(partial(clusters.last_heartbeat, target.settings, flow, ASK_S), self._left_s()),
             self._settings(source, list(self._names(None))),
         )

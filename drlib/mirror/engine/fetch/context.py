@@ -25,7 +25,8 @@ class LaneContext:
     begins. `rack`: `client.rack` of the flow, "" to read leaders only. `missing_mirrors`: set by a lane that waits for a mirror
     topic to be created again. `reverse`: where both directions may copy a topic under one name; `own_records`: the topic ID of
     the journal for which the records in such mirrors, before the first claim, are the target's own; `two_clusters`: no other
-    cluster is in the file, so that nothing else can have brought them."""
+    cluster is in the file, so that nothing else can have brought them. `stopped`: where topics keep their names, by source
+    topic why it is not copied any more, because its records return (`engine.returns`)."""
 
     source: ClusterClient
     target: ClusterClient
@@ -39,5 +40,6 @@ class LaneContext:
     reverse: ReverseJournal | None = None
     own_records: str = ""
     two_clusters: bool = False
+    stopped: dict[str, str] | None = None
     clock: TargetClock = field(default_factory=TargetClock)
     missing_mirrors: asyncio.Event = field(default_factory=asyncio.Event)

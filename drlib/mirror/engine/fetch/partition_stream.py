@@ -135,6 +135,8 @@ class PartitionStream:
     )
     real_id: uuid.UUID | None = None  # the ID that is not journaled yet
     proof: Proof | None = None  # of such a topic: the batch that was read last
+    held: bool = False  # nothing is sent for now: it is found out whether its records return (`engine.returns`)
+    append_times: bool = False  # the source sets the records' timestamps
     shared: bool = False  # both directions copy the topic: others write to its mirror, and it holds copies of theirs
     next_slot: int = 0  # of the journal's ring of transactions
     transactions: TransactionRing | None = None  # made when the first one is read
@@ -349,6 +351,7 @@ class PartitionStream:
         self._enqueue(merged.batch, merged.pieces, batches[-1][0].next_offset, newest, copied=True)
 
     def _plan(self, header: BatchHeader, view: memoryview, entries: list[Entry]) -> None:
+        self.append_times = header.is_log_append_time
         too_large = 0 < self.most_bytes < len(view) and header.count > 1
         verbatim = (
             not too_large
@@ -455,7 +458,7 @@ class PartitionStream:
 
     def ready(self) -> bool:
         """True when the next batch may be sent: its promise is acknowledged."""
-        if self.parked or not self.queue:
+        if self.parked or self.held or not self.queue:
             return False
         promise = self.queue[0].promise
         return promise is None or (promise.done() and not promise.cancelled() and promise.exception() is None)

@@ -275,6 +275,11 @@ class Lane:
         if self._running is not None:
             self._running.loop.drain()
 
+    def stop_topic(self, topic: str, reason: str) -> None:
+        """Copy nothing of a source topic any more, which another replicator copies back."""
+        if self._running is not None:
+            self._running.loop.stop_topic(topic, reason)
+
     def reassign(self, topics: Sequence[LaneTopic]) -> None:
         """Continue with another set of partitions: new ones join; to be without others, drain and claim again."""
         before, self.topics = self.topics, tuple(topics)

@@ -30,6 +30,7 @@ FINAL = frozenset(
         "NoStartPosition",
         "MirrorTopicRecreated",
         "MirrorContradiction",
+        "RecordsReturned",
     }
 )
 """Parks that another claim over the same topics cannot end: an operator has to decide."""

@@ -47,6 +47,8 @@ from drlib.mirror.engine.fetch.round_trip_time import measure
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.engine.lane.markers import Markers, record_foreign
 from drlib.mirror.engine.lane.parked_partitions import UNAVAILABLE, ParkedPartitions
+from drlib.mirror.engine.returns.tail import SourceTail
+from drlib.mirror.engine.returns.watch import RETURNED, ReturnWatch
 from drlib.mirror.engine.reverse.journal import WAITS
 from drlib.mirror.errors import LaneFault, LaneLost, MirrorUnavailable
 from drlib.mirror.failpoints import hit
@@ -109,6 +111,10 @@ class ProduceLoop:
         self._work = asyncio.Event()
         self._fetcher = Fetcher(context, journal, streams, self)
         self.markers = Markers(context, journal, self._work.set)
+        self._returns: ReturnWatch | None = None
+        if context.stopped is not None:  # topics keep their names
+            tail = SourceTail(context.source, self.lane)
+            self._returns = ReturnWatch(context.stopped, self.events, self.lane, self, tail)
         self._foreign_reads: set[asyncio.Task[None]] = set()
         self._progressed: dict[PartitionStream, None] = {}  # may have progress to journal
         # stream -> the streams of the same leader that have batches to send, longest waiting first
@@ -162,6 +168,7 @@ class ProduceLoop:
         elif not failed.cancelled():
             failed.exception()  # retrieved: another task may have ended the claim first
         self._ended = True
+        self._end_trial()
         for stream in self.streams:
             stream.release()
         self._fetcher.memory.close(drained=drained)
@@ -169,6 +176,7 @@ class ProduceLoop:
     def drain(self) -> None:
         """Fetch no more; `run` returns when all that was fetched is acknowledged and journaled."""
         self._draining = True
+        self._end_trial()
         self._fetcher.drain()
         self._work.set()
         self._note_drained()
@@ -238,6 +246,8 @@ class ProduceLoop:
             promise.add_done_callback(self._on_promised)
         elif planned:
             self._work.set()
+        if planned and self._returns is not None:
+            self._returns.read(stream, planned)
 
     def park(self, stream: PartitionStream, reason: str, event: str = "Parked", entity: str = "") -> None:
         """Stop one partition once what was read before is delivered, and report it; the others continue."""
@@ -260,6 +270,26 @@ class ProduceLoop:
         parked = Parked(stream.key, offset, reason, self.clock.now_ms())
         stream.map.apply(parked)
         self.journal.begin([parked]).add_done_callback(self._on_promised)
+
+    # -- called by the watch for records that return -------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Look for batches to send."""
+        self._work.set()
+
+    def keeps_timestamps(self, stream: PartitionStream) -> bool:
+        """Does the target keep the timestamps of the records?"""
+        return stream.target.topic not in self._rewritten
+
+    def stop_topic(self, topic: str, reason: str) -> None:
+        """Park every partition of a source topic at once: what was read of it and is not sent would return as well."""
+        for stream in self.streams:
+            if stream.source.topic == topic and not stream.parked:
+                self._park(stream, reason, RETURNED, topic)
+
+    def _end_trial(self) -> None:
+        if self._returns is not None:
+            self._returns.end()
 
     def _on_promised(self, promise: asyncio.Future[None]) -> None:
         if promise.cancelled():

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.mirror.mm2.connect_offsets import ConnectRecordUnreadable, copied, decode, source_connector_enabled
+from drlib.mirror.mm2.connect_offsets import (
+    ConnectRecordUnreadable,
+    copied,
+    decode,
+    source_connector,
+    source_connector_enabled,
+)
 from drlib.model import Flow, TopicPartition
 
 FLOW = Flow("A", "B")
@@ -102,3 +108,14 @@ def test_source_connector_disabled_with_heartbeats_only() -> None:
     assert source_connector_enabled([], FLOW), "without a word it is taken to be on"
     with pytest.raises(ConnectRecordUnreadable):
         source_connector_enabled([(on[0], b"[]")], FLOW)
+
+
+def test_configuration_of_the_source_connector_is_the_newest_one() -> None:
+    key = b"connector-MirrorSourceConnector"
+    old, new = b'{"properties":{"topics":"a"}}', b'{"properties":{"topics":"b","tasks.max":2}}'
+    assert source_connector([(key, old), (key, new), (b"connector-Other", old)], FLOW) == {
+        "topics": "b",
+        "tasks.max": "2",
+    }
+    assert source_connector([], FLOW) is None
+    assert source_connector([(key, new), (key, None)], FLOW) == {"enabled": "false"}

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drlib.kafka.protocol import merge_batches, recode
-from drlib.kafka.protocol.batch import CorruptBatch, compose, iter_batches, verify
+from drlib.kafka.protocol.batch import LOG_APPEND_TIME_MASK, CorruptBatch, compose, iter_batches, verify
 from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.kafka.protocol.merge_batches import GROWTH
 from drlib.mirror.engine.fencing.producer_expiration import last_sequence
@@ -487,3 +487,23 @@ def test_plan_numbers_transactions_whose_epoch_stays(merge_bytes: int) -> None:
     assert (
         later.of_marker(next(iter_batches(memoryview(transaction_marker(8, producer=4, epoch=0))))[0], commit=True) == 0
     )
+
+
+@pytest.mark.parametrize("merge_bytes", [0, 1 << 20])
+def test_plan_notes_that_the_source_sets_the_timestamps(merge_bytes: int) -> None:
+    """They are no part of a record's content then, as what returns has others."""
+    stream = new_stream(merge_bytes)
+    stream.plan(fetched(batch(0, set(range(PER_BATCH)), 10, 0), PER_BATCH))
+    assert not stream.append_times
+    raw = bytearray(batch(PER_BATCH, set(range(PER_BATCH)), 10, 0))
+    raw[21:23] = LOG_APPEND_TIME_MASK.to_bytes(2, "big")
+    raw[17:21] = google_crc32c.value(bytes(raw[21:])).to_bytes(4, "big")
+    stream.plan(fetched(bytes(raw), 2 * PER_BATCH))
+    assert stream.append_times
+
+
+def test_ready_partition_that_is_held_back_sends_nothing(stream: PartitionStream) -> None:
+    stream.plan(plain_batches(0, 1))
+    assert stream.ready()
+    stream.held = True
+    assert not stream.ready()

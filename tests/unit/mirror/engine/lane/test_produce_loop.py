@@ -55,7 +55,7 @@ def claimed(cluster: SlowToEnd, memory: Memory) -> tuple[ProduceLoop, PartitionS
     events = EventLog()
     context = SimpleNamespace(
         source=cluster, target=cluster, membership=None, events=events, clock=TargetClock(), memory=memory,
-        expiry=Expiry(), loss_policy="continue", reverse=None, rack="",
+        expiry=Expiry(), loss_policy="continue", reverse=None, rack="", stopped={},
     )  # fmt: skip
     key = SourcePartition(UUID(int=1), 0)
     stream = PartitionStream(key, TopicPartition("t", 0), TARGET, ClaimId(1, 1), PartitionMap(), 0, 0)
