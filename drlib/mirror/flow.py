@@ -55,6 +55,7 @@ from drlib.mirror.preflight.way_back import LOOK_S as WAY_BACK_S
 from drlib.mirror.preflight.way_back import way_back
 from drlib.mirror.read_batches import until_listed
 from drlib.mirror.side_services import keep_running, retract_when
+from drlib.mirror.source_producers.recorder import ProducerRecorder
 from drlib.mirror.stall_watch import watch_progress
 from drlib.mirror.status.worker_status import EventLog, FlowStatus
 from drlib.mirror.sync.create_topics import MirrorTopics
@@ -338,6 +339,7 @@ class RunningFlow:
             "lag": self._lag_monitor.run,
             "comparison": self._comparison.run,
             "transactions": TransactionRecorder(self._settings, self._source, lambda: self._lanes.get(0)).run,
+            "producers": ProducerRecorder(self._source, self._lanes.values).run,
             "preflight": lambda: retract_when(lambda: self.ready, self._events, PREFLIGHT),
             "progress": lambda: watch_progress(
                 self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events

@@ -18,6 +18,7 @@ from drlib.kafka.protocol.recode import Record, rebuild
 from drlib.lab.checker import history
 from drlib.mirror.engine.fencing import assignment
 from drlib.mirror.journal import entries as e
+from drlib.mirror.journal.producers.kinds import KeptProducer
 from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
 from drlib.mirror.mm2.records import Checkpoint, Heartbeat, OffsetSync
 from drlib.mirror.offsets.unreplicated.ledger import Closing, Progress
@@ -80,6 +81,10 @@ ENTRIES: Final[tuple[e.Entry, ...]] = (
             TransactionCommitted((4, 12), "a", 300, 2, 0, 1_700_000_000_000, (("orders", (0,)),), early=True),
         ),
     ),
+    e.Producers(
+        P0, 3, (KeptProducer(300, 0, 1_700_000_000_000), KeptProducer(301, 2, 1_700_000_000_128, True, "app-0"))
+    ),
+    e.ProducersKnown(1_700_000_000_000, 1_700_000_000_128, 4),
 )
 JOURNAL: Final[tuple[Case, ...]] = tuple((entry.key(), entry.value()) for entry in ENTRIES)
 

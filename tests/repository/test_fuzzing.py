@@ -33,6 +33,7 @@ EXEMPT = {
     "drlib.mirror.journal.fields": f"{_REACHED}drlib.mirror.journal.entries",
     "drlib.mirror.monitor.lag_monitor": "the fixed header of a batch that drlib.kafka.protocol.batch has found",
     "drlib.mirror.journal.transactions": f"{_REACHED}drlib.mirror.journal.entries",
+    "drlib.mirror.journal.producers.kinds": f"{_REACHED}drlib.mirror.journal.entries",
     "drlib.mirror.journal.packed_segments": f"{_REACHED}drlib.mirror.journal.entries",
     "drlib.mirror.offsets.comparison.compare_logs": "digests that it computed itself",
     "drlib.mirror.spark.task": f"{_REACHED}drlib.mirror.spark.control_channel",

@@ -2,46 +2,62 @@
 
 Rules: the target is asked about partitions only that the source has producers of. Our own lanes on the source are left out,
 as nothing redirects them; on the target they count. A partition without a leader that answers is named, and hides no other.
-What a broker refuses is raised: half a comparison is none.
-Rights: Read on the topics on both clusters. Brokers name the transactional IDs only that one may describe.
-Not for: judging (`rules`); a source that does not answer: nothing that the mirror keeps has its producers' IDs.
+What a broker refuses is raised: half a comparison is none. Of a source that does not answer, or of its partitions without a
+leader, the producers count that the mirror kept in its journal on the target; that it kept none is named.
+Rights: Read on the topics on both clusters, and on the journal. Brokers name the transactional IDs only that one may describe.
+Not for: judging (`rules`).
 """
 
-import asyncio
-from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from drlib.config.flow_settings import FlowSettings
-from drlib.drill.producer_ids.rules import ComparedIds, Known, find_collisions
-from drlib.kafka.net import requests
+from drlib.drill.producer_ids.rules import AsKept, ComparedIds, find_collisions
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.mirror.source_producers.find import KeptOfSource, read_kept
+from drlib.mirror.source_producers.leaders import OURS, Known, ask_leaders
 from drlib.mirror.sync.rules import local_topics
 from drlib.model import TopicPartition
 
-OURS: Final = "drlib."
+Cluster = tuple[ClusterClient, ClusterMetadata]
 
 
 async def compare_ids(
-    flow: FlowSettings,
-    aliases: Collection[str],
-    source: tuple[ClusterClient, ClusterMetadata],
-    target: tuple[ClusterClient, ClusterMetadata],
+    flow: FlowSettings, aliases: Collection[str], source: Cluster, target: Cluster, *, use_kept: bool = False
 ) -> ComparedIds:
-    """The collisions of a flow. `aliases`: of all clusters of the file. Raises what a broker refuses, `Unreachable`."""
+    """The collisions of a flow. `aliases`: of all clusters of the file. Raises what a broker refuses, `Unreachable`.
+
+    `use_kept`: of the source's partitions without a leader, compare what the mirror kept.
+    """
     partitions = [
         TopicPartition(name, number)
         for name, topic in sorted(source[1].topics.items())
         if topic.error_code == 0 and written_by_applications(flow, name, aliases)
         for number in topic.partitions
     ]
-    here, missing = await known_producers(*source, partitions)
+    here, missing = await ask_leaders(*source, partitions)
     here = [each for each in here if not each.name.startswith(OURS)]
-    shared = sorted({each.partition for each in here if _exists(target[1], each.partition)})
-    there, missing_there = await known_producers(*target, shared)
-    why = [(str(each), f"{alias} has no leader of it that answers")
-           for alias, parts in ((flow.flow.source, missing), (flow.flow.target, missing_there)) for each in parts]  # fmt: skip
-    producers = len({(each.state.producer_id, each.state.epoch) for each in here})
-    return ComparedIds(len(partitions), producers, find_collisions(here, there), tuple(why))
+    alias = flow.flow.source
+    if not (missing and use_kept):
+        return await _compare(flow, here, target, len(partitions), [_no_leader(alias, each) for each in missing])
+    kept = await _kept(flow, target)
+    unasked = set(missing)
+    why = f"{len(missing)} partitions of {alias} have no leader that answers"
+    here += [each for each in kept.known if each.partition in unasked]
+    compared = await _compare(flow, here, target, len(partitions), _not_kept(kept, alias))
+    return _as_kept(compared, kept, why)
+
+
+async def compare_kept(flow: FlowSettings, aliases: Collection[str], target: Cluster, why: str) -> ComparedIds:
+    """The collisions with the producers that the mirror kept of the source, which is not asked: `why`.
+
+    Raises `JournalMissing` where it keeps nothing, what a broker refuses, `Unreachable`.
+    """
+    kept = await _kept(flow, target)
+    wanted = {name for name in kept.topics if written_by_applications(flow, name, aliases)}
+    here = [each for each in kept.known if each.partition.topic in wanted]
+    partitions = len({each.partition for each in here})
+    return _as_kept(await _compare(flow, here, target, partitions, _not_kept(kept, flow.flow.source)), kept, why)
 
 
 def written_by_applications(flow: FlowSettings, topic: str, aliases: Collection[str]) -> bool:
@@ -51,38 +67,39 @@ def written_by_applications(flow: FlowSettings, topic: str, aliases: Collection[
     return local_topics.is_wanted(flow, topic, aliases)
 
 
+async def _compare(
+    flow: FlowSettings, here: Sequence[Known], target: Cluster, partitions: int, missing: Sequence[tuple[str, str]]
+) -> ComparedIds:
+    shared = sorted({each.partition for each in here if _exists(target[1], each.partition)})
+    there, without = await ask_leaders(*target, shared)
+    why = [*missing, *(_no_leader(flow.flow.target, each) for each in without)]
+    producers = len({(each.state.producer_id, each.state.epoch) for each in here})
+    return ComparedIds(partitions, producers, find_collisions(here, there), tuple(why))
+
+
+async def _kept(flow: FlowSettings, target: Cluster) -> KeptOfSource:
+    return await read_kept(target[0], flow.policy.journal_topic(flow.flow.source))
+
+
+def _not_kept(kept: KeptOfSource, source: str) -> list[tuple[str, str]]:
+    """What the mirror did not keep, and why."""
+    rows = [
+        (f"lane {lane}", f"its worker kept no producers of {source}: it was of a version that does not")
+        for lane in kept.lanes
+    ]
+    if kept.left_out:
+        rows.append((f"{kept.left_out} producers", "a lane keeps those that wrote last, and has no room for these"))
+    return rows
+
+
+def _as_kept(compared: ComparedIds, kept: KeptOfSource, why: str) -> ComparedIds:
+    return replace(compared, as_kept=AsKept(kept.asked_ms, kept.copied_ms, why))
+
+
+def _no_leader(alias: str, partition: TopicPartition) -> tuple[str, str]:
+    return str(partition), f"{alias} has no leader of it that answers"
+
+
 def _exists(metadata: ClusterMetadata, partition: TopicPartition) -> bool:
     topic = metadata.topics.get(partition.topic)
     return topic is not None and partition.partition in topic.partitions
-
-
-async def known_producers(
-    client: ClusterClient, metadata: ClusterMetadata, partitions: Iterable[TopicPartition]
-) -> tuple[list[Known], list[TopicPartition]]:
-    """What the leaders know, and the partitions without one. Raises what a broker refuses, `Unreachable`."""
-    by_leader: dict[int, dict[str, list[int]]] = {}
-    missing = []
-    for each in partitions:
-        leader = metadata.topics[each.topic].partitions[each.partition].leader
-        if leader in client.brokers:
-            by_leader.setdefault(leader, {}).setdefault(each.topic, []).append(each.partition)
-        else:
-            missing.append(each)
-    if not by_leader:
-        return [], missing
-
-    async def names_at(node: int) -> Mapping[int, str]:
-        return await requests.transactional_ids(await client.connection(node, "control"))
-
-    async def producers_at(node: int) -> list[tuple[TopicPartition, requests.ProducerState]]:
-        connection = await client.connection(node, "control")
-        known = await requests.describe_producers(connection, by_leader[node])
-        return [(partition, state) for partition, states in known.items() for state in states]
-
-    found, named = await asyncio.gather(
-        asyncio.gather(*map(producers_at, by_leader)), asyncio.gather(*map(names_at, client.brokers))
-    )
-    names = {number: name for each in named for number, name in each.items()}
-    return [
-        Known(partition, state, names.get(state.producer_id, "")) for rows in found for partition, state in rows
-    ], missing

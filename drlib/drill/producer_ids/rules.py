@@ -9,7 +9,8 @@ Rules:
 - Same ID, a lower epoch: INVALID_PRODUCER_EPOCH. Same ID, a higher epoch: OUT_OF_ORDER_SEQUENCE_NUMBER, except at sequence 0,
   after which the producer that is there is refused for its lower epoch. Nothing is lost without an error.
 - A producer with transactions is no collision where the other one has none, or another transactional ID: its coordinator there
-  refuses it before it writes (INVALID_PRODUCER_ID_MAPPING). An unknown transactional ID may be the same one.
+  refuses it before it writes (INVALID_PRODUCER_ID_MAPPING). An unknown transactional ID may be the same one. (With transaction
+  version 2 an idempotent producer that is there may be refused once then; nothing is lost.)
 - The names of topics are those that producers use: a mirror's lanes count where mirror topics keep their names.
 - Brokers know a producer for a day after its last record, so that one that has ended counts as one that may be redirected.
 Source: Kafka's ProducerAppendInfo.checkProducerEpoch and checkSequence, ProducerStateEntry.findDuplicateBatch (at most
@@ -21,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from drlib.kafka.net.requests import ProducerState
+from drlib.mirror.source_producers.leaders import Known
 from drlib.model import TopicPartition
 
 
@@ -31,15 +32,6 @@ class Effect(StrEnum):
     LOST = "records can be acknowledged and not written"
     REFUSED = "it is refused there with INVALID_PRODUCER_EPOCH"
     FENCES = "it is refused there with OUT_OF_ORDER_SEQUENCE_NUMBER, or fences the producer that is there"
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A producer that the leader of `partition` has state of; `name` is its transactional ID, "" where that is not known."""
-
-    partition: TopicPartition
-    state: ProducerState
-    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +57,28 @@ class Collision:
 
 
 @dataclass(frozen=True, slots=True)
+class AsKept:
+    """The source was not asked: its producers are those that the mirror kept. Times in ms since the epoch.
+
+    `asked_ms`: when its leaders named theirs last, 0 for never; `copied_ms`: up to when those of copied records are known;
+    `why` the source was not asked.
+    """
+
+    asked_ms: int
+    copied_ms: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class ComparedIds:
-    """What was compared: partitions of the source, and its producers there. `missing`: partitions and why not."""
+    """What was compared: partitions of the source, and its producers there. `missing`: partitions and why not; `as_kept`: where
+    the source, or a part of it, was not asked."""
 
     partitions: int
     producers: int
     collisions: tuple[Collision, ...] = ()
     missing: tuple[tuple[str, str], ...] = ()
+    as_kept: AsKept | None = None
 
 
 def find_collisions(source: Iterable[Known], target: Iterable[Known]) -> tuple[Collision, ...]:

@@ -25,10 +25,10 @@ from drlib.client.history.entries import Past
 from drlib.client.pointer import Pointer
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import target_serves
-from drlib.drill.producer_ids.rules import Known
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.shared_logs import in_doubt
 from drlib.mirror.offsets.translation.shared_position import not_copied
+from drlib.mirror.source_producers.leaders import Known
 from drlib.model import Flow, TopicPartition
 
 HOUR_MS: Final = 3_600_000

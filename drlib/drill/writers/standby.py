@@ -17,7 +17,6 @@ from drlib.client.pointer_topic import EVERYONE, TOPIC, Found, Held, ask_each, r
 from drlib.config.settings import MirrorSettings
 from drlib.drill.flow_state.flow_record import read_record
 from drlib.drill.plan.lease_record import LeaseRecord
-from drlib.drill.producer_ids.observe import known_producers
 from drlib.drill.writers.logs import Side, claimed_producers, count_by_producer, windows
 from drlib.drill.writers.rules import (
     DAY_MS,
@@ -35,6 +34,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.journal.entries import SourcePartition
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.source_producers.leaders import ask_leaders
 from drlib.model import Flow, TopicPartition
 
 
@@ -81,7 +81,7 @@ async def standby_writers(
     """
     since_ms = max(now_ms - DAY_MS, standby.since_ms)
     partitions = [TopicPartition(name, n) for name in topics for n in sorted(side.metadata.topics[name].partitions)]
-    known, _ = await known_producers(side.client, side.metadata, partitions)
+    known, _ = await ask_leaders(side.client, side.metadata, partitions)
     logs = await windows(side, topics, since_ms)
     parts = {at: not_of_the_flow(_map_into(into, at), *window) for at, window in logs.of.items()}
     counted = await count_by_producer(side.client, {at: each for at, each in parts.items() if each})

@@ -181,6 +181,11 @@ def iter_batches(buffer: memoryview | bytes) -> Iterator[tuple[BatchHeader, memo
         at = after
 
 
+def header_at(buffer: memoryview, at: int) -> BatchHeader:
+    """The header of the batch of format 2 that begins at byte `at`, which is there whole."""
+    return _new_tuple(BatchHeader, _HEADER.unpack_from(buffer, at))
+
+
 def _legacy_header(view: memoryview, at: int) -> BatchHeader:
     offset, size, crc, magic, attributes = _LEGACY.unpack_from(view, at)
     timestamp = _INT64.unpack_from(view, at + 18)[0] if magic == 1 else NO_TIMESTAMP

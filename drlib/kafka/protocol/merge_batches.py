@@ -35,6 +35,7 @@ from drlib.kafka.protocol.batch import (
     CorruptBatch,
     OutgoingBatch,
     compose,
+    header_at,
     wrapped,
 )
 
@@ -44,8 +45,9 @@ GROWTH: Final = 14
 """Bytes by which a record may grow: a time delta by nine, its number by four, its length by one."""
 _TABLE: Final = 8192  # precomputed encodings of one or two bytes
 _RECORDS_AT: Final = HEADER_SIZE - CRC_FROM  # within the bytes that the checksum covers
-_HEADER: Final = struct.Struct(">qiibIhiqq14xi")  # without the producer's identity
+_HEADER: Final = struct.Struct(">qiibIhiqqq6xi")  # without the producer's epoch and sequence
 _FORMAT: Final = 2
+_NO_PRODUCER: Final = -1
 _MOST_BODY: Final = (_TABLE - GROWTH) * 2  # a larger record might outgrow the table
 _MOST_GROWTH: Final = LOG_OVERHEAD - HEADER_SIZE + GROWTH  # of the result, beyond a batch's length
 _SMALLEST: Final = HEADER_SIZE - LOG_OVERHEAD + 7  # the length of a batch of one empty record
@@ -148,12 +150,14 @@ def merge(
 
 
 class SingleRecords(NamedTuple):
-    """`number` records from the expected offset on, merged; `after`: the byte behind them in the response."""
+    """`number` records from the expected offset on, merged; `after`: the byte behind them in the response. `writers`: the
+    newest batch of each producer that has an ID."""
 
     batch: OutgoingBatch
     number: int
     max_timestamp: int
     after: int
+    writers: Sequence[BatchHeader] = ()
 
 
 def skip_to(records: memoryview, offset: int) -> int:
@@ -190,10 +194,14 @@ def merge_single_records(
     """
     unpack, checksum, small = _HEADER.unpack_from, google_crc32c.value, _SMALL
     parts: list[bytes] = []
+    writers: dict[int, int] = {}  # by producer ID: at which byte its newest batch begins
+    last, last_at = _NO_PRODUCER, at
     count, size, limit = 0, HEADER_SIZE, len(records)
     epoch = newest = base_timestamp = 0
     while at + HEADER_SIZE <= limit and count < _TABLE:
-        base, length, found_epoch, magic, crc, attributes, delta, first, latest, records_in = unpack(records, at)
+        base, length, found_epoch, magic, crc, attributes, delta, first, latest, writer, records_in = unpack(
+            records, at
+        )
         after = at + LOG_OVERHEAD + length
         if (
             base != offset
@@ -230,6 +238,10 @@ def merge_single_records(
         parts += (small[body], b"\0", numbers, data[record + 3 :])
         if latest > newest:  # noqa: PLR1730 -- a call of max for each record
             newest = latest
+        if writer != last:
+            writers[last] = last_at
+            last = writer
+        last_at = at
         count += 1
         offset += 1
         size += length + _MOST_GROWTH
@@ -246,7 +258,9 @@ def merge_single_records(
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
     )
-    return SingleRecords(batch, count, newest, at)
+    writers[last] = last_at
+    writers.pop(_NO_PRODUCER, None)
+    return SingleRecords(batch, count, newest, at, [header_at(records, each) for each in writers.values()])
 
 
 def _corrupt(header: BatchHeader, why: str) -> CorruptBatch:

@@ -4,8 +4,8 @@ Rules: the journal is compacted, so equal keys supersede each other and every fa
 a `Run` or `Placement` is never replaced by a later one, an `Ack` or `Covered` is. A `Run` is a promise and precedes its
 data; `Ack` and `Sealed` are findings. Key = format, kind, identity; value = format, the rest. A kind that this version
 does not know stays visible as `Unknown`; a format it does not know is an error, because a promise that cannot be read
-must not be ignored. The kinds are declared in `claims_and_runs`, `partition_events`, `chunks` and
-`transactions`.
+must not be ignored. The kinds are declared in `claims_and_runs`, `partition_events`, `chunks`,
+`transactions` and `producers`.
 Not for: what the entries mean together (`drlib.mirror.offsets.map`), nor for writing them (`LaneJournal`).
 """
 
@@ -41,6 +41,7 @@ from drlib.mirror.journal.partition_events import (
     Takeover,
     Unsure,
 )
+from drlib.mirror.journal.producers.kinds import Producers, ProducersKnown
 from drlib.mirror.journal.transactions import CommittedTransactions, Transactions
 
 __all__ = [
@@ -61,6 +62,8 @@ __all__ = [
     "MirrorRefused",
     "Parked",
     "Placement",
+    "Producers",
+    "ProducersKnown",
     "RemirrorRequested",
     "Remirrored",
     "Run",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -17,20 +18,25 @@ from testbed_producer_ids import same_next_id
 
 from drlib.client.pointer_topic import read_pointer
 from drlib.config.settings import load_mirror_settings
-from drlib.drill.plan.plan import Call
+from drlib.drill.actions.applications.producer_ids import refuse_collisions
+from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import Finding, Severity
 from drlib.drill.run.registry import make_action
 from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated
+from drlib.kafka.admin.connect import blocking, wire_client
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.lab import jars
+from drlib.mirror.source_producers.find import read_kept
 from drlib.model import Flow
 from drlib.runs.abort import Abort
 
 Send = Callable[[str], int | str]
 
 TOPIC = "orders"
+INTERNAL = "".join(f"{each}.topic.replication.factor = 1\n" for each in ("checkpoints", "heartbeats", "offset-syncs"))
 
 
 def test_redirected_librdkafka_loses_acknowledged_records_and_doctor_names_its_id_before(tmp_path: Path) -> None:
@@ -38,14 +44,50 @@ def test_redirected_librdkafka_loses_acknowledged_records_and_doctor_names_its_i
         lost_by(site, lambda: confluent(site.address))
 
 
-def test_redirected_java_producer_loses_acknowledged_records_and_doctor_names_its_id_before(tmp_path: Path) -> None:
+def test_collision_with_producers_of_a_dead_source_is_found_by_what_the_mirror_kept(tmp_path: Path) -> None:
+    """paris is lost before anything asked: the emergency still refuses, and says as of when it knows."""
     with a_site(tmp_path, ()) as site:
-        lost_by(site, lambda: java(site))
+        for alias in site.lab.aliases:
+            create_topic(site.lab.clusters[alias].bootstrap, TOPIC, 1)
+        producer_id, send = same_next_id(site.settings()), confluent(site.address)
+        assert [send(f"x{n}") for n in range(10)] == list(range(10))
+        other = confluent(site.lab.clusters["lyon"].bootstrap)
+        assert [other(f"y{n}") for n in range(13)] == list(range(13))
+        site.file.write_text(f"{site.file.read_text()}topics = {TOPIC}\nreplication.factor = 1\n{INTERNAL}")
+        command = [
+            sys.executable,
+            "-m",
+            "drlib.cli",
+            "mirror",
+            str(site.file),
+            "--status",
+            str(tmp_path / "status.json"),
+        ]
+        site.processes["mirror"] = Process(command, tmp_path / "mirror.log")
+        wait_for("the mirror kept it", lambda: producer_id in kept_ids(site), 60)
+        found = producer_ids_of(site)
+        assert (found.entity, found.severity) == (f"producer ID {producer_id}", Severity.WARN), found
 
-
-def test_redirected_java_3_9_producer_loses_acknowledged_records_and_doctor_names_its_id_before(tmp_path: Path) -> None:
-    with a_site(tmp_path, ()) as site:
-        lost_by(site, lambda: java_3_9(site))
+        site.lab.clusters["paris"].kill()
+        wait_for("it is noticed", lambda: bool(site.notes("open")))
+        first, rest = findings_of(site)
+        assert (first.entity, first.severity) == (f"producer ID {producer_id}", Severity.WARN), first
+        assert (rest.entity, rest.severity) == ("the source", Severity.UNKNOWN), rest
+        assert re.search(
+            r"checked as of 20[-0-9]+ [0-9:.]+ UTC, when the mirror asked its leaders last", rest.evidence
+        ), rest
+        told = refuse_collisions(a_place(site, "told"), Flow("paris", "lyon"), planned=False, allowed=False)
+        assert re.match(rf"checked as of 20.*: producer ID {producer_id}, epoch 0 on both clusters", told), told
+        site.file.write_text(site.file.read_text() + "drlib.producers.redirected = true\n")
+        move = a_move(site, "pointer.move")
+        with pytest.raises(Deviated, match=rf"stay at paris: producer ID {producer_id}, .* collide = true"):
+            move.act(move.changes(move.observe()), Abort(site.root))
+        move = a_move(site, "pointer.move", collide=True)
+        done = move.act(move.changes(move.observe()), Abort(site.root))
+        assert str(done["producer_ids"]).startswith("checked as of 20"), done
+        assert [send(f"x{n}") for n in range(10, 20)] == list(range(10, 20)), "all are acknowledged"
+        log = [(value or b"").decode() for _, value, _, _ in read_all(site.lab.clusters["lyon"].bootstrap, TOPIC, 1)[0]]
+        assert [f"x{n}" for n in range(10, 20) if f"x{n}" not in log] == ["x10", "x11", "x12"]
 
 
 def test_producers_redirected_to_a_cluster_whose_ids_were_set_apart_lose_nothing(tmp_path: Path) -> None:
@@ -144,19 +186,41 @@ def lost_by(site: Site, start: Callable[[], Send]) -> None:
     assert (found.severity, "not checked: paris does not answer" in found.evidence) == (Severity.UNKNOWN, True), found
 
 
-def producer_ids_of(site: Site) -> Finding:
+def findings_of(site: Site) -> list[Finding]:
     (found,) = doctor(load_mirror_settings(site.file), runs=site.root / "runs")
-    (finding,) = [each for each in found.findings if each.check == "producer-ids"]
+    return [each for each in found.findings if each.check == "producer-ids"]
+
+
+def producer_ids_of(site: Site) -> Finding:
+    (finding,) = findings_of(site)
     return finding
 
 
-def a_move(site: Site, name: str) -> Action:
-    """A step of a drill that moves the pointer from paris to lyon."""
-    run = site.root / name
-    run.mkdir()
+def kept_ids(site: Site) -> set[int]:
+    """The producer IDs that lyon has of paris, of what the mirror kept."""
     settings = load_mirror_settings(site.file)
-    place = DrillContext(clusters=settings.clusters, flow=Flow("paris", "lyon"), run_dir=run, properties=site.file)
-    return make_action(Call(name, ()), place, "move")
+
+    async def read() -> set[int]:
+        async with wire_client(settings.clusters["lyon"], client_id="test") as client:
+            kept = await read_kept(client, settings.flow("paris", "lyon").policy.journal_topic("paris"))
+        return {each.state.producer_id for each in kept.known}
+
+    try:
+        return blocking(read())
+    except BrokerError:  # the worker has not created the journal, or it has no leader yet
+        return set()
+
+
+def a_place(site: Site, name: str) -> DrillContext:
+    run = site.root / name
+    run.mkdir(exist_ok=True)
+    settings = load_mirror_settings(site.file)
+    return DrillContext(clusters=settings.clusters, flow=Flow("paris", "lyon"), run_dir=run, properties=site.file)
+
+
+def a_move(site: Site, name: str, **arguments: bool) -> Action:
+    """A step of a drill that moves the pointer from paris to lyon."""
+    return make_action(Call(name, tuple(Argument(*each) for each in arguments.items())), a_place(site, name), "move")
 
 
 def confluent(servers: str, partition: int = 0) -> Send:

@@ -2,16 +2,17 @@
 
 Rules: a collision is a warning and not critical: producers that follow the pointer get a new ID, and one that was stopped for
 the move is known for a day like one that runs. Where producers are redirected (`drlib.producers.redirected`), the fix says that
-the step that moves refuses. A partition that was not compared is unknown, in a finding of its own.
+the step that moves refuses. A partition that was not compared is unknown, in a finding of its own; so is a source that was not
+asked, whose producers are those that the mirror kept.
 Not for: what a collision is (`drlib.drill.producer_ids.rules`).
 """
 
 from typing import Final
 
-from drlib.drill.producer_ids.rules import Collision, ComparedIds, Effect
+from drlib.drill.producer_ids.rules import AsKept, Collision, ComparedIds, Effect
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, passed
 from drlib.drill.readiness.score import Severity
-from drlib.formats import first_few, span
+from drlib.formats import first_few, moment, span
 
 REMEDY: Final = (
     "A producer that keeps one address: stop it before the move and start it after, so that the target gives it an ID. "
@@ -31,6 +32,10 @@ def producer_ids(compared: ComparedIds, at_ms: int, context: CheckContext) -> Ju
         (name, Severity.UNKNOWN, f"not checked: {why}", "Restore it, then run drlib doctor again.")
         for name, why in compared.missing
     ]
+    if (kept := compared.as_kept) is not None:
+        rows.append(
+            ("the source", Severity.UNKNOWN, f"{kept.why}: {as_of(kept)}", "Restore it, then run drlib doctor again.")
+        )
     if rows:
         return rows
     if not compared.partitions:
@@ -39,6 +44,14 @@ def producer_ids(compared: ComparedIds, at_ms: int, context: CheckContext) -> Ju
         f"{count(compared.producers, 'producer')} of {count(compared.partitions, 'partition')} on the source, "
         "and none has an ID that the target knows there"
     )
+
+
+def as_of(kept: AsKept) -> str:
+    """Up to when the source's producers are known, by what the mirror kept."""
+    copied = f"of records that were copied until {moment(kept.copied_ms)}"
+    if not kept.asked_ms:
+        return f"checked for producers {copied}; the mirror could not ask its leaders for others"
+    return f"checked as of {moment(kept.asked_ms)}, when the mirror asked its leaders last, and for producers {copied}"
 
 
 def describe(each: Collision, at_ms: int) -> str:

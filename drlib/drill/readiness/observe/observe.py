@@ -18,7 +18,7 @@ from drlib.client.bootstrap.rules import CertificateName
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
-from drlib.drill.producer_ids.observe import compare_ids
+from drlib.drill.producer_ids.observe import compare_ids, compare_kept
 from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
@@ -319,14 +319,17 @@ class _Observer:
 
     async def _producer_ids(self) -> ComparedIds | Unanswered:
         source, target = self.source, self.target
-        if source.client is None or source.metadata is None:
-            return Unanswered(
-                f"not checked: {source.unanswered.why}, and no other place has its producers' IDs", LOST_SOURCE
-            )
         if target.client is None or target.metadata is None:
             return target.unanswered
-        both = (source.client, source.metadata), (target.client, target.metadata)
-        asked = await ask(compare_ids(self.flow, self.settings.clusters, *both), self._left_s())
+        there = target.client, target.metadata
+        if source.client is None or source.metadata is None:
+            why = source.unanswered.why
+            asked = await ask(compare_kept(self.flow, self.settings.clusters, there, why), self._left_s())
+            if isinstance(asked, ComparedIds):
+                return asked
+            return Unanswered(f"not checked: {why}, and what the mirror kept was not read: {asked.why}", LOST_SOURCE)
+        here = source.client, source.metadata
+        asked = await ask(compare_ids(self.flow, self.settings.clusters, here, there, use_kept=True), self._left_s())
         return asked if isinstance(asked, ComparedIds) else Unanswered(f"not checked: {asked.why}", asked.fix)
 
     async def _writers(self, survey: Survey | None, names: Mapping[str, str]) -> WritersObserved:

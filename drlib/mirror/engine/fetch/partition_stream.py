@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -30,6 +30,7 @@ from drlib.kafka.protocol import merge_batches as coalesce
 from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.batch import (
+    CONTROL_MASK,
     SEQUENCE_MODULUS,
     TRANSACTIONAL_MASK,
     BatchHeader,
@@ -48,6 +49,7 @@ from drlib.mirror.engine.fetch.memory import Reservation
 from drlib.mirror.engine.reverse.rules import Known
 from drlib.mirror.journal.entries import Ack, ClaimId, Covered, Entry, Placement, Run, SourceEpoch, SourcePartition
 from drlib.mirror.journal.leader_epochs import UNKNOWN_EPOCH, epoch_below, taken_back
+from drlib.mirror.journal.producers.kept import SeenProducer
 from drlib.mirror.journal.transaction_numbers import TransactionNumbers
 from drlib.mirror.journal.transactions import GAP, TransactionEvent, TransactionRing
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -143,6 +145,9 @@ class PartitionStream:
     numbers: TransactionNumbers | None = (
         None  # of them; made when the first one is read, or recorded ones are continued
     )
+    producers: dict[int, BatchHeader] = field(
+        default_factory=dict
+    )  # the newest batch of each since they were taken, by ID
 
     def observe(self, answer: FetchedPartition) -> None:
         """Take from an answer of the leader where the source's log begins and ends: a follower's says nothing about it."""
@@ -237,7 +242,10 @@ class PartitionStream:
             if epoch > self.journaled_epoch:
                 self._begin_epoch(epoch, max(base, self.position), entries)
             data = count > 0 and ((plain and header.attributes == 0) or aborted.keep(header, view))
-            data = data and not (copies is not None and copies.is_copy(header))
+            copied = copies is not None and copies.is_copy(header)
+            data = data and not copied
+            if header.producer_id >= 0 and not copied and not header.attributes & CONTROL_MASK:
+                self.producers[header.producer_id] = header
             if header.attributes & TRANSACTIONAL_MASK and header.magic >= 2:
                 self._note_transaction(header, view, data=data)
             length = len(view)
@@ -286,10 +294,20 @@ class PartitionStream:
             if epoch > self.journaled_epoch:
                 self._begin_epoch(epoch, self.position, entries)
             epochs[end] = epoch
+            for header in merged.writers:
+                self.producers[header.producer_id] = header
             self._promise(self.position, merged.number, entries)
             self._enqueue(merged.batch, ((self.position, merged.number),), end, merged.max_timestamp, copied=True)
             at = merged.after
         return records[at:] if at > 0 else records
+
+    def take_producers(self) -> Mapping[int, SeenProducer]:
+        """Who wrote what was read since the last call, by producer ID: applications that may be redirected to the target."""
+        seen, self.producers = self.producers, {}
+        return {
+            producer_id: SeenProducer(each.producer_epoch, each.max_timestamp, each.is_transactional)
+            for producer_id, each in seen.items()
+        }
 
     def _note_transaction(self, header: BatchHeader, view: memoryview, *, data: bool) -> None:
         """Note a batch that is copied, or a commit marker; both are journaled before what was read with them is sent."""

@@ -87,6 +87,8 @@ from drlib.mirror.journal.entries import (
     Entry,
     Expired,
     Incarnation,
+    Producers,
+    ProducersKnown,
     Remirrored,
     Run,
     Sealed,
@@ -173,6 +175,7 @@ class Lane:
     claim_id: ClaimId | None = None
     streams: tuple[PartitionStream, ...] = ()
     committed: Sequence[CommittedTransactions] = ()  # of the source, as the claim found them in the journal
+    producers: Sequence[Producers | ProducersKnown] = ()  # the same; who keeps them takes them
     _running: _RunningClaim | None = None
     _stopping: bool = False
     _reassigned: bool = False
@@ -672,6 +675,7 @@ class Lane:
         self._requests.take(entries, journal.next_offset)
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
         self.committed = [e for e in entries if isinstance(e, CommittedTransactions)]
+        self.producers = [e for e in entries if isinstance(e, Producers | ProducersKnown)]
         self.generation = max([self.generation, *(e.generation for e in entries if isinstance(e, Claim))])
 
     # -- recovery ------------------------------------------------------------------------------------------------

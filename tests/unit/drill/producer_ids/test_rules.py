@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.drill.producer_ids.rules import Effect, Known, find_collisions
+from drlib.drill.producer_ids.rules import Effect, find_collisions
 from drlib.kafka.net.requests import ProducerState
+from drlib.mirror.source_producers.leaders import Known
 from drlib.model import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

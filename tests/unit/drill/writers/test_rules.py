@@ -9,7 +9,6 @@ from drlib.client.history.entries import Past
 from drlib.client.pointer import Pointer
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import DrillState
-from drlib.drill.producer_ids.rules import Known
 from drlib.drill.writers import rules
 from drlib.drill.writers.rules import (
     NO_PRODUCER,
@@ -31,6 +30,7 @@ from drlib.drill.writers.rules import (
 )
 from drlib.kafka.net.requests import ProducerState
 from drlib.mirror.journal.entries import SourceLoss, SourceTruncated, Thinned
+from drlib.mirror.source_producers.leaders import Known
 from drlib.model import Flow, Segment, TopicPartition
 
 FLOW = Flow("paris", "lyon")

@@ -28,6 +28,8 @@ from drlib.mirror.journal.entries import (
     MirrorRefused,
     Parked,
     Placement,
+    Producers,
+    ProducersKnown,
     Remirrored,
     RemirrorRequested,
     Run,
@@ -46,6 +48,7 @@ from drlib.mirror.journal.entries import (
     decode,
     names_key,
 )
+from drlib.mirror.journal.producers.kinds import KeptProducer
 from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent, partitions_of
 from drlib.mirror.offsets.map.fold_claims import valid_entries
 from drlib.model import Segment
@@ -101,9 +104,16 @@ committed = st.builds(
 )
 counted = st.builds(lambda each, n: each._replace(number=n, nths=(n,) * len(partitions_of(each))), committed, small)
 committed |= counted.filter(lambda each: bool(each.nths))
+producers = st.lists(
+    st.builds(KeptProducer, small, epochs, small, st.booleans(), st.text()),
+    max_size=5,
+    unique_by=lambda each: each.producer_id,
+).map(lambda found: tuple(sorted(found)))
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Transactions, partitions, st.integers(0, 63), numbers, events),
     st.builds(CommittedTransactions, st.integers(0, 255), numbers, st.lists(committed, max_size=3).map(tuple)),
+    st.builds(Producers, partitions, st.integers(0, 63), producers),
+    st.builds(ProducersKnown, numbers, numbers, numbers),
     st.builds(Claim, claims, st.integers(-(2**31), 2**31 - 1), times, st.text()),
     st.builds(TopicNames, uuids, st.text(), st.text(), uuids),
     st.builds(TopicIdentified, uuids, uuids, times),
@@ -196,6 +206,8 @@ def test_entry_kinds_are_pinned() -> None:
         26: Shared(TOPIC, OTHER),
         27: Transactions(P, 0, 0, EVENTS),
         28: CommittedTransactions(0, 0, (COMMITTED,)),
+        29: Producers(P, 0, ()),
+        31: ProducersKnown(0, 0, 0),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 

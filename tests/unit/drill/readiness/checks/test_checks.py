@@ -24,7 +24,7 @@ from sample_observation import (
 )
 
 from drlib.client.bootstrap.rules import CertificateName
-from drlib.drill.producer_ids.rules import Collision, ComparedIds
+from drlib.drill.producer_ids.rules import AsKept, Collision, ComparedIds
 from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
@@ -271,6 +271,8 @@ CASES = [
      "start it after"),
     ("producer-ids", {"producer_ids": ComparedIds(1, 0, (), (("orders-0", "no leader"),))}, "unknown", "not checked: no",
      "doctor"),
+    ("producer-ids", {"producer_ids": ComparedIds(2, 1, as_kept=AsKept(NOW, NOW, "LEFT does not answer"))}, "unknown",
+     "LEFT does not answer: checked as of", "Restore it"),
     ("producer-ids", {"producer_ids": ComparedIds(2, 1)}, "ok", "1 producer of 2 partitions on the source", ""),
     ("producer-ids", {"producer_ids": ComparedIds(0, 0)}, "ok", "no topic that applications write to is mirrored", ""),
     ("written-on-both", {"writers": replace(WRITERS, both=(ON_BOTH,))}, "warn",

@@ -36,6 +36,7 @@ from drlib.mirror.journal.entries import (
     Transactions,
 )
 from drlib.mirror.journal.leader_epochs import NEVER
+from drlib.mirror.journal.producers.kept import SeenProducer
 from drlib.mirror.journal.transaction_numbers import TransactionNumbers
 from drlib.mirror.journal.transactions import TransactionEvent
 from drlib.mirror.offsets.map.offset_map import PartitionMap
@@ -363,7 +364,7 @@ def test_plan_single_records_in_one_pass_changes_nothing(
 ) -> None:
     data, offset, epoch = b"", 0, 0
     for count, size, step in log:
-        raw = bytearray(batch(offset, set(range(count)), size, 0))
+        raw = bytearray(batch(offset, set(range(count)), size, 0, producer=offset % 3 - 1))
         raw[23:27] = (count - 1).to_bytes(4, "big")
         epoch += step
         raw[12:16] = epoch.to_bytes(4, "big")
@@ -385,8 +386,39 @@ def test_plan_single_records_in_one_pass_changes_nothing(
             for item in stream.queue
             for n, record in enumerate(recode.records(memoryview(item.batch.head + bytes(item.batch.body))))
         ]
-        ways.append((entries, records, stream.position, stream.epoch, stream.epochs, stream.record_count))
+        ways.append(
+            (
+                entries,
+                records,
+                stream.position,
+                stream.epoch,
+                stream.epochs,
+                stream.record_count,
+                stream.take_producers(),
+            )
+        )
     assert ways[0] == ways[1]
+
+
+def test_plan_notes_who_wrote_what_is_copied_with_its_newest_batch() -> None:
+    stream = new_stream(0)
+    data = [
+        batch(0, set(range(PER_BATCH)), 10, 0, producer=-1),
+        batch(10, {0, 3}, 10, 0, producer=4),
+        batch(20, {0, 3}, 10, 1, producer=4),
+        in_transaction(30, 2, producer=5, epoch=2),
+        transaction_marker(32, producer=6, epoch=0),
+    ]
+    stream.plan(fetched(b"".join(data), 33))
+    assert stream.take_producers() == {4: SeenProducer(1, NOW + 23, False), 5: SeenProducer(2, NOW + 1, True)}
+
+
+def test_plan_notes_no_producer_of_what_the_reverse_flow_copied() -> None:
+    stream = new_stream(0)
+    both = batch(0, {0}, 10, 0, producer=4) + batch(10, {0}, 10, 0, producer=5)
+    stream.plan(fetched(both, 20), copies=Known({4: 1}, {5}))
+    assert set(stream.take_producers()) == {5}
+    assert stream.take_producers() == {}
 
 
 def test_plan_log_that_is_empty_is_covered_up_to_its_end() -> None:

@@ -1,0 +1,1 @@
+"""The source's producers in the journal: which are kept, for how long, and as which entries. Pure."""

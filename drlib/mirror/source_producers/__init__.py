@@ -1,0 +1,1 @@
+"""Producers of the source: kept on the target while the source answers, so that their IDs are known when it does not."""
