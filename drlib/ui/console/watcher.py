@@ -143,7 +143,9 @@ class Watching:
         """Who uses the topics, and who was left behind. Flows of one file are asked for together."""
         if not chosen or time.monotonic() - self._applications_at < APPLICATIONS_S:
             return
-        settings, silent = chosen[0][0], self._source_errors()
+        settings = chosen[0][0]
+        silent = {each.alias: each.detail for each in console_state.clusters_of_surveys(self._surveys) if each.detail}
+        silent |= self._source_errors()
         flows = [each for of, each in chosen if of.path == settings.path]
         found, _ = take_inventory(settings, flows, LOOK_BEHIND_S, silent, activity=False)
         moves = left_behind.newest_moves(self.subject.runs_dir, [each.flow for each in flows], self.subject.target)
