@@ -238,6 +238,7 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "inventory": (
         Example(f"drlib inventory {FILE}", "of every enabled flow"),
         Example(f"drlib inventory {FILE} --flow 'paris->lyon' --json", "of one flow, as JSON"),
+        Example(f"drlib inventory {FILE} --left-behind RUN", "who of it is still on the cluster that RUN left"),
     ),
     "pointer": (Example(f"drlib pointer show {FILE}", "which cluster serves, and whether all copies agree"),),
     "pointer show": (

@@ -167,6 +167,18 @@ class Sample(_Frozen):
     consumed: dict[str, int]
 
 
+class KeptTable(_Frozen):
+    """Rows that a step enumerates, under a heading of their own in the report. `left_out`: how many more there are; `file`: the
+    file of the run's folder that has more of them, or all."""
+
+    title: str
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int = 0
+    file: str = ""
+
+
 class Kind(StrEnum):
     DRILL = "drill"
     ANALYSIS = "analysis"  # it looked, and moved nothing: recovery time and data at risk do not apply
@@ -192,6 +204,7 @@ class Scorecard(_Frozen):
     partitions: tuple[PartitionOffsets, ...] = ()
     lost_examples: tuple[LostExample, ...] = ()
     lag: tuple[LagPosition, ...] = ()
+    tables: tuple[KeptTable, ...] = ()
     environment: dict[str, str] = {}
     kind: Kind = Kind.DRILL
 

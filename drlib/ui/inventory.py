@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
-from drlib.drill.inventory.observe import Inventory
-from drlib.drill.inventory.rules import Application, Kind
+from drlib.drill.inventory.rules import Application, Inventory, Kind
+from drlib.drill.session.left_behind import LeftBehind, headline
 
-_COLUMNS = ("kind", "name", "state", "members", "client IDs", "hosts", "topics", "last record (UTC)", "moves")
+_COLUMNS = ("kind", "name", "state", "members", "client IDs", "hosts", "topics", "last active (UTC)", "moves")
+_LEFT = ("where", "kind", "name", "client IDs", "hosts", "last active (UTC)", "moves", "why")
 
 
 def render_inventory(inventory: Inventory, aliases: Iterable[str]) -> RenderableType:
@@ -28,6 +29,7 @@ def render_inventory(inventory: Inventory, aliases: Iterable[str]) -> Renderable
         rows = [row for row in inventory.applications if row.cluster == alias]
         parts.append(Text(_headline(inventory, alias, len(rows)), style="bold"))
         parts += [_line(f"not known: {why}", "yellow") for why in inventory.unknown.get(alias, ())]
+        parts += [_line(f"not known, and not needed: {why}", "dim") for why in inventory.notes.get(alias, ())]
         if rows:
             parts.append(_table(rows))
             reasons = dict.fromkeys(f"{row.kind.value}, {row.way.value}: {row.how}" for row in rows)
@@ -64,12 +66,59 @@ def _table(rows: Iterable[Application]) -> Table:
     return table
 
 
+def render_left_behind(found: LeftBehind) -> RenderableType:
+    """Who was left behind by a move, and who is gone."""
+    kept = found.move.kept
+    parts: list[RenderableType] = [Text(formats.one_line(headline(found)), style="bold")]
+    age = formats.second(kept.taken_ms)
+    parts.append(_line(f"inventory of run {kept.run}, taken at {age} UTC", "dim"))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    for name in _LEFT:
+        table.add_column(name, overflow="fold")
+    for each in found.applications:
+        row = each.application
+        cells = (
+            each.stand.value,
+            row.kind.value,
+            row.name,
+            ", ".join(row.clients),
+            ", ".join(row.hosts),
+            "" if row.last_ms is None else formats.second(row.last_ms),
+            row.way.value,
+            each.why,
+        )
+        table.add_row(*(_line(cell) for cell in cells))
+    return Group(*parts, *([table] if found.applications else []))
+
+
+def left_behind_json(found: LeftBehind) -> str:
+    """One document: the move, how many are left, and each application with where it is."""
+    kept = found.move.kept
+    rows = [{**_as_json(each.application), "stand": each.stand.value, "why": each.why} for each in found.applications]
+    document = {
+        "run": kept.run,
+        "source": kept.source,
+        "target": kept.target,
+        "taken_ms": kept.taken_ms,
+        "moved_ms": found.move.moved_ms,
+        "left": len(found.left),
+        "applications": rows,
+    }
+    return json.dumps(document, indent=2)
+
+
+def _as_json(row: Application) -> dict[str, object]:
+    return {**asdict(row), "kind": row.kind.value, "way": row.way.value}
+
+
 def _line(text: str, style: str = "") -> Text:
     return Text(formats.one_line(text), style=style)
 
 
 def inventory_json(inventory: Inventory) -> str:
-    """One document: `applications`, `unknown` and `silent` by cluster."""
-    rows = [{**asdict(row), "kind": row.kind.value, "way": row.way.value} for row in inventory.applications]
+    """One document: `applications`, and `unknown`, `silent` and `notes` by cluster."""
+    rows = [_as_json(row) for row in inventory.applications]
     unknown = {alias: list(why) for alias, why in inventory.unknown.items()}
-    return json.dumps({"applications": rows, "unknown": unknown, "silent": dict(inventory.silent)}, indent=2)
+    notes = {alias: list(why) for alias, why in inventory.notes.items()}
+    document = {"applications": rows, "unknown": unknown, "silent": dict(inventory.silent), "notes": notes}
+    return json.dumps(document, indent=2)

@@ -51,7 +51,7 @@ from drlib.kafka.protocol.aborted_transactions import AbortedFilter
 from drlib.kafka.protocol.validate import sound_batches
 from drlib.kafka.security import oauth
 from drlib.kafka.security.credentials import ClientCredentials
-from drlib.kafka.share_groups import messages
+from drlib.kafka.share_groups import members, messages
 from drlib.kafka.share_groups.state import ShareState, StateLog
 from drlib.mirror.journal import entries
 from drlib.mirror.journal.renamed import identified, renamed
@@ -358,6 +358,23 @@ SHARE_OFFSETS: Final[tuple[Case, ...]] = (
         + b"\0\0" + _NO_ERROR + b"\0\0",
     ),
 )  # fmt: skip
+_GROUP_HEAD: Final = struct.pack(">i", 0) + b"\2" + _NO_ERROR + b"\2g\7Stable" + struct.pack(">ii", 5, 5)
+_GROUP_TAIL: Final = struct.pack(">i", -(2**31)) + b"\0\0"
+SHARE_MEMBERS: Final[tuple[Case, ...]] = (
+    (
+        _GROUP_HEAD + b"\7simple" + b"\2\2m\0" + struct.pack(">i", 3) + b"\2c\2h\2\2t"
+        + b"\2" + bytes(16) + b"\2t\2" + struct.pack(">i", 0) + b"\0\0\0" + _GROUP_TAIL,
+    ),
+)  # fmt: skip
+_TASKS: Final = b"\2\0020\2" + struct.pack(">i", 0) + b"\0\1\1\0"
+STREAMS_MEMBERS: Final[tuple[Case, ...]] = (
+    (
+        _GROUP_HEAD + b"\1" + struct.pack(">i", 0) + b"\2\0020\2\2t\1\2\2s" + struct.pack(">ih", 0, 1)
+        + b"\2\2k\2v\0\0\1\0\0" + b"\2\2m" + struct.pack(">i", 2) + b"\0\0\2c\2h" + struct.pack(">i", 0) + b"\2p"
+        + b"\1\2h\0\1\0" + b"\2\2k\2v\0" + b"\2\0020" + struct.pack(">iq", 0, 7) + b"\0\1" + _TASKS + _TASKS
+        + b"\0\0" + _GROUP_TAIL,
+    ),
+)  # fmt: skip
 SHARE_HEADERS: Final[tuple[Case, ...]] = ((encoded(ShareState(3, ((5, 7), (8, 12)))),),)
 
 
@@ -372,6 +389,14 @@ def share_state(key: bytes, value: bytes) -> object:
 
 def share_offsets(data: bytes) -> object:
     return messages.described(1, memoryview(data))
+
+
+def share_members(data: bytes) -> object:
+    return members.share_members(memoryview(data))
+
+
+def streams_members(data: bytes) -> object:
+    return members.streams_members(memoryview(data))
 
 
 def share_header(data: bytes) -> object:

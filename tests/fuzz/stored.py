@@ -20,6 +20,9 @@ from drlib.drill.actions.failover import transactions
 from drlib.drill.actions.groups import decided as decided_moves
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.hooks import actions as hook_actions
+from drlib.drill.inventory import kept
+from drlib.drill.inventory.rules import Application, Inventory, Way
+from drlib.drill.inventory.rules import Kind as AppKind
 from drlib.drill.plan.plan import (
     Argument,
     Call,
@@ -285,6 +288,28 @@ KEPT_TRANSACTIONS: Final = (
 
 def kept_transactions(data: bytes) -> object:
     return transactions.read_kept(in_details("details/transactions.LEFT.RIGHT.json", data), Flow("LEFT", "RIGHT"))
+
+
+KEPT_INVENTORIES: Final = (
+    (
+        kept._KEPT.dump_json(
+            kept.complete(
+                Flow("LEFT", "RIGHT"),
+                "r",
+                1,
+                Inventory(
+                    (Application("LEFT", AppKind.GROUP, "g", "", 1, ("c",), ("h",), ("t",), 1, Way.EITHER, "how"),),
+                    {"LEFT": ("groups: why",)},
+                ),
+                {"LEFT": "id"},
+            )
+        ),
+    ),
+)
+
+
+def kept_inventory(data: bytes) -> object:
+    return kept.read_kept(in_details("details/inventory.LEFT.RIGHT.json", data))
 
 
 def decided(data: bytes) -> object:

@@ -94,6 +94,18 @@ TARGETS: Final[tuple[Target, ...]] = (
     Target(
         "drlib.kafka.share_groups.messages:described", protocol.share_offsets, protocol.SHARE_OFFSETS, (ValueError,)
     ),
+    Target(
+        "drlib.kafka.share_groups.members:share_members",
+        protocol.share_members,
+        protocol.SHARE_MEMBERS,
+        (ValueError,),
+    ),
+    Target(
+        "drlib.kafka.share_groups.members:streams_members",
+        protocol.streams_members,
+        protocol.STREAMS_MEMBERS,
+        (ValueError,),
+    ),
     Target("drlib.mirror.mm2.records:OffsetSync", OffsetSync.decode, protocol.OFFSET_SYNCS, (MalformedRecord,)),
     Target(
         "drlib.mirror.mm2.consumer_offsets:decode",
@@ -195,6 +207,7 @@ TARGETS: Final[tuple[Target, ...]] = (
         stored.KEPT_TRANSACTIONS,
         _USAGE,
     ),
+    Target("drlib.drill.inventory.kept:read_kept", stored.kept_inventory, stored.KEPT_INVENTORIES, _USAGE),
     Target("drlib.drill.actions.groups.decided:read", stored.decided, stored.MOVES, _USAGE),
     Target("drlib.drill.actions.applications.create_topics:quota_of", stored.quota, stored.QUOTAS, _USAGE),
     Target("drlib.drill.actions.hooks.actions:_Memory", stored.hook_memory, stored.HOOKS, _USAGE),

@@ -162,6 +162,7 @@ HTML = {
         "chip(mark, drill.word, look)", "chip(mark, view.state, look)", "detail", "done", "formats.clock(state.at_ms)[:8]",
         "len(drill.steps)", "link", "remedy", "where",
     },
+    "drlib/ui/console/show/applications.py": {"chip('?', 'not known', ODD)", "chip('▲', 'left behind', WARN)"},
     "drlib/ui/console/show/matrix.py": {"heads", "rows"},
     "drlib/ui/console/show/records.py": {"inner", "name"},
     "drlib/ui/console/show/style.py": {"body", "heads", "look", "mark", "parts", "rest"},

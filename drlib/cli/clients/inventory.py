@@ -1,30 +1,50 @@
-"""`drlib inventory`: who uses the topics of flows, and how each moves. Only asks."""
+"""`drlib inventory`: who uses the topics of flows, how each moves, and who was left behind by a move. Only asks."""
+
+from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drlib.errors import ReadinessError, Unreachable, UsageError
 from drlib.outgoing.terminal import write_document
 
+if TYPE_CHECKING:
+    from drlib.config.settings import MirrorSettings
+
 
 def inventory(
     file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
     flow: Annotated[str, typer.Option(metavar="A->B", help="One flow; all enabled ones unless given.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    left_behind: Annotated[
+        str,
+        typer.Option(
+            metavar="RUN", help="Of the inventory that RUN kept: who is still on the cluster that they were moved from."
+        ),
+    ] = "",
+    runs_dir: Annotated[Path, typer.Option(help="Where run folders are.")] = Path("runs"),
 ) -> None:
     """List consumer groups, Kafka Streams, Connect and producers of the flows' clusters, and how each moves.
 
-    Works while a cluster is down. Exit code 0: complete; 3: a cluster or a question has no answer; 11: no cluster answers.
+    Works while a cluster is down. With --left-behind: those that are still members of groups, or write, on the cluster that
+    RUN moved the applications from, until none is left there.
+
+    Exit code 0: complete, or none is left; 3: a cluster or a question has no answer, or one may be left; 11: no
+    cluster answers.
     """
     from drlib.config.settings import load_mirror_settings
-    from drlib.drill.inventory.observe import take_inventory
+    from drlib.drill.readiness.observe.applications import take_inventory
     from drlib.model import Flow
     from drlib.ui.inventory import inventory_json, render_inventory
     from drlib.ui.terminal.plain_console import plain_console
 
     settings = load_mirror_settings(file)
+    if left_behind:
+        if flow:
+            raise UsageError("--flow and --left-behind", "the flow is that of the run", "Leave --flow out.")
+        raise typer.Exit(_left_behind(settings, runs_dir, left_behind, as_json=as_json))
     if flow:
         wanted = Flow.parse(flow)
         flows = [settings.flow(wanted.source, wanted.target)]
@@ -32,7 +52,7 @@ def inventory(
         flows = list(settings.enabled_flows)
     if not flows:
         raise UsageError(f"{file} has no enabled flow", "an inventory is of flows", "Give --flow A->B.")
-    found = take_inventory(settings, flows)
+    found, _ = take_inventory(settings, flows)
     aliases = sorted({alias for each in flows for alias in (each.flow.source, each.flow.target)})
     if len(found.silent) == len(aliases):
         why = "; ".join(f"{alias}: {reason}" for alias, reason in sorted(found.silent.items()))
@@ -42,3 +62,17 @@ def inventory(
     else:
         plain_console().print(render_inventory(found, aliases), soft_wrap=False)
     raise typer.Exit(ReadinessError.exit_code if found.silent or found.unknown else 0)
+
+
+def _left_behind(settings: MirrorSettings, runs_dir: Path, run: str, *, as_json: bool) -> int:
+    """Print who was left behind by a run; the exit code."""
+    from drlib.drill.session import left_behind
+    from drlib.ui.inventory import left_behind_json, render_left_behind
+    from drlib.ui.terminal.plain_console import plain_console
+
+    found = left_behind.look(settings, left_behind.of_run(runs_dir, run))
+    if as_json:
+        write_document(left_behind_json(found) + "\n")
+    else:
+        plain_console().print(render_left_behind(found), soft_wrap=False)
+    return ReadinessError.exit_code if found.left else 0

@@ -27,7 +27,8 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import Readiness
 from drlib.drill.run.request import ClusterTarget
-from drlib.drill.session import unfinished_runs
+from drlib.drill.session import left_behind, unfinished_runs
+from drlib.drill.session.left_behind import LeftBehind
 from drlib.drill.session.unfinished_runs import UnfinishedRuns
 from drlib.drill.step.known_silence import AGAIN_S
 from drlib.errors import ReadinessError, Unreachable, UsageError
@@ -74,7 +75,9 @@ class StatusObserver:
         self._files = tuple(files)
         self._settings, self._runs_dir = settings, runs_dir
         self._unfinished_at = -UNFINISHED_INTERVAL_S
+        self._left_at = -UNFINISHED_INTERVAL_S
         self.unfinished = unfinished_runs.NONE
+        self.left: tuple[LeftBehind, ...] = ()
         self.readiness: Mapping[str, Readiness] = {}  # of flows that lost a side, as of the newest survey
 
     @property
@@ -97,11 +100,31 @@ class StatusObserver:
         self.unfinished = unfinished_runs.find(flows, self._runs_dir, place)
         self._unfinished_at = time.monotonic()
 
+    def _find_left(self, silent: Mapping[str, str]) -> None:
+        """Who was left behind by the newest moves. Blocks for a few seconds at most."""
+        place = ClusterTarget(properties=self._settings.path.absolute())
+        moves = left_behind.newest_moves(self._runs_dir, [each.flow for _, each in self._flows], place)
+        self.left = tuple(left_behind.look(self._settings, move, silent=silent) for move in moves)
+
     def _ask(self) -> None:
         settings = self._settings
         aliases = {alias for _, flow in self._flows for alias in (flow.flow.source, flow.flow.target)}
         services = examine([settings.clusters[alias] for alias in sorted(aliases)], {})
         silent = {alias: each.why for alias, each in services.items() if isinstance(each, Unreachable)}
+        with ThreadPoolExecutor(1, "left-behind") as beside:
+            left = beside.submit(self._find_left, silent) if self._left_due() else None
+            self._survey(services, silent)
+            if left is not None:
+                left.result()
+
+    def _left_due(self) -> bool:
+        if time.monotonic() - self._left_at < UNFINISHED_INTERVAL_S:
+            return False
+        self._left_at = time.monotonic()
+        return True
+
+    def _survey(self, services: Mapping[str, ClusterService | Unreachable], silent: Mapping[str, str]) -> None:
+        settings = self._settings
         lost = {*silent, *(alias for alias, each in services.items() if alias not in silent and _in_part(each))}
         if not lost:
             self.readiness = {}
@@ -142,8 +165,10 @@ def as_json(
     views: Sequence[FlowView],
     unfinished: UnfinishedRuns = unfinished_runs.NONE,
     readiness: Mapping[str, Readiness] = MappingProxyType({}),
+    left: Sequence[LeftBehind] = (),
 ) -> str:
-    """A JSON list of every field of every flow, its totals and its unfinished run; null is unknown, and no such run."""
+    """A JSON list of every field of every flow, its totals, its unfinished run, and who was left behind by the newest move
+    along it; null is unknown, and no such run or move."""
     rows = []
     for view in views:
         numbers = ("lag", "lag_at_least", "as_of_ms", "lag_bytes", "lag_s", "eta_s", "left_s")
@@ -151,15 +176,25 @@ def as_json(
         run = unfinished.of(view.flow)
         more = {
             "unfinished_run": None if run is None else asdict(run),
+            "left_behind": _left_json(view.flow, left),
             "unfinished_unknown": dict(unfinished.unknown).get(view.flow, ""),
         }
         rows.append({**_VIEWS.dump_python(view, mode="json"), **totals, **more, **_failover(view, readiness)})
     return json.dumps(rows, indent=2)
 
 
+def _left_json(flow: str, left: Sequence[LeftBehind]) -> dict[str, object] | None:
+    """The move along `flow`, and who is left; None where the newest move did not go that way."""
+    found = next((each for each in left if str(each.move.kept.flow) == flow), None)
+    if found is None:
+        return None
+    rows = [{"name": one.application.name, "stand": one.stand.value, "why": one.why} for one in found.left]
+    return {"run": found.move.kept.run, "moved_ms": found.move.moved_ms, "applications": rows}
+
+
 def first_lines(observer: StatusObserver) -> Sequence[str]:
-    """What comes before the flows: their unfinished runs."""
-    return unfinished_runs.lines(observer.unfinished, clock.now_ms())
+    """What comes before the flows: their unfinished runs, and who was left behind by the newest moves."""
+    return (*unfinished_runs.lines(observer.unfinished, clock.now_ms()), *left_behind.lines(observer.left))
 
 
 def print_once(observer: StatusObserver, *, as_json_text: bool, rows: int) -> int:
@@ -167,7 +202,7 @@ def print_once(observer: StatusObserver, *, as_json_text: bool, rows: int) -> in
     observer.survey()
     views = observer.views()
     if as_json_text:
-        show(as_json(views, observer.unfinished, observer.readiness))
+        show(as_json(views, observer.unfinished, observer.readiness, observer.left))
     else:
         first = first_lines(observer)
         plain_console().print(render_status(views, rows=rows, first=first, readiness=observer.readiness))

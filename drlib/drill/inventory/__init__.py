@@ -1,1 +1,1 @@
-"""Who uses the topics of flows, and how each of them moves to the other cluster."""
+"""Who uses the topics of flows, how each of them moves to the other cluster, and who stayed."""

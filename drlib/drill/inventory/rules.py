@@ -6,20 +6,25 @@ Rules:
 - `WAYS` is a literal table. What cannot be known from outside, such as whether an application follows the pointer, is not
   guessed: a way is what is possible.
 - A group that the flow does not select moves by hand, as nothing translates its positions.
+- Kafka Streams continues at one address where its topics, internal ones included, are mirrored under their own names: then its
+  state is there (docs/clients.md). Else it begins there with an empty state, and is reset by hand.
 Source: KIP-848 (consumer groups), KIP-932 (share groups), KIP-1071 (streams groups), KIP-664 (DescribeProducers).
-Not for: asking (`observe`).
+Not for: asking (`drlib.drill.readiness.observe.applications`), what a run keeps (`kept`), who stayed (`left_behind`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from drlib.kafka.net.requests import ProducerState
 
+BROKERS, GROUPS, PRODUCERS = "brokers", "groups", "producers"
+"""What a line of `Inventory.unknown` begins with."""
+OPEN: Final = "transaction open"
 STREAMS_ASSIGNOR: Final = "stream"  # StreamsPartitionAssignor's name in the classic protocol
 SINK_PREFIX: Final = "connect-"  # SinkUtils.consumerGroupId
 _OF_CONNECT: Final = re.compile(r"(?:.*[.-])?connect[.-](?:configs?|offsets?|status(?:es)?)", re.IGNORECASE)
@@ -41,6 +46,7 @@ class Way(StrEnum):
     """How an application moves. POINTER: it follows the pointer; ADDRESS: `drlib bootstrap`, a DNS name or a virtual IP."""
 
     EITHER = "pointer or address"
+    ADDRESS = "address, or restart"
     POINTER = "pointer, or restart"
     BY_HAND = "by hand"
 
@@ -53,8 +59,8 @@ WAYS: Final[Mapping[Kind, tuple[Way, str]]] = {
         "start offsets and acknowledged records are translated; it sees no hold: stop its consumers before a planned move",
     ),
     Kind.STREAMS: (
-        Way.BY_HAND,
-        "its changelogs and repartition topics are of one cluster: reset it there, it restores its state",
+        Way.ADDRESS,
+        "its topics have the same names there; the failover says whether its state matches its positions, else rebuild it",
     ),
     Kind.CONNECT: (
         Way.BY_HAND,
@@ -68,14 +74,20 @@ WAYS: Final[Mapping[Kind, tuple[Way, str]]] = {
         "a new producer is needed: its producer ID may be another one's on the other cluster",
     ),
 }
-_NOT_SELECTED: Final = (Way.BY_HAND, "the flow's groups do not select it: its positions are not translated")
+_STATE_STAYS: Final = (
+    Way.BY_HAND,
+    "its changelogs and repartition topics are not mirrored under their names: reset it there, it begins with an empty state",
+)
+_TRANSLATED: Final = (Kind.GROUP, Kind.NEW_GROUP, Kind.SHARE, Kind.SINK, Kind.STREAMS)
+NOT_SELECTED: Final = (Way.BY_HAND, "the flow's groups do not select it: its positions are not translated")
 
 
 @dataclass(frozen=True, slots=True)
 class SeenGroup:
     """A group as brokers describe it. `protocol_type` is consumer, connect, share, streams or "" ; `new_protocol`: of KIP-848.
 
-    `members` None: not known, `why` says so. `clients` and `hosts` are those of its members.
+    `members` None: not known, `why` says so. `clients` and `hosts` are those of its members. `last_ms`: when it last committed
+    or acknowledged (Unix time in milliseconds), None where that is unknown.
     """
 
     name: str
@@ -88,12 +100,15 @@ class SeenGroup:
     hosts: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
     why: str = ""
+    last_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One row. `last_ms`: the newest record's timestamp of a producer (Unix time in milliseconds); None where it is unknown, as
-    for all groups. `members`: None for producers, and where they are unknown."""
+    """One row. `last_ms`: of a producer the newest record's timestamp, of a group its last commit or acknowledgement (Unix time
+    in milliseconds); None where it is unknown. `members`: None for producers, and where they are unknown. `as_of_ms`: when it
+    was seen, where that was earlier than the inventory; None: then. `known_by`: where it is known from, if its cluster did not
+    say so."""
 
     cluster: str
     kind: Kind
@@ -107,6 +122,19 @@ class Application:
     way: Way
     how: str
     unknown: str = ""
+    as_of_ms: int | None = None
+    known_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """`applications` are sorted. By cluster: `unknown`, what has no answer and why; `silent`, why it does not answer at all;
+    `notes`, what is not known and need not be, such as times that this user may not read."""
+
+    applications: tuple[Application, ...]
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def kind_of(group: SeenGroup, topics: Collection[str]) -> Kind:
@@ -134,13 +162,18 @@ def connect_topics(topics: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(topic for topic in topics if _OF_CONNECT.fullmatch(topic)))
 
 
-def of_group(cluster: str, group: SeenGroup, topics: Collection[str], *, selected: bool) -> Application:
-    """The row of a group. `selected`: by the groups of a flow from this cluster."""
+def of_group(
+    cluster: str, group: SeenGroup, topics: Collection[str], *, selected: bool, kept_names: Collection[str] = ()
+) -> Application:
+    """The row of a group. `selected`: by the groups of a flow from this cluster; `kept_names`: the topics that such a flow
+    mirrors under their own names."""
     kind = kind_of(group, topics)
-    way, how = WAYS[kind]
-    if kind in (Kind.GROUP, Kind.NEW_GROUP, Kind.SHARE, Kind.SINK) and not selected:
-        way, how = _NOT_SELECTED
     own = {Kind.STREAMS: streams_topics(group.name, topics), Kind.CONNECT: connect_topics(topics)}.get(kind, ())
+    way, how = WAYS[kind]
+    if kind in _TRANSLATED and not selected:
+        way, how = NOT_SELECTED
+    elif kind is Kind.STREAMS and not ({*own, *group.topics} and {*own, *group.topics} <= set(kept_names)):
+        way, how = _STATE_STAYS
     return Application(
         cluster,
         kind,
@@ -150,7 +183,7 @@ def of_group(cluster: str, group: SeenGroup, topics: Collection[str], *, selecte
         group.clients,
         group.hosts,
         tuple(sorted({*group.topics, *own})),
-        None,
+        group.last_ms,
         way,
         how,
         group.why,
@@ -175,7 +208,7 @@ def of_producers(
                 cluster,
                 kind,
                 ids.get(producer_id, f"producer ID {producer_id}"),
-                "transaction open" if is_open else "",
+                OPEN if is_open else "",
                 None,
                 (),
                 (),

@@ -27,6 +27,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "failover.triage": "actions.failover.triage:Triage",
     "source.fence": "actions.applications.fence_source:FenceSource",
     "source.unfence": "actions.applications.fence_source:UnfenceSource",
+    "inventory.take": "actions.applications.inventory:TakeInventory",
     "topics.create": "actions.applications.create_topics:CreateTopics",
     "mirror.drain": "actions.failover.drain:DrainMirror",
     "transactions.list": "actions.failover.transactions:ListTransactions",

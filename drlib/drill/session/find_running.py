@@ -46,7 +46,7 @@ def find(runs_dir: Path, target: ClusterTarget) -> Run | None:
     folders = (path.parent for path in runs_dir.glob(f"*/{planning.PLAN_FILE}"))
     for folder in sorted(folders, reverse=True)[:NEWEST]:  # names begin with the time they were made at
         alive = folder_lock.held(folder, LOCK)
-        if (newest is not None and not alive) or not _at(folder, target):
+        if (newest is not None and not alive) or not is_at(folder, target):
             continue
         run = _run(folder, alive)
         if run is not None and alive:
@@ -69,7 +69,8 @@ def abort(run: Run, by: str) -> None:
     Abort(run.folder).request(by)
 
 
-def _at(folder: Path, target: ClusterTarget) -> bool:
+def is_at(folder: Path, target: ClusterTarget) -> bool:
+    """Is the run in `folder` one of the clusters of `target`?"""
     try:
         asked = request.find(folder)
     except DrlibError:

@@ -69,6 +69,7 @@ def scorecard(plan: Plan, run_dir: Path, error: BaseException | None = None) -> 
         samples=whole.samples or sampler.read(run_dir),  # of a drill that did not come to where they are kept
         partitions=_partitions(whole.partitions),
         lost_examples=whole.lost_examples,
+        tables=whole.tables,
         environment={**whole.environment, "plan": plan.hash, **_shown(drill, run_dir), "flow": str(drill.flow)},
     )
 

@@ -18,6 +18,7 @@ from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import (
     ClientScore,
     GroupScore,
+    KeptTable,
     LostExample,
     Mark,
     PartitionOffsets,
@@ -47,6 +48,7 @@ class ScorecardPart(BaseModel):
     samples: tuple[Sample, ...] = ()
     partitions: tuple[PartitionOffsets, ...] = ()
     lost_examples: tuple[LostExample, ...] = ()
+    tables: tuple[KeptTable, ...] = ()
     environment: dict[str, str] = {}
 
 
@@ -91,6 +93,11 @@ def joined(parts: Iterable[ScorecardPart]) -> ScorecardPart:
         }
         whole = whole.model_copy(update=update)
     return whole
+
+
+def rows_file(step: str) -> str:
+    """Where the rows of a step are, in the run's folder."""
+    return f"{DETAILS}/{step}.rows.json"
 
 
 def _path(run_dir: Path, step: str, kind: str) -> Path:

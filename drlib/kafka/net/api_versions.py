@@ -51,8 +51,10 @@ KNOWN: Final[Mapping[str, tuple[int, int, int]]] = {
     "DescribeTransactions": (65, 0, 0),
     "ListTransactions": (66, 0, 0),
     "FindShareCoordinator": (10, 6, 6),  # FindCoordinator with the key type of share groups (KIP-932)
+    "ShareGroupDescribe": (77, 1, 1),  # v0 was of the early access in Kafka 4.0
     "ReadShareGroupState": (84, 0, 0),
     "WriteShareGroupState": (85, 0, 1),
+    "StreamsGroupDescribe": (89, 0, 0),  # KIP-1071
     "DescribeShareGroupOffsets": (90, 0, 1),  # v1 also the lag (KIP-1226, Kafka 4.2)
     "AlterShareGroupOffsets": (91, 0, 0),
     "DeleteShareGroupOffsets": (92, 0, 0),
@@ -63,6 +65,7 @@ OF_SOURCE: Final = ("Fetch", "ListOffsets", "Metadata", "OffsetFetch", "FindCoor
 """What nothing can be read without: checked when a connection is opened."""
 OF_SHARE_GROUPS: Final = (
     "FindShareCoordinator",
+    "ShareGroupDescribe",
     "ReadShareGroupState",
     "WriteShareGroupState",
     "DescribeShareGroupOffsets",
@@ -70,12 +73,15 @@ OF_SHARE_GROUPS: Final = (
     "DeleteShareGroupOffsets",
 )
 """Not supported before Kafka 4.1: nothing is asked about share groups there."""
+OF_STREAMS_GROUPS: Final = ("StreamsGroupDescribe",)
+"""Not supported before Kafka 4.1: there are no streams groups there."""
 _OPTIONAL: Final = (
     "DescribeQuorum",
     "DescribeCluster",
     "DescribeClientQuotas",
     "AlterClientQuotas",
     *OF_SHARE_GROUPS,
+    *OF_STREAMS_GROUPS,
 )
 OF_TARGET: Final = tuple(name for name in KNOWN if name not in _OPTIONAL)
 """What a target must support in the newest version."""

@@ -30,7 +30,8 @@ from drlib.kafka.net.cluster_client import Broker, ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.error_codes import RETRIABLE, UNKNOWN_SERVER_ERROR, BrokerError, name_of, raise_for
 from drlib.kafka.security.cluster_settings import ClusterSettings
-from drlib.kafka.share_groups import messages
+from drlib.kafka.share_groups import members, messages
+from drlib.kafka.share_groups.members import GroupMembers
 from drlib.kafka.share_groups.messages import DescribedGroup, NewState, StoredState
 from drlib.kafka.share_groups.names import PROTOCOL, RESET, SETTINGS
 from drlib.kafka.share_groups.state import Interval
@@ -107,6 +108,35 @@ async def describe_by(
                 return _refused(cluster, f"describing share group {group}", error)
 
     return dict(zip(groups, await asyncio.gather(*map(one, groups)), strict=True))
+
+
+async def members_by(
+    client: ClusterClient, cluster: ClusterSettings, protocols: Mapping[str, str], timeout_s: float
+) -> dict[str, GroupMembers | DrlibError]:
+    """The members of share groups and streams groups; `protocols`: by group, a key of `members.REQUESTS`."""
+    turn = asyncio.Semaphore(_AT_ONCE)
+    end = time.monotonic() + timeout_s
+
+    async def one(group: str) -> GroupMembers | DrlibError:
+        name = members.REQUESTS[protocols[group]]
+
+        async def send(connection: Connection) -> GroupMembers:
+            decode = members.streams_members if protocols[group] == members.STREAMS else members.share_members
+            answer = (await _submit(connection, name, members.describe_body(group), decode)).get(group)
+            if answer is None:
+                raise BrokerError(
+                    UNKNOWN_SERVER_ERROR, f"describing group {group}", "the answer is about another group"
+                )
+            raise_for(answer.error.code, f"describing group {group}", answer.error.message)
+            return answer
+
+        async with turn:
+            try:
+                return await _coordinated(client, group, end, send)
+            except DrlibError as error:
+                return _refused(cluster, f"describing group {group}", error)
+
+    return dict(zip(protocols, await asyncio.gather(*map(one, protocols)), strict=True))
 
 
 def set_starts(cluster: ClusterSettings, group: str, starts: Mapping[TopicPartition, int], timeout_s: float) -> None:

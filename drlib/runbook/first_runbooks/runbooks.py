@@ -27,6 +27,7 @@ from drlib.runbook.first_runbooks.yaml_lines import (
     drill_lines,
     fence_notes,
     few,
+    inventory_lines,
     objective_lines,
     quoted,
     short,
@@ -181,6 +182,7 @@ def _rehearse(facts: FlowFacts) -> list[str]:
         "      action: failover.triage",
         '      arguments: {expect: serving, force_reason: "${force_reason}"}',
         "      danger: none",
+        *inventory_lines(flow),
         "    - name: translate",
         f"      title: {quoted(f'Commit positions of shadow groups on {flow.target}')}",
         "      action: groups.shadow",
@@ -211,6 +213,7 @@ def _failover(facts: FlowFacts, takes: Collection[str], objectives: Objectives) 
         "      action: failover.triage",
         f'      arguments: {{force_reason: "${{force_reason}}"{given}}}',
         "      danger: none",
+        *inventory_lines(facts.flow),
         "    - name: fence",
         f"      title: {quoted(f'Writes to {source} are fenced')}",
         "      action: source.fence",
@@ -273,6 +276,7 @@ def _switchover(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "      action: topics.create",
         f"      arguments: {{{both}}}",
         *_missing_notes(facts),
+        *inventory_lines(facts.flow, named=True),
         *_leaving_notes(source),
         "    - name: go-home",
         f"      title: {quoted(f'The applications move to {target}')}",
@@ -281,6 +285,11 @@ def _switchover(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "      approval: true # applications move: --approve go-home",
         *_bounded([f"      # {_application(group)}" for group in facts.applications or ()], "      "),
         *_unknown_applications(facts, "      "),
+        "    - name: transactions",
+        f"      title: {quoted(f'Whether {target} has every transaction and the state of each Kafka Streams application')}",
+        "      action: transactions.list",
+        f"      arguments: {{{both}, drained: true}}",
+        "      danger: none",
     ]
 
 

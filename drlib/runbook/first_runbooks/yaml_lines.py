@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from drlib.formats import one_line
+from drlib.model import Flow
 from drlib.runbook.first_runbooks.observation import FlowFacts
 from drlib.runs.scorecard import Objectives
 
@@ -71,6 +72,18 @@ def drill_lines(
         *probes,
         *(_WAVES if waves else ()),
         "  steps:",
+    ]
+
+
+def inventory_lines(moving: Flow, *, named: bool = False) -> list[str]:
+    """The step that keeps who uses the topics of the cluster that applications leave; `named`: its flow is not the drill's."""
+    both = f"      arguments: {{source: {quoted(moving.source)}, target: {quoted(moving.target)}}}"
+    return [
+        "    - name: inventory",
+        f"      title: {quoted(f'Keep who uses the topics of {moving.source}, and how each moves')}",
+        "      action: inventory.take",
+        *([both] if named else []),
+        "      danger: none",
     ]
 
 

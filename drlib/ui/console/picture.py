@@ -19,6 +19,7 @@ from drlib.mirror.status.causes import subject
 from drlib.mirror.status.worker_status import Event
 from drlib.runs.table import bundle
 from drlib.ui.console.board import MARKS
+from drlib.ui.console.show.applications import application_html, application_lines
 from drlib.ui.console.show.matrix import matrix_html, matrix_lines, matrix_of
 from drlib.ui.console.show.style import BAD, GOOD, ODD, ROWS, STYLE, WARN, chip, more, table
 from drlib.ui.console.state import MOVED, NOT_STARTED, ClusterSeen, ConsoleState, DrillSeen, TopicLag, as_of, standing
@@ -69,6 +70,7 @@ def text_of(state: ConsoleState) -> str:
     lines += [f"group {name} ({flow}): {said}, lag {lag}" for flow, name, said, lag in groups[:ROWS]]
     lines += more(len(groups), "group")
     lines += [line for view in state.flows for line in matrix_lines(matrix_of(view))]
+    lines += application_lines(state.applications)
     lines += [f"open {e.name} {subject(e)}: {e.detail}. {e.remedy}" for e in state.open_events]
     lines += [f"resolved {e.name} {subject(e)}" for e in state.resolved_events[:RESOLVED]]
     if state.drill is not None:
@@ -119,6 +121,7 @@ def html_of(state: ConsoleState) -> str:
         ),
         "</div>",
         *(part for view in state.flows for part in matrix_html(matrix_of(view))),
+        *application_html(state.applications),
         *_drill(state.drill),
         "</div>",
     ]

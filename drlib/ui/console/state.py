@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from drlib import formats
+from drlib.drill.inventory.rules import Inventory
 from drlib.drill.plan import shown
 from drlib.drill.plan.rollback_preview import RollbackPreview, preview
 from drlib.drill.run.runner import notes_of
@@ -94,6 +95,17 @@ class DrillSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class Applications:
+    """`inventory` None: it was not asked for yet. `left`: lines about who was left behind."""
+
+    inventory: Inventory | None = None
+    left: tuple[str, ...] = ()
+
+
+NO_APPLICATIONS = Applications()
+
+
+@dataclass(frozen=True, slots=True)
 class ConsoleState:
     """The state at `at_ms`. `unseen`: what could not be observed, and why. `first`: lines about unfinished runs."""
 
@@ -104,6 +116,7 @@ class ConsoleState:
     unseen: tuple[str, ...] = ()
     banner: Banner | None = None
     first: tuple[str, ...] = ()
+    applications: Applications = NO_APPLICATIONS
 
     @property
     def topics(self) -> tuple[TopicLag, ...]:

@@ -17,9 +17,10 @@ from typing import Final
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.readiness.observe.applications import take_inventory
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import find_running as running
-from drlib.drill.session import unfinished_runs
+from drlib.drill.session import left_behind, unfinished_runs
 from drlib.drill.session.find_running import Run
 from drlib.errors import DrlibError, UsageError
 from drlib.lab import clocks
@@ -32,10 +33,12 @@ from drlib.mirror.monitor.survey import Survey
 from drlib.mirror.status import worker_status as status
 from drlib.ui.console import state as console_state
 from drlib.ui.console.presence import Attention, connections_here
-from drlib.ui.console.state import KILLED, PAUSED, ClusterSeen, ConsoleState
+from drlib.ui.console.state import KILLED, PAUSED, Applications, ClusterSeen, ConsoleState
 
 LOOK_S: Final = 1.0
 UNFINISHED_S: Final = 5.0  # between two looks at the state of drills
+APPLICATIONS_S: Final = 15.0  # between two inventories of applications, which take as long as a poll
+LOOK_BEHIND_S: Final = 4.0  # for the answers to one of them
 LONGEST_S: Final = 10.0  # between two rounds, however long one takes
 DEFAULT_FILE: Final = "connect-mirror-maker.properties"
 _FAULTS: Final = (DrlibError, OSError, TimeoutError)
@@ -70,6 +73,8 @@ class Watching:
         self._looked = threading.Event()
         self._unfinished = unfinished_runs.NONE
         self._unfinished_at = -UNFINISHED_S
+        self._applications = Applications()
+        self._applications_at = -APPLICATIONS_S
         self._polling = PollingThread(
             self._poll, name="drlib-console-survey", interval_s=LOOK_S, longest_pause_s=LONGEST_S
         )
@@ -98,6 +103,7 @@ class Watching:
             files = self._files()
         except UsageError as error:  # of a lab that is gone no older answer means anything
             self._surveys, self._views, self._unseen = (), (), (str(error),)
+            self._applications = Applications()
             self._looked.set()
             return
         for file in files:
@@ -119,6 +125,7 @@ class Watching:
             unseen.append(str(error))
         try:
             self._find_unfinished(chosen)
+            self._find_applications(chosen)
         except _FAULTS as error:
             unseen.append(str(error))
         self._unseen = tuple(unseen)
@@ -131,6 +138,20 @@ class Watching:
         down = frozenset(self._source_errors())
         self._unfinished = unfinished_runs.find(flows, self.subject.runs_dir, self.subject.target, down=down)
         self._unfinished_at = time.monotonic()
+
+    def _find_applications(self, chosen: Sequence[tuple[MirrorSettings, FlowSettings]]) -> None:
+        """Who uses the topics, and who was left behind. Flows of one file are asked for together."""
+        if not chosen or time.monotonic() - self._applications_at < APPLICATIONS_S:
+            return
+        settings = chosen[0][0]
+        silent = {each.alias: each.detail for each in console_state.clusters_of_surveys(self._surveys) if each.detail}
+        silent |= self._source_errors()
+        flows = [each for of, each in chosen if of.path == settings.path]
+        found, _ = take_inventory(settings, flows, LOOK_BEHIND_S, silent, activity=False)
+        moves = left_behind.newest_moves(self.subject.runs_dir, [each.flow for each in flows], self.subject.target)
+        looked = [left_behind.look(settings, move, seconds=LOOK_BEHIND_S, silent=silent) for move in moves]
+        self._applications = Applications(found, left_behind.lines(looked))
+        self._applications_at = time.monotonic()
 
     def state(self) -> ConsoleState:
         """The latest observations; reads local files and the lab's link proxy, never a cluster."""
@@ -150,7 +171,9 @@ class Watching:
         first = unfinished_runs.lines(self._unfinished, now_ms)
         lab, moved = self.subject.lab is not None, self._unfinished.moved
         views = tuple(console_state.with_expected_workers(view, lab=lab, moved=moved) for view in self._views)
-        return ConsoleState(now_ms, clusters, views, drill, tuple(dict.fromkeys(unseen)), banner=banner, first=first)
+        said = tuple(dict.fromkeys(unseen))
+        seen = self._applications
+        return ConsoleState(now_ms, clusters, views, drill, said, banner=banner, first=first, applications=seen)
 
     def lab(self) -> Lab | None:
         """The lab as its folder says now; None where the subject is a file. Raises `UsageError` when the lab was stopped."""

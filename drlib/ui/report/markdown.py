@@ -10,7 +10,7 @@ from drlib import formats
 from drlib.lab.environment import banner_of
 from drlib.outgoing.markdown import code, table
 from drlib.runs.journal import Line
-from drlib.runs.scorecard import Kind, Scorecard
+from drlib.runs.scorecard import KeptTable, Kind, Scorecard
 from drlib.ui import severity, words
 from drlib.ui.report.timeline import MOST_LINES, moments
 
@@ -36,6 +36,7 @@ def render(card: Scorecard, journal: Sequence[Line], files: Sequence[tuple[str, 
         "",
         *(_drill(card) if card.kind is Kind.DRILL else _analysis(card)),
         *_section("Lag", _LAG, _lag(card)),
+        *(line for each in card.tables for line in _kept(each)),
         *_section("Appendix: timeline", ("time, UTC", "after", "step", "what"), _timeline(journal)),
         *([f"{len(journal) - MOST_LINES:,} more lines are in the journal.", ""] if len(journal) > MOST_LINES else []),
         *([f"The last hash of the journal's chain is `{journal[-1].hash}`.", ""] if journal else []),
@@ -167,6 +168,14 @@ def _timeline(journal: Sequence[Line]) -> list[tuple[str, ...]]:
         (code(each.at), formats.seconds(each.after), *_cells(each.step, each.what))
         for each in moments(journal[:MOST_LINES])
     ]
+
+
+def _kept(kept: KeptTable) -> list[str]:
+    """A table of a step, with what it is and what is not in it."""
+    more = f"; {kept.left_out:,} more are not listed here" if kept.left_out else ""
+    where = f"; the file {code(kept.file)}" if kept.file else ""
+    heads, rows = kept.heads, [_cells(*row) for row in kept.rows]
+    return [f"## {kept.title}", "", f"{kept.caption}{more}{where}.", "", *table(heads, rows), ""]
 
 
 def _cells(*texts: str) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def render(
             formats=formats,
             banner=banner_of(card.environment),
             drill=card.kind is Kind.DRILL,
-            sections=[(name, SECTIONS[name]) for name in shown],
+            sections=_anchors(card, shown),
             shown=shown,
             counted=_counted(card),
             measured=_measured(card),
@@ -132,6 +132,7 @@ SECTIONS: Final = {
     "environment": "Environment",
     "files": "Files",
 }
+_APPENDIX: Final = ("timeline", "environment", "files")
 _OF_DRILLS: Final = ("rto", "groups", "lost", "partitions", "timeline")
 
 
@@ -166,6 +167,14 @@ def _measured(card: Scorecard) -> bool:
     aims = card.objectives
     objective = not (aims.rto_seconds is None and aims.rpo_records is None and aims.rpo_seconds is None)
     return _timed(card) or _counted(card) or card.rpo.measured or objective
+
+
+def _anchors(card: Scorecard, shown: Sequence[str]) -> list[tuple[str, str]]:
+    """The page's sections as (id, name), with the tables that steps keep before the appendix."""
+    found = [(name, SECTIONS[name]) for name in shown]
+    tables = [(f"table-{number}", each.title) for number, each in enumerate(card.tables, 1)]
+    at = next(number for number, (name, _) in enumerate(found) if name in _APPENDIX)
+    return [*found[:at], *tables, *found[at:]]
 
 
 def _counts(card: Scorecard) -> list[tuple[str, str]]:

@@ -27,9 +27,9 @@ from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups.rules import REHEARSED, ShareMove
 from drlib.drill.actions.groups.share_groups.served import wait_served
 from drlib.drill.actions.groups.verify_rules import Seen
-from drlib.drill.inventory.observe import take_inventory
 from drlib.drill.inventory.rules import Kind, Way
 from drlib.drill.plan.plan import Mode, Rollback
+from drlib.drill.readiness.observe.applications import take_inventory
 from drlib.drill.readiness.observe.share_groups import read_share_groups
 from drlib.drill.run import registry
 from drlib.drill.step import step_output as details
@@ -234,7 +234,7 @@ def test_share_group_moves_in_an_emergency_with_its_acknowledged_records(mirrore
     assert (seen_by_doctor.acknowledged, seen_by_doctor.known) == (now.completed, True)
     assert (seen_by_doctor.here[RESET], seen_by_doctor.there[RESET]) == ("earliest", "latest")
     assert set(seen_by_doctor.here) == set(seen_by_doctor.there) == set(SETTINGS)  # the brokers know all of them
-    rows = {row.name: row for row in take_inventory(mirrored.settings, [flow]).applications if row.cluster == "LEFT"}
+    rows = {row.name: row for row in take_inventory(mirrored.settings, [flow])[0].applications if row.cluster == "LEFT"}
     assert (rows[GROUP].kind, rows[GROUP].topics, rows[GROUP].way) == (Kind.SHARE, (TOPIC,), Way.EITHER)
     printed = subprocess.run(
         [

@@ -213,3 +213,38 @@ def _sums(site: Site) -> int:
         if not cluster.topics([OUTPUT]):
             return 0
     return sum(len(records) for records in read_all(site.right, OUTPUT, PARTITIONS).values())
+
+
+def test_streams_application_that_was_stopped_for_a_planned_move_matches_and_one_that_runs_is_not_determined(
+    site: Site, tmp_path: Path
+) -> None:
+    """Both clusters serve, and all has crossed: what the drill says does not depend on the client's transactions."""
+
+    def said(folder: str) -> Check:
+        run = site.folder / folder
+        run.mkdir()
+        place = Place(properties=str(site.engine.properties), pointer=str(site.folder / "pointer.json"))
+        steps = (
+            step("transactions", "transactions.list", drained=True),
+            *([step("translate", "groups.translate", positions_from="source")] if folder == "stopped" else []),
+        )
+        assert in_process(run, drill(*steps), place, deadline_s=240) == 0
+        return next(c for c in read_part(run, "transactions").checks if c.name == STATE_CHECK.format(APP))
+
+    numbers(site.left, 0, 200)
+    with sums(site.left, tmp_path / "left") as process:
+        wait_for("LEFT has the totals", lambda: totals(site.left) == expected(site.left), deadline_s=120)
+        running = said("running")
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(60)
+    with Cluster(
+        site.lab.clusters["LEFT"].settings()
+    ) as cluster:  # its session ends; it does not leave its group itself
+        wait_for("its group is empty", lambda: not cluster.group_members(APP), deadline_s=90)
+    stopped = said("stopped")
+    with sums(site.right, tmp_path / "right"):
+        numbers(site.right, 200, 70)
+        wait_for("RIGHT has the totals", lambda: totals(site.right) == expected(site.right), deadline_s=120)
+    assert (running.verdict, "it still runs on the source" in running.evidence) == (Verdict.CONDITIONS, True)
+    assert (stopped.verdict, "have crossed" in stopped.evidence) == (Verdict.PASS, True), stopped.evidence

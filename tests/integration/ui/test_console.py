@@ -58,8 +58,12 @@ def test_console_picture_shows_lag_groups_and_a_dead_worker(engine: Engine, left
     (topic,) = [one for one in state.topics if one.topic == engine.topics]
     assert (topic.partitions, topic.records, topic.parked) == (2, 0, 0)
     assert [(c.alias, c.word) for c in state.clusters] == [(engine.target, "answers"), (engine.source, "answers")]
+    applications = state.applications.inventory
+    assert applications is not None
+    assert group in {row.name for row in applications.applications if row.cluster == engine.source}
     bundle = console.picture()._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html", PLOTLY}
+    assert "Applications, and how they move" in str(bundle["text/html"])
     assert f"group {group} ({engine.source}->{engine.target}): exact, lag 300" in str(bundle["text/plain"])
     (found,) = [one for one in state.flows[0].groups or () if one.group == group]
     assert [(at.at.partition, at.offset, at.end, at.lag, at.target_offset) for at in found.positions] == [

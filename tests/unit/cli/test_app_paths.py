@@ -120,6 +120,7 @@ ELSEWHERE = {
     ("runs report", "pdf"): "of a run that is verified",
     ("init", "directory"): "after the clusters were asked",
     ("init", "runs"): "for the doctor",
+    ("inventory", "runs_dir"): "for a run that is named",
     ("notebook", "lab_dir"): "no lab runs there",
     ("pointer move", "pointer"): "with the copies of the clusters",
     ("pointer publish", "pointer"): "with the copies of the clusters",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
-from drlib.drill.inventory.observe import Inventory
-from drlib.drill.inventory.rules import Application, Kind, Way
-from drlib.ui.inventory import inventory_json, render_inventory
+from drlib.drill.inventory.kept import KeptInventory
+from drlib.drill.inventory.left_behind import Moved, Stand
+from drlib.drill.inventory.rules import Application, Inventory, Kind, Way
+from drlib.drill.session.left_behind import LeftBehind, Move
+from drlib.ui.inventory import inventory_json, left_behind_json, render_inventory, render_left_behind
 from drlib.ui.terminal.plain_console import plain_console
 
 ROW = Application(
@@ -23,7 +26,13 @@ ROW = Application(
     Way.EITHER,
     "moves",
 )
-FOUND = Inventory((ROW,), {"paris": ("producers: not authorized",)}, {"lyon": "refused"})
+NOTES = {"paris": ("when groups were last active: no right",)}
+FOUND = Inventory((ROW,), {"paris": ("producers: not authorized",)}, {"lyon": "refused"}, NOTES)
+LEFT = LeftBehind(
+    Move(Path("runs/r1"), KeptInventory("paris", "lyon", "r1", 1000, Inventory((ROW,))), 2000),
+    (Moved(ROW, Stand.THERE, "it has 2 members"), Moved(ROW, Stand.GONE, "the group does not exist")),
+    FOUND,
+)
 
 
 def shown(inventory: Inventory) -> str:
@@ -37,6 +46,7 @@ def test_inventory_table_says_what_is_silent_and_not_known() -> None:
     assert "lyon does not answer: refused" in text
     assert "paris: at least 1 application" in text
     assert "not known: producers: not authorized" in text
+    assert "not known, and not needed: when groups were last active: no right" in text
     assert "\x1b" not in text
     assert "10.0.0.7" in text
 
@@ -50,4 +60,21 @@ def test_inventory_json_has_every_field_and_none_for_unknown() -> None:
     (row,) = document["applications"]
     assert (row["kind"], row["way"], row["last_ms"]) == ("consumer group", "pointer or address", None)
     assert document["silent"] == {"lyon": "refused"}
+    assert document["notes"] == {"paris": ["when groups were last active: no right"]}
     assert document["unknown"] == {"paris": ["producers: not authorized"]}
+
+
+def test_left_behind_table_says_who_is_where_and_why() -> None:
+    out = io.StringIO()
+    plain_console(file=out, width=200).print(render_left_behind(LEFT))
+    text = out.getvalue()
+    assert "left on paris: 1 still there, 1 gone, since the move to lyon at 1970-01-01 00:00:02 UTC" in text
+    assert "it has 2 members" in text
+    assert "10.0.0.7" in text
+    assert "\x1b" not in text
+
+
+def test_left_behind_json_counts_those_who_are_left() -> None:
+    document = json.loads(left_behind_json(LEFT))
+    assert (document["run"], document["source"], document["left"], document["moved_ms"]) == ("r1", "paris", 1, 2000)
+    assert [row["stand"] for row in document["applications"]] == ["still there", "gone"]

@@ -85,6 +85,33 @@ def judge(
     return StreamsState(application, Match.MATCHES, f"{len(mine)} transactions of it are complete, up to its positions")
 
 
+def judge_drained(
+    application: str,
+    topics: Collection[str],
+    members: int | None,
+    missing: Mapping[TopicPartition, int],
+    *,
+    keeps_names: bool,
+) -> StreamsState:
+    """Where the source still serves and nothing is written to it any more: state and positions match once all of both crossed,
+    whatever the client's transactions are, and no member changes them there.
+
+    `topics`: those that it reads, and its internal ones; `members`: it has on the source, None where that is not known;
+    `missing`: by partition, how many offsets have not crossed.
+    """
+    if not keeps_names:
+        other = "its changelog topics have other names on the target, so that it begins with an empty state"
+        return StreamsState(application, Match.DIFFERS, other)
+    if members != 0:
+        runs = "whether it still runs on the source is not known" if members is None else "it still runs on the source"
+        return StreamsState(application, Match.NOT_DETERMINED, runs)
+    behind = {partition: count for partition, count in sorted(missing.items()) if count and partition.topic in topics}
+    if behind:
+        listed = ", ".join(f"{count} offsets of {partition}" for partition, count in behind.items())
+        return StreamsState(application, Match.NOT_DETERMINED, f"not all of its topics has crossed: {listed}")
+    return StreamsState(application, Match.MATCHES, f"it was stopped, and all of its {len(topics)} topics have crossed")
+
+
 def _is_of(transaction: FoundTransaction, application: str, internal: Collection[str]) -> bool:
     of_it = transaction.transactional_id.startswith(f"{application}-")
     return of_it or any(part.partition.topic in internal for part in transaction.parts)

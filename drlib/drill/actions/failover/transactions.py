@@ -6,41 +6,58 @@ not determined is listed, too, and counted by reason and producer; where nothing
 makes the check a condition, as a loss does of which only the least is known: the source is gone, and the right to know more is
 optional. In which mirror partitions a part begins is kept for `groups.translate`, which places groups before it. Without a
 transaction that was read there is no check, and the step says "not checked" in place of numbers. Of each Kafka Streams
-application it says whether its state matches the input positions that the target knows.
+application it says whether its state matches the input positions that the target knows. `drained` is for a planned move, where
+the source serves: once all that it has is on the target, no transaction is there in part, whatever the client.
 Not for: the decision (`drlib.mirror.transactions.rules`), and positions (`actions.groups.rules`).
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pydantic import TypeAdapter
 
-from drlib.drill.actions.failover.streams_rules import KnownInput, Match, StreamsState, applications, judge
-from drlib.drill.inventory.rules import streams_topics
+from drlib import formats
+from drlib.drill.actions.failover.streams_rules import (
+    KnownInput,
+    Match,
+    StreamsState,
+    applications,
+    judge,
+    judge_drained,
+)
+from drlib.drill.inventory.rules import Kind, streams_topics
+from drlib.drill.readiness.observe.applications import take_inventory
 from drlib.drill.step.action import Changes, Evidence
+from drlib.drill.step.argument_types import Flag, Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
-from drlib.drill.step.step_output import DETAILS, ScorecardPart
+from drlib.drill.step.step_output import DETAILS, ScorecardPart, rows_file
 from drlib.errors import DrlibError
 from drlib.files import read_json, write_whole
+from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, replication_lag
 from drlib.mirror.transactions.find import TransactionsFound, find_transactions
-from drlib.mirror.transactions.rules import FoundTransaction, Part, Verdict
+from drlib.mirror.transactions.rules import Decision, FoundTransaction, Part, Verdict
 from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import Flow, TopicPartition
 from drlib.runs import check as checks
 from drlib.runs.abort import Abort
 from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
+from drlib.runs.scorecard import KeptTable
+from drlib.runs.waiting import LOOK_S
 
 CHECK: Final = "no transaction is on the target in part"
 IN_PART: Final = "transactions are on the target in part"
 NOT_DETERMINED: Final = "whether transactions are on the target in part is not determined"
-MOST_LISTED: Final = 100  # in the check; the step's rows have all
+MOST_LISTED: Final = 20  # in the check's text; the table of the report and scorecard has all, up to `MOST_ROWS`
+MOST_ROWS: Final = 10_000  # of the table; the step's rows have all
 MOST_UNKNOWN: Final = 1000  # rows of transactions that are not determined: the last ones
 _NAMED: Final = 5
 STATE_CHECK: Final = "the state of Kafka Streams application {} matches its input positions"
@@ -75,21 +92,57 @@ class ListTransactions(ReadOnlyTargetAction):
     name = "transactions.list"
     shared_topics = Shared.SOME
 
+    drained: Flag = False
+    """Whether the source serves and nothing is written to it any more: then it is waited for what has not crossed yet."""
+    drained_s: Seconds = 10
+    """How long to wait for that; what has not crossed by then is judged as in an emergency."""
+
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
         try:
+            missing = self._missing(abort) if self.drained else None
             found = find_transactions(self.context.mirror_settings(), self.flow)
-            states = self._streams(found)
+            if missing is not None and not any(missing.values()):
+                found = replace(found, decision=all_complete(found.decision))
+            states = self._streams(found) if missing is None else self._drained_streams(found, missing)
         except DrlibError as error:  # it holds up no emergency: what the next step cannot do without, that step refuses
             return self._unread(error)
         decision = found.decision
         partial, unknown = decision.of(Verdict.PARTIAL), decision.of(Verdict.NOT_DETERMINED)
         firsts = tuple((p.topic, p.partition, at) for p, at in sorted(first_offsets(partial, found).items()))
         keep(self.context.run_dir, self.flow, KeptTransactions(firsts, tuple(each.application for each in states)))
-        self.show([*partial_rows(partial, found), *unknown_rows(unknown, found)])
+        rows = [*partial_rows(partial, found), *unknown_rows(unknown, found)]
+        self.show(rows)
         check = judged(found, self.flow)
-        self.score(ScorecardPart(checks=(*([check] if check is not None else []), *map(judged_state, states))))
+        self.score(
+            ScorecardPart(
+                checks=(*([check] if check is not None else []), *map(judged_state, states)),
+                tables=(table(rows, found, self.flow, self.step),) if rows else (),
+            )
+        )
         return evidence(found, self.flow)
+
+    def _missing(self, abort: Abort) -> dict[TopicPartition, int]:
+        """How many offsets of each partition of the source have not crossed; waits for them. Raises what a cluster says."""
+        settings, flow = self.context.mirror_settings(), self.flow
+        end = time.monotonic() + self.drained_s
+        with Cluster(settings.clusters[flow.source]) as source:
+            topics = mirrored_topics(source, settings.flow(flow.source, flow.target))
+            partitions = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
+            while (lag := replication_lag(settings, flow, source, partitions)).missing and time.monotonic() < end:
+                abort.wait(LOOK_S)
+        return {each: sum(s.end - s.first for s in lag.missing.get(each, ())) for each in partitions}
+
+    def _drained_streams(self, found: TransactionsFound, missing: Mapping[TopicPartition, int]) -> list[StreamsState]:
+        """The Kafka Streams applications that the source has, after they were moved or stopped."""
+        settings, flow = self.context.mirror_settings(), self.flow
+        seen, _ = take_inventory(settings, [settings.flow(flow.source, flow.target)], only=[flow.source])
+        keeps = {names.source_topic for names in found.maps.names.values() if names.target_topic == names.source_topic}
+        return [
+            judge_drained(each.name, each.topics, each.members, missing, keeps_names=keeps.issuperset(internal))
+            for each in seen.applications
+            if each.kind is Kind.STREAMS and (internal := streams_topics(each.name, each.topics))
+        ]
 
     def _unread(self, error: DrlibError) -> Evidence:
         keep(self.context.run_dir, self.flow, KeptTransactions())
@@ -145,6 +198,31 @@ def evidence(found: TransactionsFound, flow: Flow) -> Evidence:
     }
 
 
+def all_complete(decision: Decision) -> Decision:
+    """What is decided where all of the source is on the target: nothing is there in part, and nothing is left to determine."""
+    whole = tuple(replace(each, verdict=Verdict.COMPLETE, why="") for each in decision.transactions)
+    return replace(decision, transactions=whole, older=())
+
+
+def table(rows: Sequence[Mapping[str, Scalar]], found: TransactionsFound, flow: Flow, step: str) -> KeptTable:
+    """`rows`: every partition of every transaction that is there in part, or of which that is not determined."""
+    partial, unknown = found.decision.of(Verdict.PARTIAL), found.decision.of(Verdict.NOT_DETERMINED)
+    number = (
+        f"{len(partial)} transactions of {flow.source} are on {flow.target} in part, {len(unknown)} are not determined"
+    )
+    heads = tuple(rows[0])
+    shown = rows[:MOST_ROWS]
+    left_out = sum(len(each.parts) for each in (*partial, *unknown)) - len(shown)
+    return KeptTable(
+        title="Transactions in part",
+        caption=f"{number}: a row for each of their partitions",
+        heads=heads,
+        rows=tuple(tuple(formats.cell(row[head]) for head in heads) for row in shown),
+        left_out=left_out,
+        file=rows_file(step) if left_out else "",
+    )
+
+
 def judged(found: TransactionsFound, flow: Flow) -> Check | None:
     """None where no transaction was read: a check over nothing is none. Its name claims no more than was determined."""
     decision = found.decision
@@ -153,7 +231,7 @@ def judged(found: TransactionsFound, flow: Flow) -> Check | None:
     partial, unknown = decision.of(Verdict.PARTIAL), decision.of(Verdict.NOT_DETERMINED)
     said = [f"{len(decision.transactions)} transactions of {flow.source} have records on {flow.target}"]
     if partial:
-        more = f"; and {len(partial) - MOST_LISTED} more, in the step's results" if len(partial) > MOST_LISTED else ""
+        more = f"; and {len(partial) - MOST_LISTED} more, in the table" if len(partial) > MOST_LISTED else ""
         said.append(f"{len(partial)} in part: {'; '.join(map(in_words, partial[:MOST_LISTED]))}{more}")
     said += [f"Not determined: {reason}" for reason in _reasons(unknown, found)]
     name, verdict = CHECK, checks.Verdict.PASS

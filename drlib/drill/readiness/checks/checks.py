@@ -10,6 +10,7 @@ Not for: weights, score and gate (`drlib.drill.readiness.score`).
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
+from drlib.drill.inventory.rules import Kind, Way
 from drlib.drill.readiness.checks import (
     certificates,
     groups,
@@ -30,9 +31,10 @@ from drlib.drill.readiness.checks.observations import (
 )
 from drlib.drill.readiness.checks.writers import both_sides, standby
 from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Severity, check_of
-from drlib.formats import span, utc
+from drlib.formats import first_few, span, utc
 
 PASSING: Final = frozenset({"pass", "conditions"})
+NAMED: Final = 3  # applications in one finding
 
 Answer = TypeVar("Answer")
 
@@ -58,10 +60,13 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "lag": _judge(observed.mirror, lambda status: mirror.lag(status, observed.flow, context)),
         "retention": _judge(observed.mirror, lambda status: mirror.retention(status, observed.retention_ms, context)),
         "heartbeat": _judge(observed.heartbeat, lambda last: mirror.heartbeat(last, observed, context)),
-        "groups-exact": _with_shares(
-            _judge(observed.translations, lambda translations: groups.positions(translations, observed, context)),
+        "groups-exact": _with_applications(
+            _with_shares(
+                _judge(observed.translations, lambda translations: groups.positions(translations, observed, context)),
+                observed,
+                context,
+            ),
             observed,
-            context,
         ),
         "groups-mirrored": _judge(observed.readers, lambda readers: groups.mirrored(readers, observed.flow, context)),
         "positions-ahead": _judge(observed.target_positions, lambda positions: groups.ahead(positions, context)),
@@ -145,6 +150,29 @@ def _with_shares(found: Judgements, observed: FlowObservation, context: CheckCon
     else:
         rows = share_groups.share_groups(shares, observed.target.alias, context)
     return [*(row for row in found if row[1] is not Severity.OK), *rows] if rows else found
+
+
+def _with_applications(found: Judgements, observed: FlowObservation) -> Judgements:
+    """`found`, and which applications in use only people can move: that costs nothing, and has to be known at night.
+
+    A group that reads none of the mirrored topics is no application of the flow.
+    """
+    seen = observed.inventory
+    if isinstance(seen, Unanswered):
+        return [*found, ("", Severity.ADVICE, f"who uses the topics was not asked: {seen.why}", seen.fix)]
+    mirrored = None if isinstance(observed.topics, Unanswered) else observed.topics.names.keys()
+    by_hand = [
+        row
+        for row in seen.applications
+        if row.cluster == observed.source.alias and row.way is Way.BY_HAND and row.members != 0
+        if mirrored is None or row.kind is Kind.CONNECT or not row.topics or mirrored & set(row.topics)
+    ]
+    if not by_hand:
+        return found
+    named = first_few((f"{row.name} ({row.kind.value}: {row.how})" for row in by_hand), NAMED)
+    why = f"{count(len(by_hand), 'application')} of {observed.source.alias} move by hand: {named}"
+    fix = "drlib inventory FILE lists all of them, with client IDs and hosts; agree on who moves each."
+    return [*found, ("applications", Severity.ADVICE, why, fix)]
 
 
 def _reachable(cluster: ClusterAnswer, consequence: str) -> Judgements:

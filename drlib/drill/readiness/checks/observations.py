@@ -7,8 +7,10 @@ Not for: judging (`drlib.drill.readiness.checks.checks`), asking (`drlib.drill.r
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from drlib.client.bootstrap.rules import CertificateName
+from drlib.drill.inventory.rules import Inventory
 from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.drill.writers.rules import StandbyWriters, TopicWritten
 from drlib.errors import DrlibError
@@ -18,6 +20,7 @@ from drlib.mirror.monitor.flow_view import FlowView
 from drlib.mirror.status.event_log import Event
 from drlib.model import GroupTranslation, TranslationKind
 
+NO_APPLICATIONS: Final = Inventory(())
 TopicSettings = Mapping[str, tuple[ConfigValue, ...] | DrlibError]
 
 
@@ -254,7 +257,7 @@ class WritersObserved:
 @dataclass(frozen=True, slots=True)
 class FlowObservation:
     """One flow, all questions. `retention_ms` is by source topic, -1 where records are kept for ever. `known_mirrors`: names of
-    mirrors on the target, by the source and the journal; empty where neither is known."""
+    mirrors on the target, by the source and the journal; empty where neither is known. `inventory`: of the source."""
 
     flow: str
     at_ms: int
@@ -278,6 +281,7 @@ class FlowObservation:
     writers: WritersObserved
     shares: SharesObserved | Unanswered = SharesObserved()
     advice: tuple[Advice, ...] | Unanswered = ()
+    inventory: Inventory | Unanswered = NO_APPLICATIONS
     known_mirrors: frozenset[str] = frozenset()
 
 

@@ -18,6 +18,7 @@ from drlib.client.bootstrap.rules import CertificateName
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
+from drlib.drill.inventory.rules import Inventory
 from drlib.drill.producer_ids.observe import compare_ids, compare_kept
 from drlib.drill.producer_ids.rules import ComparedIds
 from drlib.drill.readiness.checks.mirror import UNREAD
@@ -40,6 +41,7 @@ from drlib.drill.readiness.checks.observations import (
     available,
 )
 from drlib.drill.readiness.observe import clusters, groups, producer_topics, topics
+from drlib.drill.readiness.observe.applications import applications_on, inventory_of
 from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import AskedCluster
 from drlib.drill.readiness.observe.share_groups import read_share_groups
@@ -139,14 +141,16 @@ class _Observer:
             ids,
             written,
             certificates,
-            (shares, advice, writers),
+            (shares, advice, writers, inventory),
         ) = await asyncio.gather(
             self._settings(target, [mirror for mirror in names.values() if mirror in existing]),
             self._positions(survey, source_groups),
             self._producer_ids(),
             self._producer_topics(source_settings),
             self._certificates(),
-            asyncio.gather(self._share_groups(survey), self._advice(survey), self._writers(survey, names)),
+            asyncio.gather(
+                self._share_groups(survey), self._advice(survey), self._writers(survey, names), self._inventory()
+            ),
         )
         return FlowObservation(
             flow=str(flow.flow),
@@ -171,6 +175,7 @@ class _Observer:
             writers=writers,
             shares=shares,
             advice=advice,
+            inventory=inventory,
             known_mirrors=known,
         )
 
@@ -252,6 +257,13 @@ class _Observer:
         if survey is None or survey.target_error or survey.mirror_maker is not None or self.source.metadata is None:
             return ()
         return await self.source.ask(clusters.advice(self.source, survey.maps), self._left_s())
+
+    async def _inventory(self) -> Inventory:
+        """Who uses the source's topics; nothing while it does not answer, as other questions say so."""
+        if self.source.metadata is None:
+            return Inventory(())
+        end = time.monotonic() + self._left_s()
+        return inventory_of([await applications_on(self.settings, [self.flow], self.source, end, activity=False)])
 
     def _log_starts(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         with Cluster(self.target.settings, timeout_s=ASK_S) as target:

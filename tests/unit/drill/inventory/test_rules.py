@@ -73,7 +73,19 @@ def test_group_that_the_flow_does_not_select_moves_by_hand() -> None:
     assert left.way is Way.BY_HAND
     assert "do not select it" in left.how
     streams = of_group("paris", SeenGroup("app", "consumer", "EMPTY", topics=("orders",)), TOPICS, selected=False)
+    assert streams.way is Way.BY_HAND
     assert streams.topics == ("app-KSTREAM-STORE-1-changelog", "app-by-key-repartition", "orders")
+
+
+def test_streams_application_continues_at_an_address_where_all_its_topics_keep_their_names() -> None:
+    group = SeenGroup("app", "streams", "STABLE", members=1, topics=("orders",), last_ms=77)
+    moved = of_group("paris", group, TOPICS, selected=True, kept_names=TOPICS)
+    assert (moved.way, moved.last_ms) == (Way.ADDRESS, 77)
+    assert "same names" in moved.how
+    for kept in ((), ("orders",), TOPICS[1:]):  # none, without its state, without its input
+        stays = of_group("paris", group, TOPICS, selected=True, kept_names=kept)
+        assert stays.way is Way.BY_HAND
+        assert "empty state" in stays.how
 
 
 def state(producer_id: int, last: int, *, txn_start: int = -1, coordinator: int = -1) -> ProducerState:

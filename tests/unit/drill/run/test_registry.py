@@ -45,14 +45,14 @@ RIGHT: dict[str, Value] = {
 # of each runbook's drill from LEFT to RIGHT with its defaults and no step observed
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
-    "emergency-failover": "1c41cf35baedbe445519f12a7d428ca94c39d75ff9807046537880bb7aca1a54",
+    "emergency-failover": "87c3b044aa059381c91966484b064cbdd1f8cb3530078099596b8a8372dee3fa",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
-    "failover-drill": "b225fbda33fea84d49ac1c5cd2f0e5b083dc7f6fab489a06bca97f2410ca527d",
+    "failover-drill": "58bc3dcd89b382f6a707763f3a298ed19afc845d37a33c156ca8808e16f43352",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
-    "planned-switchover": "e58269da323de92ff6d46d88cce221514a456bff49bce1e76d4b3507d897016d",
-    "rehearse-failover": "89583582603fd7b0c066603f379c7b3aae901aee925a7ee46a0517ecc0331856",
+    "planned-switchover": "15bd58ed2603ee194574c0aff25756b0f77ac5b8424e298553c2fb444d9bea98",
+    "rehearse-failover": "040ca4b193621e21889fdb7e9428551d45117d3de298b7fba25639a0c413fb21",
     "rolling-switchover-drill": "904d4d5889208694ee59a2c5d6a9d082f745bd17e114ff8582d1be5b909f7215",
-    "switchover-drill": "bccffc6aa5c1c52468a9ebdf9720682957f4077da4f90f3571e7c9859b8d75d7",
+    "switchover-drill": "3301aa6b405fee6f6073a7cdc1147210963b707e91f0d176723c4ebcc1bb61ec",
 }
 
 

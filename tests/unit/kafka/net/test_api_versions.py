@@ -26,7 +26,7 @@ PEER = "127.0.0.1:9092"
 def test_highest_common_version_is_chosen() -> None:
     of_4_0 = versions.highest(KAFKA_4_0)
     assert of_4_0 == {name: newest for name, newest in versions.NEWEST.items() if name in of_4_0}
-    assert versions.NEWEST.keys() - of_4_0.keys() <= {*versions.OF_SHARE_GROUPS}
+    assert versions.NEWEST.keys() - of_4_0.keys() <= {*versions.OF_SHARE_GROUPS, *versions.OF_STREAMS_GROUPS}
     assert "DescribeShareGroupOffsets" not in of_4_0
     old = versions.highest(KAFKA_2_8)
     assert (old["Fetch"], old["ListOffsets"], old["Metadata"], old["OffsetFetch"]) == (12, 6, 11, 7)

@@ -48,8 +48,12 @@ def steps(book: model.Runbook) -> list[drill_section.StepSection]:
 @pytest.mark.parametrize(
     ("of", "moving", "names"),
     [
-        ("emergency-failover", "move", ["decide", "fence", "drain", "transactions", "translate", "topics"]),
-        ("planned-switchover", "go-home", ["workers", "caught-up", "topics"]),
+        (
+            "emergency-failover",
+            "move",
+            ["decide", "inventory", "fence", "drain", "transactions", "translate", "topics"],
+        ),
+        ("planned-switchover", "go-home", ["workers", "caught-up", "topics", "inventory"]),
     ],
 )
 def test_waves_replace_the_step_that_moves_in_their_order_each_followed_by_its_verification(
@@ -57,7 +61,7 @@ def test_waves_replace_the_step_that_moves_in_their_order_each_followed_by_its_v
 ) -> None:
     found = steps(load(tmp_path, of, [FIRST, SECOND]))
     waves = [f"{moving}-money", f"{moving}-money-served", f"{moving}-shop", f"{moving}-shop-served"]
-    assert [step.name for step in found] == [*names, *waves, *(["verify"] if of == "emergency-failover" else [])]
+    assert [step.name for step in found] == [*names, *waves, "verify" if of == "emergency-failover" else "transactions"]
     move, served, last, last_served = (step for step in found if step.name in waves)
     title = "Wave 1 of 2, money (billing): "
     assert (move.title[: len(title)], served.title) == (

@@ -10,7 +10,7 @@ import sample_scorecard as sample
 from hostile_text import HOSTILE
 
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import ClientScore, GroupScore, Kind, Mark
+from drlib.runs.scorecard import ClientScore, GroupScore, KeptTable, Kind, Mark
 from drlib.ui.report.markdown import render
 
 
@@ -60,3 +60,12 @@ def test_render_text_of_a_run_is_no_markup(text: str) -> None:
     assert "\x1b" not in made
     widths = {line.count("<td") for line in page.split("</tr>")}
     assert widths <= {0, 2, 3, 4, 5, 10}
+
+
+def test_render_tables_of_steps_say_what_they_leave_out() -> None:
+    kept = KeptTable(
+        title="Applications", caption="Who", heads=("a", "b"), rows=(("x|y", "<b>"),), left_out=3, file="f.json"
+    )
+    text = render(sample.scorecard(tables=(kept,)), (), ())
+    assert "## Applications\n\nWho; 3 more are not listed here; the file `f.json`.\n\n| a | b |" in text
+    assert "| `x\\|y` | `<b>` |" in text

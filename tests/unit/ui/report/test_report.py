@@ -16,7 +16,7 @@ import sample_scorecard as sample
 
 from drlib.lab.environment import MOVES, Banner, Environment
 from drlib.runs.check import Check, Verdict
-from drlib.runs.scorecard import ClientScore, GroupScore, Kind, LagPosition, LostExample, Mark
+from drlib.runs.scorecard import ClientScore, GroupScore, KeptTable, Kind, LagPosition, LostExample, Mark
 from drlib.runs.table import Table
 from drlib.ui.report.notebook_cells import UnreadableNotebook, prose, read_cells, safe_html
 from drlib.ui.report.report import MOST_LOST, PRINTED_LAG, write_report
@@ -407,3 +407,22 @@ def test_report_figures_keep_the_squares_that_stand_for_a_legend(tmp_path: Path)
     texts = [note["text"] for figure in figures.values() for note in figure["layout"].get("annotations", ())]
     assert any(text.startswith('<span style="color:#0072B2">■</span> mirrored') for text in texts)
     assert not [text for text in texts if "&lt;span" in text]
+
+
+def test_report_has_a_section_for_each_table_of_a_step_and_escapes_it(tmp_path: Path) -> None:
+    whole = KeptTable(
+        title="Applications", caption="Who uses them", heads=("name", "moves"), rows=((HOSTILE, "by hand"),)
+    )
+    cut = KeptTable(
+        title="Transactions in part", caption="7 in part", heads=("id",), rows=(("1",),), left_out=6, file="f"
+    )
+    html = write_report(sample.scorecard(tables=(whole, cut)), (), tmp_path, notebook=None).read_text()
+    page = Page(html)
+    for words in ("Applications", "Who uses them", "by hand", "7 in part; 6 more are not listed here; the file f"):
+        assert words in page.text
+    anchors = [attributes["href"] for tag, attributes in page.elements if tag == "a"]
+    assert anchors.index("#table-1") < anchors.index("#table-2") < anchors.index("#timeline")
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert {"table-1", "table-2"} <= set(ids)
+    assert "alert(1)>" not in html.replace("&lt;", "").split('id="table-1"')[1].split("</table>")[0].replace("&gt;", "")
+    assert not [address for address in page.addresses() if "evil" in address]

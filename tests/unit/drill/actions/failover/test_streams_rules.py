@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from drlib.drill.actions.failover.streams_rules import KnownInput, Match, applications, judge
+from drlib.drill.actions.failover.streams_rules import KnownInput, Match, applications, judge, judge_drained
 from drlib.mirror.journal.transactions import TransactionCommitted, TransactionEvent
 from drlib.mirror.transactions.rules import PartitionLog, decide
 from drlib.model import TopicPartition
@@ -100,3 +100,22 @@ def test_other_applications_transactions_say_nothing() -> None:
 
 def test_applications_are_groups_with_internal_topics() -> None:
     assert applications({APP, "billing", "su"}, TOPICS) == [APP]
+
+
+@pytest.mark.parametrize(
+    ("members", "missing", "keeps", "match", "says"),
+    [
+        (0, {}, True, Match.MATCHES, "it was stopped, and all of its 2 topics have crossed"),
+        (0, {TopicPartition("elsewhere", 0): 9}, True, Match.MATCHES, "all of its 2 topics have crossed"),
+        (0, {CHANGELOG: 0, POSITION: 3}, True, Match.NOT_DETERMINED, "has crossed: 3 offsets of orders-0"),
+        (1, {}, True, Match.NOT_DETERMINED, "it still runs on the source"),
+        (None, {}, True, Match.NOT_DETERMINED, "whether it still runs on the source is not known"),
+        (0, {}, False, Match.DIFFERS, "begins with an empty state"),
+    ],
+)
+def test_state_after_a_planned_move(
+    members: int | None, missing: Mapping[TopicPartition, int], keeps: bool, match: Match, says: str
+) -> None:
+    found = judge_drained(APP, (INPUT, CHANGES), members, missing, keeps_names=keeps)
+    assert (found.application, found.match) == (APP, match)
+    assert says in found.why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -11,10 +12,12 @@ from drlib.drill.actions.failover import transactions
 from drlib.drill.actions.failover.streams_rules import Match, StreamsState
 from drlib.drill.actions.failover.transactions import (
     IN_PART,
+    MOST_LISTED,
     NOT_DETERMINED,
     REBUILD,
     KeptTransactions,
     ListTransactions,
+    all_complete,
     evidence,
     first_offsets,
     judged,
@@ -22,6 +25,7 @@ from drlib.drill.actions.failover.transactions import (
     keep,
     partial_rows,
     read_kept,
+    table,
     unknown_rows,
 )
 from drlib.drill.step import step_output
@@ -152,3 +156,33 @@ def test_transactions_that_cannot_be_read_hold_up_no_emergency(tmp_path: Path, m
     assert read_kept(tmp_path, FLOW) == KeptTransactions()
     (check,) = step_output.read_part(tmp_path, "transactions").checks
     assert (check.name, check.verdict) == (NOT_DETERMINED, checks.Verdict.CONDITIONS)
+
+
+def test_every_partial_transaction_is_in_the_table_with_its_number_and_the_text_has_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = found(NAMED)
+    (partial,) = one.decision.of(Verdict.PARTIAL)
+    many = MOST_LISTED + 5
+    several = replace(one, decision=replace(one.decision, transactions=(partial,) * many))
+    rows = partial_rows(several.decision.transactions, several)
+    whole = table(rows, several, FLOW, "transactions")
+    assert whole.caption.startswith(f"{many} transactions of LEFT are on RIGHT in part, 0 are not determined")
+    assert len(whole.rows) == many * len(partial.parts)
+    assert (whole.left_out, whole.file) == (0, "")
+    assert whole.rows[0][:5] == ("shop", "4", "1", "partial", "orders")
+    check = judged(several, FLOW)
+    assert check is not None
+    assert "and 5 more, in the table" in check.evidence
+    monkeypatch.setattr(transactions, "MOST_ROWS", 3)
+    cut = table(rows, several, FLOW, "transactions")
+    assert (len(cut.rows), cut.left_out) == (3, many * len(partial.parts) - 3)
+    assert cut.file == "details/transactions.rows.json"
+
+
+def test_of_a_drained_source_every_transaction_is_complete() -> None:
+    drained = replace(found(NAMED), decision=all_complete(found(NAMED).decision))
+    check = judged(drained, FLOW)
+    assert check is not None
+    assert (check.name, check.verdict) == (transactions.CHECK, checks.Verdict.PASS)
+    assert all_complete(found().decision).of(Verdict.NOT_DETERMINED) == ()

@@ -24,6 +24,7 @@ from sample_observation import (
 )
 
 from drlib.client.bootstrap.rules import CertificateName
+from drlib.drill.inventory.rules import Application, Inventory, Kind, Way
 from drlib.drill.producer_ids.rules import AsKept, Collision, ComparedIds
 from drlib.drill.readiness.checks.checks import judge_flow
 from drlib.drill.readiness.checks.mirror import UNREAD
@@ -555,3 +556,27 @@ def test_lost_source_and_no_checkpoint_closes_the_gate_of_an_emergency() -> None
     assert finding.severity is Severity.CRITICAL
     assert "RIGHT has no checkpoint of MirrorMaker 2, and LEFT does not answer" in finding.evidence
     assert finding in readiness.emergency
+
+
+def test_applications_that_move_by_hand_are_advice_that_costs_nothing() -> None:
+    moves = Application("LEFT", Kind.GROUP, "billing", "", 1, (), (), (), None, Way.EITHER, "how")
+    by_hand = replace(moves, name="connect-files", kind=Kind.SINK, way=Way.BY_HAND, how="its cluster has to move")
+    elsewhere = replace(by_hand, name="theirs", cluster="RIGHT")
+    by_hand = replace(by_hand, members=2, topics=("orders",))
+    idle = replace(by_hand, name="idle", members=0)
+    others = (elsewhere, idle, replace(by_hand, name="of another topic", topics=("other",)))
+    plain = judge_flow(observation(inventory=Inventory((moves, *others))), CONTEXT)
+    advised = judge_flow(observation(inventory=Inventory((moves, by_hand, *others))), CONTEXT)
+    assert plain.findings == judge_flow(observation(), CONTEXT).findings
+    (advice,) = [f for f in advised.findings if f.entity == "applications"]
+    assert (advice.check, advice.severity) == ("groups-exact", Severity.ADVICE)
+    assert (
+        "1 application of LEFT move by hand: connect-files (Connect sink: its cluster has to move)" in advice.evidence
+    )
+    assert "drlib inventory FILE" in advice.fix
+    assert advised.score == plain.score
+
+
+def test_inventory_without_an_answer_is_advice_too() -> None:
+    judged = judge_flow(observation(inventory=Unanswered("no answer within 5 s")), CONTEXT)
+    assert any(f.severity is Severity.ADVICE and "no answer within 5 s" in f.evidence for f in judged.findings)

@@ -1,0 +1,145 @@
+"""The inventory that a run keeps in its folder, and what is known of a source that does not answer any more.
+
+Rules: `complete` puts together what was seen now, what the target knows of the source, and the newest inventory that an earlier
+run kept; each row says as of when, and by what. What was seen now replaces what was known before. At most `MOST` applications
+are kept, producers last, and the rest is counted. An inventory of another pair of clusters, by the target's cluster ID, is
+never used, and one whose source did not answer neither, as it has nothing of its own.
+Not for: asking (`drlib.drill.readiness.observe`), who stayed after the move (`left_behind`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from drlib.drill.inventory.left_behind import OF_PRODUCERS
+from drlib.drill.inventory.rules import Application, Inventory, in_order
+from drlib.drill.step.step_output import DETAILS
+from drlib.errors import UsageError
+from drlib.files import read_json, write_whole
+from drlib.model import Flow
+
+MOST: Final = 10_000
+NEWEST: Final = 200  # run folders that are looked at for an earlier inventory
+_PATTERN: Final = "inventory.{source}.{target}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptInventory:
+    """What was known when `run` took it, at `taken_ms` (Unix time in milliseconds). They move from `source` to `target`.
+
+    `cluster_ids`: by alias, of the clusters that answered. `left_out`: how many applications there were besides. `older`: the
+    run whose inventory was used for a source that did not answer, and `older_ms` when that was taken.
+    """
+
+    source: str
+    target: str
+    run: str
+    taken_ms: int
+    inventory: Inventory
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    left_out: int = 0
+    older: str = ""
+    older_ms: int | None = None
+
+    @property
+    def flow(self) -> Flow:
+        return Flow(self.source, self.target)
+
+    @property
+    def movers(self) -> tuple[Application, ...]:
+        """The applications of the cluster that they move from."""
+        return tuple(row for row in self.inventory.applications if row.cluster == self.source)
+
+
+_KEPT: Final = TypeAdapter(KeptInventory)
+
+
+def complete(
+    flow: Flow,
+    run: str,
+    now_ms: int,
+    seen: Inventory,
+    cluster_ids: Mapping[str, str],
+    on_target: Sequence[Application] = (),
+    older: KeptInventory | None = None,
+) -> KeptInventory:
+    """What to keep. `on_target`: what the target knows of the source's applications; `older`: the newest of an earlier run."""
+    rows = {_key(row): row for row in seen.applications}
+    lacking = flow.source in seen.silent or flow.source in seen.unknown
+    use = older if lacking else None
+    if use is not None:
+        for row in use.movers:
+            as_of = use.taken_ms if row.as_of_ms is None else row.as_of_ms
+            rows.setdefault(_key(row), replace(row, as_of_ms=as_of, known_by=row.known_by or f"run {use.run}"))
+    for row in on_target:
+        before = rows.get(_key(row))
+        if before is None:
+            rows[_key(row)] = row
+        elif before.as_of_ms is not None:  # not seen now: its last commit may be later than that inventory
+            newest = max((at for at in (before.last_ms, row.last_ms) if at is not None), default=None)
+            rows[_key(row)] = replace(before, last_ms=newest)
+    ordered = sorted(in_order(rows.values()), key=lambda row: row.kind in OF_PRODUCERS)
+    kept = in_order(ordered[:MOST])
+    return KeptInventory(
+        flow.source,
+        flow.target,
+        run,
+        now_ms,
+        replace(seen, applications=kept),
+        cluster_ids,
+        max(0, len(ordered) - MOST),
+        "" if use is None else use.run,
+        None if use is None else use.taken_ms,
+    )
+
+
+def _key(row: Application) -> tuple[str, bool, str]:
+    return row.cluster, row.kind in OF_PRODUCERS, row.name
+
+
+def keep(run_dir: Path, kept: KeptInventory) -> None:
+    path = _path(run_dir, kept.flow)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(path, _KEPT.dump_json(kept))
+
+
+def read_kept(run_dir: Path) -> tuple[KeptInventory, ...]:
+    """Those of a run, one for each direction in which it takes one; none where it keeps none. Raises `UsageError` for a file
+    that was changed."""
+    paths = sorted((run_dir / DETAILS).glob(_PATTERN.format(source="*", target="*")))
+    return tuple(read_json(path, _KEPT, "Begin a new run.") for path in paths)
+
+
+def newest_kept(runs_dir: Path, flow: Flow, target_id: str, *, besides: str = "") -> KeptInventory | None:
+    """The newest inventory of the flow whose source answered, of the runs in `runs_dir` but `besides`; None without one.
+
+    `target_id`: the ID of the target's cluster. What cannot be read is passed over.
+    """
+    for folder in folders(runs_dir):
+        if folder.name == besides:
+            continue
+        try:
+            found: KeptInventory = read_json(_path(folder, flow), _KEPT)
+        except (FileNotFoundError, UsageError, OSError):
+            continue
+        if found.source not in found.inventory.silent and found.cluster_ids.get(flow.target) == target_id:
+            return found
+    return None
+
+
+def folders(runs_dir: Path) -> Iterator[Path]:
+    """The newest run folders, newest first: their names begin with the time they were made at."""
+    try:
+        found = sorted((path for path in runs_dir.iterdir() if (path / DETAILS).is_dir()), reverse=True)
+    except OSError:
+        return iter(())
+    return iter(found[:NEWEST])
+
+
+def _path(run_dir: Path, flow: Flow) -> Path:
+    return run_dir / DETAILS / _PATTERN.format(source=flow.source, target=flow.target)

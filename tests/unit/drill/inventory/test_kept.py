@@ -1,0 +1,97 @@
+"""What a run keeps of who uses the topics, with a source that answers and with one that does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drlib.drill.inventory import kept as kept_inventories
+from drlib.drill.inventory.kept import KeptInventory, complete, keep, newest_kept, read_kept
+from drlib.drill.inventory.rules import Application, Inventory, Kind, Way
+from drlib.errors import UsageError
+from drlib.model import Flow
+
+FLOW = Flow("paris", "lyon")
+IDS = {"paris": "p", "lyon": "l"}
+
+
+def row(name: str, kind: Kind = Kind.GROUP, cluster: str = "paris", **changes: object) -> Application:
+    whole = Application(cluster, kind, name, "", 2, ("c",), ("h",), (), 500, Way.EITHER, "how")
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+def taken(*rows: Application, run: str = "r1", now_ms: int = 1000) -> KeptInventory:
+    return complete(FLOW, run, now_ms, Inventory(rows), IDS)
+
+
+def test_source_that_answers_needs_no_earlier_inventory() -> None:
+    found = complete(
+        FLOW, "r2", 2000, Inventory((row("billing"), row("other", cluster="lyon"))), IDS, (), taken(row("old"))
+    )
+    assert [each.name for each in found.movers] == ["billing"]
+    assert (found.older, found.older_ms, found.flow) == ("", None, FLOW)
+
+
+def test_dead_source_is_known_by_the_target_and_by_the_earlier_inventory_with_its_time() -> None:
+    dead = Inventory((row("there", cluster="lyon"),), silent={"paris": "refused"})
+    checkpointed = (
+        row("billing", members=None, last_ms=900, as_of_ms=900, known_by="checkpoints on lyon"),
+        row("later", members=None, last_ms=950, as_of_ms=950, known_by="checkpoints on lyon"),
+    )
+    found = complete(FLOW, "r2", 5000, dead, {"lyon": "l"}, checkpointed, taken(row("billing"), row("idle")))
+    assert (found.older, found.older_ms) == ("r1", 1000)
+    known = {each.name: (each.as_of_ms, each.known_by, each.members, each.last_ms) for each in found.movers}
+    assert known == {
+        "billing": (1000, "run r1", 2, 900),  # its clients by the inventory, its last commit by the checkpoint
+        "idle": (1000, "run r1", 2, 500),
+        "later": (950, "checkpoints on lyon", None, 950),
+    }
+
+
+def test_source_that_answers_in_part_keeps_what_was_seen_now() -> None:
+    seen = Inventory((row("billing", members=5),), {"paris": ("brokers: not all of paris's answer",)})
+    found = complete(
+        FLOW, "r2", 5000, seen, IDS, (row("billing", members=None, known_by="x"),), taken(row("billing"), row("b"))
+    )
+    assert {each.name: (each.members, each.known_by) for each in found.movers} == {
+        "billing": (5, ""),
+        "b": (2, "run r1"),
+    }
+
+
+def test_inventory_is_bounded_and_producers_are_left_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_inventories, "MOST", 2)
+    found = taken(row("producer ID 1", Kind.IDEMPOTENT), row("z"), row("a"))
+    assert [each.name for each in found.movers] == ["a", "z"]
+    assert found.left_out == 1
+
+
+def test_inventory_is_read_as_it_was_kept_and_refused_where_it_was_changed(tmp_path: Path) -> None:
+    wanted = complete(FLOW, "r2", 2000, Inventory((row("billing"),), silent={"lyon": "x"}), IDS)
+    assert read_kept(tmp_path) == ()
+    keep(tmp_path, wanted)
+    assert read_kept(tmp_path) == (wanted,)
+    (tmp_path / "details" / "inventory.paris.lyon.json").write_text("{}")
+    with pytest.raises(UsageError):
+        read_kept(tmp_path)
+
+
+def test_newest_inventory_is_of_these_clusters_and_of_a_source_that_answered(tmp_path: Path) -> None:
+    def run(name: str, **changes: object) -> None:
+        keep(tmp_path / name, replace(taken(row("billing"), run=name), **changes))  # type: ignore[arg-type]
+
+    run("20260101T000000Z-a-000001")
+    run("20260102T000000Z-a-000001")
+    run("20260103T000000Z-a-000001", cluster_ids={"paris": "p", "lyon": "another"})
+    run("20260104T000000Z-a-000001", inventory=Inventory((), silent={"paris": "refused"}))
+    run("20260105T000000Z-a-000001")
+    spoilt = tmp_path / "20260106T000000Z-a-000001" / "details"
+    spoilt.mkdir(parents=True)
+    (spoilt / "inventory.paris.lyon.json").write_text("{")
+    found = newest_kept(tmp_path, FLOW, "l", besides="20260105T000000Z-a-000001")
+    assert found is not None
+    assert found.run == "20260102T000000Z-a-000001"
+    assert newest_kept(tmp_path, FLOW.reverse, "p") is None
+    assert newest_kept(tmp_path / "none", FLOW, "l") is None
