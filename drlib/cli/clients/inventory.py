@@ -35,7 +35,7 @@ def inventory(
     cluster answers.
     """
     from drlib.config.settings import load_mirror_settings
-    from drlib.drill.readiness.observe.applications import take_inventory
+    from drlib.drill.readiness.observe.applications.applications import take_inventory
     from drlib.model import Flow
     from drlib.ui.inventory import inventory_json, render_inventory
     from drlib.ui.terminal.plain_console import plain_console

@@ -10,7 +10,7 @@ Rules:
   members are not described.
 - Groups that the flow's `groups` do not select were not moved, so they stay (`STAYS`) and are not left behind; they read what
   no application writes any more.
-Not for: asking (`drlib.drill.readiness.observe.applications`), files (`kept`).
+Not for: asking (`drlib.drill.readiness.observe.applications.applications`), files (`kept`).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from drlib.drill.inventory.left_behind import Moved, Stand, compare, in_words, l
 from drlib.drill.inventory.rules import Inventory
 from drlib.drill.plan.plan import Drill
 from drlib.drill.plan.progress import Noted
-from drlib.drill.readiness.observe.applications import take_inventory
+from drlib.drill.readiness.observe.applications.applications import take_inventory
 from drlib.drill.run import planning
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import find_running

@@ -17,7 +17,7 @@ from typing import Final
 from drlib import clock
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings, load_mirror_settings
-from drlib.drill.readiness.observe.applications import take_inventory
+from drlib.drill.readiness.observe.applications.applications import take_inventory
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.session import find_running as running
 from drlib.drill.session import left_behind, unfinished_runs

@@ -29,7 +29,7 @@ from drlib.drill.actions.groups.share_groups.served import wait_served
 from drlib.drill.actions.groups.verify_rules import Seen
 from drlib.drill.inventory.rules import Kind, Way
 from drlib.drill.plan.plan import Mode, Rollback
-from drlib.drill.readiness.observe.applications import take_inventory
+from drlib.drill.readiness.observe.applications.applications import take_inventory
 from drlib.drill.readiness.observe.share_groups import read_share_groups
 from drlib.drill.run import registry
 from drlib.drill.step import step_output as details

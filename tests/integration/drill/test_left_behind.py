@@ -29,7 +29,7 @@ from drlib.drill.inventory.kept import read_kept
 from drlib.drill.inventory.left_behind import Stand
 from drlib.drill.inventory.rules import Application, Kind, Way
 from drlib.drill.plan.plan import Mode
-from drlib.drill.readiness.observe.applications import take_inventory
+from drlib.drill.readiness.observe.applications.applications import take_inventory
 from drlib.drill.run.request import Request
 from drlib.drill.step.step_output import read_part
 from drlib.lab.lab import Lab

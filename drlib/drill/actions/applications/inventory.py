@@ -16,8 +16,8 @@ from drlib import clock, formats
 from drlib.drill.inventory.kept import KeptInventory, complete, keep, newest_kept
 from drlib.drill.inventory.left_behind import OF_PRODUCERS
 from drlib.drill.inventory.rules import Application, Way
-from drlib.drill.readiness.observe.applications import take_inventory
-from drlib.drill.readiness.observe.known_applications import known_on_target
+from drlib.drill.readiness.observe.applications.applications import take_inventory
+from drlib.drill.readiness.observe.applications.known_applications import known_on_target
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared

@@ -32,7 +32,7 @@ from drlib.drill.actions.failover.streams_rules import (
     judge_drained,
 )
 from drlib.drill.inventory.rules import Kind, streams_topics
-from drlib.drill.readiness.observe.applications import take_inventory
+from drlib.drill.readiness.observe.applications.applications import take_inventory
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Flag, Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared

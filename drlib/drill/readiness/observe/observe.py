@@ -2,7 +2,7 @@
 
 Rules: which brokers answer, and the clusters' metadata first; then the journal, workers, groups, rights and settings at once;
 then what needs those answers. While a side is lost, in whole or in part, all questions share a deadline; what is open then is
-unknown.
+unknown. Longer than most modules: it is the one list of all questions and of what each waits for.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from drlib.drill.readiness.checks.observations import (
     available,
 )
 from drlib.drill.readiness.observe import clusters, groups, producer_topics, topics
-from drlib.drill.readiness.observe.applications import applications_on, inventory_of
+from drlib.drill.readiness.observe.applications.applications import applications_on, inventory_of
 from drlib.drill.readiness.observe.ask import ASK_S, ask, ask_blocking
 from drlib.drill.readiness.observe.clusters import AskedCluster
 from drlib.drill.readiness.observe.share_groups import read_share_groups

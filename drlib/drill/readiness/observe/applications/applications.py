@@ -32,9 +32,9 @@ from drlib.drill.inventory.rules import (
 )
 from drlib.drill.readiness.checks.observations import Unanswered
 from drlib.drill.readiness.observe import clusters
+from drlib.drill.readiness.observe.applications.last_activity import last_acknowledgements, last_commits
 from drlib.drill.readiness.observe.ask import ask
 from drlib.drill.readiness.observe.clusters import AskedCluster
-from drlib.drill.readiness.observe.last_activity import last_acknowledgements, last_commits
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking

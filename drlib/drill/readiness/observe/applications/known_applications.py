@@ -18,7 +18,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.inventory.rules import WAYS, Application, Kind, SeenGroup, in_order, of_group
 from drlib.drill.readiness.checks.observations import Unanswered
-from drlib.drill.readiness.observe.applications import OURS
+from drlib.drill.readiness.observe.applications.applications import OURS
 from drlib.drill.readiness.observe.ask import ask_blocking
 from drlib.kafka.admin.connect import blocking
 from drlib.kafka.share_groups.names import PROTOCOL

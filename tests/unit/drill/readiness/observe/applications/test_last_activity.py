@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from drlib.drill.readiness.observe.last_activity import TAIL, of_commit, of_state, partition_of, tails
+from drlib.drill.readiness.observe.applications.last_activity import TAIL, of_commit, of_state, partition_of, tails
 from drlib.kafka.admin.descriptions import Range, Record
 from drlib.model import TopicPartition
 

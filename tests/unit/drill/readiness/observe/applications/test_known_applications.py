@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drlib.drill.inventory.rules import Kind, Way
-from drlib.drill.readiness.observe.known_applications import group_rows, seen, transactional_rows
+from drlib.drill.readiness.observe.applications.known_applications import group_rows, seen, transactional_rows
 from drlib.kafka.share_groups.names import PROTOCOL
 from drlib.mirror.journal.transactions import TransactionCommitted
 from drlib.model import Flow, TopicPartition
