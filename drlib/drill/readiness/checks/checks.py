@@ -155,7 +155,8 @@ def _with_shares(found: Judgements, observed: FlowObservation, context: CheckCon
 def _with_applications(found: Judgements, observed: FlowObservation) -> Judgements:
     """`found`, and which applications in use only people can move: that costs nothing, and has to be known at night.
 
-    A group that reads none of the mirrored topics is no application of the flow.
+    A group that reads none of the mirrored topics is no application of the flow. One whose topics are not known may be, where
+    it has members.
     """
     seen = observed.inventory
     if isinstance(seen, Unanswered):
@@ -165,7 +166,8 @@ def _with_applications(found: Judgements, observed: FlowObservation) -> Judgemen
         row
         for row in seen.applications
         if row.cluster == observed.source.alias and row.way is Way.BY_HAND and row.members != 0
-        if mirrored is None or row.kind is Kind.CONNECT or not row.topics or mirrored & set(row.topics)
+        if (mirrored is None or mirrored & set(row.topics))
+        or (row.members and (row.kind is Kind.CONNECT or not row.topics))
     ]
     if not by_hand:
         return found

@@ -47,11 +47,12 @@ from drlib.kafka.share_groups.admin import describe_by, members_by
 from drlib.kafka.share_groups.members import REQUESTS, GroupMembers
 from drlib.kafka.share_groups.messages import DescribedGroup
 from drlib.kafka.share_groups.names import PROTOCOL
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 
 ALL_S: Final = 15.0
 ACTIVITY_S: Final = 5.0
 _LEAST_S: Final = 1.0
-OURS: Final = ("drlib.", "drill.")
+OURS: Final = ("drlib.", "drill.", OWN_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -564,7 +564,8 @@ def test_applications_that_move_by_hand_are_advice_that_costs_nothing() -> None:
     elsewhere = replace(by_hand, name="theirs", cluster="RIGHT")
     by_hand = replace(by_hand, members=2, topics=("orders",))
     idle = replace(by_hand, name="idle", members=0)
-    others = (elsewhere, idle, replace(by_hand, name="of another topic", topics=("other",)))
+    unknown = replace(by_hand, name="of another protocol", members=None, topics=())
+    others = (elsewhere, idle, unknown, replace(by_hand, name="of another topic", topics=("other",)))
     plain = judge_flow(observation(inventory=Inventory((moves, *others))), CONTEXT)
     advised = judge_flow(observation(inventory=Inventory((moves, by_hand, *others))), CONTEXT)
     assert plain.findings == judge_flow(observation(), CONTEXT).findings
