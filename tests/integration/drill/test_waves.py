@@ -406,7 +406,7 @@ def test_waves_are_planned_with_one_reading_of_the_pointers_of_all_applications(
     monkeypatch.setattr(pointer_topic, "read_records", counted)
     idle = [{"name": f"{site.topic}.idle-{n}", "groups": [f"{site.topic}.none-{n}"], "idle": True} for n in range(3)]
     with site.open(site.book("planned-switchover", *idle), "planned"):
-        assert sorted(read) == sorted([site.home, site.away] * 2)  # a plan looks at everything twice
+        assert sorted(read) == sorted([site.home, site.away] * 3)  # a plan looks at everything twice, and its gate once
 
 
 def test_waves_that_leave_a_group_out_are_refused_with_the_plan(site: Site) -> None:
