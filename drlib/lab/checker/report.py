@@ -158,8 +158,8 @@ class CheckReport:
     groups: tuple[GroupReport, ...]
     rpo_records: int | None
     rpo_seconds: float | None
-    rpo_seconds_by_partition: Mapping[int, float] | None
     findings: tuple[Check, ...]
+    rpo_seconds_by_partition: Mapping[int, float] | None = None  # not in what earlier versions stored
 
     @property
     def verdict(self) -> Verdict:
