@@ -455,7 +455,7 @@ class Streams:
         return [value for value in values if value.isdigit()]
 
     def ids_at_lyon(self) -> set[tuple[int, int]]:
-        """The producers of its repartition topic, which nobody else writes to."""
+        """The producers of its repartition topic, which no other writes to."""
         known = blocking(_ask(self.stage.lyon, TopicPartition(_INTERNAL[1], 0)))
         return {(each.state.producer_id, each.state.epoch) for each in known}
 

@@ -83,7 +83,7 @@ SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSetup:
     """What a flow runs with. `keeping`: the worker's flows that keep topic names, where a record may return; `worker`: as
-    named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it; `aliases`: of its clusters;
+    named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it;
     `stopped`: by source topic, why it is not copied any more although the file says so."""
 
     settings: FlowSettings
@@ -95,9 +95,13 @@ class FlowSetup:
     keeping: Sequence[FlowSettings] = ()
     reverse: FlowSettings | None = None
     flows: Sequence[FlowSettings] = ()
-    aliases: frozenset[str] = frozenset()
     stopped: dict[str, str] = field(default_factory=dict)
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
+
+    @property
+    def aliases(self) -> frozenset[str]:
+        """Of the file's clusters: `flows` has every pair of them."""
+        return frozenset(each.flow.source for each in self.flows)
 
     @property
     def journal_topic(self) -> str:

@@ -165,7 +165,6 @@ class Worker:
             memory=self._memory,
             keeping=self._keeping,
             flows=self._settings.flows,
-            aliases=frozenset(clusters),
             stopped=self._stopped[flow.flow],
             reverse=None if reverse is None else replace(reverse, on_slow_pattern=self._slow_pattern(flow.flow)),
         )

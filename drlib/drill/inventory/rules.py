@@ -21,10 +21,12 @@ from enum import StrEnum
 from typing import Final
 
 from drlib.kafka.net.requests import ProducerState
+from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
 
 BROKERS, GROUPS, PRODUCERS = "brokers", "groups", "producers"
 """What a line of `Inventory.unknown` begins with."""
 OPEN: Final = "transaction open"
+GROUPS_OF_DRLIB: Final = (OWN_GROUPS, "drlib.", "drill.")  # what those of workers, leases and shadows begin with
 STREAMS_ASSIGNOR: Final = "stream"  # StreamsPartitionAssignor's name in the classic protocol
 SINK_PREFIX: Final = "connect-"  # SinkUtils.consumerGroupId
 _OF_CONNECT: Final = re.compile(r"(?:.*[.-])?connect[.-](?:configs?|offsets?|status(?:es)?)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The arguments `source` and `target`, which actions have that are about one flow.
+"""The arguments `source` and `target`, which actions have that are about one flow, and `cluster` of those about one cluster.
 
 Rules: both default to the drill's own flow. An action refuses topics that both directions copy under one name, unless it says
 that it knows them (`shared_topics`), or flows that have no others. Whether the source answers is observed by every step that
@@ -85,6 +85,25 @@ class FlowArguments(DrillCall):
         """Whether the source answers now, for evidence."""
         answer = ask_in_run(self.context, [self.source_cluster])[self.source_cluster.alias]
         return f"no answer: {answer.why}" if isinstance(answer, Unreachable) else "it answers"
+
+
+class ClusterArguments(FlowArguments):
+    """One cluster, of a flow that says which topics are meant."""
+
+    cluster: Text = ""
+    """Alias of the cluster; by default the source."""
+
+    def check(self) -> None:
+        super().check()
+        self.context.cluster(self.alias)
+
+    @property
+    def alias(self) -> str:
+        return self.cluster or self.flow.source
+
+    @property
+    def settings(self) -> ClusterSettings:
+        return self.context.cluster(self.alias)
 
 
 def refuse_no_way_back(context: DrillContext, flow: Flow) -> None:

@@ -28,13 +28,12 @@ from drlib.drill.plan.states import target_serves
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.shared_logs import in_doubt
 from drlib.mirror.offsets.translation.shared_position import not_copied
-from drlib.mirror.source_producers.leaders import Known
+from drlib.mirror.source_producers.leaders import OURS, Known
 from drlib.model import Flow, TopicPartition
 
 HOUR_MS: Final = 3_600_000
 DAY_MS: Final = 24 * HOUR_MS
 NO_PRODUCER: Final = -1
-OURS: Final = "drlib."
 MOST_PARTS: Final = 1_000  # of one log
 
 Parts = tuple[tuple[int, int], ...]

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeVar, dataclass_transform, get_args, get_type_hints
 from uuid import UUID
 
+from drlib.decoding import MOST_INTEGER
 from drlib.mirror.journal.packed_segments import PackedSegments
 from drlib.model import Segment
 
@@ -131,6 +132,12 @@ class Fields:
 
     def text(self) -> str:
         return self.raw(int.from_bytes(self.raw(4))).decode()
+
+    def varint_up_to(self, most: int = MOST_INTEGER) -> int:
+        number = self.varint()
+        if number > most:
+            raise ValueError(f"{number} where at most {most} belongs")
+        return number
 
     def varint(self) -> int:
         number = shift = 0

@@ -106,26 +106,21 @@ def _pack_events(events: Sequence[TransactionEvent]) -> bytes:
     return bytes(out)
 
 
-def _number(fields: Fields, most: int = MOST_INTEGER) -> int:
-    number = fields.varint()
-    if number > most:
-        raise ValueError(f"{number} where at most {most} belongs")
-    return number
-
-
 def _read_events(fields: Fields) -> tuple[TransactionEvent, ...]:
     events: list[TransactionEvent] = []
     first = 0
-    for _ in range(_number(fields, MOST_EVENTS)):
-        producer_id, epoch = _number(fields), _number(fields, _MOST_EPOCH)
-        first += _number(fields)
-        length, records = _number(fields), _number(fields)
+    for _ in range(fields.varint_up_to(MOST_EVENTS)):
+        producer_id, epoch = fields.varint_up_to(), fields.varint_up_to(_MOST_EPOCH)
+        first += fields.varint_up_to()
+        length, records = fields.varint_up_to(), fields.varint_up_to()
         end = first + length
         if end > MOST_INTEGER or not length or records > length:
             raise ValueError(f"{records} records in {length} offsets from {first} on")
-        events.append(TransactionEvent(producer_id, epoch, first, end, records, 0 if records else _number(fields)))
+        events.append(
+            TransactionEvent(producer_id, epoch, first, end, records, 0 if records else fields.varint_up_to())
+        )
     if fields.left:
-        events = [event._replace(nth=_number(fields)) for event in events]
+        events = [event._replace(nth=fields.varint_up_to()) for event in events]
         if not any(event.nth for event in events):
             raise ValueError("numbers of transactions that are all 0")
     return tuple(events)
@@ -138,7 +133,7 @@ def _pack_text(out: bytearray, text: str) -> None:
 
 
 def _read_text(fields: Fields) -> str:
-    return fields.raw(_number(fields)).decode()
+    return fields.raw(fields.varint_up_to()).decode()
 
 
 def _pack_committed(committed: Sequence[TransactionCommitted]) -> bytes:
@@ -165,28 +160,32 @@ def _pack_committed(committed: Sequence[TransactionCommitted]) -> bytes:
 
 def _read_committed(fields: Fields) -> tuple[TransactionCommitted, ...]:
     found: list[TransactionCommitted] = []
-    for _ in range(_number(fields, PREPARED_EACH)):
-        read_to = _number(fields), _number(fields)
-        producer_id, epoch, version = _number(fields), _number(fields, _MOST_EPOCH), _number(fields, _MOST_EPOCH)
-        at_ms, topics = _number(fields), _number(fields)
+    for _ in range(fields.varint_up_to(PREPARED_EACH)):
+        read_to = fields.varint_up_to(), fields.varint_up_to()
+        producer_id, epoch, version = (
+            fields.varint_up_to(),
+            fields.varint_up_to(_MOST_EPOCH),
+            fields.varint_up_to(_MOST_EPOCH),
+        )
+        at_ms, topics = fields.varint_up_to(), fields.varint_up_to()
         name = _read_text(fields)
         partitions = tuple((_read_text(fields), _read_numbers(fields)) for _ in range(topics))
         found.append(TransactionCommitted(read_to, name, producer_id, epoch, version, at_ms, partitions))
     if fields.left:
-        found = [each._replace(number=_number(fields), nths=_read_numbers(fields)) for each in found]
+        found = [each._replace(number=fields.varint_up_to(), nths=_read_numbers(fields)) for each in found]
         if any(len(each.nths) not in (0, len(partitions_of(each))) for each in found):
             raise ValueError("not as many numbers as a transaction has partitions")
         if not fields.left and not any(each.nths for each in found):
             raise ValueError("no number of a transaction")
     if fields.left:
-        found = [each._replace(early=bool(_number(fields, 1))) for each in found]
+        found = [each._replace(early=bool(fields.varint_up_to(1))) for each in found]
         if not any(each.early for each in found):
             raise ValueError("no early transaction where one belongs")
     return tuple(found)
 
 
 def _read_numbers(fields: Fields) -> tuple[int, ...]:
-    return tuple(_number(fields) for _ in range(_number(fields)))
+    return tuple(fields.varint_up_to() for _ in range(fields.varint_up_to()))
 
 
 Events = Annotated[tuple[TransactionEvent, ...], FieldType(_pack_events, _read_events)]

@@ -23,7 +23,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IDENTITY, JOURNAL_PREFIX, IdentityReplicationPolicy
 from drlib.errors import DrlibError
 from drlib.kafka.net import group_requests
-from drlib.kafka.net.cluster_client import ClusterClient
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.group_requests import GroupListing
 from drlib.mirror.journal.claims_and_runs import Clusters
 from drlib.mirror.journal.entries import Entry, JournalCorrupt, TopicNames
@@ -116,13 +116,13 @@ class WayBack:
     async def find(self) -> dict[str, str]:
         """By topic: who copies it back. Empty also where a cluster does not answer, or not to us: that is no reason to stop."""
         try:
-            names = [n for n in (await self._source.metadata(None)).topics if self._settings.mirrors_topic(n)]
-            return {**await self._by_mirror_maker(names), **await self._by_workers()}
+            metadata = await self._source.metadata(None)
+            names = [name for name in metadata.topics if self._settings.mirrors_topic(name)]
+            return {**await self._by_mirror_maker(names), **await self._by_workers(metadata)}
         except (DrlibError, TimeoutError, OSError, JournalCorrupt):
             return {}
 
-    async def _by_workers(self) -> dict[str, str]:
-        metadata = await self._source.metadata(None)
+    async def _by_workers(self, metadata: ClusterMetadata) -> dict[str, str]:
         separator = self._settings.policy.internal_separator
         begin, end = f"{JOURNAL_PREFIX}{separator}", f"{separator}internal"
         journals = {
@@ -131,7 +131,7 @@ class WayBack:
             if name.startswith(begin) and name.endswith(end)
         }
         found: dict[str, str] = {}
-        listings = await self._groups() if journals else ()
+        listings = await self._groups(metadata.brokers) if journals else ()
         for journal, partitions in sorted(journals.items()):
             groups = worker_groups(listings, journal.removeprefix(begin).removesuffix(end))
             if not groups:
@@ -177,9 +177,9 @@ class WayBack:
         )
         return dict.fromkeys(filter(back.mirrors_topic, names), why)
 
-    async def _groups(self) -> list[GroupListing]:
+    async def _groups(self, nodes: Iterable[int]) -> list[GroupListing]:
         found: list[GroupListing] = []
-        for node in (await self._source.metadata([])).brokers:
+        for node in nodes:
             found += await group_requests.list_groups(await self._source.connection(node, "control"))
         return found
 

@@ -17,7 +17,6 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.requests import ProducerState
 from drlib.kafka.protocol import recode
-from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, raise_for
 from drlib.mirror.journal.entries import (
     Entry,
     Producers,
@@ -29,7 +28,7 @@ from drlib.mirror.journal.entries import (
 from drlib.mirror.journal.fields import FORMAT
 from drlib.mirror.journal.producers.kinds import KeptProducer
 from drlib.mirror.journal.renamed import identified, renamed
-from drlib.mirror.offsets.map.load_maps import JournalMissing
+from drlib.mirror.offsets.map.load_maps import find_journal
 from drlib.mirror.read_batches import locate, read_range
 from drlib.mirror.source_producers.leaders import Known
 from drlib.model import TopicPartition
@@ -59,12 +58,7 @@ class KeptOfSource:
 
 async def read_kept(target: ClusterClient, journal_topic: str) -> KeptOfSource:
     """What the journal of a flow has. Raises `JournalMissing`, `JournalCorrupt`, other `BrokerError`s, and `Unreachable`."""
-    metadata = await target.metadata([journal_topic])
-    described = metadata.topics[journal_topic]
-    if described.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        raise JournalMissing(journal_topic)
-    raise_for(described.error_code, f"reading the journal {journal_topic}")
-    numbers = sorted(described.partitions)
+    numbers = sorted((await find_journal(target, journal_topic)).partitions)
     read = await asyncio.gather(*(_read(target, TopicPartition(journal_topic, number)) for number in numbers))
     return kept_in(dict(zip(numbers, read, strict=True)))
 

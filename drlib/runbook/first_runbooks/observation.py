@@ -15,11 +15,9 @@ from dataclasses import dataclass, field, replace
 from drlib.config.both_ways.shared_topics import all_shared, shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
-from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
+from drlib.drill.inventory.rules import GROUPS_OF_DRLIB
 from drlib.mirror.sync.rules import local_topics
 from drlib.model import Flow
-
-OURS = (OWN_GROUPS, "drlib.", "drill.")  # groups of workers, leases and shadows
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +137,6 @@ def _applications(flow: FlowSettings, source: SeenCluster) -> tuple[SeenGroup, .
         group
         for group in sorted(source.groups, key=lambda each: each.name)
         if flow.mirrors_group(group.name)
-        and not group.name.startswith(OURS)
+        and not group.name.startswith(GROUPS_OF_DRLIB)
         and (group.members is None or group.members or group.topics)
     )

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from drlib.config.settings import MirrorSettings
+from drlib.drill.inventory.rules import GROUPS_OF_DRLIB
 from drlib.drill.readiness.checks.observations import Unanswered
 from drlib.drill.readiness.observe import clusters
 from drlib.drill.readiness.observe.ask import ask
@@ -27,7 +28,7 @@ from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.protocol.error_codes import CLUSTER_AUTHORIZATION_FAILED, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import TopicPartition
-from drlib.runbook.first_runbooks.observation import OURS, SeenCluster, SeenGroup
+from drlib.runbook.first_runbooks.observation import SeenCluster, SeenGroup
 
 ALL_S: Final = 10.0
 ANSWER_S: Final = 4.0  # for a sign of life
@@ -103,7 +104,7 @@ def _groups(settings: ClusterSettings, timeout_s: float) -> tuple[tuple[SeenGrou
     Blocks; raises `Unreachable` and `ClusterRefused`.
     """
     with Cluster(settings, timeout_s=timeout_s) as cluster:
-        names = [each.group for each in cluster.groups() if not each.group.startswith(OURS)]
+        names = [each.group for each in cluster.groups() if not each.group.startswith(GROUPS_OF_DRLIB)]
         described, committed = cluster.group_descriptions(names), cluster.committed(names)
         every = cluster.lists_every_group() is True
     return tuple(_group(name, described[name], committed[name]) for name in names), every

@@ -100,7 +100,7 @@ def render(
             lag_bounded=any(each.records_at_least is not None for each in card.lag),
             duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
             stages=[(name, meaning, getattr(card.rto_seconds, name)) for name, meaning in words.STAGES.items()],
-            timed=any(getattr(card.rto_seconds, name) is not None for name in words.STAGES),
+            timed=_has_stages(card),
             bounded=any(p.basis or p.at_most_seconds is not None for p in card.partitions),
             lost=card.lost_examples[:MOST_LOST],
             lost_rest=_rest(card),
@@ -153,8 +153,11 @@ def _sections(card: Scorecard) -> list[str]:
 
 def _timed(card: Scorecard) -> bool:
     """Did the drill measure a recovery time, or was it to?"""
-    known = any(getattr(card.rto_seconds, name) is not None for name in (*words.STAGES, "total"))
-    return known or card.objectives.rto_seconds is not None
+    return _has_stages(card) or card.rto_seconds.total is not None or card.objectives.rto_seconds is not None
+
+
+def _has_stages(card: Scorecard) -> bool:
+    return any(getattr(card.rto_seconds, name) is not None for name in words.STAGES)
 
 
 def _counted(card: Scorecard) -> bool:

@@ -76,8 +76,8 @@ def test_collision_with_producers_of_a_dead_source_is_found_by_what_the_mirror_k
         assert re.search(
             r"checked as of 20[-0-9]+ [0-9:.]+ UTC, when the mirror asked its leaders last", rest.evidence
         ), rest
-        told = refuse_collisions(a_place(site, "told"), Flow("paris", "lyon"), planned=False, allowed=False)
-        assert re.match(rf"checked as of 20.*: producer ID {producer_id}, epoch 0 on both clusters", told), told
+        said = refuse_collisions(a_place(site, "said"), Flow("paris", "lyon"), planned=False, allowed=False)
+        assert re.match(rf"checked as of 20.*: producer ID {producer_id}, epoch 0 on both clusters", said), said
         site.file.write_text(site.file.read_text() + "drlib.producers.redirected = true\n")
         move = a_move(site, "pointer.move")
         with pytest.raises(Deviated, match=rf"stay at paris: producer ID {producer_id}, .* collide = true"):

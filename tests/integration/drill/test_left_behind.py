@@ -132,7 +132,7 @@ def test_those_left_behind_by_a_move_are_listed_until_they_are_closed(site: Site
     assert before[stays] == (Stand.THERE, "it has 1 member")
     assert before[share] == (Stand.THERE, "it has 1 member")
     assert before[moves] == (Stand.GONE, "it has no members")
-    assert (Stand.NEW, "it wrote after the move") in before.values()  # whose ID nobody knew before
+    assert (Stand.NEW, "it wrote after the move") in before.values()  # whose ID was not known before
     assert f"LEFT BEHIND on {site.engine.source}" in status.stdout, status.stdout + status.stderr
     assert f"{stays}-1" in status.stdout
 
@@ -144,7 +144,7 @@ def test_those_left_behind_by_a_move_are_listed_until_they_are_closed(site: Site
         found = json.loads(answer.stdout)["applications"]
         return {row["name"]: row["stand"] for row in found if row["name"] in (moves, stays, share)}
 
-    wait_for("nobody is left", lambda: set(groups_left().values()) == {Stand.GONE})
+    wait_for("none is left", lambda: set(groups_left().values()) == {Stand.GONE})
     status = drlib("status", str(site.engine.properties), "--runs-dir", str(runs))
     assert stays not in status.stdout
 

@@ -30,9 +30,9 @@ from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence
-from drlib.drill.step.argument_types import Flag, Patterns, Seconds, Text, Texts
+from drlib.drill.step.argument_types import Flag, Patterns, Seconds, Texts
 from drlib.drill.step.cluster_identity import cluster_id
-from drlib.drill.step.flow_arguments import FlowArguments, ProbeDeadline, Shared, question_row
+from drlib.drill.step.flow_arguments import ClusterArguments, FlowArguments, ProbeDeadline, Shared, question_row
 from drlib.drill.step.known_silence import ask_in_run
 from drlib.errors import Deviated, DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -339,26 +339,15 @@ def _for_good(pointer: Pointer) -> bool:
     return pointer.hold and not pointer.hold_limit_s
 
 
-class UnfenceSource(FlowArguments, DrillAction):
+class UnfenceSource(ClusterArguments, DrillAction):
     """Remove the rules by which this run and those beside it denied writing to a cluster. An undo makes them again."""
 
     name = "source.unfence"
     shared_topics = Shared.SOME
 
-    cluster: Text = ""
-    """Alias of the cluster; by default the source."""
-
-    def check(self) -> None:
-        super().check()
-        self.context.cluster(self.alias)
-
-    @property
-    def alias(self) -> str:
-        return self.cluster or self.flow.source
-
     @property
     def rules(self) -> WriteRules:
-        return WriteRules(self.context.run_dir, self.context.cluster(self.alias))
+        return WriteRules(self.context.run_dir, self.settings)
 
     @property
     def _lifted(self) -> str:

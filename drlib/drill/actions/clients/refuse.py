@@ -24,13 +24,12 @@ from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Changes, DrillAction, Evidence, reach
-from drlib.drill.step.argument_types import Text, Texts
+from drlib.drill.step.argument_types import Texts
 from drlib.drill.step.cluster_identity import cluster_id, identity
-from drlib.drill.step.flow_arguments import FlowArguments, Shared
+from drlib.drill.step.flow_arguments import ClusterArguments, Shared
 from drlib.errors import Deviated, DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, first_answer
-from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 
@@ -38,23 +37,8 @@ ADMITTED: Final = "admitted again"
 _CONNECT_S: Final = 5.0
 
 
-class LeftCluster(FlowArguments):
+class LeftCluster(ClusterArguments):
     """The cluster that clients are made to leave."""
-
-    cluster: Text = ""
-    """Alias of the cluster; by default the source."""
-
-    def check(self) -> None:
-        super().check()
-        self.context.cluster(self.alias)
-
-    @property
-    def alias(self) -> str:
-        return self.cluster or self.flow.source
-
-    @property
-    def settings(self) -> ClusterSettings:
-        return self.context.cluster(self.alias)
 
     @property
     def written(self) -> ClientLimits:

@@ -22,6 +22,7 @@ from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups.served import SharesSeen, wait_served
 from drlib.drill.actions.groups.verify_rules import CHECK, GroupLook, GroupVerdict, Observed, Seen
+from drlib.drill.inventory.rules import GROUPS_OF_DRLIB
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Seconds, Texts
@@ -45,7 +46,6 @@ from drlib.runs.waiting import LOOK_S
 _MARKERS: Final = 16  # offsets looked through for the last record: markers have offsets too
 _DESCRIBE_S: Final = 0.5
 _SAY_S: Final = 10.0
-_OURS: Final = ("drlib.", "drlib-", "drill.")  # groups of workers, leases and shadows
 
 
 class VerifyGroups(ReadOnlyTargetAction):
@@ -247,7 +247,7 @@ class Watch:
             }
             self._begins[group] = there
         listed = [g.group for g in cluster.groups() if g.state not in rules.WITHOUT_MEMBERS]
-        self.others = tuple(g for g in listed if g not in self._begins and not g.startswith(_OURS))
+        self.others = tuple(g for g in listed if g not in self._begins and not g.startswith(GROUPS_OF_DRLIB))
         act_ms = moments.at(action.context.run_dir, "act")
         self._looked_ms = clock.now_ms() if act_ms is None else min(act_ms, clock.now_ms())
         self.verdicts = {group: GroupVerdict(Seen.UNKNOWN, "not looked at yet") for group in self.groups}

@@ -66,28 +66,21 @@ def _pack(producers: Sequence[KeptProducer]) -> bytes:
     return bytes(out)
 
 
-def _number(fields: Fields, most: int = MOST_INTEGER) -> int:
-    number = fields.varint()
-    if number > most:
-        raise ValueError(f"{number} where at most {most} belongs")
-    return number
-
-
 def _read(fields: Fields) -> tuple[KeptProducer, ...]:
-    count = _number(fields, SLOT_PRODUCERS)
+    count = fields.varint_up_to(SLOT_PRODUCERS)
     found: list[KeptProducer] = []
-    oldest = _number(fields) if count else 0
+    oldest = fields.varint_up_to() if count else 0
     producer = 0
     for number in range(count):
-        ahead = _number(fields)
+        ahead = fields.varint_up_to()
         if number and not ahead:
             raise ValueError(f"producer {producer} twice")
         producer += ahead
-        epoch, last_ms = _number(fields, MOST_EPOCH), oldest + _number(fields)
-        flags = _number(fields, _TRANSACTIONAL | _NAMED)
+        epoch, last_ms = fields.varint_up_to(MOST_EPOCH), oldest + fields.varint_up_to()
+        flags = fields.varint_up_to(_TRANSACTIONAL | _NAMED)
         if producer > MOST_INTEGER or last_ms > MOST_INTEGER:
             raise ValueError(f"producer {producer} at {last_ms}")
-        name = fields.raw(_number(fields)).decode() if flags & _NAMED else ""
+        name = fields.raw(fields.varint_up_to()).decode() if flags & _NAMED else ""
         if flags & _NAMED and not name:
             raise ValueError(f"producer {producer} has an empty name")
         found.append(KeptProducer(producer, epoch, last_ms, bool(flags & _TRANSACTIONAL), name))

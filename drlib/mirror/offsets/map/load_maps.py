@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from drlib import clock
 from drlib.errors import DrlibError
-from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata, TopicMetadata
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol.batch import BatchHeader
 from drlib.kafka.protocol.error_codes import (
@@ -517,14 +517,20 @@ class JournalMissing(BrokerError):
         DrlibError.__init__(self, what, why, remedy, retriable=self.retriable)
 
 
+async def find_journal(target: ClusterClient, journal_topic: str) -> TopicMetadata:
+    """The topic of a flow's journal. Raises `JournalMissing`, and other `BrokerError`s."""
+    found = (await target.metadata([journal_topic])).topics[journal_topic]
+    if found.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        raise JournalMissing(journal_topic)
+    raise_for(found.error_code, f"reading the journal {journal_topic}")
+    return found
+
+
 async def read_maps(target: ClusterClient, journal_topic: str) -> Maps:
     """The maps of a whole flow, read-only. Raises `JournalMissing`, and other `BrokerError`s."""
-    metadata = await target.metadata([journal_topic])
-    if metadata.topics[journal_topic].error_code == UNKNOWN_TOPIC_OR_PARTITION:
-        raise JournalMissing(journal_topic)
-    raise_for(metadata.topics[journal_topic].error_code, f"reading the journal {journal_topic}")
-    maps = Maps(journal_id=metadata.topics[journal_topic].topic_id)
-    for number in sorted(metadata.topics[journal_topic].partitions):
+    found = await find_journal(target, journal_topic)
+    maps = Maps(journal_id=found.topic_id)
+    for number in sorted(found.partitions):
         partition = TopicPartition(journal_topic, number)
         # The log ends first, then the journal: every record below those ends then has its promise in what is read.
         ends = await _ends(target, await read_journal(target, partition))

@@ -134,7 +134,7 @@ def test_parts_that_the_flow_did_not_write_are_between_its_copies(monkeypatch: p
     assert not_of_the_flow(offsets, 8, 8) == ()
     assert not_of_the_flow(None, 0, 12) == ((0, 12),)
     monkeypatch.setattr(rules, "MOST_PARTS", 1)
-    assert not_of_the_flow(offsets, 0, 12) == ((0, 12),), "what is not told apart is one part"
+    assert not_of_the_flow(offsets, 0, 12) == ((0, 12),), "what is not distinguished is one part"
 
 
 def test_written_is_what_maps_have_and_what_was_read_and_the_least_where_some_was_not() -> None:

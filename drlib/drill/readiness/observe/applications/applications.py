@@ -22,6 +22,7 @@ from drlib.config.settings import MirrorSettings
 from drlib.drill.inventory.rules import (
     BROKERS,
     GROUPS,
+    GROUPS_OF_DRLIB,
     PRODUCERS,
     Application,
     Inventory,
@@ -47,12 +48,11 @@ from drlib.kafka.share_groups.admin import describe_by, members_by
 from drlib.kafka.share_groups.members import REQUESTS, GroupMembers
 from drlib.kafka.share_groups.messages import DescribedGroup
 from drlib.kafka.share_groups.names import PROTOCOL
-from drlib.mirror.offsets.map.flow_maps import OWN_GROUPS
+from drlib.mirror.source_producers.leaders import OURS
 
 ALL_S: Final = 15.0
 ACTIVITY_S: Final = 5.0
 _LEAST_S: Final = 1.0
-OURS: Final = ("drlib.", "drill.", OWN_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,9 @@ async def _groups(
     workers: dict[str, group_requests.Workers] = {}
     for node in sorted(client.brokers):
         connection = await client.connection(node, "control")
-        listed = [each for each in await group_requests.list_groups(connection) if not each.group.startswith(OURS)]
+        listed = [
+            each for each in await group_requests.list_groups(connection) if not each.group.startswith(GROUPS_OF_DRLIB)
+        ]
         listings += listed
         if of_connect := [each.group for each in listed if each.protocol_type == "connect"]:
             workers |= await group_requests.describe_workers(connection, of_connect)

@@ -18,13 +18,13 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.inventory.rules import WAYS, Application, Kind, SeenGroup, in_order, of_group
 from drlib.drill.readiness.checks.observations import Unanswered
-from drlib.drill.readiness.observe.applications.applications import OURS
 from drlib.drill.readiness.observe.ask import ask_blocking
 from drlib.kafka.admin.connect import blocking
 from drlib.kafka.share_groups.names import PROTOCOL
 from drlib.mirror.journal.transactions import TransactionCommitted
 from drlib.mirror.offsets.translation.translate_groups import Positions, checkpointed_positions
 from drlib.mirror.share_groups.known import KnownShares, checkpointed_shares
+from drlib.mirror.source_producers.leaders import OURS
 from drlib.mirror.sync.source_groups import OFFSETS_TOPIC
 from drlib.mirror.transactions.find import TransactionsFound, find_transactions
 from drlib.model import Flow, TopicPartition
