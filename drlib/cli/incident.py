@@ -93,10 +93,15 @@ def diagnose(
 
 
 @incident_app.command()
-def hint(run: Run = None, runs_dir: RunsDir = RUNS, seat: Seat = "") -> None:
-    """Show the next hint; it costs 5 points."""
+def hint(
+    run: Run = None,
+    runs_dir: RunsDir = RUNS,
+    seat: Seat = "",
+    take: Annotated[bool, typer.Option("--take", help="Read the hint, and pay for it.")] = False,
+) -> None:
+    """Say what the next hint costs; with --take, show it for 5 points."""
     with _seated(runs_dir, run, seat) as session:
-        show(str(session.hint()))
+        show(str(session.hint(take=take)))
 
 
 @incident_app.command()

@@ -72,6 +72,11 @@ def lab_line(directory: Path) -> str:
     except UsageError:
         return f"No lab is running in {directory}: the notebooks start one, or run `drlib lab up --dir {directory}`."
     down = [alias for alias, cluster in lab.clusters.items() if not cluster.alive]
+    if down and lab.owner:
+        return (
+            f"The lab in {directory} is of {lab.owner}, and {', '.join(down)} is not running. Run the notebook again "
+            "from its top: it continues. Or end it: `drlib lab down`."
+        )
     if down:
         return f"The lab in {directory}: {', '.join(down)} is not running. Restart it: `drlib lab down`, then `drlib lab up`."
     return f"The lab in {directory} is running: {', '.join(lab.clusters)}."

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.errors import DrlibError, UsageError
+from drlib.runs.table import Table
 
 POINTER_NAME = "pointer.json"
 MOST_BYTES: Final = 1 << 20
@@ -172,3 +173,17 @@ def _ends(cutover: object) -> dict[str, tuple[int, ...]]:
         if not isinstance(offsets, list) or not all(type(offset) is int and offset >= 0 for offset in offsets):
             raise Undecodable("cutover is not lists of offsets")
     return {topic: tuple(offsets) for topic, offsets in cutover.items()}
+
+
+def shown(pointer: Pointer, where: Iterable[str], missing: Mapping[str, DrlibError]) -> Table:
+    """A pointer that was published to the places `where`, and why not to those `missing`, as a table."""
+    ends = "; ".join(f"{topic}: {', '.join(map(str, offsets))}" for topic, offsets in sorted(pointer.cutover.items()))
+    rows = [
+        {"what": "active cluster", "value": f"{pointer.active}, at {pointer.bootstrap}"},
+        {"what": "mirror topics begin with", "value": pointer.remote_prefix or ""},
+        {"what": "they are read first, up to", "value": ends},
+        {"what": "applications", "value": "wait until it is published without hold" if pointer.hold else ""},
+        {"what": "written to", "value": ", ".join(where)},
+        *({"what": f"not written to {alias}", "value": str(why)} for alias, why in sorted(missing.items())),
+    ]
+    return Table(f"Pointer {pointer.version}: applications use {pointer.active}", [row for row in rows if row["value"]])

@@ -39,7 +39,7 @@ from drlib.client.history.entries import (
     replaced_by,
     union,
 )
-from drlib.client.pointer import Pointer, PointerConflict, Stays, decode, encode, newest, staying
+from drlib.client.pointer import Pointer, PointerConflict, Stays, decode, encode, newest, shown, staying
 from drlib.config.replication_policy import POINTER_TOPIC
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -99,13 +99,19 @@ class Found:
         return Reading(found, self.silent, 1 + max(versions, default=0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Published:
-    """`where`: the aliases of the clusters that hold the pointer now; `missing`: why the others do not."""
+    """`where`: the aliases of the clusters that hold the pointer now; `missing`: why the others do not. Shown as a table."""
 
     pointer: Pointer
     where: tuple[str, ...]
     missing: Mapping[str, DrlibError] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return repr(shown(self.pointer, self.where, self.missing))
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
+        return shown(self.pointer, self.where, self.missing)._repr_mimebundle_()
 
 
 def pointers_for(pointers: Mapping[str, Pointer | UsageError], application: str) -> list[Pointer]:

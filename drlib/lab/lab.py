@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -39,7 +40,7 @@ def replication_factors(brokers: int) -> dict[str, str]:
 
 ONE_BROKER: Final[Mapping[str, str]] = MappingProxyType(replication_factors(1))
 _STATE_NAME: Final = "state.json"
-_PROXY: Final = "proxy"
+PROXY: Final = "proxy"  # its name among the processes
 _PROXY_STATE: Final = "proxy.json"
 _MARK: Final = ".drlib-lab"  # marks the lab's own folder, which `down` may remove
 
@@ -50,7 +51,8 @@ class Lab:
     With `security` the listeners of all clusters require TLS, SASL or both, and share one authority and its users.
 
     A context manager: `with Lab(root) as lab` is up inside and down, data included, after it. With `detach` the
-    processes outlive this one (`drlib lab up`); without, the kernel ends them with it.
+    processes outlive this one (`drlib lab up`); without, the kernel ends them with it. `owner`: who starts it and is to take it
+    down; it is kept in `state.json`, so that another process that attaches knows.
     """
 
     def __init__(
@@ -62,10 +64,12 @@ class Lab:
         extra: Mapping[str, str] | None = None,
         security: LabSecurity | None = None,
         detach: bool = False,
+        owner: str = "",
         on_event: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.root = root.absolute()
         self.aliases = aliases
+        self.owner = owner
         self.registry = ProcessRegistry(self.root)
         self.proxy = LinkProxy(self.root / _PROXY_STATE)
         self._brokers = brokers
@@ -84,9 +88,16 @@ class Lab:
         state = _read_state(root)
         if state is None:
             raise UsageError("There is no lab", f"{root} holds no {_STATE_NAME}", "Run `drlib lab up` first")
-        specs, extra, security = state
-        lab = cls(root, tuple(specs), extra=extra, security=security, detach=True, on_event=on_event)
-        lab._adopt(specs)
+        lab = cls(
+            root,
+            tuple(state.clusters),
+            extra=state.extra,
+            security=state.security,
+            detach=True,
+            owner=state.owner,
+            on_event=on_event,
+        )
+        lab._adopt(state.clusters)
         return lab
 
     @property
@@ -103,18 +114,19 @@ class Lab:
         needed: Iterable[str] = (),
         extra: Mapping[str, str] | None = None,
         security: LabSecurity | None = None,
+        detach: bool = False,
+        owner: str = "",
     ) -> tuple[Self, bool]:
-        """The lab that runs in `root`, or one of `aliases`, `extra` and `security` started there, and whether it was now.
+        """The lab that runs in `root`, or one with `aliases` and what follows started there, and whether it was now.
 
         A lab runs while any of its processes does: a cluster that a drill killed does not matter. Raises `UsageError` when
         a lab that runs lacks one of the clusters `needed`, or has other security than is asked for, and what `up` raises.
         """
-        try:
+        lab: Self | None = None
+        with suppress(UsageError):
             lab = cls.attach(root)
-        except UsageError:
-            return cls(root, aliases, extra=extra, security=security).up(), True
-        if not any(process.alive for process in lab.status()):
-            return cls(root, aliases, extra=extra, security=security).up(), True
+        if lab is None or not any(process.alive for process in lab.status()):
+            return cls(root, aliases, extra=extra, security=security, detach=detach, owner=owner).up(), True
         lab.require(needed)
         if security is not None and lab._security != security:
             raise UsageError(
@@ -149,17 +161,17 @@ class Lab:
         bootstrap_checkpoint()
         kept = _read_state(self.root)
         try:
-            self._start_proxy({} if kept is None else _links(kept[0]))
+            self._start_proxy({} if kept is None else _links(kept.clusters))
             if kept is None:
                 for name in (name for alias in self.aliases for name in broker_names(alias, self._brokers)):
                     shutil.rmtree(self.root / name, ignore_errors=True)  # of an `up` that failed
                 root, ports = str(self.root), self.proxy.ports
                 self._adopt({a: new_specs(a, root, ports, self._brokers, self._security) for a in self.aliases})
             else:
-                self.aliases = tuple(kept[0])
-                self._extra = {**kept[1], **self._extra}
-                self._security = kept[2]  # clients know the ports of its listeners
-                self._adopt(kept[0])
+                self.aliases = tuple(kept.clusters)
+                self._extra = {**kept.extra, **self._extra}
+                self._security = kept.security  # clients know the ports of its listeners
+                self._adopt(kept.clusters)
             self._publish()
             if (vault := self._vault()) is not None:
                 vault.prepare()
@@ -298,7 +310,7 @@ class Lab:
         log = self.root / "proxy.log"
         # The package may be run from its source tree without being installed.
         path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
-        self.registry.start(_PROXY, argv, log=log, env={"PYTHONPATH": path}, die_with_parent=self._die_with_parent)
+        self.registry.start(PROXY, argv, log=log, env={"PYTHONPATH": path}, die_with_parent=self._die_with_parent)
         self.proxy.wait_ready()
 
     def _adopt(self, specs: Mapping[str, tuple[BrokerSpec, ...]]) -> None:
@@ -321,6 +333,7 @@ class Lab:
             "clusters": {a: [asdict(b.spec) for b in cluster.brokers] for a, cluster in self._clusters.items()},
             "extra": self._extra,
             "security": as_state(self._security),
+            "owner": self.owner,
         }
         write_whole(self.root / _STATE_NAME, json.dumps(state, indent=1))
         for cluster in self._clusters.values():
@@ -365,14 +378,14 @@ class _State:
     clusters: dict[str, tuple[BrokerSpec, ...]]
     extra: dict[str, str]
     security: LabSecurity | None = None
+    owner: str = ""
 
 
 _STATE: Final = TypeAdapter(_State)
 
 
-def _read_state(root: Path) -> tuple[dict[str, tuple[BrokerSpec, ...]], dict[str, str], LabSecurity | None] | None:
+def _read_state(root: Path) -> _State | None:
     try:
-        state = read_json(root / _STATE_NAME, _STATE, "Delete it, and start a new lab.")
+        return read_json(root / _STATE_NAME, _STATE, "Delete it, and start a new lab.")
     except FileNotFoundError:
         return None
-    return state.clusters, state.extra, state.security

@@ -4,7 +4,7 @@ Rules: it listens on 127.0.0.1 only and keeps its token; kernel connections are 
 updates or extension catalogue are fetched. Settings, workspaces and configuration are in the product's own folder, so
 `~/.jupyter` is neither read nor changed; each start has its own workspace, as a restored one would open documents whose
 kernels are dead. The server is a child process that ends with this one; the files of one start are removed with it, settings
-made in JupyterLab stay.
+made in JupyterLab stay. Its kernels run `kernel_startup.py`, unless the user has a PYTHONSTARTUP.
 Not for: starting a lab, which the notebooks do.
 """
 
@@ -194,6 +194,7 @@ def environment(state: Path, runtime: Path) -> dict[str, str]:
         "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTER_PREFER_ENV_PATH": "1",
         "PYTHONPATH": os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONSTARTUP": os.environ.get("PYTHONSTARTUP") or str(Path(__file__).with_name("kernel_startup.py")),
     }
 
 

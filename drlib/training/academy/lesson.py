@@ -1,16 +1,18 @@
 """What every lesson has: a prediction, a real fault, a repair by the learner, three checks, and a figure.
 
 Rules: a step that was done is only shown again, so cells may run twice and a kernel restart loses nothing. The fault and
-the answer come only after the learner's prediction, because the fault would reveal the answer. A check asks the clusters
-when it is called; it ignores what was typed and passes only after the fault. What could not be checked is unknown and not
-passed. A missing repair is reported without an exception, and the notebook continues. A lesson that was closed,
-or replaced by another on the same lab, changes nothing any more. With `answers="reference"` predictions and repairs are
-filled in, and no points given.
+the answer come only after the learner's prediction, because the fault would reveal the answer; the prediction is graded
+against what was measured on the clusters. A check asks the clusters when it is called; it ignores what was typed and passes
+only after the fault. What could not be checked is unknown and not passed. What a check says is missing is in words: calls are
+in hints, which have a price, and say it first. A missing repair is reported without an exception, and the notebook continues;
+a cell that is run too early names the one to run first. A lesson that was closed, or replaced by another on the same lab,
+changes nothing any more. What an attempt kills is written down before, so that after a kernel restart it is known from what
+has ended by itself. With `answers="reference"` predictions and repairs are filled in, and no points given.
 Not for: the subject of a lesson (`drlib.training.academy.lessons`), nor for clusters outside a lab.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
@@ -20,26 +22,31 @@ import plotly.graph_objects as go
 from drlib.errors import DrlibError, UsageError
 from drlib.formats import one_line
 from drlib.lab.processes import wait_until
+from drlib.lab.workload.mirrors import MirrorWorker
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import Flow
 from drlib.runs.table import Table
 from drlib.training.academy import points, progress
-from drlib.training.academy.points import Attempt
+from drlib.training.academy.points import HINT_COST, Attempt, Teaching
 from drlib.training.academy.testbed import FORWARD, LessonLab, LessonTestbed
 
 NOTED_S: Final = 5.0
 REFERENCE: Final = "reference"
 BREAK: Final = "break"
 _ANSWERS: Final = {True: "yes", False: "not yet", None: "unknown"}
+_HINTS: Final = ("where to look", "which calls help", "the solution")
+_FOREIGN: Final = "Something else wrote to the mirror topic; the mirror does not know these records."
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check observed. `holds`: None if the clusters could not be asked. `hint`: where to look if it does not hold."""
+    """What a check observed. `holds`: None if the clusters could not be asked. `missing`: what does not hold, in words and
+    without the call that repairs it. `for_good`: nothing repairs it in this attempt."""
 
     holds: bool | None
     observed: str
-    hint: str = ""
+    missing: str = ""
+    for_good: bool = False
 
 
 class Lesson(ABC):
@@ -49,12 +56,17 @@ class Lesson(ABC):
     title: ClassVar[str]
     hints: ClassVar[tuple[str, str, str]]
     claims: ClassVar[tuple[str, str, str]]  # what the three checks verify
+    first: ClassVar[tuple[str, str]]  # its first step after the opening, and the call of that cell
+    teaching: ClassVar[Teaching]  # what the difference between prediction and answer teaches
     keeps_names: ClassVar[bool] = False  # its topics are mirrored in both directions under one name
     lab: ClassVar[LessonLab] = LessonLab()
     testbed_type: ClassVar[type[LessonTestbed]] = LessonTestbed
 
-    def __init__(self, testbed: LessonTestbed, attempt: Attempt, folder: Path, end_lab: Callable[[], None]) -> None:
+    def __init__(
+        self, testbed: LessonTestbed, attempt: Attempt, folder: Path, end_lab: Callable[[], None], notice: str = ""
+    ) -> None:
         self.testbed = testbed
+        self._notice = notice  # what the learner has to know of the opening
         self._attempt = attempt
         self._folder = folder
         self._end_lab = end_lab
@@ -91,6 +103,7 @@ class Lesson(ABC):
 
         Raises `UsageError`, and records nothing, before the cell that the question is about was run.
         """
+        self.require(*self.first)
         question = self.question()
         text = str(prediction) or (self.reference_answer() if self.dry_run else "")
         if text.strip() and not self._attempt.prediction and points.number_in(text) is None:
@@ -105,9 +118,10 @@ class Lesson(ABC):
         """Show the answer, measured on the clusters, next to your prediction."""
         if not self._attempt.may_see_truth:
             return self._prediction_missing()
+        self.require(BREAK, "lesson.break_it()")
         answer = self.show_truth()
-        grade = points.graded(self._attempt.prediction, self.reference_answer())
-        note = " ".join(filter(None, (f"You wrote: {self._attempt.prediction}.", answer.note, grade)))
+        grade = points.graded(self._attempt.prediction, self.measured(), self.teaching)
+        note = " ".join(filter(None, (f"You wrote: {self._attempt.prediction}.", grade, answer.note)))
         return Table(answer.title, answer.rows, note, figure=answer.figure)
 
     def break_it(self) -> Table:
@@ -120,7 +134,8 @@ class Lesson(ABC):
     def reference(self) -> Table:
         """Apply the reference repair in a trainer's dry run; otherwise only a reminder."""
         if not self.dry_run:
-            return Table("The repair is yours to make", [], note="lesson.hint(1) helps; it costs 5 points.")
+            return Table("The repair is yours to make", [], note="lesson.hint(1) says what a hint costs.")
+        self.require(BREAK, "lesson.break_it()")
         self.apply_reference()
         return Table("The reference repair was applied", [], note=self.hints[2])
 
@@ -142,22 +157,28 @@ class Lesson(ABC):
                     "requirement": self.claims[check - 1],
                     "holds": _ANSWERS[result.holds],
                     "observed": result.observed,
-                    "next step": "" if result.holds else result.hint,
+                    "next step": "" if result.holds else self._next_step(result),
                 }
             )
         if not any(row["next step"] for row in rows):
             rows = [{name: value for name, value in row.items() if name != "next step"} for row in rows]
         return Table(f"{self.key}: state of the clusters", rows, note=self.score())
 
-    def hint(self, number: int = 1) -> Table:
-        """Show one of three hints; the third gives the solution. Each costs 5 points, once."""
+    def hint(self, number: int = 1, *, take: bool = False) -> Table:
+        """Show what one of three hints costs, and with `take` the hint; the third gives the solution. It costs once."""
         if number not in points.HINTS:
             raise UsageError(f"there is no hint {number}", "a lesson has three", "Use 1, 2 or 3.")
+        read = progress.require_current(self._folder, self._attempt).hints
+        if not take and number not in read:
+            price = f"It costs {HINT_COST} of {points.FULL} points, once; nothing was charged yet."
+            note = f"{price} To read it: lesson.hint({number}, take=True). ({self.score()})"
+            return Table(f"Hint {number}: {_HINTS[number - 1]}", [], note=note)
         self._update(lambda attempt: points.with_hint(attempt, number))
         return Table(f"Hint {number}", [], note=f"{self.hints[number - 1]} ({self.score()})")
 
     def picture(self) -> Table:
         """Show the lesson's figure, drawn from the clusters' current state."""
+        self.require(*self.first)
         return Table(self.title, [], figure=self.figure())
 
     def score(self) -> str:
@@ -182,15 +203,19 @@ class Lesson(ABC):
 
     @abstractmethod
     def question(self) -> str:
-        """The question to predict; some lessons raise `UsageError` before their first step was done."""
+        """The question to predict, without the answer. Asked when the first step was done."""
 
     @abstractmethod
     def reference_answer(self) -> str:
-        """The right answer, for a dry run."""
+        """What a dry run predicts, before anything is measured."""
+
+    @abstractmethod
+    def measured(self) -> float | None:
+        """The answer as the clusters gave it; None before it was measured. Asked after the fault."""
 
     @abstractmethod
     def show_truth(self) -> Table:
-        """The measured answer."""
+        """The measured answer, with what explains it. Asked after the fault."""
 
     @abstractmethod
     def inject_fault(self) -> Mapping[str, int]:
@@ -233,11 +258,36 @@ class Lesson(ABC):
             numbers = action()
             self._update(lambda attempt: points.with_step(attempt, name, numbers))
 
-    def check_probe(self, seconds: float, hint: str) -> CheckResult:
-        """Check that a record written to `probe_topic` now reaches RIGHT within `seconds`. `hint`: where to look if not."""
+    def keep(self, numbers: Mapping[str, int]) -> None:
+        """Keep `numbers` beside those that steps return; one that is kept already stays."""
+        self._update(lambda attempt: points.with_numbers(attempt, numbers))
+
+    def kill_worker(self, worker: MirrorWorker) -> None:
+        """SIGKILL it, if it runs."""
+        self._write_down([worker.name])
+        worker.kill()
+
+    def stop_worker(self) -> None:
+        """SIGTERM: it first produces and journals what it has fetched."""
+        self._write_down(self.testbed.workers)
+        self.testbed.stop_mirror()
+
+    def kill_cluster(self, alias: str) -> None:
+        """SIGKILL all brokers of a cluster."""
+        cluster = self.testbed.lab.clusters[alias]
+        self._write_down([broker.name for broker in cluster.brokers])
+        cluster.kill()
+
+    def _write_down(self, names: Collection[str]) -> None:
+        """Keep which processes this attempt is about to end."""
+        running = {one.name: one.pid for one in self.testbed.lab.status() if one.alive and one.name in names}
+        self._update(lambda attempt: points.with_killed(attempt, running))
+
+    def check_probe(self, seconds: float, missing: str) -> CheckResult:
+        """Check that a record written to `probe_topic` now reaches RIGHT within `seconds`."""
         if self.testbed.probe_is_mirrored(self.probe_topic, seconds):
             return CheckResult(True, "a record written now was mirrored")
-        return CheckResult(False, f"a record written now was not on RIGHT within {seconds:g} s", hint)
+        return CheckResult(False, f"a record written now was not on RIGHT within {seconds:g} s", missing)
 
     def fully_mirrored(self, topic: str, flow: Flow = FORWARD, *, within_s: float = NOTED_S) -> bool:
         """Report whether the mirror's offset map covers every record of `topic` up to its end offsets.
@@ -253,18 +303,20 @@ class Lesson(ABC):
 
         return wait_until(covered, within_s, every_s=0.2)
 
-    def check_copy(self, complete: bool, observed: str, hint: str, flow: Flow = FORWARD) -> CheckResult:
+    def check_copy(self, complete: bool, observed: str, missing: str, flow: Flow = FORWARD) -> CheckResult:
         """Check that the mirror topic, which has `complete` contents, was written by the mirror alone."""
         if complete and not self.fully_mirrored(self.topic, flow):
-            return CheckResult(False, f"{observed}, not all by the mirror", hint)
-        return CheckResult(complete, observed, hint)
+            return CheckResult(False, f"{observed}, not all by the mirror", _FOREIGN)
+        return CheckResult(complete, observed, missing)
 
     def require(self, step: str, call: str) -> None:
         """Raises `UsageError` when `step` was not done, or the attempt has ended."""
         progress.require_current(self._folder, self._attempt)
         if not self.has_done(step):
             raise UsageError(
-                f"{self.key}: it is too early for this call", f"{call} was not run yet", "Run the cells in their order."
+                f"{self.key}: it is too early for this call",
+                f"{call} was not run yet",
+                f"Run the cell with {call} first.",
             )
 
     def stop_actions(self) -> tuple[Callable[[], None], ...]:
@@ -272,26 +324,44 @@ class Lesson(ABC):
         return (self.testbed.stop_mirror,)
 
     def _prediction_missing(self) -> Table:
+        self.require(*self.first)
         note = f"{self.question()} Record your answer with lesson.predict(...)."
         return Table("Your prediction comes first", [], note=note)
 
     def _run_check(self, number: int) -> CheckResult:
         if not self.has_done(BREAK):
-            first = "" if self._attempt.may_see_truth else "lesson.predict(...), then "
-            return CheckResult(False, "the fault was not injected yet", f"{first}lesson.break_it()")
+            return CheckResult(False, "the fault was not injected yet")
         try:
             return self.verify(number)
         except DrlibError as error:
             return CheckResult(None, f"{error.what}: {error.why}", error.remedy)
 
+    def _next_step(self, result: CheckResult) -> str:
+        """What follows from a check that does not hold."""
+        if not self.has_done(BREAK):
+            step, call = self.first
+            calls = [] if self.has_done(step) else [call]
+            calls += [] if self._attempt.may_see_truth else ["lesson.predict(...)"]
+            return f"Run first: {', '.join((*calls, 'lesson.break_it()'))}"
+        if result.holds is None:
+            return result.missing
+        if result.for_good:
+            return f"{result.missing} Start again: drlib.open_lesson({self.key!r}, lab_dir, run_dir, again=True)"
+        unread = [number for number in points.HINTS if number not in self._attempt.hints]
+        return f"{result.missing} lesson.hint({unread[0] if unread else points.HINTS[-1]}) helps."
+
     def _update(self, step: Callable[[Attempt], Attempt]) -> None:
         self._attempt = progress.update(self._folder, self._attempt, step)
 
     def _end(self) -> None:
-        for stop in self.stop_actions():
-            stop()
+        """Where another attempt has the lab now, that stays as it is."""
+        replaced = progress.is_replaced(self._folder, self._attempt)
+        if not replaced:
+            for stop in self.stop_actions():
+                stop()
         self._attempt = progress.close(self._folder, self._attempt)
-        self._end_lab()
+        if not replaced:
+            self._end_lab()
 
     def _overview(self) -> Table:
         attempt = self._attempt
@@ -301,5 +371,5 @@ class Lesson(ABC):
             {"what": "checks passed", "so far": ", ".join(map(str, attempt.passed)) or "none yet"},
             {"what": "hints read", "so far": ", ".join(map(str, attempt.hints)) or "none"},
         ]
-        note = f"{self.score()} Topics and groups of this attempt: {self.testbed.prefix}*"
-        return Table(f"{self.key}: {self.title}", rows, note=note)
+        names = f"{self.score()} Topics and groups of this attempt: {self.testbed.prefix}*"
+        return Table(f"{self.key}: {self.title}", rows, note=" ".join(filter(None, (self._notice, names))))

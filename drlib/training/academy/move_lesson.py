@@ -35,6 +35,10 @@ class MoveLesson(Lesson):
 
     def cutover(self) -> Mapping[str, tuple[int, ...]]:
         """The current end offsets of the mirror topic on RIGHT, as `drlib.publish_pointer` takes them."""
+        self.require(*self.first)
+        return self._cutover()
+
+    def _cutover(self) -> Mapping[str, tuple[int, ...]]:
         return {self.copy: tuple(self.testbed.end_offsets("RIGHT", self.copy))}
 
     def pointer(self) -> Pointer | None:
@@ -54,7 +58,7 @@ class MoveLesson(Lesson):
         if alias == "LEFT" or self.keeps_names:
             publish_pointer(self.file, alias, self.application, **options)  # type: ignore[arg-type]
         else:
-            moved = {**options, "remote_prefix": "LEFT.", "cutover": self.cutover()}
+            moved = {**options, "remote_prefix": "LEFT.", "cutover": self._cutover()}
             publish_pointer(self.file, alias, self.application, **moved)  # type: ignore[arg-type]
 
     def in_topic(self, topic: str, positions: Mapping[int, int]) -> dict[TopicPartition, int]:

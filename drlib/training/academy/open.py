@@ -1,9 +1,10 @@
 """Opens a lesson: finds or starts its lab, and resumes the current attempt or starts a new one.
 
-Rules: an open attempt on the same lab is resumed, also after a kernel restart; a new attempt prepares the lab first. A lab
-that was started here is stopped by `close`, even if the opening cell was run twice; a cluster that a lesson has killed does
-not make this start another lab. A lesson that needs other clusters than LEFT and RIGHT has a lab of its own beside `lab_dir`.
-Dry runs with reference answers are attempts of their own.
+Rules: an open attempt on the same lab is resumed, also after a kernel restart: a lab that is started here outlives the kernel,
+and what the attempt has killed stays down. Where other processes have ended, the clusters are not as the attempt left them:
+that is said, and a new attempt begins. A new attempt prepares the lab first. A lab that lessons started is stopped by `close`,
+from whatever kernel; its state says so. A lesson that needs other clusters than LEFT and RIGHT has a lab of its own beside
+`lab_dir`. Dry runs with reference answers are attempts of their own.
 Not for: what a lesson does (`lesson`).
 """
 
@@ -21,7 +22,7 @@ from drlib.lab.lab import Lab
 from drlib.training.academy import points, progress
 from drlib.training.academy.lesson import REFERENCE, Lesson
 from drlib.training.academy.points import Attempt
-from drlib.training.academy.testbed import FAST_RETENTION, LessonLab, prepare, repair
+from drlib.training.academy.testbed import FAST_RETENTION, LessonTestbed, prepare, repair
 
 LESSONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -37,7 +38,7 @@ LESSONS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     }
 )
 
-_STARTED: Final[dict[Path, Lab]] = {}  # labs that this kernel started for a lesson
+OWNER: Final = "lessons"  # of a lab that was started here
 
 
 def open_lesson(
@@ -61,13 +62,22 @@ def open_lesson(
     folder = Path(run_dir).absolute()
     progress.read(folder)  # a damaged record is reported before a lab is started
     lesson = _lesson_class(key)
-    lab, own = _lab(Path(lab_dir), lesson.lab)
+    needs = lesson.lab
+    lab, started = Lab.attach_or_up(
+        needs.folder(Path(lab_dir)),
+        needs.aliases,
+        needed=needs.aliases,
+        extra=FAST_RETENTION,
+        security=needs.security,
+        detach=True,  # a kernel that is restarted finds its clusters as they were
+        owner=OWNER,
+    )
+    end_lab = lab.down if lab.owner == OWNER else partial(repair, lab, needs.flow)
     try:
-        attempt = _attempt(key, lab, lesson.lab, folder, dry=answers == REFERENCE, again=again)
-        end_lab = lab.down if own else partial(repair, lab, lesson.lab.flow)
-        return lesson(lesson.testbed_type(lab, key, attempt.tag, lesson.keeps_names), attempt, folder, end_lab)
+        attempt, notice = _attempt(lesson, key, lab, folder, started, dry=answers == REFERENCE, again=again)
+        return lesson(_testbed(lesson, key, lab, attempt), attempt, folder, end_lab, notice)
     except BaseException:
-        if own:
+        if started:
             lab.down()
         raise
 
@@ -83,24 +93,27 @@ def _lesson_class(key: str) -> type[Lesson]:
     return lesson
 
 
-def _attempt(key: str, lab: Lab, needs: LessonLab, folder: Path, *, dry: bool, again: bool) -> Attempt:
-    identity = " ".join(lab.clusters[alias].cluster_id for alias in needs.aliases)
+def _testbed(lesson: type[Lesson], key: str, lab: Lab, attempt: Attempt) -> LessonTestbed:
+    return lesson.testbed_type(lab, key, attempt.tag, lesson.keeps_names)
+
+
+def _attempt(
+    lesson: type[Lesson], key: str, lab: Lab, folder: Path, started: bool, *, dry: bool, again: bool
+) -> tuple[Attempt, str]:
+    """The attempt to continue or a new one, and why it is new where that is not what was asked for."""
+    flow, aliases = lesson.lab.flow, lesson.lab.aliases
+    identity = " ".join(lab.clusters[alias].cluster_id for alias in aliases)
     current = progress.read(folder).of(key).current
-    if current is not None and not again and points.can_resume(current, identity, dry=dry):
-        return current
-    prepare(lab, needs.flow)
+    notice = ""
+    if current is not None and not again and points.can_resume(current, current.lab, dry=dry):
+        gone = "it was on another lab" if current.lab != identity else "its lab had ended" if started else ""
+        if not gone:
+            ended = points.ended_by_others(current, _testbed(lesson, key, lab, current).ended(aliases))
+            if not ended:
+                return current, ""
+            gone = f"{', '.join(ended)} ended without it"
+        notice = f"A new attempt: the one before cannot be continued, as {gone}."
+    prepare(lab, flow)
     attempt = Attempt(key, secrets.token_hex(2), identity, clock.now_ms(), dry)
     progress.begin(folder, attempt)
-    return attempt
-
-
-def _lab(lab_dir: Path, needs: LessonLab) -> tuple[Lab, bool]:
-    """The running lab that a lesson `needs`, or a new one; and whether this kernel started it."""
-    path = needs.folder(lab_dir)
-    if (started := _STARTED.get(path)) is not None and any(process.alive for process in started.status()):
-        return started, True
-    aliases = needs.aliases
-    lab, own = Lab.attach_or_up(path, aliases, needed=aliases, extra=FAST_RETENTION, security=needs.security)
-    if own:
-        _STARTED[path] = lab
-    return lab, own
+    return attempt, notice

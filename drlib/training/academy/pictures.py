@@ -1,7 +1,8 @@
 """The lessons' figures: bars side by side, logs as rows of stretches, and lines over offsets or time.
 
 Rules: as in `drlib.ui.figures.figures`: labels at lines and bars instead of a legend, units on axes, Okabe-Ito colours, no
-meaning by colour alone. A figure without data says so.
+meaning by colour alone. The parts of a stacked bar have letters; the axis says what each letter means, and the numbers of parts
+that are too narrow for one. A figure without data says so.
 Not for: choosing the data.
 """
 
@@ -18,6 +19,8 @@ COLOURS: Final = (figures.BLUE, figures.ORANGE, figures.VERMILLION, figures.GREE
 ON: Final = {figures.BLUE: "white"}  # text colour on a bar of that colour; black on all others
 HEIGHT, TOP, BOTTOM = 380, 50, 52  # pixels: a figure of lines, and its margins above and below the plot
 LABEL: Final = 19.0  # pixels between two labels
+PARTS: Final = "abcd"
+NARROW: Final = 0.08  # share of the longest bar below which a part has no room for its number
 EDGE: Final = 0.9  # share of the x axis from which on a line counts as ending at the right edge
 
 
@@ -33,6 +36,15 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A named part of the x axis, shaded."""
+
+    name: str
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
 class Stretch:
     """Records that lie behind each other in a log. `origin`: where they were written; `marked`: drawn hatched."""
 
@@ -45,28 +57,42 @@ class Stretch:
 def bars(
     title: str, names: Sequence[str], values: Mapping[str, Sequence[float]], unit: str, *, stacked: bool = False
 ) -> go.Figure:
-    """Draw one bar for each of `names` and each series of `values`, labelled with series and number."""
+    """Draw one bar for each of `names` and each series of `values`, labelled with series and number.
+
+    `stacked`: one bar for each of `names`, of which the series are parts.
+    """
     if not any(any(series) for series in values.values()):
         return figures.empty(title, "There is nothing yet.")
     figure = figures.blank(title, height=130 + 34 * len(names) * (1 if stacked else len(values)))
-    for (name, series), colour in zip(values.items(), COLOURS, strict=False):
+    least = NARROW * max(map(sum, zip(*values.values(), strict=True))) if stacked else 0.0
+    meaning: list[str] = []
+    for (name, series), colour, part in zip(values.items(), COLOURS, PARTS, strict=False):
+        if stacked and any(series):
+            counts = f": {', '.join(f'{n:,.0f}' for n in series)}" if any(0 < n < least for n in series) else ""
+            meaning.append(f"{figures.square(colour)} {part} {name}{counts}")
+        label = part if stacked else f"{name}:"
         figure.add_bar(
             y=list(names),
             x=list(series),
             orientation="h",
             name=name,
             marker={"color": colour, "line": {"color": "white", "width": 1}},
-            text=["" if stacked and not value else f"{name}: {value:,.0f}" for value in series],
+            text=["" if value < least or (stacked and not value) else f"{label} {value:,.0f}" for value in series],
             # text inside a bar of length 0 would not be drawn
             textposition="inside" if stacked else ["auto" if value else "outside" for value in series],
             insidetextanchor="start",
             insidetextfont={"color": ON.get(colour, "black"), "size": 13},
             textangle=0,
             cliponaxis=False,
+            constraintext="none",
             hovertemplate=f"{name}, %{{y}}: %{{x:,}} {unit}<extra></extra>",
         )
     figure.update_layout(barmode="stack" if stacked else "group", margin={"l": 30 + 8 * max(map(len, names)), "t": 50})
-    figure.update_xaxes(title=unit, rangemode="tozero", tickformat=",")
+    title_below: dict[str, object] = {"text": unit}
+    if stacked:
+        title_below = {"text": f"{unit}<br>{'   '.join(meaning)}", "font": {"size": 13}}
+        figure.update_layout(margin={"b": 76}, height=150 + 34 * len(names))
+    figure.update_xaxes(title=title_below, rangemode="tozero", tickformat=",")
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return figure
 
@@ -111,8 +137,8 @@ def logs(title: str, drawn: Mapping[str, Sequence[Stretch]], unit: str, origin: 
     return figure
 
 
-def lines(title: str, drawn: Sequence[Line], x: str, y: str) -> go.Figure:
-    """Draw lines, each labelled at its end; `x` and `y` are the axis titles with units.
+def lines(title: str, drawn: Sequence[Line], x: str, y: str, *, spans: Sequence[Span] = ()) -> go.Figure:
+    """Draw lines, each labelled at its end; `x` and `y` are the axis titles with units, `spans` are shaded behind them.
 
     Labels of lines that end at the right edge are placed beside the plot, moved apart where they would overlap.
     """
@@ -142,6 +168,10 @@ def lines(title: str, drawn: Sequence[Line], x: str, y: str) -> go.Figure:
             )
         else:
             figures.label(figure, line.name, line.x[-1], line.y[-1], xref="x", xanchor="left", xshift=8)
+    for span in spans:
+        figure.add_vrect(x0=span.begin, x1=span.end, fillcolor=figures.SOFT, opacity=0.18, line_width=0, layer="below")
+        name = f"▒ {span.name}"
+        figures.label(figure, name, span.begin, 1, xref="x", xanchor="left", yref="y domain", yanchor="bottom")
     figure.update_xaxes(title=x, tickformat=",")
     figure.update_yaxes(title=y, tickformat=",", range=[bottom, top])
     widest = max((len(line.name) for line in at_edge), default=0)

@@ -1,8 +1,8 @@
 """The state of an attempt at a lesson, and its points: prediction, steps, passed checks and hints.
 
-Rules: only the first prediction is recorded; it earns points whether right or wrong. A check earns its points when it first
-passes and keeps them. A hint costs once. A dry run with reference answers earns nothing. Nothing is undone: an attempt only
-grows until it is closed, and a lesson keeps its best result.
+Rules: only the first prediction is recorded; it earns points whether right or wrong, and is compared with what was measured on
+the clusters. A check earns its points when it first passes and keeps them. A hint costs once. A dry run with reference answers
+earns nothing. Nothing is undone: an attempt only grows until it is closed, and a lesson keeps its best result.
 Not for: asking clusters, nor files (`progress`).
 """
 
@@ -17,6 +17,7 @@ PREDICTION_POINTS: Final = 10
 CHECK_POINTS: Final = 30
 HINT_COST: Final = 5
 FULL: Final = PREDICTION_POINTS + CHECK_POINTS * len(CHECKS)
+_KILLED: Final = "killed "  # before the name of a process, in the numbers of an attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Teaching:
+    """What the difference between a prediction and the measured answer teaches: a sentence for one that is too high, and one
+    for one that is too low. `pending`: when the answer is measured. `within`: the share of it by which a right one may differ.
+    """
+
+    high: str
+    low: str
+    pending: str = "lesson.break_it() has injected the fault"
+    within: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class LessonRecord:
     """A lesson in a learner's record. `best`: most points of the `attempts` that were no dry runs; None without one."""
 
@@ -69,16 +82,21 @@ def number_in(prediction: str) -> float | None:
     return float(text) if re.fullmatch(r"[+-]?\d{1,15}(\.\d{1,6})?", text, re.ASCII) else None
 
 
-def graded(prediction: str, answer: str) -> str:
-    """What a prediction is worth beside the answer, in a sentence; "" where one of them is no number."""
-    given, right = number_in(prediction), number_in(answer)
-    if given is None or right is None:
+def graded(prediction: str, measured: float | None, teaching: Teaching) -> str:
+    """What a prediction is worth beside the `measured` answer, None before that, and what the difference teaches.
+
+    "" where the prediction is no number.
+    """
+    given = number_in(prediction)
+    if given is None:
         return ""
-    return (
-        "That is right."
-        if given == right
-        else f"The answer is {right:,.15g}: you were off by {abs(given - right):,.15g}."
-    )
+    if measured is None:
+        return f"The answer is compared with your prediction when {teaching.pending}."
+    off = abs(given - measured)
+    if off <= teaching.within * abs(measured):
+        return f"That is right: {measured:,.15g} was measured."
+    side, taught = ("high", teaching.high) if given > measured else ("low", teaching.low)
+    return f"{measured:,.15g} was measured: your prediction was too {side} by {off:,.15g}. {taught}"
 
 
 def with_prediction(attempt: Attempt, prediction: str) -> Attempt:
@@ -91,6 +109,21 @@ def with_step(attempt: Attempt, step: str, numbers: Mapping[str, int] | None = N
     """Return `attempt` with `step` done and its numbers added."""
     steps = attempt.steps if step in attempt.steps else (*attempt.steps, step)
     return replace(attempt, steps=steps, numbers={**attempt.numbers, **(numbers or {})})
+
+
+def with_numbers(attempt: Attempt, numbers: Mapping[str, int]) -> Attempt:
+    """Return `attempt` with `numbers` kept beside those of its steps; one that is kept already stays."""
+    return replace(attempt, numbers={**numbers, **attempt.numbers})
+
+
+def with_killed(attempt: Attempt, processes: Mapping[str, int]) -> Attempt:
+    """Return `attempt` with `processes`, pids by name, known as those that it kills itself."""
+    return replace(attempt, numbers={**attempt.numbers, **{_KILLED + name: pid for name, pid in processes.items()}})
+
+
+def ended_by_others(attempt: Attempt, dead: Mapping[str, int]) -> list[str]:
+    """The names of the `dead` processes, pids by name, that `attempt` did not kill. A pid of 0 is one that is not known."""
+    return sorted(name for name, pid in dead.items() if not pid or attempt.numbers.get(_KILLED + name) != pid)
 
 
 def with_passed_check(attempt: Attempt, check: int) -> Attempt:

@@ -119,6 +119,14 @@ def _current(stored: Progress, attempt: Attempt) -> Attempt:
     return current
 
 
+def is_replaced(folder: Path, attempt: Attempt) -> bool:
+    """Report whether another attempt, at this lesson or another one, has the lab of `attempt` now."""
+    current = [record.current for record in read(folder).lessons.values()]
+    return any(
+        each is not None and not each.closed and each.lab == attempt.lab and each.tag != attempt.tag for each in current
+    )
+
+
 def close(folder: Path, attempt: Attempt) -> Attempt:
     """Return `attempt` closed, also if a newer one has replaced it."""
     with _locked(folder):

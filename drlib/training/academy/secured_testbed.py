@@ -62,6 +62,10 @@ class SecuredTestbed(LessonTestbed):
         return MirrorWorker(self.lab, name, self.role_file(Role.MIRROR), self.lab.root / f"{name}.status.json")
 
     @property
+    def workers(self) -> tuple[str, ...]:
+        return (self.worker.name,)
+
+    @property
     def runbooks(self) -> Path:
         """The folder of the learner's own runbooks."""
         return self.lab.root / f"{WORKER}{self.prefix}runbooks"

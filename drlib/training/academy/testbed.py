@@ -28,7 +28,7 @@ from drlib.kafka.admin.descriptions import Isolation, Range, Record
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.lab import clocks
 from drlib.lab.brokers.security import LabSecurity
-from drlib.lab.lab import ONE_BROKER, Lab
+from drlib.lab.lab import ONE_BROKER, PROXY, Lab
 from drlib.lab.processes import wait_until
 from drlib.lab.workload.mirrors import POLICY, LabMirrors, partition_statuses, refuse_other_workers
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends, place_group
@@ -106,6 +106,22 @@ class LessonTestbed:
         name = f"{WORKER}{self.prefix}{'both' if self.keeps_names else flow.source.lower()}"
         keys = _KEEPS_NAMES if self.keeps_names else {}
         return LabMirrors(self.lab, name, f"{re.escape(self.prefix)}.*", flows, positions=True, lanes=LANES, keys=keys)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """The names of the processes that mirror in this attempt."""
+        return self.mirror().name, self.mirror(FORWARD.reverse).name
+
+    def ended(self, aliases: Iterable[str]) -> dict[str, int]:
+        """By name the pids of processes that have ended and were not stopped: the link's proxy, brokers of `aliases`, workers.
+
+        0 for a broker that is not among the lab's processes.
+        """
+        known = {process.name: process for process in self.lab.status()}
+        serving = [PROXY, *(broker.name for alias in aliases for broker in self.lab.clusters[alias].brokers)]
+        missing = {name: 0 for name in serving if name not in known}
+        named = [known[name] for name in (*serving, *self.workers) if name in known]
+        return missing | {process.name: process.pid for process in named if not process.alive}
 
     @property
     def file(self) -> Path:

@@ -24,6 +24,7 @@ from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.live.form import DIAGNOSE, HINT
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal, replay_schedule
+from drlib.training.incidents.rules.score import HINT as HINT_COST
 from drlib.training.incidents.rules.score import Measurements
 from drlib.training.incidents.team.debriefing import actions_of, estimates_of, ratings_of
 from drlib.training.incidents.team.pictures import debriefing_shown, seats_shown
@@ -81,10 +82,15 @@ class IncidentSession(Closing):
         self.incident.diagnose(cause, seat=self._name)
         return Table(f"Diagnosis: {cause}", [], note=RECORDED)
 
-    def hint(self) -> Table:
-        """Show the next hint; it costs 5 points."""
+    def hint(self, *, take: bool = False) -> Table:
+        """Show what the next hint costs, and with `take` the hint."""
         self.require(Right.ACT)
-        return Table("Hint", [], note=self.incident.hint(seat=self._name))
+        if take:
+            return Table("Hint", [], note=self.incident.hint(seat=self._name))
+        self.incident.refuse_finished()
+        # whether there is one is not said: that would be a free answer to the question whether a fault was injected
+        price = f"A hint costs {HINT_COST:g} of 100 points; nothing was charged yet."
+        return Table("Hint", [], note=f"{price} To read it: incident.hint(take=True), or drlib incident hint --take")
 
     def play(self) -> Table:
         """Show the status; with player "reference", solve the incident to its end first."""
@@ -107,7 +113,7 @@ class IncidentSession(Closing):
     def _make(self, name: str, arguments: tuple[str, ...], estimate_s: int | None) -> str:
         """Carry out what the form of the live view offers, and return the outcome."""
         if name == HINT:
-            return self.hint().note
+            return self.hint(take=True).note
         if name == DIAGNOSE:
             return self.diagnose(*arguments).note
         return self._act(name, *arguments, estimate_s=estimate_s)

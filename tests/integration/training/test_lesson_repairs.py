@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,12 @@ def ends(lesson: Lesson) -> list[list[int]]:
 
 
 def verdicts(lesson: Lesson) -> list[object]:
+    """What checks say; none of their words is a call that a hint has, which costs points."""
     checked = lesson.check()
     print(checked)
+    solution = {call for hint in lesson.hints for call in re.findall(r"\b(?:lesson|drlib|consumer)\.\w+\(", hint)}
+    assert solution
+    assert not [call for call in solution for row in checked.rows for text in row.values() if call in str(text)]
     return [row["holds"] for row in checked.rows]
 
 
@@ -91,6 +96,7 @@ def test_l0_records_copied_by_hand_do_not_pass(lesson_lab: Lab, tmp_path: Path) 
     assert verdicts(lesson) == ["not yet", "not yet", "yes"]
     for hint, points in ((1, 35), (1, 35), (2, 30), (3, 25), (3, 25)):
         lesson.hint(hint)
+        lesson.hint(hint, take=True)
         assert lesson.score() == f"{points} of 100 points."
     assert open_lesson("L0", lesson_lab.root, tmp_path).score() == "25 of 100 points."
     lesson.close()
@@ -306,6 +312,9 @@ def test_l8_skipped_orders_or_orders_read_again_needlessly_do_not_pass(lesson_la
     lesson.predict_again("0")
     lesson.predict_again("1")
     assert "Your second prediction was 0, and it is 200: 0 would be right with prefixed names" in lesson.truth().note
+    assert (
+        "1,060 was measured: your prediction was too low by 1,053. That order billing has read" in lesson.truth().note
+    )
     right = {str(row["application"]): int(row["on RIGHT"]) for row in lesson.translate().rows}
     assert lesson.translate().rows[0]["read again, at most"] >= 200
     with pytest.raises(UsageError, match="were not started") as refused:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,28 @@ print(lesson.score())
 """
 
 
+# A learner's kernel that starts the lab itself, runs the cells up to `last`, and is killed.
+KERNEL = """
+import os, signal, sys
+from drlib.training.academy.open import open_lesson
+
+key, lab_dir, run_dir, *calls = sys.argv[1:]
+lesson = open_lesson(key, lab_dir, run_dir)
+for call in calls:
+    name, _, argument = call.partition("=")
+    getattr(lesson, name)(*filter(None, [argument]))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder for a lab that a lesson starts: `lab` in it is down after the test, whatever failed."""
+    yield tmp_path
+    with suppress(UsageError):
+        Lab.attach(tmp_path / "lab").down()
+
+
 @pytest.fixture(scope="module")
 def lesson_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with Lab(tmp_path_factory.mktemp("academy") / "lab", extra=FAST_RETENTION) as shared:
@@ -122,16 +145,64 @@ def test_open_lesson_ends_the_lesson_before_on_the_same_lab(lesson_lab: Lab, tmp
     after.close()
 
 
-def test_close_stops_the_started_lab_after_two_openings(tmp_path: Path) -> None:
-    open_lesson("L0", tmp_path / "lab", tmp_path / "runs")
-    lesson = open_lesson("L0", tmp_path / "lab", tmp_path / "runs")
+def kernel_that_is_killed(key: str, folder: Path, *calls: str) -> str:
+    """Run the cells in a process that starts the lab and is killed (SIGKILL); returns the tag of its attempt."""
+    argv = [sys.executable, "-c", KERNEL, key, str(folder / "lab"), str(folder / "runs"), *calls]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == -9, done.stderr
+    current = progress.read(folder / "runs").of(key).current
+    assert current is not None
+    return current.tag
+
+
+def test_restarted_kernel_finds_the_lab_that_the_lesson_started_as_it_was(folder: Path) -> None:
+    tag = kernel_that_is_killed("L3", folder, "traffic", "predict=300", "break_it")
+    before = {one.name: one.pid for one in Lab.attach(folder / "lab").status() if one.alive}
+    lesson = open_lesson("L3", folder / "lab", folder / "runs")
+    lab = lesson.testbed.lab
+    assert lesson.testbed.tag == tag
+    assert "new attempt" not in repr(lesson)
+    assert {one.name: one.pid for one in lab.status() if one.alive} == before
+    assert sorted(before) == ["RIGHT-1", "proxy"]
+    assert [row["holds"] for row in lesson.check().rows] == ["not yet"] * 3
+    assert lesson.score() == "10 of 100 points."
+    lesson.apply_reference()
+    assert [row["holds"] for row in lesson.check().rows] == ["yes"] * 3
+    assert not lab.clusters["LEFT"].alive
+    assert lesson.close().note.startswith("100 of 100 points.")
+    assert not (folder / "lab").exists()  # the lesson owns the lab, whichever kernel started it
+    assert not any(one.alive for one in lab.status())
+
+
+def test_attempt_whose_clusters_ended_without_it_is_not_continued_and_says_so(folder: Path) -> None:
+    tag = kernel_that_is_killed("L0", folder, "flow", "predict=100")
+    Lab.attach(folder / "lab").clusters["RIGHT"].kill()
+    lesson = open_lesson("L0", folder / "lab", folder / "runs")
+    assert "A new attempt: the one before cannot be continued, as RIGHT-1 ended without it." in repr(lesson)
+    assert lesson.testbed.tag != tag
+    assert lesson.score() == "0 of 100 points."
+    lesson.flow()  # type: ignore[attr-defined]
+    second = lesson.testbed.tag
+    Lab.attach(folder / "lab").down(keep=True)  # as after a restart of the machine
+    lesson = open_lesson("L0", folder / "lab", folder / "runs")
+    assert "the one before cannot be continued, as its lab had ended" in repr(lesson)
+    assert lesson.testbed.tag != second
+    lesson.flow()  # type: ignore[attr-defined]
+    assert "new attempt" not in repr(open_lesson("L0", folder / "lab", folder / "runs"))
+    lesson.close()
+    assert not (folder / "lab").exists()
+
+
+def test_close_stops_the_started_lab_after_two_openings(folder: Path) -> None:
+    open_lesson("L0", folder / "lab", folder / "runs")
+    lesson = open_lesson("L0", folder / "lab", folder / "runs")
     lab = lesson.testbed.lab
     assert all(lab.clusters[alias].alive for alias in ("LEFT", "RIGHT"))
     with lesson.testbed.cluster("LEFT") as left:
         assert left.broker_config()["log.retention.check.interval.ms"] == "1000"  # L2 need not restart the broker
     lesson.close()
     lesson.close()
-    assert not (tmp_path / "lab").exists()
+    assert not (folder / "lab").exists()
     assert not any(one.alive for one in lab.status())
 
 

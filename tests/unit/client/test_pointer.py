@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from drlib.client.pointer import Pointer, staying
+from drlib.client.pointer_topic import Published
+from drlib.errors import Unreachable
 
 ROME, HUB = Pointer(5, "rome", "r:1"), Pointer(4, "hub", "h:1", "rome.")
 
@@ -31,3 +33,26 @@ def test_the_newest_copy_of_a_pointer_counts() -> None:
 def test_pointers_that_are_above_already_are_written_to_copies_that_miss_them_as_they_are() -> None:
     above = Pointer(7, "rome", "r:1")
     assert staying([("bills", ROME), ("bills", above)], 6, 6, at_rome) == {"bills": above}
+
+
+def test_published_pointer_is_shown_as_a_table_in_terminals_and_notebooks() -> None:
+    silent = Unreachable("paris", "it does not answer", "Start it.")
+    moved = Pointer(3, "lyon", "l:9092", "paris.", {"paris.orders": (40, 41)}, hold=True)
+    published = Published(moved, ("lyon",), {"paris": silent})
+    text = repr(published)
+    for words in (
+        "Pointer 3: applications use lyon",
+        "l:9092",
+        "paris.orders: 40, 41",
+        "not written to paris",
+        "without hold",
+    ):
+        assert words in text
+    assert "Pointer(" not in text
+    shown = published._repr_mimebundle_()
+    assert shown["text/plain"] == text
+    assert "<table>" in str(shown["text/html"])
+    plain = repr(Published(Pointer(1, "lyon", "l:9092"), ("lyon", "paris")))
+    assert "lyon, paris" in plain
+    for words in ("begin with", "up to", "hold", "not written"):
+        assert words not in plain

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from drlib.cli.notebook import lab_line
 from drlib.errors import UsageError
+from drlib.lab.brokers.cluster import link_names, new_specs
 from drlib.ui import jupyterlab
 
 
@@ -53,3 +55,17 @@ def test_lab_line_without_a_lab_names_the_command(tmp_path: Path) -> None:
     output = lab_line(tmp_path / ".lab")
     assert "drlib lab up" in output
     assert "\n" not in output
+
+
+@pytest.mark.parametrize(
+    ("owner", "advice"), [("", "Restart it: `drlib lab down`"), ("lessons", "from its top: it continues")]
+)
+def test_lab_line_of_a_cluster_that_a_lesson_has_killed_does_not_say_to_take_the_lab_down(
+    owner: str, advice: str, tmp_path: Path
+) -> None:
+    ports = dict.fromkeys(link_names("LEFT", 1), 1)
+    specs = [asdict(spec) for spec in new_specs("LEFT", str(tmp_path), ports, 1)]
+    (tmp_path / "state.json").write_text(json.dumps({"clusters": {"LEFT": specs}, "extra": {}, "owner": owner}))
+    line = lab_line(tmp_path)
+    assert "LEFT is not running" in line
+    assert advice in line

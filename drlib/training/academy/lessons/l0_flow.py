@@ -5,7 +5,7 @@ something else wrote to the mirror topic are no repair: the mirror does not know
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import plotly.graph_objects as go
@@ -14,6 +14,7 @@ from drlib.kafka.admin.descriptions import Record
 from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, NOTED_S, CheckResult, Lesson
 from drlib.training.academy.pictures import bars
+from drlib.training.academy.points import Teaching
 
 FLOW: Final = "flow"
 FIRST: Final = 1000
@@ -21,7 +22,8 @@ MORE: Final = 1000  # before the kill, and again after it
 ALL: Final = FIRST + 2 * MORE
 PARTITIONS: Final = 3
 _PROBE_S: Final = 8.0
-_START_HINT: Final = "No worker runs. Start one: lesson.start_mirror()"
+_NO_WORKER: Final = "The flow has no worker that copies."
+_COPIED: Final = "copied"  # by partition, what the mirror topic had when the worker was killed
 
 _Content = tuple[int, bytes | None, bytes | None]  # partition, key, value
 
@@ -29,6 +31,12 @@ _Content = tuple[int, bytes | None, bytes | None]  # partition, key, value
 class WhatAFlowIs(Lesson):
     key = "L0"
     title = "What a flow is"
+    first = (FLOW, "lesson.flow()")
+    teaching = Teaching(
+        high="Above 100 some would be there twice: the killed worker is fenced, and the new one reads what RIGHT has.",
+        low="Below 100 some would be lost: what LEFT acknowledged waits there until a worker reads it.",
+        pending="a worker has copied all records",
+    )
     hints = (
         "A flow needs a running worker, which reads LEFT and writes RIGHT. Is one running?",
         "lesson.start_mirror() starts a worker. So does, in a shell, the `drlib mirror` command that break_it() shows.",
@@ -65,12 +73,18 @@ class WhatAFlowIs(Lesson):
 
     def question(self) -> str:
         return (
-            f"{2 * MORE:,} more records are written to LEFT, and the worker is killed while it copies them. Then a new worker "
-            "copies the rest. How many records does the mirror topic have at the end?"
+            "LEFT acknowledges more records, and the worker is killed (SIGKILL) while it copies them. Then a new worker is "
+            "started. How many records does the mirror topic have in the end, in percent of the topic's records on LEFT?"
         )
 
     def reference_answer(self) -> str:
-        return str(ALL)
+        return "100"
+
+    def measured(self) -> float | None:
+        source, copied = self.testbed.read("LEFT", self.topic), self._copied()
+        if len(source) < ALL or set(map(_content, source)) - set(map(_content, copied)):
+            return None
+        return round(100 * len(copied) / len(source))
 
     def show_truth(self) -> Table:
         copied = self._copied()
@@ -83,9 +97,10 @@ class WhatAFlowIs(Lesson):
         if mirror.runs:
             testbed.write("LEFT", self.topic, range(FIRST + MORE), partitions=PARTITIONS)
             testbed.wait("some of the new records are mirrored", lambda: len(self._copied()) > FIRST)
-            mirror.kill()
+            self.kill_worker(mirror)
         testbed.write("LEFT", self.topic, range(ALL), partitions=PARTITIONS)
-        return {}
+        copied = _by_partition(self._copied())
+        return {f"{_COPIED}{number}": len(copied.get(number, [])) for number in range(PARTITIONS)}
 
     def fault_state(self) -> Table:
         mirror = self.testbed.mirror()
@@ -98,7 +113,7 @@ class WhatAFlowIs(Lesson):
 
     def verify(self, number: int) -> CheckResult:
         if number == 3:
-            return self.check_probe(_PROBE_S, _START_HINT)
+            return self.check_probe(_PROBE_S, _NO_WORKER)
         source, copied = self.testbed.read("LEFT", self.topic), self._copied()
         by_mirror = self.fully_mirrored(self.topic, within_s=NOTED_S if len(copied) >= len(source) else 0.0)
         if number == 1:
@@ -108,16 +123,16 @@ class WhatAFlowIs(Lesson):
             complete = by_mirror and len(source) == ALL and _by_partition(source) == _by_partition(copied)
             missing = len(set(map(_content, source)) - set(map(_content, copied)))
             observed = f"{missing:,} missing, {_repeated(copied):,} present twice"
-        return CheckResult(complete, observed if by_mirror else f"{observed}, not all by the mirror", _START_HINT)
+        why = "Not every record was copied once, and by the mirror." if self.testbed.mirror().runs else _NO_WORKER
+        return CheckResult(complete, observed if by_mirror else f"{observed}, not all by the mirror", why)
 
     def figure(self) -> go.Figure:
-        names = [f"partition {number}" for number in range(PARTITIONS)]
         source, copied = _by_partition(self.testbed.read("LEFT", self.topic)), _by_partition(self._copied())
-        series = {
-            side: [len(records.get(number, [])) for number in range(PARTITIONS)]
-            for side, records in (("LEFT", source), ("RIGHT", copied))
-        }
-        return bars("Records on both sides", names, series, "records")
+        there = [len(copied.get(number, [])) for number in range(PARTITIONS)]
+        names = [f"{self.copy}-{number}" for number in range(PARTITIONS)]
+        written = [len(source.get(number, [])) for number in range(PARTITIONS)]
+        series = copied_by(there, written, [self.numbers.get(f"{_COPIED}{number}", 0) for number in range(PARTITIONS)])
+        return bars("Who copied the records of each partition", names, series, "records", stacked=True)
 
     def _create_flow(self) -> None:
         for topic, partitions in ((self.topic, PARTITIONS), (self.probe_topic, 1)):
@@ -141,6 +156,18 @@ class WhatAFlowIs(Lesson):
             for number in range(PARTITIONS)
         ]
         return Table(title, rows, note=note)
+
+
+def copied_by(there: Sequence[int], written: Sequence[int], at_kill: Sequence[int]) -> dict[str, list[int]]:
+    """The records of each partition by who copied them. `at_kill`: how many there were when the worker was killed."""
+    before = [min(count, -(-(FIRST - number) // PARTITIONS)) for number, count in enumerate(there)]
+    old = [max(0, killed - first) for killed, first in zip(at_kill, before, strict=True)]
+    return {
+        "before the fault": before,
+        "by the killed worker": old,
+        "by the new worker": [max(0, n - first - by_old) for n, first, by_old in zip(there, before, old, strict=True)],
+        "on LEFT only": [max(0, left - right) for left, right in zip(written, there, strict=True)],
+    }
 
 
 def _content(record: Record) -> _Content:

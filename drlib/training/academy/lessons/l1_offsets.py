@@ -21,6 +21,7 @@ from drlib.model import TopicPartition
 from drlib.runs.table import Table
 from drlib.training.academy.lesson import CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
+from drlib.training.academy.points import Teaching
 from drlib.training.academy.testbed import KEYS
 
 WRITE: Final = "write"
@@ -36,6 +37,12 @@ _WAIT_S: Final = 30.0
 class OffsetsDoNotMatch(Lesson):
     key = "L1"
     title = "Offsets do not match across clusters"
+    first = (WRITE, "lesson.write()")
+    teaching = Teaching(
+        high="There billing would skip records, without an error: what LEFT deleted or aborted has no offset on RIGHT.",
+        low="There billing would read again what it has read on LEFT: nothing is lost, but it handles those records twice.",
+        pending="LEFT has the record that billing reads next",
+    )
     hints = (
         "An offset is valid in one log only. Look for the next record, not for the number: lesson.records(...).",
         "lesson.records('LEFT', 0) shows billing's next record on LEFT. Find it with lesson.records('RIGHT', 0, offset=...).",
@@ -70,11 +77,13 @@ class OffsetsDoNotMatch(Lesson):
 
     def positions(self) -> list[tuple[str, int, int]]:
         """billing's positions on LEFT as drlib.translate_offsets takes them: topic, partition, offset."""
+        self.require(*self.first)
         positions = self.testbed.positions("LEFT", self.group)
         return [(partition.topic, partition.partition, offset) for partition, offset in sorted(positions.items())]
 
     def records(self, alias: str, partition: int, offset: int | None = None, count: int = 5) -> Table:
         """Show `count` records of the topic on LEFT, or of its mirror topic on RIGHT, from `offset` or billing's position."""
+        self.require(*self.first)
         first = offset if offset is not None else self._position(alias, partition) or 0
         shown = [record for record in self._log(alias, partition) if record.offset >= first][:count]
         rows = [{"offset": r.offset, "key": _text(r.key), "value": _text(r.value)} for r in shown]
@@ -88,7 +97,6 @@ class OffsetsDoNotMatch(Lesson):
         return self.fault_state()
 
     def question(self) -> str:
-        self.require(WRITE, "lesson.write()")
         return (
             f"billing's committed offset in {self.topic}-0 on LEFT is {self._position('LEFT', 0)}. "
             f"From which offset of {self.copy}-0 on RIGHT does it have to continue?"
@@ -96,6 +104,12 @@ class OffsetsDoNotMatch(Lesson):
 
     def reference_answer(self) -> str:
         return str(self._translated()[0])
+
+    def measured(self) -> float | None:
+        """Where the record is on RIGHT that billing reads next on LEFT, found in the logs and not by the map."""
+        unread = self._unread_at_start(0)
+        found = [record.offset for record in self._log("RIGHT", 0) if unread and record.value == unread[0]]
+        return found[0] if found else None
 
     def show_truth(self) -> Table:
         rows = []
@@ -148,7 +162,9 @@ class OffsetsDoNotMatch(Lesson):
         again = sum(len(set(right) - set(left)) for left, right in zip(expected, actual, strict=True))
         placed = all(self._position("RIGHT", n) is not None for n in range(PARTITIONS))
         observed = f"{skipped} would be skipped, {again} read again"
-        return CheckResult(placed and all(expected) and expected == actual, observed, "Correct the wrong partition.")
+        return CheckResult(
+            placed and all(expected) and expected == actual, observed, "A partition is at the wrong place."
+        )
 
     def figure(self) -> go.Figure:
         source, copied = self._log("LEFT", 0), self._log("RIGHT", 0)
@@ -227,15 +243,16 @@ class OffsetsDoNotMatch(Lesson):
     def _check_next_record(self, partition: int) -> CheckResult:
         position = self._position("RIGHT", partition)
         expected, actual = self._unread_at_start(partition), self._unread("RIGHT", partition)
-        hint = f"lesson.records('RIGHT', {partition}, offset=...) shows the records at an offset"
         if position is None:
-            return CheckResult(False, "billing has no committed offset on RIGHT", hint)
+            return CheckResult(
+                False, "billing has no committed offset on RIGHT", "Its position is to be committed there."
+            )
         if not expected:
-            return CheckResult(False, "LEFT's records are deleted", hint)
+            return CheckResult(False, "LEFT's records are deleted", "Nothing is left to compare with.", for_good=True)
         right = _text(actual[0]) if actual else "no record"
         observed = f"next on LEFT: {_text(expected[0])}; at {position} on RIGHT: {right}"
         same = bool(actual) and expected[0] == actual[0] and len(expected) == len(actual)
-        return CheckResult(same, observed, hint)
+        return CheckResult(same, observed, "The record at the committed offset is not the next one of billing.")
 
 
 def _write_transactions(bootstrap: str, topic: str, transactional_id: str) -> None:

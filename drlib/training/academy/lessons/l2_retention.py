@@ -8,19 +8,20 @@ orders, they are lost as well.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import plotly.graph_objects as go
 
-from drlib import formats
+from drlib import clock, formats
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange, Record
 from drlib.mirror.offsets.translation.external_offsets import translate_offsets
 from drlib.model import TranslationKind
 from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
-from drlib.training.academy.pictures import Line, lines
+from drlib.training.academy.pictures import Line, Span, lines
+from drlib.training.academy.points import Teaching
 
 TRAFFIC: Final = "traffic"
 RETENTION_MS: Final = 1_800_000
@@ -35,11 +36,20 @@ CLICKS_MS: Final = 2000
 LOSS: Final = "SourceLoss"  # the mirror's event
 _PROBE_S: Final = 10.0
 _KEY: Final = "retention.ms"
+_CUT, _EXPIRED, _HEALED = "cut_ms", "expired_ms", "healed_ms"  # moments, among the numbers of the attempt
+_SHOWN_S: Final = 2.0
 
 
 class LagAndRetention(Lesson):
     key = "L2"
     title = "Lag, RPO and retention"
+    first = (TRAFFIC, "lesson.traffic()")
+    teaching = Teaching(
+        high="LEFT survived and had retained its orders, so they crossed late. They are lost only with LEFT: that is the RPO.",
+        low="Retention does not wait for the mirror: LEFT itself deleted the clicks before they could cross.",
+        pending="the link works again and the mirror has caught up",
+        within=0.02,
+    )
     hints = (
         "The lag grows, and retention will delete the records that wait. Which of the two can you stop without knowing why "
         "the link is down?",
@@ -87,6 +97,8 @@ class LagAndRetention(Lesson):
         """Repair the link between the clusters and wait until the mirror has caught up."""
         self.require(TRAFFIC, "lesson.traffic()")
         self.testbed.lab.proxy.clear("LEFT")
+        if self.has_done(BREAK):
+            self.keep({_HEALED: clock.now_ms()})
         self.testbed.wait("the mirror has caught up", lambda: not self._missing())
         ends = self.testbed.end_offsets("LEFT", self.clicks)
         self.testbed.wait(
@@ -96,12 +108,20 @@ class LagAndRetention(Lesson):
 
     def question(self) -> str:
         return (
-            f"The link is cut. LEFT still acknowledges {RATE} records per second for {SECONDS} seconds, and is then lost. "
-            "How many acknowledged records are lost?"
+            "The link is cut, for longer than LEFT retains clicks and for less than it retains orders. Meanwhile LEFT "
+            "acknowledges two orders for each click. Then the link is repaired; LEFT has survived. Which percentage of the "
+            "records that LEFT acknowledged during the cut never reaches RIGHT?"
         )
 
     def reference_answer(self) -> str:
-        return str(RATE * SECONDS)
+        return f"{100 * GONE / (GONE + RATE * SECONDS):.0f}"
+
+    def measured(self) -> float | None:
+        """The share of what was acknowledged during the cut that LEFT deleted first, in percent."""
+        if self._missing() or self.testbed.fetch_offsets(self.clicks) != self.testbed.end_offsets("LEFT", self.clicks):
+            return None
+        lost = self._lost(self.topic, BEFORE) + self._lost(self.clicks, CLICKS)
+        return round(100 * lost / (self.numbers["lag"] + GONE))
 
     def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
@@ -115,18 +135,20 @@ class LagAndRetention(Lesson):
             {"what": "clicks that are on neither cluster", "value": f"{clicks:,}"},
             {"what": f"the mirror's event {LOSS}", "value": self._loss_event()},
         ]
-        note = f"It was {lag:,}: the loss of LEFT costs the lag. {clicks:,} clicks were lost without the loss of LEFT."
+        note = f"The loss of LEFT would have cost {lag:,} orders, the lag. {clicks:,} clicks were lost without it."
         return Table("The RPO at that moment, and what retention deleted", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
         self.testbed.check_retention_often("LEFT")  # a lab that was restarted since does not have this setting
+        self.keep({_CUT: clock.now_ms()})
         self.testbed.lab.proxy.set("LEFT", cut=True)
         self.testbed.write("LEFT", self.clicks, range(CLICKS + GONE), partitions=1)
         self.testbed.write("LEFT", self.topic, range(ALL), partitions=1, per_second=RATE)
         missing = self._missing()
         self.testbed.wait("retention has deleted the clicks", lambda: self._starts(self.clicks) == [CLICKS + GONE])
-        return {"lag": len(missing), "age_ms": missing[-1].timestamp_ms - missing[0].timestamp_ms if missing else 0}
+        age_ms = missing[-1].timestamp_ms - missing[0].timestamp_ms if missing else 0
+        return {"lag": len(missing), "age_ms": age_ms, _EXPIRED: clock.now_ms()}
 
     def fault_state(self) -> Table:
         return self.clocks()
@@ -140,30 +162,26 @@ class LagAndRetention(Lesson):
             retained = {topic: self._retention_ms(topic) for topic in (self.topic, self.clicks)}
             observed = ", ".join(f"{topic}: {_retention_text(ms)}" for topic, ms in retained.items())
             enough = all(not 0 <= ms < ENOUGH_MS for ms in retained.values())
-            return CheckResult(enough, observed, "lesson.keep_for(hours=...)")
+            return CheckResult(enough, observed, "LEFT may delete records before the link works again.")
         if number == 2:
             source, copied = self.testbed.read("LEFT", self.topic), self.testbed.read("RIGHT", self.copy)
             complete = [r.value for r in copied] == [f"order {n}".encode() for n in range(ALL)]
             observed = f"{len(source):,} on LEFT, {len(copied):,} on RIGHT, of {ALL:,}"
             if deleted := self._lost(self.topic, BEFORE):
-                restart = f"Start again: drlib.open_lesson({self.key!r}, lab_dir, run_dir, again=True)"
-                return CheckResult(False, f"{observed}; retention deleted {deleted:,} orders for good", restart)
-            return self.check_copy(complete, observed, "Why does the mirror not continue?")
-        return self.check_probe(_PROBE_S, "Check the link.")
+                observed += f"; retention deleted {deleted:,} orders for good"
+                return CheckResult(False, observed, "The mirror was too late.", for_good=True)
+            return self.check_copy(complete, observed, "The mirror does not get them from LEFT.")
+        return self.check_probe(_PROBE_S, "The mirror does not reach LEFT.")
 
     def figure(self) -> go.Figure:
-        source = self.testbed.read("LEFT", self.topic)
-        first = source[0].timestamp_ms if source else 0
-        times = [(record.timestamp_ms - first) / 1000 for record in source]
-        lag = self.numbers.get("lag", 0)
-        mirrored = max(0, min(len(source), ALL) - lag)
-        times_right = [*times[:mirrored], times[-1]] if source else []
-        counts_right = [*range(1, mirrored + 1), mirrored] if source else []
-        drawn = [
-            Line("acknowledged by LEFT", times, list(range(1, len(source) + 1))),
-            Line("on RIGHT at the end of it", times_right, counts_right, dash="dash"),
-        ]
-        return lines(f"{lag} records between the two lines: the RPO", drawn, "seconds", "records")
+        written = [record.timestamp_ms for record in self.testbed.read("LEFT", self.topic)]
+        copied = len(self.testbed.read("RIGHT", self.copy))
+        lost = self._lost(self.clicks, CLICKS) if self.has_done(BREAK) else 0
+        drawn, cut = course(written, copied, lost, self.numbers)
+        title = "Orders on both clusters"
+        if cut:
+            title = f"While the link was cut: {self.numbers.get('lag', 0)} orders between the lines, the RPO"
+        return lines(title, drawn, "seconds", "records", spans=cut)
 
     def _traffic(self) -> None:
         self.testbed.check_retention_often("LEFT")
@@ -229,6 +247,44 @@ class LagAndRetention(Lesson):
     def _retention_ms(self, topic: str) -> int:
         with self.testbed.cluster("LEFT") as cluster:
             return int(cluster.topic_config([topic], inherited=True)[topic][_KEY])
+
+
+def course(
+    written_ms: Sequence[int], copied: int, lost: int, numbers: Mapping[str, int]
+) -> tuple[list[Line], tuple[Span, ...]]:
+    """The figure's lines, and what is shaded: of the orders of `written_ms` `copied` are on RIGHT; `lost` clicks are gone.
+
+    The time until the repair is the learner's; more than `_SHOWN_S` of it behind the last order are left out.
+    """
+    if not written_ms:
+        return [], ()
+    begin = written_ms[0]
+
+    def at(moment: str) -> float:
+        return (numbers[moment] - begin) / 1000
+
+    times = [(each - begin) / 1000 for each in written_ms]
+    counts = list(range(1, len(times) + 1))
+    if _EXPIRED not in numbers:
+        return [
+            Line("acknowledged by LEFT", times, counts),
+            Line("on RIGHT", times[:copied], counts[:copied], "dash"),
+        ], ()
+    behind = max(at(_EXPIRED), times[-1]) + _SHOWN_S
+    healed = min(at(_HEALED), behind) if _HEALED in numbers else behind
+    before = max(0, len(times) - numbers.get("lag", 0))
+    right = Line("on RIGHT", [*times[:before], healed], [*counts[:before], before], "dash")
+    end = healed
+    if _HEALED in numbers:
+        end = healed + _SHOWN_S
+        right = Line("on RIGHT", [*right.x, healed, end], [*right.y, copied, copied], "dash")
+    drawn = [
+        Line("acknowledged by LEFT", [*times, end], [*counts, counts[-1]]),
+        right,
+        Line(f"{lost} clicks deleted unread", [at(_EXPIRED)], [lost], marks=True),
+    ]
+    took = f" for {formats.seconds(at(_HEALED) - at(_CUT))}" if _HEALED in numbers else ""
+    return drawn, (Span(f"link cut{took}", at(_CUT), healed),)
 
 
 def _retention_text(retention_ms: int) -> str:

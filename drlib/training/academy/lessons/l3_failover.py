@@ -18,6 +18,7 @@ from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson, pointer_warnings
 from drlib.training.academy.pictures import bars
+from drlib.training.academy.points import Teaching
 from drlib.training.academy.testbed import FORWARD
 
 TRAFFIC: Final = "traffic"
@@ -31,6 +32,11 @@ _TEST: Final = b"test record"
 class UnplannedFailover(MoveLesson):
     key = "L3"
     title = "An unplanned failover"
+    first = (TRAFFIC, "lesson.traffic()")
+    teaching = Teaching(
+        high="What only LEFT has cannot be read on RIGHT, and an exact checkpoint makes billing read nothing again.",
+        low="billing continues at its checkpoint, not at the end: what was mirrored before it had read it is still to be read.",
+    )
     hints = (
         "Move billing's position and the pointer; the producers follow the pointer. LEFT does not answer any more.",
         "lesson.translate() asks RIGHT only. Commit its offsets, then publish the pointer with drlib.publish_pointer.",
@@ -52,6 +58,7 @@ class UnplannedFailover(MoveLesson):
 
     def translate(self) -> Table:
         """Show billing's positions on LEFT and their translation, both known to RIGHT alone."""
+        self.require(*self.first)
         rows = [
             {
                 "partition": item.source.partition,
@@ -71,12 +78,20 @@ class UnplannedFailover(MoveLesson):
 
     def question(self) -> str:
         return (
-            f"{MIRRORED} orders are mirrored. The worker is killed, LEFT acknowledges {TAIL} more orders, then LEFT is killed. "
-            "After a failover to RIGHT, how many acknowledged orders are missing on RIGHT?"
+            f"All orders of the table above are mirrored. The worker is killed, LEFT acknowledges {TAIL} more, then LEFT is "
+            "killed. billing, whose offsets the table shows, continues on RIGHT at its checkpoint. How many orders does it "
+            "find there that it has not read?"
         )
 
     def reference_answer(self) -> str:
-        return str(TAIL)
+        return str(MIRRORED - READ * PARTITIONS)
+
+    def measured(self) -> float | None:
+        """The orders on RIGHT at and behind billing's translated offsets."""
+        offsets = {item.source.partition: item.translation.offset for item in self._translated()}
+        if len(offsets) < PARTITIONS or None in offsets.values():
+            return None
+        return sum(r.offset >= (offsets[r.partition.partition] or 0) for r in self.testbed.read("RIGHT", self.copy))
 
     def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
@@ -89,16 +104,16 @@ class UnplannedFailover(MoveLesson):
             {"what": "only on LEFT's disks", "orders": len(missing)},
         ]
         names = f", order {missing[0]} to order {missing[-1]}" if missing else ""
-        note = f"It is {len(missing)}{names}. A failover cannot recover them; lesson L4 does, when LEFT is back."
+        note = f"Missing on RIGHT: {len(missing)}{names}. A failover cannot recover them; lesson L4 does, when LEFT is back."
         return Table("The cost of the failover", rows, note=note)
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
         left = self.testbed.lab.clusters["LEFT"]
-        self.testbed.mirror().kill()
+        self.kill_worker(self.testbed.mirror())
         if left.alive:
             self.testbed.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
-            left.kill()
+            self.kill_cluster("LEFT")
         return {"acknowledged": MIRRORED + TAIL}
 
     def fault_state(self) -> Table:
@@ -187,16 +202,15 @@ class UnplannedFailover(MoveLesson):
             actual = [(record.value or b"").decode() for record in unread[: len(expected)]]
             if actual != expected:
                 first = "unknown" if offset is None else actual[0] if actual else "none"
-                more = f", followed by all up to {expected[-1]}" if first == expected[0] else ""
-                wrong.append(f"partition {number}: next order is {first}, should be {expected[0]}{more}")
+                wrong.append(f"partition {number}: next order is {first}, {len(unread)} are behind that place")
         observed = "; ".join(wrong) or "the next orders are the right ones"
-        return CheckResult(not wrong, observed, "lesson.translate(), then lesson.commit(...)")
+        return CheckResult(not wrong, observed, "billing is not where RIGHT knows that it was on LEFT.")
 
     def _check_pointer(self) -> CheckResult:
         pointer = self.pointer()
         if pointer is None or pointer.active != "RIGHT":
             observed = f"it names {'no cluster' if pointer is None else pointer.active}"
-            return CheckResult(False, observed, "drlib.publish_pointer(lesson.file, 'RIGHT', ...)")
+            return CheckResult(False, observed, "Applications still look for LEFT.")
         last = [0] * PARTITIONS
         for record in self.testbed.read("RIGHT", self.copy):
             last[record.partition.partition] = record.offset + 1
@@ -206,7 +220,7 @@ class UnplannedFailover(MoveLesson):
             least <= offset <= most for least, offset, most in zip(last, cutover, ends, strict=True)
         )
         observed = f"it names RIGHT; cutover of the mirror topic: {', '.join(map(str, cutover)) or 'none'}"
-        return CheckResult(right, observed, "Give cutover=lesson.cutover() and remote_prefix='LEFT.'")
+        return CheckResult(right, observed, "It does not say up to where the mirror topic is to be read first.")
 
     def _check_write(self) -> CheckResult:
         options = {"topic": self.pointer_topic, "timeout_s": ANSWER_S}
@@ -223,7 +237,9 @@ class UnplannedFailover(MoveLesson):
             observed = f"{config['bootstrap.servers']} did not acknowledge the application's record"
         if warnings:
             observed += "; a cluster did not answer for the pointer"
-        return CheckResult(acknowledged and on_right, observed, "Which cluster does the pointer name?")
+        return CheckResult(
+            acknowledged and on_right, observed, "The pointer does not lead it to a cluster that serves."
+        )
 
 
 def _write_test_record(config: Mapping[str, object], topic: str) -> bool:

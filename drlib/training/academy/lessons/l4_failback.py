@@ -9,7 +9,7 @@ Not for: moving producers back, which a planned switchover does (notebook 03).
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import plotly.graph_objects as go
@@ -25,13 +25,14 @@ from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
 from drlib.training.academy.pictures import bars
-from drlib.training.academy.testbed import FORWARD, KEYS
+from drlib.training.academy.points import Teaching
+from drlib.training.academy.testbed import FORWARD, KEYS, order_of
 
 TRAFFIC: Final = "traffic"
 PARTITIONS: Final = 2
 MIRRORED: Final = 600
 TAIL: Final = 100
-LATER: Final = 200  # written to RIGHT after the failover
+LATER: Final = 3 * TAIL  # written to RIGHT after the failover
 READ: Final = 40  # of those, in each partition, by the group
 BACK: Final = FORWARD.reverse
 
@@ -39,6 +40,11 @@ BACK: Final = FORWARD.reverse
 class FailbackAndTail(MoveLesson):
     key = "L4"
     title = "Failback and the tail"
+    first = (TRAFFIC, "lesson.traffic()")
+    teaching = Teaching(
+        high="RIGHT has what it acknowledged itself. What it does not have is LEFT's tail, and nothing else.",
+        low="A mirror from RIGHT to LEFT brings nothing to RIGHT: the tail stays on LEFT until it is settled.",
+    )
     hints = (
         "Settle LEFT's tail before you start its mirror: mirrored now, it would land behind the cutover, where no group reads.",
         "lesson.tail() lists it. lesson.settle('recover') or ('quarantine') settles it. lesson.flow_back() mirrors RIGHT.",
@@ -96,6 +102,7 @@ class FailbackAndTail(MoveLesson):
 
     def positions(self) -> list[tuple[str, int, int]]:
         """billing's positions in RIGHT's own topic, as drlib.translate_offsets takes them: topic, partition, offset."""
+        self.require(BREAK, "lesson.break_it()")
         positions = self.testbed.positions("RIGHT", self.group)
         return [(p.topic, p.partition, offset) for p, offset in sorted(positions.items()) if p.topic == self.topic]
 
@@ -107,29 +114,34 @@ class FailbackAndTail(MoveLesson):
 
     def question(self) -> str:
         return (
-            f"{MIRRORED} orders are mirrored. The worker is killed, LEFT acknowledges {TAIL} more, LEFT is killed. "
-            f"RIGHT takes over and receives {LATER} new orders. LEFT is started again: how many orders does it have that RIGHT "
-            "does not have?"
+            "All orders are mirrored. The worker is killed, LEFT acknowledges some more, LEFT is killed. RIGHT takes over and "
+            "acknowledges three times as many as LEFT did alone. LEFT is started again, and RIGHT is mirrored to it; nothing "
+            "else is done. Which percentage of the orders since the worker's death does RIGHT not have?"
         )
 
     def reference_answer(self) -> str:
-        return str(TAIL)
+        return f"{100 * TAIL / (TAIL + LATER):.0f}"
+
+    def measured(self) -> float | None:
+        """The tail as a share of all orders since then, in percent; counted when LEFT was started again."""
+        tail, later = self.numbers.get("tail"), self.numbers.get("later")
+        return None if tail is None or later is None else round(100 * tail / (tail + later))
 
     def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
-        count = self.numbers["tail"]
-        rows = [{"what": "orders that only LEFT had when it was started again", "value": count}]
-        return Table(
-            "LEFT's tail", rows, note=f"It was {count}. Once they are settled, RIGHT has them as well: see check 1."
-        )
+        rows: list[dict[str, object]] = [
+            {"what": "orders that only LEFT had when it was started again", "value": self.numbers["tail"]},
+            {"what": "orders that RIGHT had acknowledged by then", "value": self.numbers.get("later")},
+        ]
+        return Table("LEFT's tail", rows, note="Once the tail is settled, RIGHT has it as well: see check 1.")
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
         testbed, left = self.testbed, self.testbed.lab.clusters["LEFT"]
-        testbed.mirror().kill()
+        self.kill_worker(testbed.mirror())
         if left.alive:
             testbed.write("LEFT", self.topic, range(MIRRORED + TAIL), partitions=PARTITIONS)
-            left.kill()
+            self.kill_cluster("LEFT")
         first = MIRRORED + TAIL
         testbed.write("RIGHT", self.topic, range(first, first + LATER), partitions=PARTITIONS)
         ends = testbed.end_offsets("RIGHT", self.copy)
@@ -140,7 +152,7 @@ class FailbackAndTail(MoveLesson):
         testbed.commit("RIGHT", self.group, positions)
         left.restart()
         testbed.wait_no_worker()
-        return {"tail": self._tail().records}
+        return {"tail": self._tail().records, "later": len(self._local())}
 
     def fault_state(self) -> Table:
         return self._overview_of_topics()
@@ -159,14 +171,17 @@ class FailbackAndTail(MoveLesson):
         return (self.testbed.stop_mirror, lambda: self.testbed.stop_mirror(BACK))
 
     def figure(self) -> go.Figure:
-        values = {
-            "LEFT's orders": len(self.testbed.read("LEFT", self.topic)),
-            "their copy on RIGHT": len(self.testbed.read("RIGHT", self.copy)),
-            "RIGHT's orders": len(self._local()),
-            "their copy on LEFT": len(self.testbed.read("LEFT", self._home)),
-            "quarantine on RIGHT": len(self.testbed.read("RIGHT", self._quarantine)),
+        records = {
+            "LEFT's orders": self.testbed.read("LEFT", self.topic),
+            "their copy on RIGHT": self.testbed.read("RIGHT", self.copy),
+            "RIGHT's orders": self._local(),
+            "their copy on LEFT": self.testbed.read("LEFT", self._home),
+            "quarantine on RIGHT": self.testbed.read("RIGHT", self._quarantine),
         }
-        return bars("Where orders are", list(values), {"orders": list(values.values())}, "orders")
+        series = by_origin([[order_of(record) for record in each] for each in records.values()])
+        return bars(
+            "Where orders are, and which of them are LEFT's tail", list(records), series, "orders", stacked=True
+        )
 
     @property
     def _home(self) -> str:
@@ -213,8 +228,7 @@ class FailbackAndTail(MoveLesson):
         missing = sum(order not in contents for order in tail)
         repeated = sum(counts[value] > 1 for _, value in tail)
         observed = f"{TAIL - missing} of {TAIL} are on RIGHT, {repeated} of them more than once"
-        hint = "lesson.settle('recover') or lesson.settle('quarantine')"
-        return CheckResult(not missing and not repeated, observed, hint)
+        return CheckResult(not missing and not repeated, observed, "The tail is not settled, or not only once.")
 
     def _check_flow_back(self) -> CheckResult:
         local, home = _by_partition(self._local()), _by_partition(self.testbed.read("LEFT", self._home))
@@ -222,7 +236,7 @@ class FailbackAndTail(MoveLesson):
         received = {value for values in local.values() for value in values}
         complete = {_order(number)[1] for number in range(first, first + LATER)} <= received
         observed = f"{sum(map(len, local.values()))} on RIGHT, {sum(map(len, home.values()))} on LEFT"
-        return self.check_copy(complete and local == home, observed, "lesson.flow_back()", BACK)
+        return self.check_copy(complete and local == home, observed, "LEFT has not all of RIGHT's orders.", BACK)
 
     def _check_group(self) -> CheckResult:
         committed = self.testbed.positions("LEFT", self.group)
@@ -235,9 +249,14 @@ class FailbackAndTail(MoveLesson):
                 left = "no committed offset" if actual is None else f"{len(actual)} unread"
                 wrong.append(f"partition {number}: {left} on LEFT, {len(expected)} unread on RIGHT")
         observed = "; ".join(wrong) or "the unread orders are the same on both sides"
-        return CheckResult(
-            not wrong, observed, "drlib.translate_offsets(lesson.file, 'RIGHT', 'LEFT', lesson.positions())"
-        )
+        return CheckResult(not wrong, observed, "On LEFT billing is not where it was on RIGHT.")
+
+
+def by_origin(topics: Sequence[Sequence[int]]) -> dict[str, list[int]]:
+    """For each topic, given by its orders: how many were mirrored in time or written on RIGHT, and how many are LEFT's tail."""
+    tail = [sum(MIRRORED <= number < MIRRORED + TAIL for number in orders) for orders in topics]
+    others = [len(orders) - those for orders, those in zip(topics, tail, strict=True)]
+    return {"mirrored before, or RIGHT's own": others, "LEFT's tail": tail}
 
 
 def _order(number: int) -> tuple[bytes, bytes]:

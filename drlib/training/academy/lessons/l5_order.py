@@ -25,6 +25,7 @@ from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import ANSWER_S, MoveLesson
 from drlib.training.academy.pictures import Line, lines
+from drlib.training.academy.points import Teaching
 from drlib.training.academy.testbed import TIMEOUT_S
 
 TRAFFIC: Final = "traffic"
@@ -40,6 +41,13 @@ KEYS: Final = 20
 class OrderAndDuplicates(MoveLesson):
     key = "L5"
     title = "Order and duplicates"
+    first = (TRAFFIC, "lesson.traffic()")
+    teaching = Teaching(
+        high="Customers are counted, not orders: there are no more of them than keys.",
+        low="Kafka keeps order in a partition, and none between topics: one newer order that is read too early mixes up a "
+        "customer, and every customer has orders in both topics.",
+        pending="the ordinary application has handled orders",
+    )
     hints = (
         "Which of the two topics has the older orders? When may the first newer order be handled?",
         "drlib.OrderedConsumer over a drlib.ActiveCluster reads the mirror topic to its end first. How do you recognize an "
@@ -58,15 +66,19 @@ class OrderAndDuplicates(MoveLesson):
     def traffic(self) -> Table:
         """Write orders to LEFT and mirror them; move the applications to RIGHT; write newer orders to RIGHT."""
         self.step(TRAFFIC, self._traffic)
-        rows = [
-            {"topic": topic, "on": "RIGHT", "records": len(self.testbed.read("RIGHT", topic)), "contents": contents}
-            for topic, contents in ((self.copy, "orders before the move"), (self.topic, "orders after the move"))
-        ]
+        rows = []
+        for topic, contents in ((self.copy, "orders before the move"), (self.topic, "orders after the move")):
+            records = self.testbed.read("RIGHT", topic)
+            customers = len({record.key for record in records})
+            rows.append(
+                {"topic": topic, "on": "RIGHT", "records": len(records), "customers": customers, "contents": contents}
+            )
         note = f"{AGAIN} orders were sent twice by their producer, as application retries do."
         return Table("Two topics with the orders of the same customers", rows, note=note)
 
     def handle(self, record: Record) -> None:
         """Handle an order as billing does: write it to the ledger. It is acknowledged when this returns."""
+        self.require(*self.first)
         self._append(self.ledger, [record.value or b""])
 
     def start_over(self) -> Table:
@@ -84,12 +96,17 @@ class OrderAndDuplicates(MoveLesson):
 
     def question(self) -> str:
         return (
-            f"An application moves to RIGHT and uses one consumer for each of the two topics. For how many of the {KEYS} "
-            "customers (keys) does it handle an order after a newer one?"
+            "An application moves to RIGHT and uses one consumer for each of the two topics. For how many of the customers "
+            "(keys) does it handle an order after a newer one?"
         )
 
     def reference_answer(self) -> str:
         return str(KEYS)
+
+    def measured(self) -> float | None:
+        """The customers out of order in the ledger of the ordinary application."""
+        handled = self._handled(self._ordinary)
+        return len(_keys_out_of_order(handled)) if handled else None
 
     def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
@@ -102,7 +119,7 @@ class OrderAndDuplicates(MoveLesson):
             }
             for name, handled in (("ordinary", self._handled(self._ordinary)), ("yours", self._handled(self.ledger)))
         ]
-        return Table("Handled orders", rows, note=f"It was {rows[0]['customers out of order']} of {KEYS}.")
+        return Table("Handled orders", rows, note=f"There are {KEYS} customers and {self.orders} different orders.")
 
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
@@ -139,24 +156,25 @@ class OrderAndDuplicates(MoveLesson):
     def verify(self, number: int) -> CheckResult:
         handled = self._handled(self.ledger)
         if not handled:
-            return CheckResult(False, "the ledger is empty", "Handle the orders of both topics: lesson.handle(record)")
+            return CheckResult(False, "the ledger is empty", "Your application has handled nothing.")
         if partitions := self._uncommitted():
             observed = f"{len(handled)} handled, but billing has not committed {', '.join(partitions)} to the end"
-            return CheckResult(False, observed, "Call consumer.commit() when all orders are handled.")
+            return CheckResult(False, observed, "What is not committed is handled again after a restart.")
         if number == 1:
             known, unknown = {*handled} & {*range(self.orders)}, {*handled} - {*range(self.orders)}
             observed = f"{len(known)} of {self.orders}" + (
                 f", and {len(unknown)} that are no orders" if unknown else ""
             )
-            hint = "Read both topics to their ends: lesson.handle(record)"
-            return CheckResult(len(known) == self.orders and not unknown, observed, hint)
+            return CheckResult(len(known) == self.orders and not unknown, observed, "Not every order was handled.")
         if number == 2:
             wrong = _keys_out_of_order(handled)
-            hint = "lesson.start_over(), then read the mirror topic to its end before the topic"
-            return CheckResult(not wrong, f"{len(wrong)} customers out of order", hint)
+            observed = f"{len(wrong)} customers out of order"
+            return CheckResult(
+                not wrong, observed, "Newer orders were handled before older ones. The ledger keeps that."
+            )
         repeated = _repeated(handled)
-        hint = "lesson.start_over(), and skip orders that you have handled already"
-        return CheckResult(not repeated, f"{repeated} orders more than once", hint)
+        observed = f"{repeated} orders more than once"
+        return CheckResult(not repeated, observed, "Some were handled although they had been. The ledger keeps that.")
 
     def figure(self) -> go.Figure:
         drawn = []
@@ -180,7 +198,7 @@ class OrderAndDuplicates(MoveLesson):
         testbed.write("LEFT", self.topic, [*range(BEFORE - AGAIN), *twice, *range(BEFORE - AGAIN, BEFORE)])
         testbed.start_mirror()
         testbed.wait_mirrored(self.topic)
-        testbed.stop_mirror()
+        self.stop_worker()
         testbed.write("RIGHT", self.topic, range(BEFORE, BEFORE + AFTER))
         self.point_at("RIGHT")
 

@@ -19,6 +19,7 @@ from drlib.lab.link_trial import LinkTrial
 from drlib.runs.table import Table
 from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
 from drlib.training.academy.pictures import Line, lines
+from drlib.training.academy.points import Teaching
 
 LINE: Final = "line"
 RTT_MS: Final = 200
@@ -38,6 +39,13 @@ _LINK: Final = LinkSpec(WIDE, RTT_MS / 1000)
 class TheLongLink(Lesson):
     key = "L6"
     title = "The long link"
+    first = (LINE, "lesson.line()")
+    teaching = Teaching(
+        high="A client that waits leaves the link empty for a round trip in each request.",
+        low="The round trip is paid once for each request, not for each KB: the more it requests at once, the more it gets.",
+        pending="a client was measured, which lesson.break_it() does",
+        within=0.1,
+    )
     hints = (
         "Which of the two can you buy: a shorter round trip, or bandwidth? How much does the backlog need?",
         f"{BURST // _KB:,} KB within {CATCH_UP_S:g} s, and producers that write {RATE // _KB} KB/s: add the two rates.",
@@ -75,6 +83,11 @@ class TheLongLink(Lesson):
 
     def reference_answer(self) -> str:
         return f"{sizing.sequential(_LINK, REQUEST) / _KB:.0f}"
+
+    def measured(self) -> float | None:
+        """What the client got on the link, KB/s."""
+        rate = self.numbers.get("client")
+        return None if rate is None else rate // _KB
 
     def show_truth(self) -> Table:
         self.require(LINE, "lesson.line()")
@@ -164,13 +177,14 @@ class TheLongLink(Lesson):
         bandwidth = _bandwidth_text(links[0].responses.bandwidth)
         observed = f"bandwidth {bandwidth} KB/s, round trip {'unchanged' if unchanged else 'shorter than it was'}"
         right = unchanged and sufficient and max(rates) <= BUDGET
-        return CheckResult(right, observed, "lesson.order_bandwidth(bytes_per_second)")
+        missing = "It is too little for backlog and producers, or over the budget, or the round trip was changed."
+        return CheckResult(right, observed, missing)
 
     def _check_backlog(self) -> CheckResult:
         source, copied = self.testbed.read("LEFT", self.topic), self.testbed.read("RIGHT", self.copy)
         complete = len(source) >= BURST // RECORD and [r.value for r in source] == [r.value for r in copied]
         observed = f"{len(copied):,} of {len(source):,} records"
-        return self.check_copy(complete, observed, "Wait, or order more bandwidth: lesson.order_bandwidth(...)")
+        return self.check_copy(complete, observed, "The backlog is not mirrored; the link carries it in its own time.")
 
     def _check_burst(self) -> CheckResult:
         count = sum(self.testbed.end_offsets("LEFT", self.topic)) + BURST // 4 // RECORD
@@ -178,7 +192,7 @@ class TheLongLink(Lesson):
         self._write(count)
         copied = self._wait_copied(count, _PROBE_S - (time.monotonic() - started))
         observed = f"{min(count, copied):,} of {count:,} records after {time.monotonic() - started:.1f} s"
-        return CheckResult(copied >= count, observed, "Order more bandwidth: lesson.order_bandwidth(...)")
+        return CheckResult(copied >= count, observed, "The link does not carry a burst in that time.")
 
 
 def _bandwidth_text(bandwidth: float) -> str:

@@ -31,6 +31,7 @@ from drlib.training.academy import two_logs
 from drlib.training.academy.applications import JAVA, LANGUAGES, PYTHON, Application
 from drlib.training.academy.lesson import BREAK, CheckResult, Lesson
 from drlib.training.academy.pictures import Stretch, logs
+from drlib.training.academy.points import Teaching
 from drlib.training.academy.secured_testbed import FLOW, SECURED, SecuredTestbed
 from drlib.training.academy.testbed import order_number, order_of
 
@@ -52,6 +53,11 @@ _SETTLED_S: Final = 30.0
 class SecuredRecovery(Lesson):
     key = "L7"
     title = "Recovery on secured clusters"
+    first = (TRAFFIC, "lesson.traffic()")
+    teaching = Teaching(
+        high="The records crossed, and no position did any more: lyon knows only what it knew before the clean-up.",
+        low="What lyon knew before the clean-up it does not forget: only what was read after that is read again.",
+    )
     lab = SECURED
     testbed_type = SecuredTestbed
     testbed: SecuredTestbed
@@ -182,16 +188,18 @@ class SecuredRecovery(Lesson):
     # -- as every lesson -----------------------------------------------------------------------------------------------
 
     def question(self) -> str:
-        self.require(TRAFFIC, "lesson.traffic()")
         return (
-            f"billing has read and committed {len(FIRST)} orders on paris, and all is mirrored. Now a clean-up of ACLs on "
-            f"paris takes rights from user {USER} that it does not need to copy records. Orders continue to be written and "
-            f"mirrored; when billing has read and committed {READ['billing']}, paris fails. How many orders would billing read "
-            "again on lyon?"
+            "billing has read and committed all orders of the table above, and all is mirrored; orders are numbered from 0 on. "
+            f"Now a clean-up of ACLs on paris takes rights from user {USER} that it does not need to copy records. More orders "
+            "are written, mirrored, and committed by billing. Then paris fails. With which order does billing begin on lyon?"
         )
 
     def reference_answer(self) -> str:
-        return str(LAST.stop - FIRST.stop)
+        return str(FIRST.stop)
+
+    def measured(self) -> float | None:
+        """The order at lyon's newest checkpoint of billing; the logs have an offset for each order."""
+        return self.numbers.get("known")
 
     def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
@@ -201,7 +209,7 @@ class SecuredRecovery(Lesson):
             {"what": "lyon knew of, by its newest checkpoint", "orders": known},
             {"what": "billing would have read again", "orders": committed - known},
         ]
-        note = f"It was {committed - known}: the records crossed, and no position did any more."
+        note = f"billing would have read {committed - known} again: the records crossed, and no position did any more."
         read = self._read_on("lyon", "billing")
         if self.has_done(NIGHT) and read:
             again = len(two_logs.repeated(read, self._read_on("paris", "billing")))
@@ -316,10 +324,10 @@ class SecuredRecovery(Lesson):
 
     def _night(self) -> None:
         paris = self.testbed.lab.clusters[FLOW.source]
-        self.testbed.stop_mirror()
+        self.stop_worker()
         if paris.alive:
             self._write(TAIL, "billing")
-            paris.kill()
+            self.kill_cluster(FLOW.source)
 
     def _write(self, orders: range, *readers: str) -> None:
         """Write the orders to paris, and wait until the applications `readers` have committed behind them."""
@@ -379,18 +387,17 @@ class SecuredRecovery(Lesson):
 
     def _check_known(self) -> CheckResult:
         observed = "; ".join(f"{name}: order {self._known(name)} of {read}" for name, read in READ.items())
-        hint = "lesson.doctor(), lesson.rights(), lesson.kafka_acls(...)"
         if not self.testbed.lab.clusters[FLOW.source].alive:
-            hint = "paris is gone, and with it these positions: drlib.open_lesson(..., again=True)"
-        return CheckResult(not self._unknown_positions(), observed, hint)
+            missing = "paris is gone, and with it these positions."
+            return CheckResult(not self._unknown_positions(), observed, missing, for_good=True)
+        return CheckResult(not self._unknown_positions(), observed, "The mirror's user lacks rights to read positions.")
 
     def _check_moved(self) -> CheckResult:
         lyon, paris = FLOW.target, FLOW.source
         if not self.has_done(NIGHT):
-            return CheckResult(False, "paris was not killed yet", "lesson.rehearse(), then lesson.night()")
+            return CheckResult(False, "paris was not killed yet", "A rehearsal and the night come first.")
         if missing := [name for name in FAMILY if not self._application(name).runs and not self._read_on(lyon, name)]:
-            hint = "the loop over lesson.failover(), with lesson.move(...)"
-            return CheckResult(False, f"{' and '.join(missing)} read nothing on lyon", hint)
+            return CheckResult(False, f"{' and '.join(missing)} read nothing on lyon", "They were not moved.")
         log = {*self._numbers(lyon)}
 
         def unread() -> dict[str, int]:
@@ -401,8 +408,8 @@ class SecuredRecovery(Lesson):
         observed = "; ".join(
             f"{name} has not read {count}, and read {len(again[name])} again" for name, count in unread().items()
         )
-        hint = "lesson.move(...) with the topics that the document says"
-        return CheckResult(complete and bool(log & {*LYONS}) and not any(again.values()), observed, hint)
+        holds = complete and bool(log & {*LYONS}) and not any(again.values())
+        return CheckResult(holds, observed, "They did not continue where they were, or not with all topics.")
 
     def _check_flow(self) -> CheckResult:
         state = self.testbed.state().state
@@ -410,7 +417,8 @@ class SecuredRecovery(Lesson):
         pointer = read_pointer(clusters, timeout_s=ANSWER_S).pointer
         names = "no cluster" if pointer is None else pointer.active
         holds = state is DrillState.FAILED_OVER and names == FLOW.target
-        return CheckResult(holds, f"{FLOW} is {state}; the pointer names {names}", "the loop over lesson.failover()")
+        missing = "The failover has not run to its end."
+        return CheckResult(holds, f"{FLOW} is {state}; the pointer names {names}", missing)
 
 
 def _subscriptions(document: Mapping[str, object]) -> dict[str, list[str]]:

@@ -27,6 +27,7 @@ from drlib.training.academy.applications import JAVA, LANGUAGES, PYTHON, Applica
 from drlib.training.academy.lesson import BREAK, CheckResult
 from drlib.training.academy.move_lesson import MoveLesson
 from drlib.training.academy.pictures import Stretch, logs
+from drlib.training.academy.points import Teaching
 from drlib.training.academy.testbed import FORWARD, order_number, order_of
 
 BEGUN: Final = "begun"
@@ -50,6 +51,13 @@ _SETTLED_S: Final = 20.0
 class IdenticalTopicNames(MoveLesson):
     key = "L8"
     title = "Identical topic names"
+    first = (TRAFFIC, "lesson.traffic()")
+    teaching = Teaching(
+        high="RIGHT's log has orders before that one which billing has not read: it would skip them.",
+        low="That order billing has read, or RIGHT does not have it: the first unread one counts in the order of RIGHT's log, "
+        "not of LEFT's.",
+        pending="your second prediction is recorded",
+    )
     keeps_names = True
     hints = (
         "RIGHT's log has the same orders as LEFT's in another order. An application continues at the first one that it has not "
@@ -177,7 +185,6 @@ class IdenticalTopicNames(MoveLesson):
         )
 
     def question(self) -> str:
-        self.require(TRAFFIC, "lesson.traffic()")
         return (
             f"The worker is killed, LEFT acknowledges {len(TAIL)} more orders, then LEFT is killed; RIGHT's shops write on. "
             f"billing has read LEFT's log up to order {LEFTS[-1]}. Which order does it have to read next on RIGHT, so that it "
@@ -186,6 +193,12 @@ class IdenticalTopicNames(MoveLesson):
 
     def reference_answer(self) -> str:
         return str(two_logs.first_unread(self._numbers("RIGHT"), READ["billing"]))
+
+    def measured(self) -> float | None:
+        """The first order of RIGHT's log that billing had not read on LEFT; it would help with the second prediction."""
+        if not self.has_done(AGAIN):
+            return None
+        return two_logs.first_unread(self._numbers("RIGHT"), READ["billing"])
 
     def show_truth(self) -> Table:
         self.require(BREAK, "lesson.break_it()")
@@ -215,7 +228,7 @@ class IdenticalTopicNames(MoveLesson):
             },
         ]
         note = (
-            f"It is order {following}. Your second prediction was {self.numbers['again']}, and it is {behind}: "
+            f"Your second prediction was {self.numbers['again']}, and it is {behind}: "
             f"{_difference(self.numbers['again'], behind)}"
         )
         return Table("Where billing continues, and what that costs", rows, note=note)
@@ -223,10 +236,10 @@ class IdenticalTopicNames(MoveLesson):
     def inject_fault(self) -> Mapping[str, int]:
         self.require(TRAFFIC, "lesson.traffic()")
         left = self.testbed.lab.clusters["LEFT"]
-        self.testbed.mirror().kill()
+        self.kill_worker(self.testbed.mirror())
         if left.alive:
             self.testbed.write_missing("LEFT", self.topic, TAIL)
-            left.kill()
+            self.kill_cluster("LEFT")
         self.testbed.write_missing("RIGHT", self.topic, NEWEST)
         return {}
 
@@ -313,7 +326,7 @@ class IdenticalTopicNames(MoveLesson):
         testbed.wait("both directions copy the topic", self._both_flows_copy)
         testbed.write_missing("RIGHT", self.topic, EARLY)
         self._wait_both(EARLY)
-        testbed.stop_mirror()
+        self.stop_worker()
 
     def _write_apart(self) -> None:
         """Both clusters write while the worker is down; billing reads what LEFT has."""
@@ -396,9 +409,8 @@ class IdenticalTopicNames(MoveLesson):
     # -- checks --------------------------------------------------------------------------------------------------------
 
     def _check_read(self) -> CheckResult:
-        hint = "lesson.commit(...), the pointer, then lesson.start_applications()"
         if missing := [name for name in READ if not self._read_on_right(name) and not self._application(name).runs]:
-            return CheckResult(False, f"{' and '.join(missing)} read nothing on RIGHT", hint)
+            return CheckResult(False, f"{' and '.join(missing)} read nothing on RIGHT", "They do not run there.")
         log = set(self._numbers("RIGHT"))
 
         def unread() -> dict[str, int]:
@@ -407,7 +419,7 @@ class IdenticalTopicNames(MoveLesson):
         complete = wait_until(lambda: not any(unread().values()), _SETTLED_S)
         missed = [f"{name} has not read {count} of {len(log)}" for name, count in unread().items() if count]
         observed = "; ".join(missed) or f"both have read all {len(log)}"
-        return CheckResult(complete, observed, "lesson.stop_applications(), then commit an offset that skips nothing")
+        return CheckResult(complete, observed, "They began behind the first order that they had not read.")
 
     def _check_again(self) -> CheckResult:
         log, wrong, observed = self._numbers("RIGHT"), False, []
@@ -417,11 +429,11 @@ class IdenticalTopicNames(MoveLesson):
             again = two_logs.repeated(on_right, read)
             wrong |= not on_right or not set(again) <= unavoidable or len(again) != len(set(again))
             observed.append(f"{name} read {len(again)} again" if on_right else f"{name} read nothing on RIGHT")
-        return CheckResult(not wrong, "; ".join(observed), "lesson.stop_applications(), then commit the right offsets")
+        return CheckResult(not wrong, "; ".join(observed), "They began earlier than they had to, or read nothing.")
 
     def _check_merged(self) -> CheckResult:
         if "LEFT" not in self._serving:
-            return CheckResult(False, "LEFT is down", "lesson.start_left()")
+            return CheckResult(False, "LEFT is down", "It comes back last.")
         both = [Counter(self._numbers(alias)) for alias in ("LEFT", "RIGHT")]
         missing = [len({*JOINED, *TAIL, *NEWEST} - {*log}) for log in both]
         twice = sum(count > 1 for log in both for count in log.values())
@@ -429,7 +441,8 @@ class IdenticalTopicNames(MoveLesson):
         observed = f"{missing[0]} are missing on LEFT, {missing[1]} on RIGHT, {twice} are there twice"
         if unread:
             observed += f"; {' and '.join(unread)} did not read the late ones on RIGHT"
-        return CheckResult(not any(missing) and not twice and not unread, observed, "lesson.start_left()")
+        holds = not any(missing) and not twice and not unread
+        return CheckResult(holds, observed, "What each cluster took has not crossed, or not only once.")
 
 
 def _origin(number: int) -> str:

@@ -92,7 +92,7 @@ def is_estimated(name: str) -> bool:
 def call_text(variable: str, name: str, arguments: Sequence[str], estimate_s: int | None = None) -> str:
     """The Python call: `incident.act("restart-broker LEFT")`, with the estimate of a team."""
     if name == HINT:
-        return f"{variable}.hint()"
+        return f"{variable}.hint(take=True)"  # the form says what it costs
     if name == DIAGNOSE:
         return f"{variable}.diagnose({json.dumps(' '.join(arguments))})"
     estimate = "" if estimate_s is None else f", estimate_s={estimate_s}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drlib.training.academy.pictures import BOTTOM, HEIGHT, LABEL, TOP, Line, Stretch, bars, lines, logs
+from drlib.training.academy.pictures import BOTTOM, HEIGHT, LABEL, TOP, Line, Span, Stretch, bars, lines, logs
 
 
 def test_lines_labels_with_close_ends_are_moved_apart() -> None:
@@ -60,3 +60,28 @@ def test_logs_stretches_lie_in_their_order_and_say_in_words_what_hatching_and_co
     assert len({bar.marker.color for bar in figure.data}) == 2
     plain = logs("t", {"LEFT": drawn["LEFT"][:1]}, "orders", "first written on", "read again")
     assert "hatched" not in plain.layout.xaxis.title.text
+
+
+def test_bars_parts_have_letters_that_the_axis_explains_with_the_numbers_of_narrow_ones() -> None:
+    parts = {
+        "before the fault": [334, 333],
+        "by the killed worker": [12, 0],
+        "by the new worker": [654, 667],
+        "none": [0, 0],
+    }
+    figure = bars("t", ["p0", "p1"], parts, "records", stacked=True)
+    assert [tuple(bar.text) for bar in figure.data[:3]] == [("a 334", "a 333"), ("", ""), ("c 654", "c 667")]
+    title = figure.layout.xaxis.title.text
+    assert "a before the fault" in title
+    assert "b by the killed worker: 12, 0" in title
+    assert "before the fault:" not in title
+    assert "none" not in title
+    assert figure.layout.barmode == "stack"
+
+
+def test_lines_spans_are_shaded_and_named() -> None:
+    figure = lines("t", [Line("all", [0, 10], [0, 5])], "s", "records", spans=[Span("link cut for 4 s", 2, 6)])
+    (shade,) = figure.layout.shapes
+    assert (shade.x0, shade.x1) == (2, 6)
+    (name,) = [note for note in figure.layout.annotations if "link cut for 4 s" in note.text]
+    assert (name.x, name.yref) == (2, "y domain")

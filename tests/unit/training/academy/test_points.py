@@ -92,3 +92,21 @@ def test_describe_returns_the_state_of_a_lesson() -> None:
     dry = Attempt("L1", "a", "b", 1, dry=True)
     assert points.describe(LessonRecord(dry, None, 0)) == "not started"
     assert points.describe(LessonRecord(dry, 40, 1)) == "done before, now a dry run"
+
+
+def test_process_that_the_attempt_killed_is_known_by_its_pid() -> None:
+    killed = points.with_killed(FRESH, {"LEFT-1": 700, "lesson-left": 701})
+    assert points.ended_by_others(killed, {"LEFT-1": 700, "lesson-left": 701}) == []
+    assert points.ended_by_others(killed, {"LEFT-1": 702, "RIGHT-1": 703}) == [
+        "LEFT-1",
+        "RIGHT-1",
+    ]  # started again since
+    assert points.ended_by_others(FRESH, {"proxy": 0}) == ["proxy"]
+    again = points.with_killed(killed, {"LEFT-1": 702})
+    assert points.ended_by_others(again, {"LEFT-1": 702}) == []
+
+
+def test_with_numbers_keeps_what_was_kept_first() -> None:
+    first = points.with_numbers(FRESH, {"cut_ms": 5})
+    assert points.with_numbers(first, {"cut_ms": 9, "healed_ms": 12}).numbers == {"cut_ms": 5, "healed_ms": 12}
+    assert points.with_step(first, "break", {"lag": 3}).numbers == {"cut_ms": 5, "lag": 3}

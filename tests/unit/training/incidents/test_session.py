@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
+import pytest
+
+from drlib.cli.process import run_command
+from drlib.errors import UsageError
 from drlib.runs.check import Verdict
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.record import IncidentRecord
 from drlib.training.incidents.rules.reveal import build_reveal
-from drlib.training.incidents.session import scorecard
+from drlib.training.incidents.rules.score import EventKind
+from drlib.training.incidents.rules.seed import draw_plan
+from drlib.training.incidents.session import IncidentSession, scorecard
 
 
 def test_scorecard_passes_from_the_given_points_on(record: IncidentRecord) -> None:
@@ -22,3 +30,44 @@ def test_scorecard_passes_from_the_given_points_on(record: IncidentRecord) -> No
     assert card.verdict.value == "fail"
     assert {check.name for check in card.checks} >= {"the score", "recovery", "harmful moves", "hints"}
     assert json.loads(card.model_dump_json())["records"]["lost"] == 0
+
+
+def test_hint_says_its_price_first_and_nothing_about_the_fault(tmp_path: Path) -> None:
+    record = IncidentRecord(tmp_path)
+    plan = draw_plan(1, 1)
+    record.write(
+        EventKind.STARTED, seed=1, level=1, sealed=record.seal_plan(plan), lab=str(tmp_path / "lab"), own_lab=True
+    )
+    session = IncidentSession(Incident(record.folder))
+    before = session.hint().note
+    assert "costs 5 of 100 points; nothing was charged yet" in before
+    assert "incident.hint(take=True)" in before
+    assert "drlib incident hint --take" in before
+    with pytest.raises(UsageError, match="no fault was injected yet"):
+        session.hint(take=True)
+    (cause,) = plan.causes
+    record.write_sealed(EventKind.CAUSE_IN, cause=cause.cause, where=cause.where, how=cause.how, by="the seed")
+    assert session.hint().note == before  # whether there is a fault would be an answer, for nothing
+    assert EventKind.HINTED not in [line.event for line in record.lines()]
+    (injected,) = record.injected_causes()
+    assert session.hint(take=True).note == injected.render(injected.definition.hints[0])
+    assert [line.event for line in record.lines()].count(EventKind.HINTED) == 1
+    assert session.hint().note == before
+
+
+def test_command_hint_says_its_price_first(
+    record: IncidentRecord, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (record.folder / "running").mkdir()
+    running = IncidentRecord(record.folder / "running")
+    plan = draw_plan(2, 1)
+    running.write(EventKind.STARTED, seed=2, level=1, sealed=running.seal_plan(plan), lab="lab", own_lab=True)
+    (cause,) = plan.causes
+    running.write_sealed(EventKind.CAUSE_IN, cause=cause.cause, where=cause.where, how=cause.how, by="the seed")
+    for options, hints in (((), 0), (("--take",), 1)):
+        monkeypatch.setattr(sys, "argv", ["drlib", "incident", "hint", *options, "--run", str(running.folder)])
+        assert run_command() == 0
+        assert ("nothing was charged yet" in capsys.readouterr().out) is not bool(options)
+        assert [line.event for line in running.lines()].count(EventKind.HINTED) == hints
+    monkeypatch.setattr(sys, "argv", ["drlib", "incident", "hint", "--run", str(record.folder)])
+    assert run_command() == 2  # it is over

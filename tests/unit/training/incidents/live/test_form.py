@@ -92,7 +92,7 @@ def test_known_names_are_those_of_the_newest_observation() -> None:
 def test_call_text_is_what_the_notebook_would_say() -> None:
     assert call_text("incident", "restart-broker", ("LEFT",)) == 'incident.act("restart-broker LEFT")'
     assert call_text("mine", "diagnose", ("wrong-acl",)) == 'mine.diagnose("wrong-acl")'
-    assert call_text("incident", "hint", ()) == "incident.hint()"
+    assert call_text("incident", "hint", ()) == "incident.hint(take=True)"
 
 
 def test_cell_button_gives_jupyterlab_the_whole_text() -> None:

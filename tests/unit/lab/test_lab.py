@@ -1,0 +1,28 @@
+"""Whose lab it is: kept in its state, for every process that attaches."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from drlib.lab.lab import Lab
+
+
+@pytest.mark.parametrize(("kept", "owner"), [({}, ""), ({"owner": "lessons"}, "lessons")])
+def test_attached_lab_knows_who_is_to_take_it_down(kept: dict[str, str], owner: str, tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps({"clusters": {}, "extra": {}, **kept}))
+    assert Lab.attach(tmp_path).owner == owner
+
+
+def test_lab_that_runs_keeps_its_owner_whoever_attaches(tmp_path: Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps({"clusters": {}, "extra": {}}))
+    registry = Lab(tmp_path).registry
+    registry.start("proxy", [sys.executable, "-c", "import time; time.sleep(60)"], log=tmp_path / "log")
+    try:
+        lab, started = Lab.attach_or_up(tmp_path, owner="lessons")
+        assert (lab.owner, started) == ("", False)
+    finally:
+        registry.stop_all(deadline_s=5.0)
