@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import resource
 import signal
 import subprocess
 import sys
@@ -36,6 +37,9 @@ finally:
     if not at:
         print(count, file=sys.stderr)
 """
+# Processor time of help, and of a usage error. A machine that takes longer for BASELINE than BASELINE_CPU_S has as much more.
+HELP_CPU_S, USAGE_CPU_S = 0.3, 0.5
+BASELINE, BASELINE_CPU_S = "import argparse, dataclasses, email.message, inspect, logging, typing, unittest", 0.06
 # What only commands that run may load.
 HEAVY = (
     "aiokafka",
@@ -228,22 +232,39 @@ def test_question_that_is_not_answered_ends_the_command_in_one_line(tmp_path: Pa
         (("nonsense",), 290),
         (("lab", "up", "--help"), 360),
         (("failover",), 360),
-        (("failback",), 480),
+        (("failback",), 350),
         (("mirror",), 360),
         (("status",), 360),
         (("doctor",), 360),
         (("run",), 420),
-        (("run", "failover-dril"), 420),
+        (("run", "failover-dril"), 340),
         (("run", "rehearse-failover"), 480),
         (("mirror", "nowhere.properties"), 480),
     ],
 )
 def test_help_and_usage_error_load_little(arguments: tuple[str, ...], most: int) -> None:
-    """Time is spent on imports: a bound on their number keeps both fast. docs/commands.md has the seconds."""
+    """Time is spent on imports: bounds on their number and on the processor time keep both fast."""
     count, *names = python(LOADED, *arguments).stderr.splitlines()[-1].split()
-    heavy = set(HEAVY) - ({"asyncio", "aiokafka"} if arguments[0] == "failback" else set())
-    assert heavy & set(names) == set()
+    assert set(HEAVY) & set(names) == set()
     assert int(count) <= most
+    asked = arguments[0].startswith("--") or "--help" in arguments
+    assert cpu_s("-m", "drlib.cli", *arguments) < (HELP_CPU_S if asked else USAGE_CPU_S) * slower()
+
+
+def cpu_s(*arguments: str) -> float:
+    """Processor time of a Python process, user and system, in seconds: the least of three."""
+    took = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, timeout=60, check=False)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(took)
+
+
+def slower() -> float:
+    """How many times the processor time that the bounds were set for a Python program takes here and now, at least 1."""
+    return max(1.0, cpu_s("-c", BASELINE) / BASELINE_CPU_S)
 
 
 def test_version_is_that_of_the_package() -> None:
