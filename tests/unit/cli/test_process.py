@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import resource
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_line import drlib, error_line
+from processor_time import cpu_s, slower
 from repository_root import ROOT
 
 from drlib.cli.process import READER_GONE, STOPPED, run_command
@@ -37,9 +37,7 @@ finally:
     if not at:
         print(count, file=sys.stderr)
 """
-# Processor time of help, and of a usage error. A machine that takes longer for BASELINE than BASELINE_CPU_S has as much more.
-HELP_CPU_S, USAGE_CPU_S = 0.3, 0.5
-BASELINE, BASELINE_CPU_S = "import argparse, dataclasses, email.message, inspect, logging, typing, unittest", 0.06
+HELP_CPU_S, USAGE_CPU_S = 0.3, 0.5  # processor time of help, and of a usage error
 # What only commands that run may load.
 HEAVY = (
     "aiokafka",
@@ -249,22 +247,6 @@ def test_help_and_usage_error_load_little(arguments: tuple[str, ...], most: int)
     assert int(count) <= most
     asked = arguments[0].startswith("--") or "--help" in arguments
     assert cpu_s("-m", "drlib.cli", *arguments) < (HELP_CPU_S if asked else USAGE_CPU_S) * slower()
-
-
-def cpu_s(*arguments: str) -> float:
-    """Processor time of a Python process, user and system, in seconds: the least of three."""
-    took = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, timeout=60, check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(took)
-
-
-def slower() -> float:
-    """How many times the processor time that the bounds were set for a Python program takes here and now, at least 1."""
-    return max(1.0, cpu_s("-c", BASELINE) / BASELINE_CPU_S)
 
 
 def test_version_is_that_of_the_package() -> None:
