@@ -37,7 +37,7 @@ MARKS: Final = {
 }
 _STYLE: Final = (
     "border:1px solid var(--jp-border-color2,#ccc);border-radius:4px;padding:8px 12px;margin:4px 0;"
-    "font-family:var(--jp-ui-font-family,sans-serif);font-size:13px"
+    "font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;overflow-wrap:anywhere"
 )
 
 
@@ -59,7 +59,8 @@ class ApprovalButtons:
 
         self._session = session
         self._step = ""
-        self.name = ipywidgets.Text(value=_login(), description="Approved by", layout={"width": "280px"})
+        whole = {"description_width": "initial"}  # else the label is cut off
+        self.name = ipywidgets.Text(value=_login(), description="Approved by", style=whole, layout={"width": "280px"})
         # Without icons: a glyph would be read as a part of a button's name.
         self.approve = ipywidgets.Button(button_style="success", layout={"width": "auto"})
         self.abort = ipywidgets.Button(

@@ -55,8 +55,8 @@ CLICK = """async label => {
 }"""
 
 
-FIRST_CPU_S: Final = 10.0  # docs/console.md has the seconds that a user waits
-ALONE_CPU_S: Final = 25.0  # two brokers start as well
+FIRST_CPU_S: Final = 6.0  # docs/console.md has the seconds that a user waits
+ALONE_CPU_S: Final = 18.0  # two brokers start as well
 
 
 def first_picture(notebook: NotebookPage) -> None:
