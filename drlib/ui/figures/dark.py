@@ -1,10 +1,10 @@
 """The colours of figures in JupyterLab's dark theme, as a style sheet.
 
 Rules: a figure is made once, for a light page, and is readable on its own white paper wherever it is shown. JupyterLab as
-`drlib notebook` starts it gets this style sheet, so that figures follow its theme, also those of a saved notebook and while
-the theme is changed. Only drlib's figures are changed, known by the ink of their titles; text on coloured bars stays as it
-is, and so are the colours of lines and bars, which are visible on both. The others are those of the report's dark form
-(`drlib/ui/report/templates/draw.js`); the ground is the page's.
+`drlib notebook` starts it gets this style sheet, so that figures follow its theme, also while it is changed; of a notebook
+that is opened again JupyterLab first shows the picture that it saved, which is light. Only drlib's figures are changed, known
+by the ink of their titles; text on coloured bars stays as it is, and so are the colours of lines and bars, which are visible
+on both. The others are those of the report's dark form (`drlib/ui/report/templates/draw.js`); the ground is the page's.
 Not for: making figures, which import plotly.
 """
 
