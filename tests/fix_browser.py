@@ -17,6 +17,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
@@ -45,7 +46,25 @@ BEYOND = """e => {
   }
   return [...found.slice(0, 5), `content is ${e.scrollWidth} px wide in ${e.clientWidth}`];
 }"""
+# Rules about a whole page, which is JupyterLab's: a notebook's cells and outputs cannot meet or break them.
+SHELL_RULES = ("region", "landmark-one-main", "page-has-heading-one", "bypass")
+# Rules about JupyterLab's own elements, by class: an output that is wider than its cell scrolls, and browsers reach it by Tab.
+SHELL_ELEMENTS = {"scrollable-region-focusable": "jp-OutputArea-output"}
+LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
+WIDTHS = (1280, 420)
 SPEC = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+
+
+def violations(page: Page, context: str) -> list[tuple[str, str, str]]:
+    """What the accessibility checker finds inside `context`, of any impact: rule, impact, element."""
+    rules = {rule: {"enabled": False} for rule in SHELL_RULES}
+    found = Axe().run(page, context=context, options={"rules": rules}).response["violations"]
+    every = [(rule["id"], str(rule["impact"]), node["html"][:300]) for rule in found for node in rule["nodes"]]
+    return [
+        (rule, impact, html)
+        for rule, impact, html in every
+        if SHELL_ELEMENTS.get(rule, "\n") not in html.partition(">")[0]
+    ]
 
 
 @dataclass
@@ -62,9 +81,7 @@ class Notebooks:
         """A page with the notebook, its kernel not waited for."""
         page = self.browser.new_page(viewport={"width": width, "height": 900})
         page.set_default_timeout(40_000)
-        found = NotebookPage(page)
-        page.on("console", lambda m: found.complaints.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda error: found.complaints.append(str(error)))
+        found = NotebookPage.watching(page)
         # reset: what earlier pages had open would be there as well, hidden behind this one
         page.goto(self.address.replace("00_start_here.ipynb?", f"{notebook}?reset&"))
         self.pages.append(found)
@@ -84,6 +101,14 @@ class Notebooks:
 class NotebookPage:
     page: Page
     complaints: list[str] = field(default_factory=list)
+
+    @classmethod
+    def watching(cls, page: Page) -> NotebookPage:
+        """Of a page that is empty yet, with all that it complains about from now on."""
+        found = cls(page)
+        page.on("console", lambda m: found.complaints.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: found.complaints.append(str(error)))
+        return found
 
     def ready(self) -> None:
         """Until the kernel listens."""
@@ -142,6 +167,20 @@ class NotebookPage:
         self.page.evaluate("theme => jupyterapp.commands.execute('apputils:change-theme', { theme })", name)
         self.page.locator(f"body[data-jp-theme-name='{name}']").wait_for(state="attached")
 
+    def looks(self) -> Iterator[tuple[int, str]]:
+        """Each width in the light and the dark theme, as (width, theme); wide and light again at the end.
+
+        At the widths of a telephone without the file browser, which would cover most of it.
+        """
+        self.command("application:toggle-left-area")
+        for theme in (DARK, LIGHT):
+            self.theme(theme)
+            for width in WIDTHS:
+                self.page.set_viewport_size({"width": width, "height": 900})
+                yield width, theme
+        self.page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+        self.command("application:toggle-left-area")
+
     def book(self) -> nbformat.NotebookNode:
         """The notebook as the page has it now. Not all of it need be in the DOM."""
         book: nbformat.NotebookNode = nbformat.from_dict(
@@ -152,7 +191,12 @@ class NotebookPage:
     def see(self, step: str) -> Locator:
         """The cell of `step` (tagged drlib:step=..., or parameters), scrolled to and made the active one."""
         wanted = {step, f"drlib:step={step}"}
-        number = next(n for n, cell in enumerate(self.book().cells) if wanted & set(cell.metadata.get("tags", ())))
+        return self.cell(
+            next(n for n, cell in enumerate(self.book().cells) if wanted & set(cell.metadata.get("tags", ())))
+        )
+
+    def cell(self, number: int) -> Locator:
+        """The cell with this number, from 0, scrolled to and made the active one."""
         self.page.evaluate(SHOW, number)
         return self.page.locator(".jp-Notebook:visible .jp-Cell").nth(number)
 

@@ -1,8 +1,8 @@
 """What the runs of a runbook say together: how RTO and RPO go, and whether the next one is overdue. Pure.
 
-Rules: only a run that came to a verdict of its own counts as a drill (pass, conditions, fail); one that is unknown was no
-proof and resets no clock. A trend compares the last measurement with the median of those before, of which it needs two;
-under a tenth of difference is "steady". What was not measured is None and no part of a trend.
+Rules: only a run with a verdict pass, conditions or fail counts as a drill; one that is unknown was no proof, and does not
+count for the schedule. A trend compares the last measurement with the median of those before, of which it needs two; under a
+tenth of difference is "steady". What was not measured is None and no part of a trend.
 """
 
 from collections.abc import Iterable, Sequence

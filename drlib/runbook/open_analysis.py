@@ -43,8 +43,9 @@ def open_duplicates_audit(
 ) -> DuplicatesAudit:
     """Find duplicates in the mirror topics of `flow`.
 
-    `allow` names causes that are no failure. `histories` are files of applications that log what they process. `plant`
-    writes duplicates into a lab's own traffic.
+    `allow` names causes that are no failure. `histories` are files of applications that log what they process. `plant`:
+    on a lab, duplicates of each cause are planted in topics of their own, and the audit passes when it finds exactly those;
+    nothing is planted on clusters of a file.
     """
     analysed = open_flow(properties, lab_dir, flow, plant=plant)
     return _open(

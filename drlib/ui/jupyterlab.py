@@ -1,6 +1,7 @@
 """JupyterLab as a part of the product: one command, the first notebook open, no dialogs or notifications in the way.
 
-Rules: it listens on 127.0.0.1 only and keeps its token; kernel connections are encrypted where kernels support it; no news,
+Rules: it listens on 127.0.0.1 only and keeps its token; figures follow its theme (`figures.dark`), and a saved notebook says
+where widgets were (`saved_widgets`); kernel connections are encrypted where kernels support it; no news,
 updates or extension catalogue are fetched. Settings, workspaces and configuration are in the product's own folder, so
 `~/.jupyter` is neither read nor changed; each start has its own workspace, as a restored one would open documents whose
 kernels are dead. The server is a child process that ends with this one; the files of one start are removed with it, settings
@@ -25,12 +26,15 @@ from drlib.files import read_stored, write_whole
 from drlib.lab.ports import free_ports
 from drlib.lab.processes import ProcessRegistry, wait_until
 from drlib.outgoing import http_request
+from drlib.ui import saved_widgets
+from drlib.ui.figures import dark
 
 FIRST: Final = Path("notebooks") / "00_start_here.ipynb"
 HOST: Final = "127.0.0.1"
 READY_S: Final = 90.0
 END_S: Final = 10.0
 MOST_BYTES: Final = 1 << 20  # of an answer of its own server
+CSS: Final = Path("config") / "custom" / "custom.css"  # where jupyter-server looks for it
 _NAME: Final = "jupyterlab"
 _TAIL: Final = 12
 
@@ -158,9 +162,10 @@ def own_folder() -> Path:
 
 
 def prepare(state: Path) -> None:
-    """Make the folders, and write what JupyterLab takes as its defaults."""
-    for part in ("application", "settings", "config"):
+    """Make the folders, and write what JupyterLab takes as its defaults, and the style sheet of figures in the dark theme."""
+    for part in ("application", "settings", "config", CSS.parent):
         (state / part).mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(state / CSS, dark.style_sheet())
     write_whole(state / "application" / "overrides.json", json.dumps(OVERRIDES, indent=1) + "\n")
 
 
@@ -180,6 +185,8 @@ def command(port: int, *, browser: bool, state: Path, run: Path, arguments: Sequ
         f"--LabApp.workspaces_dir={run / 'workspaces'}",
         "--LabApp.news_url=",  # nothing is fetched even if a user turns the setting on
         "--LabApp.extension_manager=readonly",
+        "--LabApp.custom_css=True",
+        f"--ContentsManager.pre_save_hook={saved_widgets.__name__}.{saved_widgets.before_save.__name__}",
         "--KernelManager.transport_encryption=auto",
         *(["--ServerApp.allow_root=True"] if os.geteuid() == 0 else []),  # containers; it listens to this machine alone
         *arguments,

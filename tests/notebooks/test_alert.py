@@ -1,4 +1,4 @@
-"""Alerts of a run that missed its objectives: sent once, recorded, without the secret address."""
+"""Alerts of a run: of its steps while its notebook runs, and of missed objectives; sent once, without the secret address."""
 
 from __future__ import annotations
 
@@ -12,9 +12,23 @@ import pytest
 from tiny_notebook import tiny_runbook
 
 from drlib.runbook.execution.execute import RunResult, execute
-from drlib.runbook.file.model import Alert
+from drlib.runbook.file.model import Alert, During
 from drlib.runs import folder
 
+# Begins a step, and ends it only when its beginning was posted.
+STEP = """
+import time
+from pathlib import Path
+from drlib.runs.journal import JOURNAL, DrillJournal
+journal = DrillJournal(Path(run_dir) / JOURNAL)
+journal.write("step-started", step="translate")
+until = time.monotonic() + 30
+while not Path({posted!r}).exists():
+    assert time.monotonic() < until, "no alert arrived while the notebook ran"
+    time.sleep(0.05)
+journal.write("step-succeeded", step="translate")
+journal.close()
+"""
 MISS = "from drlib.errors import ObjectiveMissed\nraise ObjectiveMissed('it missed', 'it was slow', 'Look why.')"
 
 
@@ -25,6 +39,7 @@ class Listener(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.posts: list[tuple[str, dict[str, object]]] = []
+        self.posted: Path | None = None  # is made at the first POST
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -33,6 +48,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.posts.append((self.path, body))
+        if self.server.posted is not None:
+            self.server.posted.touch()
         self.send_response(self.server.status)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -52,8 +69,8 @@ def listener() -> Iterator[Listener]:
     thread.join(10)
 
 
-def run(tmp_path: Path, cell: str, url: str) -> RunResult:
-    book = tiny_runbook(tmp_path, cell).model_copy(update={"alert": Alert(url=url)})
+def run(tmp_path: Path, cell: str, url: str, during: During = During.NOTHING) -> RunResult:
+    book = tiny_runbook(tmp_path, cell).model_copy(update={"alert": Alert(url=url, during=during)})
     return execute(book, {}, runs_dir=tmp_path / "runs", lab_dir=None, on_progress=lambda *_: None)
 
 
@@ -83,3 +100,19 @@ def test_alert_delivery_failure_is_reported_and_keeps_the_result(tmp_path: Path,
     result = run(tmp_path / "2", MISS, "${env:NOT_SET_ANYWHERE}")
     assert "NOT_SET_ANYWHERE" in result.undelivered
     assert json.loads((result.folder / "alert.json").read_text())["outcome"] == "not done"
+
+
+def test_alert_of_a_step_arrives_while_the_notebook_runs(tmp_path: Path, listener: Listener) -> None:
+    listener.posted = tmp_path / "posted"
+    cell = STEP.format(posted=str(listener.posted))
+    result = run(tmp_path, cell, f"http://127.0.0.1:{listener.server_address[1]}/steps", During.STEPS)
+    assert "no alert arrived" not in result.error
+    during = [body for _, body in listener.posts if "event" in body]
+    assert [(body["event"], body["step"]) for body in during] == [
+        ("step-started", "translate"),
+        ("step-succeeded", "translate"),
+    ]
+    assert {body["runbook"] for body in during} == {"tiny"}
+    kept = json.loads((result.folder / "alerts-during.json").read_text())
+    assert [one["outcome"] for one in kept] == ["ok", "ok"]
+    assert folder.differences(result.folder) == ()

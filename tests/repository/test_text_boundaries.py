@@ -152,7 +152,7 @@ HTML = {
         "title", "whole",
     },
     "drlib/ui/console/board.py": {
-        "MARKS[s.stand]", "_STYLE", "note", "rows", "self.state.banner.html()", "steps", "waits",
+        "FOCUS", "MARKS[s.stand]", "_STYLE", "note", "rows", "self.state.banner.html()", "steps", "waits",
     },
     "drlib/ui/console/picture.py": {
         "_age_chip(view, state.at_ms)", "_box(cluster.alias, cluster)", "_box(source, by_alias.get(source))",

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 
 from drlib.analysis.audit.compare import read_failure
 from drlib.analysis.duplicates.result import (
+    NONE_PLANTED,
     Cause,
     DuplicateExample,
     DuplicateReport,
@@ -54,6 +55,7 @@ def find_duplicates(
     segments: Segments | None = None,
     rereads: Sequence[Reread] = (),
     allowed: Collection[Cause] = (),
+    planted: Mapping[Cause, int] = NONE_PLANTED,
 ) -> DuplicateReport:
     """Pin the ranges (unless given), read them and search; without `source` only the mirror topic, with unknown causes.
 
@@ -73,6 +75,7 @@ def find_duplicates(
             segments=segments,
             rereads=rereads,
             allowed=allowed,
+            planted=planted,
         )
 
 
@@ -86,11 +89,13 @@ def duplicates_in(
     segments: Segments | None = None,
     rereads: Sequence[Reread] = (),
     allowed: Collection[Cause] = (),
+    planted: Mapping[Cause, int] = NONE_PLANTED,
 ) -> DuplicateReport:
     """The duplicates of `right`, the mirror topic, given `left`, its source; both have `read_topic`'s columns.
 
     `segments` by partition are those of the replicator's offset map. `rereads` are added as cause failover. Causes in `allowed`
-    do not fail the search. Raises Spark's own errors, except those of reading: they give verdict `unknown`.
+    do not fail the search, nor do as many as were `planted`. Raises Spark's own errors, except those of reading: they give
+    verdict `unknown`.
     """
     grouped = group_contents(left, right).persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -103,6 +108,7 @@ def duplicates_in(
             segments,
             rereads,
             allowed,
+            planted,
         )
     except Exception as error:  # a failed task surfaces as py4j's or as PySpark's own error, by where it failed
         reason = read_failure(str(error))
@@ -122,6 +128,7 @@ def _search(
     segments: Segments | None,
     rereads: Sequence[Reread],
     allowed: Collection[Cause],
+    planted: Mapping[Cause, int],
 ) -> DuplicateReport:
     sums = grouped.agg(sf.sum(sf.size("sources")), sf.sum(sf.size("targets"))).first()
     sources, targets = (sums[0] or 0, sums[1] or 0) if sums is not None else (0, 0)
@@ -144,7 +151,7 @@ def _search(
             doubts.append("the source was not read, so no cause is known")
         if targets == 0:
             doubts.append("the mirror topic holds no record")
-        verdict, reasons = judge(counts, doubts, allowed)
+        verdict, reasons = judge(counts, doubts, allowed, planted)
         return DuplicateReport(
             topic=topic,
             verdict=verdict,

@@ -1,13 +1,14 @@
 """The result of a search for duplicates as frozen values, and its verdict. Pure: no Spark, no broker.
 
 Rules: a duplicate is a record, not a pair: of five equal records, four are duplicates. Each has one cause; without proof it is
-`unknown`. A number that could not be counted is None. Any duplicate fails unless the caller allows its cause; what could
-not be read is unknown, never pass.
+`unknown`. A number that could not be counted is None. Any duplicate fails unless the caller allows its cause, or planted
+exactly as many; what could not be read is unknown, never pass.
 """
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from drlib.lab.checker.rereads import RereadRange
@@ -24,6 +25,9 @@ class Cause(StrEnum):
     PRODUCER = "producer"  # the source itself holds it twice, as after retries without idempotence
     FAILOVER = "failover"  # a group's position went back, so it read records again
     UNKNOWN = "unknown"  # equal records, and the evidence for a cause is gone
+
+
+NONE_PLANTED: Final[Mapping[Cause, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +119,34 @@ def unreadable(topic: str, reason: str) -> DuplicateReport:
     return DuplicateReport(topic, Verdict.UNKNOWN, (reason,))
 
 
+def is_expected(
+    cause: Cause, count: int, allowed: Collection[Cause] = (), planted: Mapping[Cause, int] = NONE_PLANTED
+) -> bool:
+    """Whether `count` duplicates of `cause` are no failure: as many as were planted, or more where `cause` is allowed."""
+    wanted = planted.get(cause, 0)
+    return count == wanted or (count > wanted and cause in allowed)
+
+
 def judge(
-    counts: Mapping[Cause, int], doubts: Iterable[str] = (), allowed: Collection[Cause] = ()
+    counts: Mapping[Cause, int],
+    doubts: Iterable[str] = (),
+    allowed: Collection[Cause] = (),
+    planted: Mapping[Cause, int] = NONE_PLANTED,
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict and its reasons: any cause found and not allowed fails, else any doubt is unknown."""
+    """The verdict and its reasons: any cause found and not allowed fails, else any doubt is unknown.
+
+    `planted`: as many duplicates of a cause were planted, so that many have to be found, no more and no fewer.
+    """
     meanings = {
         Cause.REPLICATOR: "records are on the target more often than on the source",
         Cause.PRODUCER: "records were written to the source again, with the same bytes and timestamp",
         Cause.FAILOVER: "records were read again by a group",
     }
-    failures = [f"{counts[c]} {what}" for c, what in meanings.items() if counts.get(c) and c not in allowed]
+    failures = [
+        f"{counts.get(c, 0)} {what}" + (f", and {planted[c]} were planted" if c in planted else "")
+        for c, what in meanings.items()
+        if not is_expected(c, counts.get(c, 0), allowed, planted)
+    ]
     open_questions = [*doubts]
     if counts.get(Cause.UNKNOWN) and Cause.UNKNOWN not in allowed:
         open_questions.append(

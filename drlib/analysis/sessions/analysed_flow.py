@@ -99,6 +99,7 @@ class AnalysedFlow:
 def open_flow(properties: str, lab_dir: str, flow: str, *, plant: bool = False) -> AnalysedFlow:
     """The flow to analyse, "" for the only enabled one of a file and the usual one of a lab; one that is disabled may be named.
 
+    `plant`: on a lab, traffic with duplicates. Nothing is planted on clusters of a file.
     Raises `UsageError` for no clusters, for two, for a flow the file does not have, and for one of several.
     """
     if properties and lab_dir:
@@ -117,8 +118,8 @@ def open_flow(properties: str, lab_dir: str, flow: str, *, plant: bool = False) 
         )
     with ExitStack() as undo:
         lab, parsed = attach_lab(Path(lab_dir), flow, undo)
-        practice = AuditPractice(lab, parsed)
-        practice.prepare(plant)
+        practice = AuditPractice(lab, parsed, plant)
+        practice.prepare()
         return lab_flow(lab, parsed, practice.properties, undo, practice)
 
 

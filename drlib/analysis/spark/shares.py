@@ -56,7 +56,7 @@ def _maps_of_copies(settings: MirrorSettings, flow: Flow, topics: Collection[str
 def pin_journals(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> Journals | None:
     """The journals that say which records of shared `topics` are copies, so that later readers use no others; None without any.
 
-    Raises as `refuse_unknown_copies` does, and `TopicsShared` for a direction that never ran.
+    Raises as `refuse_unknown_copies` does, and `TopicsShared` for a direction that drlib mirror has never run for.
     """
     if not topics:
         return None
@@ -66,7 +66,7 @@ def pin_journals(settings: MirrorSettings, flow: Flow, topics: Collection[str]) 
         if of_flow.journal_id is None:
             raise TopicsShared(
                 f"which records of {min(topics)} on {direction.target} are copies is not known yet",
-                f"{direction} has no journal there: it never ran",
+                f"drlib mirror has never run for {direction}",
                 "Start 'drlib mirror' with both directions enabled, then run this again.",
             )
         found.append(of_flow.journal_id)

@@ -42,6 +42,9 @@ def plan(
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Show what each step of RUNBOOK would change, and save it as a plan with a hash. Changes nothing on any cluster."""
+    from drlib.runbook.file.find import find, refuse_missing
+
+    refuse_missing(find(runbook))
     from drlib.drill.run.request import ClusterTarget
     from drlib.runs import folder as folders
 
@@ -110,9 +113,13 @@ def run(
 
     Give one of: RUNBOOK, a saved plan (--plan), an unfinished run (--resume or --rollback).
     """
+    from drlib.runbook.file import find
+
+    if runbook is not None:
+        find.refuse_missing(find.find(runbook))
     from drlib.drill.run.request import ClusterTarget
     from drlib.extras import require
-    from drlib.runbook.file import find, model
+    from drlib.runbook.file import model
     from drlib.runs import folder as folders
 
     require("notebooks", "drlib run")

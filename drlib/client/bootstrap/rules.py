@@ -8,7 +8,7 @@ Rules:
 - Of the cluster's servers each connection begins with the next one; a server that failed comes last for `FAILED_S`.
 - When all places are taken, the connection that was silent for the longest ends for the new one, unless all are in use.
   A client needs its bootstrap connection for one answer only.
-- Each side of a connection may end its own half. `TRANSITIONS` has what then happens; what it does not have is refused.
+- Each side of a connection may end its own half. `TRANSITIONS` has what then happens; any other transition is refused.
 Not for: moving bytes (`connection`), sockets (`proxy`), reading the pointer (`drlib.client.pointer_watch`).
 """
 

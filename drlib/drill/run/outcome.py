@@ -1,7 +1,7 @@
 """How a run ended: a result, or the error with its exit code, explained from its journal.
 
 Rules: what was not undone is always named, and so is the reason, as the journal has it. An objective that was not measured
-is missed. How long a run took says nothing about how long applications were not served, so it is never the RTO.
+is not met. How long a run took says nothing about how long applications were not served, so it is never the RTO.
 """
 
 from collections.abc import Sequence
@@ -53,10 +53,21 @@ def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], run: str) -> 
             checks = verdicts.objective_checks(drill.objectives, *measured(lines))
             missed = [check for check in checks if check.verdict not in (Verdict.PASS, Verdict.CONDITIONS)]
             if missed:
-                why = "; ".join(f"{check.name.removeprefix(verdicts.OBJECTIVE)}: {check.evidence}" for check in missed)
-                others = "It ran to its end, and every change is as planned. See its scorecard."
-                raise ObjectiveMissed(f"{drill.name} missed an objective", why, others)
+                raise _missed(drill.name, missed)
             return Result(ending, checks)
+
+
+def _missed(name: str, checks: Sequence[Check]) -> ObjectiveMissed:
+    """Of `checks` of objectives that did not pass: one that was compared was missed, one without a figure was not measured."""
+    known = [check for check in checks if check.verdict is Verdict.FAIL]
+    what = f"{name} missed an objective" if known else f"{name} is not proven"
+    others = "" if known else ", and no objective that was measured was missed"
+    return ObjectiveMissed(what, "; ".join(map(_said, checks)), f"Every step is done{others}. See its scorecard.")
+
+
+def _said(check: Check) -> str:
+    name = check.name.removeprefix(verdicts.OBJECTIVE)
+    return f"{name}: {check.evidence}" if check.verdict is Verdict.FAIL else f"{name} was {check.evidence}"
 
 
 def describe(ending: RunOutcome) -> str:

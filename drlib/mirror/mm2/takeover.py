@@ -120,7 +120,7 @@ class TakeoverReader:
         return connect_offsets.source_connector(configs, self.settings.flow) or {}
 
     async def read_progress(self) -> Mm2Progress | None:
-        """What MM2 stored about the flow; None when it never ran here."""
+        """What MM2 stored about the flow; None where MM2 has not run."""
         topic = self.settings.connect_offsets_topic
         if not await _partitions(self.target, topic):
             return None

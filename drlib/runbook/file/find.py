@@ -1,14 +1,18 @@
 """Which file a runbook is, given its path or its name.
 
 Rules: a name is looked for in a folder runbooks/ here or above, then among those that come with the package.
+A name that is mistyped is refused with this module alone, before what reads a runbook is imported.
 Not for: reading it (`drlib.runbook.file.model`).
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from drlib.errors import UsageError
 
 SUFFIXES: Final = frozenset({".yaml", ".yml"})
 _PACKAGE: Final = Path(__file__).parents[2]
@@ -22,6 +26,18 @@ def find(runbook: str | Path) -> Path:
     beside = path.with_name(f"{path.name}.yaml") if path.name else path
     candidates = (beside, *(folder / f"{path.name}.yaml" for folder in folders()))
     return next((each for each in candidates if is_there(each)), path)
+
+
+def refuse_missing(path: Path) -> None:
+    """Raises `UsageError`, with the nearest name, where `find` found no file."""
+    if is_there(path):
+        return
+    beside = sorted(p.name for p in path.parent.glob("*.yaml")) if len(path.parts) > 1 else []
+    names = beside or list(known())
+    near = difflib.get_close_matches(path.name if beside else path.stem, names, 1)
+    hint = f"Did you mean {near[0]}?" if near else "Give one of these, or another path."
+    name = path if beside else path.stem
+    raise UsageError(f"there is no runbook {name}", f"there are {', '.join(names) or 'none'}", hint)
 
 
 def known() -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 Rules: an unknown key is refused with a suggestion before anything starts; the notebook's path is relative to the file.
 """
 
-import difflib
 from enum import StrEnum
 from pathlib import Path
 
@@ -99,13 +98,7 @@ class Runbook(BaseModel):
 
 def load(path: Path) -> Runbook:
     """Read a runbook. Raises `UsageError` for what is missing, unknown or of another type."""
-    if not find.is_there(path):
-        beside = sorted(p.name for p in path.parent.glob("*.yaml")) if len(path.parts) > 1 else []
-        known = beside or list(find.known())
-        near = difflib.get_close_matches(path.name if beside else path.stem, known, 1)
-        hint = f"Did you mean {near[0]}?" if near else "Give one of these, or another path."
-        name = path if beside else path.stem
-        raise UsageError(f"there is no runbook {name}", f"there are {', '.join(known) or 'none'}", hint)
+    find.refuse_missing(path)
     try:
         documents = decoding.yaml_documents(read_given(path, "a runbook"))
     except Undecodable as error:

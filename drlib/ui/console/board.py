@@ -21,6 +21,7 @@ from drlib.errors import DrlibError
 from drlib.formats import html_text
 from drlib.mirror.monitor.survey import Survey
 from drlib.ui.console.show.front_end import display_controls
+from drlib.ui.console.show.style import FOCUS
 from drlib.ui.console.subshells import answer_while_busy, clicks_are_answered
 
 LEAST_S: Final = 0.25
@@ -36,7 +37,7 @@ MARKS: Final = {
 }
 _STYLE: Final = (
     "border:1px solid var(--jp-border-color2,#ccc);border-radius:4px;padding:8px 12px;margin:4px 0;"
-    "font-family:var(--jp-ui-font-family,sans-serif);font-size:13px"
+    "font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;overflow-wrap:anywhere"
 )
 
 
@@ -58,7 +59,8 @@ class ApprovalButtons:
 
         self._session = session
         self._step = ""
-        self.name = ipywidgets.Text(value=_login(), description="Approved by", layout={"width": "280px"})
+        whole = {"description_width": "initial"}  # else the label is cut off
+        self.name = ipywidgets.Text(value=_login(), description="Approved by", style=whole, layout={"width": "280px"})
         # Without icons: a glyph would be read as a part of a button's name.
         self.approve = ipywidgets.Button(button_style="success", layout={"width": "auto"})
         self.abort = ipywidgets.Button(
@@ -67,7 +69,9 @@ class ApprovalButtons:
             layout={"width": "auto"},
         )
         self.said = ipywidgets.Label()
-        self.box = ipywidgets.HBox([self.name, self.approve, self.abort, self.said])
+        self.box = ipywidgets.HBox([self.name, self.approve, self.abort, self.said], layout={"flex_flow": "row wrap"})
+        self.box.add_class("drlib-console-widget")
+        self.said.add_class("drlib-board-said")
         self.approve.on_click(self._approved)
         self.abort.on_click(self._aborted)
         for widget in (self.name, self.approve, self.abort):
@@ -187,7 +191,7 @@ class Picture:
         waits = "".join(f"<p>{html_text(text)}</p>" for text in _waits(self.state.waits))
         note = "".join(f"<p>{html_text(text)}</p>" for text in self._note())
         page = (
-            f'<div style="{_STYLE}" role="region" aria-label="Board of the drill">'
+            f'{FOCUS}<div style="{_STYLE}" role="region" aria-label="Board of the drill">'
             f"{'' if self.state.banner is None else self.state.banner.html()}<b>{html_text(self._title())}</b>"
             '<div style="display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start">'
             f"<table><caption>Steps</caption>{steps}</table>"

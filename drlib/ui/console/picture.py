@@ -21,9 +21,9 @@ from drlib.runs.table import bundle
 from drlib.ui.console.board import MARKS
 from drlib.ui.console.show.applications import application_html, application_lines
 from drlib.ui.console.show.matrix import matrix_html, matrix_lines, matrix_of
-from drlib.ui.console.show.style import BAD, GOOD, ODD, ROWS, STYLE, WARN, chip, more, table
+from drlib.ui.console.show.style import BAD, FOCUS, GOOD, ODD, ROWS, STYLE, WARN, chip, more, table
 from drlib.ui.console.state import MOVED, NOT_STARTED, ClusterSeen, ConsoleState, DrillSeen, TopicLag, as_of, standing
-from drlib.ui.figures.figures import BLUE, INK, blank, empty
+from drlib.ui.figures.figures import BLUE, blank, empty
 
 RESOLVED: Final = 3
 STEPS: Final = 7  # of a drill, those before and behind the current one
@@ -96,6 +96,7 @@ def html_of(state: ConsoleState) -> str:
     """The same as a page's part, without scripts."""
     parts = [
         STYLE,
+        FOCUS,
         '<div class="drlib-console" role="region" aria-label="Console">',
         "" if state.banner is None else state.banner.html(),
         f'<div class="row"><b>{html_text(_headline(state))}</b>'
@@ -311,7 +312,7 @@ def figure_of(state: ConsoleState) -> go.Figure:
         text=[_lag(lag) for lag in known],
         textposition="outside",
         cliponaxis=False,
-        textfont={"size": 13, "color": INK},
+        textfont={"size": 13},  # in the figure's ink, which is the report's light one in the dark
         hovertemplate="%{y}: %{x:,} records<extra></extra>",
     )
     figure.update_layout(height=130 + 34 * len(known), margin={"t": 60, "l": 16, "r": 16})

@@ -226,7 +226,7 @@ def test_both_sides_are_followed_and_a_second_copy_is_named(both: Engine, tmp_pa
         run = opened(both, flow, tmp_path / f"{name}-{flow.source}")
         return ContinuousAudit(run, tmp_path / f"state-{flow.source}", lag_seconds=lag_s)
 
-    with pytest.raises(TopicsShared, match="it never ran"), follow(there, "before") as audit:
+    with pytest.raises(TopicsShared, match="drlib mirror has never run for"), follow(there, "before") as audit:
         audit.followed()
     with worker(both, partitions_of(topic)):
         write_at_once(both, topic)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fix_browser import Notebooks, OpenPage
+from fix_browser import BEYOND, Notebooks, OpenPage, violations
 from fix_engine import wait_for
 from testbed_actions import KERNEL
 
@@ -15,6 +15,8 @@ from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
 
 SAID = ".jp-OutputArea-output"
+RING = """() => { const style = getComputedStyle(document.activeElement);
+  return style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth); }"""
 OPENED = KERNEL + "import drlib\n\ndrill = drlib.open_drill('{book}', '{run}', lab_dir='../.lab')\ndrill.board()"
 
 
@@ -54,10 +56,21 @@ def test_waiting_cell_continues_after_the_click(notebooks: Notebooks, open_page:
     page = notebook.page
     page.get_by_text("Its cell is waiting and continues by itself").wait_for()
     assert done(run) == ["first"]
-    page.get_by_label("Approved by").fill("Ada Lovelace")
-    page.get_by_label("Approved by").press("Tab")
-    page.screenshot(path=tmp_path / "waits.png")
-    notebook.press("Approve second")
+    board = page.get_by_role("region", name="Board of the drill")
+    buttons = page.locator(SAID).filter(has=page.get_by_label("Approved by")).first
+    for width, theme in notebook.looks():
+        buttons.scroll_into_view_if_needed()
+        page.screenshot(path=tmp_path / f"waits-{width}-{theme.rsplit(maxsplit=1)[-1].lower()}.png")
+        assert [*board.evaluate(BEYOND), *buttons.evaluate(BEYOND)] == [], (width, theme)
+        assert violations(page, SAID) == [], (width, theme)
+    page.get_by_label("Approved by").focus()  # the rest by keyboard
+    page.keyboard.type("Ada Lovelace")
+    for _ in range(10):
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement.textContent.trim()") == "Approve second":
+            break
+    assert page.evaluate(RING) >= 2, "nothing shows that the button has the focus"
+    page.keyboard.press("Enter")
     page.locator(SAID, has_text="Verdict: pass").wait_for()  # and the cells behind it were run as well
     page.screenshot(path=tmp_path / "passed.png")
     assert done(run) == ["first", "second", "third"]

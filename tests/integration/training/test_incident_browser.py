@@ -8,8 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from fix_browser import NotebookPage, Notebooks, OpenPage
+from fix_browser import NotebookPage, Notebooks, OpenPage, violations
 from fix_engine import wait_for
 from incident_seeds import seed_for
 
@@ -18,7 +17,6 @@ from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 
 NOTEBOOK = "academy/99_incident.ipynb"
-WIDTHS = (1280, 1920)
 OUTPUTS = ".jp-Notebook .jp-OutputArea-output"
 CATALOGUE = "Moves and diagnoses"
 # The whole page, hidden parts too, without the table of moves and diagnoses, which names every cause.
@@ -171,18 +169,14 @@ def type_and_run(player: NotebookPage, line: str) -> None:
 
 
 def inspect(page: NotebookPage, tmp_path: Path, name: str, *, again: bool = False) -> None:
-    """At each width: take a screenshot and check accessibility. `again`: run the cell at that width."""
-    for width in WIDTHS:
-        page.page.set_viewport_size({"width": width, "height": 900})
+    """At each width and in each theme: take a screenshot and check accessibility. `again`: run the cell at that width."""
+    for width, theme in page.looks():
         if again:
             page.page.evaluate(RUN)
             page.page.locator(f"{OUTPUTS} svg.main-svg").first.wait_for()
             page.page.locator(".jp-Cell.jp-mod-active").evaluate("cell => cell.scrollIntoView()")
-        page.page.screenshot(path=tmp_path / f"{name}-{width}.png")
-        found = Axe().run(page.page, context=OUTPUTS).response["violations"]
-        bad = [(r["id"], r["impact"], r["nodes"][0]["target"]) for r in found if r["impact"] in ("serious", "critical")]
-        assert bad == [], (name, width)
-    page.page.set_viewport_size({"width": WIDTHS[0], "height": 900})
+        page.page.screenshot(path=tmp_path / f"{name}-{width}-{theme.rsplit(maxsplit=1)[-1].lower()}.png")
+        assert violations(page.page, OUTPUTS) == [], (name, width, theme)
 
 
 def with_parameters(notebooks: Notebooks, **values: object) -> None:

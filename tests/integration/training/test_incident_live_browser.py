@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from fix_browser import NotebookPage, Notebooks, OpenPage
+from fix_browser import NotebookPage, Notebooks, OpenPage, violations
 from fix_engine import wait_for
 from incident_seeds import seed_for
 from playwright.sync_api import Page, expect
@@ -124,5 +123,4 @@ def inspect(page: Page, width: int) -> None:
     page.wait_for_function(
         f"() => document.querySelector('{VIEW}').scrollWidth <= document.querySelector('{VIEW}').clientWidth + 1"
     )
-    found = Axe().run(page, context=VIEW).response["violations"]
-    assert [(r["id"], r["nodes"][0]["html"]) for r in found if r["impact"] in ("serious", "critical")] == [], width
+    assert violations(page, VIEW) == [], width

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import nbformat
 import psutil
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from confluent_kafka import Producer
-from fix_browser import BEYOND, KERNEL, NotebookPage, Notebooks, OpenPage, RecordProperty
+from fix_browser import BEYOND, KERNEL, NotebookPage, Notebooks, OpenPage, RecordProperty, violations
 from fix_engine import create_topic, produce, read_all, wait_for
 from playwright.sync_api import Page, expect
+from processor_time import slower
+from repository_root import ROOT
 
 from drlib.drill.plan.progress import Outcome
 from drlib.drill.run.request import ClusterTarget
@@ -35,6 +37,7 @@ from drlib.ui.console.state import link_words
 
 CONSOLE = "import drlib\n\nconsole = drlib.console(lab_dir='../.lab')\nconsole"
 REGION = ".drlib-console"
+OUTPUTS = ".jp-Notebook .jp-MarkdownOutput, .jp-Notebook .jp-OutputArea-output"
 BROWSING: Final = {OPEN, "Show records", "Older", "Newer", "Show positions"}  # in a test of their own
 # From a click to the console's answer in the page, in milliseconds of the page's own clock.
 CLICK = """async label => {
@@ -52,18 +55,45 @@ CLICK = """async label => {
 }"""
 
 
-def test_first_notebook_shows_a_figure_and_a_console_that_answers(
-    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property: RecordProperty
-) -> None:
-    began = time.monotonic()
-    notebook = open_page()
+FIRST_CPU_S: Final = 6.0  # docs/console.md has the seconds that a user waits
+ALONE_CPU_S: Final = 18.0  # two brokers start as well
+
+
+def first_picture(notebook: NotebookPage) -> None:
+    """Run the first cells of a page that was just opened, until the clusters are shown."""
     notebook.ready()
     for _ in range(4):  # text, parameters, text, what is where
         notebook.run_next()
     notebook.page.locator(".jp-OutputArea-output table", has_text="applications connect to").first.wait_for()
-    first_s = time.monotonic() - began
-    record_property("first_picture_s", first_s)  # recorded, without a limit: how long it takes is the machine's as well
-    print(f"first useful picture after {first_s:.1f} s")
+
+
+def cpu_below() -> dict[int, float]:
+    """Processor time of JupyterLab, its kernels and all that they started and that runs, in seconds by process ID."""
+    found = {}
+    for one in _jupyterlab():
+        for process in (one, *one.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                found[process.pid] = sum(process.cpu_times()[:2])
+    return found
+
+
+def cpu_since(before: Mapping[int, float]) -> float:
+    """What `cpu_below` has more since `before`; what has ended meanwhile is left out."""
+    return sum(used - before.get(pid, 0.0) for pid, used in cpu_below().items())
+
+
+def test_first_notebook_shows_a_figure_and_a_console_that_answers(
+    notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, record_property: RecordProperty
+) -> None:
+    used = cpu_below()
+    began = time.monotonic()
+    notebook = open_page()
+    first_picture(notebook)
+    first_s, first_cpu_s = time.monotonic() - began, cpu_since(used)
+    record_property("first_picture_s", first_s)  # without a limit: other work on the machine counts as well
+    record_property("first_picture_cpu_s", first_cpu_s)
+    print(f"first useful picture after {first_s:.1f} s, of which {first_cpu_s:.1f} s of JupyterLab and kernel")
+    assert first_cpu_s < FIRST_CPU_S * slower()
     notebook.page.screenshot(path=tmp_path / "first.png")
     assert notebook.page.locator(".jp-Dialog").count() == 0, "a dialog stands in the way"
     assert notebook.page.locator(".Toastify__toast").count() == 0, "a notification appeared that was not asked for"
@@ -82,6 +112,28 @@ def test_first_notebook_shows_a_figure_and_a_console_that_answers(
     assert notebook.complaints == []
 
 
+def test_first_notebook_without_a_lab_starts_one_and_shows_it(
+    notebooks: Notebooks, open_page: OpenPage, record_property: RecordProperty
+) -> None:
+    """With the time that the clusters take."""
+    place = notebooks.project / ".lab-first"
+    book = nbformat.read(ROOT / "notebooks" / "00_start_here.ipynb", as_version=4)
+    (cell,) = (one for one in book.cells if "parameters" in one.metadata.get("tags", ()))
+    cell.source = cell.source.replace('"../.lab"', '"../.lab-first"')
+    nbformat.write(book, notebooks.project / "notebooks" / "alone.ipynb")
+    used, began = cpu_below(), time.monotonic()
+    notebook = open_page("alone.ipynb")
+    try:
+        first_picture(notebook)
+        first_s, first_cpu_s = time.monotonic() - began, cpu_since(used)
+    finally:
+        Lab.attach(place).down()
+    record_property("first_picture_without_lab_s", first_s)
+    record_property("first_picture_without_lab_cpu_s", first_cpu_s)
+    print(f"first useful picture without a lab after {first_s:.1f} s, {first_cpu_s:.1f} s of processor time")
+    assert first_cpu_s < ALONE_CPU_S * slower()
+
+
 def test_lesson_opens_and_draws_its_figure(notebooks: Notebooks, open_page: OpenPage, tmp_path: Path) -> None:
     notebook = open_page("academy/L0_what_a_flow_is.ipynb")
     notebook.ready()
@@ -96,9 +148,8 @@ def test_lesson_opens_and_draws_its_figure(notebooks: Notebooks, open_page: Open
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("width", [1280, 1920])
-def test_first_notebook_runs_from_top_to_bottom(open_page: OpenPage, tmp_path: Path, width: int) -> None:
-    notebook = open_page(width=width)
+def test_first_notebook_runs_from_top_to_bottom(open_page: OpenPage, tmp_path: Path) -> None:
+    notebook = open_page()
     notebook.ready()
     notebook.run_all()
     notebook.wait_output("Where to go from here")
@@ -106,8 +157,11 @@ def test_first_notebook_runs_from_top_to_bottom(open_page: OpenPage, tmp_path: P
     region = notebook.page.locator(REGION)
     region.scroll_into_view_if_needed()
     assert "LEFT" in region.inner_text()
-    assert region.evaluate(BEYOND) == []
-    notebook.page.screenshot(path=tmp_path / f"start-{width}.png")
+    for width, theme in notebook.looks():
+        region.scroll_into_view_if_needed()
+        assert region.evaluate(BEYOND) == []
+        notebook.page.screenshot(path=tmp_path / f"start-{width}-{theme.rsplit(maxsplit=1)[-1].lower()}.png")
+        assert violations(notebook.page, OUTPUTS) == [], (width, theme)
     assert notebook.errors() == []
     assert notebook.complaints == []
 
@@ -452,18 +506,24 @@ def test_kernel_end_stops_the_console_and_leaves_mirrors_running(notebooks: Note
 
 def _beside(lab: Lab) -> set[int]:
     """Processes below JupyterLab's, but those of the lab."""
-    found: set[int] = set()
-    for one in psutil.Process().children():
-        with contextlib.suppress(psutil.Error):  # a broker that was killed, and not yet waited for
-            if one.cmdline()[1:4] == ["-m", "drlib.cli", "notebook"]:
-                found |= {below.pid for below in one.children(recursive=True)}
+    found = {below.pid for one in _jupyterlab() for below in one.children(recursive=True)}
     assert found, "JupyterLab runs"
     return found - {one.pid for one in lab.status()}
 
 
+def _jupyterlab() -> list[psutil.Process]:
+    """`drlib notebook`, as the tests started it."""
+    found = []
+    for one in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):  # a broker that was killed, and not yet waited for
+            if one.cmdline()[1:4] == ["-m", "drlib.cli", "notebook"]:
+                found.append(one)
+    return found
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
-@pytest.mark.parametrize("width", [1280, 700])
+@pytest.mark.parametrize("width", [1280, 700, 420])
 def test_console_has_no_accessibility_violation(
     notebooks: Notebooks, open_page: OpenPage, tmp_path: Path, width: int, theme: str
 ) -> None:
@@ -486,9 +546,7 @@ def test_console_has_no_accessibility_violation(
 
 
 def _no_barrier(page: Page) -> None:
-    found = Axe().run(page, context=".drlib-console-widget").response["violations"]
-    serious = [(r["id"], r["impact"], r["nodes"][0]["html"]) for r in found if r["impact"] in ("serious", "critical")]
-    assert serious == []
+    assert violations(page, ".drlib-console-widget") == []
 
 
 def _console(notebooks: Notebooks, open_page: OpenPage, width: int = 1280) -> NotebookPage:

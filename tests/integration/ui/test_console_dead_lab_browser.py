@@ -9,8 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from fix_browser import BEYOND, CHROMIUM, KERNEL, SPEC, NotebookPage, server
+from fix_browser import BEYOND, CHROMIUM, KERNEL, SPEC, NotebookPage, server, violations
 from fix_engine import wait_for
 from playwright.sync_api import Browser, expect, sync_playwright
 
@@ -58,8 +57,9 @@ def opened(place: tuple[Browser, str], width: int = 1280) -> NotebookPage:
     browser, address = place
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.set_default_timeout(60_000)
+    notebook = NotebookPage.watching(page)
     page.goto(address.replace("?", "?reset&", 1))
-    return NotebookPage(page)
+    return notebook
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,8 @@ def test_name_confirmation_takes_enter_and_escape(
     notebook.wait_said("describing topics on LEFT got no answer")
     widget = page.locator(".drlib-console-widget")
     assert widget.evaluate(BEYOND) == []
-    found = Axe().run(page, context=".drlib-console-widget").response["violations"]
-    serious = [(r["id"], r["nodes"][0]["html"]) for r in found if r["impact"] in ("serious", "critical")]
     widget.screenshot(path=tmp_path / f"console-{width}.png")
-    assert serious == []
+    assert violations(page, ".drlib-console-widget") == []
     assert notebook.errors() == []
     assert notebook.complaints == []
     page.evaluate(f"() => {KERNEL}.shutdown()")
@@ -122,11 +120,19 @@ def test_notebook_that_is_opened_without_its_kernel_says_what_to_do(place: tuple
     notebook.page.locator(".drlib-console").wait_for()
     notebook.save()
     assert "widgets" not in notebook.book().metadata, "no state of widgets, which could hold records"
+    notebook.page.reload()
+    notebook.page.locator(".drlib-console", has_text="not running").wait_for()
+    assert notebook.complaints == [], "a page that is reloaded finds the live widget"
+    notebook.save()
     notebook.page.evaluate(f"() => {KERNEL}.shutdown()")
     notebook.page.close()
-    again = opened(place).page
-    again.get_by_text("The kernel that drew this has ended. Run the cell again.").wait_for()
-    again.screenshot(path=tmp_path / "again.png")
-    assert again.get_by_text("model not found").count() == 0
-    again.evaluate(f"() => {KERNEL}?.shutdown()")
-    again.close()
+    again = opened(place)
+    again.page.get_by_text("The kernel that drew this has ended. Run the cell again.").wait_for()
+    again.page.screenshot(path=tmp_path / "again.png")
+    assert again.page.get_by_text("model not found").count() == 0
+    assert again.complaints == []
+    again.run_to_end(60)
+    again.page.locator(".drlib-console", has_text="not running").wait_for()
+    assert again.page.get_by_text("The kernel that drew this has ended").count() == 0
+    again.page.evaluate(f"() => {KERNEL}?.shutdown()")
+    again.page.close()

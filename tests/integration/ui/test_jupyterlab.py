@@ -14,12 +14,15 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import nbformat
 import pytest
 from own_processes import processes_of
 from repository_root import ROOT
 
 from drlib.errors import UsageError
+from drlib.ui.figures import dark
 from drlib.ui.jupyterlab import JupyterLab
+from drlib.ui.saved_widgets import NOT_LIVE, STATE, VIEW
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +69,27 @@ def test_jupyterlab_serves_the_first_notebook_by_token_and_ends_on_ctrl_c(projec
     assert program.returncode == 0, said
     assert "No lab is running in .lab" in said
     assert processes_of(state) == []
+
+
+def test_jupyterlab_saves_a_sentence_for_each_widget_and_serves_the_dark_figures(project: Path) -> None:
+    outputs = [nbformat.v4.new_output("display_data", {VIEW: {"model_id": "one"}})]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("console", outputs=outputs)])
+    with JupyterLab(project, browser=False, state=project / "saving") as lab:
+        at = urlsplit(lab.url)
+        request = urllib.request.Request(
+            f"http://{at.netloc}/api/contents/notebooks/widgets.ipynb?{at.query}",
+            json.dumps({"type": "notebook", "format": "json", "content": book}).encode(),
+            {"Content-Type": "application/json"},
+            method="PUT",
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            assert answer.status == 201
+        styles = get(f"http://{at.netloc}/custom/custom.css")[1].decode()
+        page = get(lab.url)[1].decode()
+    saved = nbformat.read(project / "notebooks" / "widgets.ipynb", as_version=4)
+    assert saved.metadata.widgets[STATE].state.one.state.value == NOT_LIVE
+    assert styles == dark.style_sheet()
+    assert "custom/custom.css" in page
 
 
 def test_jupyterlab_on_a_taken_port_fails_and_leaves_nothing(project: Path) -> None:

@@ -252,6 +252,52 @@ async def test_report_has_no_accessibility_violation_and_no_overflow(
         await browser.close()
 
 
+AT = """() => {
+  const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+  const name = e.id || e.getAttribute('aria-label') || e.textContent.trim();
+  return {tag: e.tagName, name, seen: box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0,
+    ring: style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth)};
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 420])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_report_is_read_by_keyboard_alone(tmp_path: Path, width: int, scheme: Literal["light", "dark"]) -> None:
+    """Everything that can be used or scrolled is reached by Tab, in its order and visibly, and works by Enter."""
+    path = failed_report(tmp_path)
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = await browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        await page.goto(path.as_uri())
+        await page.wait_for_function("document.querySelectorAll('.chart:has(svg.main-svg)').length >= 4")
+        there = "a[href], button, summary, [tabindex='0'], pre[tabindex]"
+        shown = await page.locator(there).filter(visible=True).count()
+        passed = []
+        for _ in range(shown + 5):
+            await page.keyboard.press("Tab")
+            at = await page.evaluate(AT)
+            if at["tag"] == "BODY":
+                break
+            passed.append(at)
+        await page.screenshot(path=tmp_path / f"keyboard-{width}-{scheme}.png")
+        assert len(passed) == shown
+        assert [at for at in passed if not at["seen"] or at["ring"] < 2] == []
+        assert passed[0]["name"] == "To the results"
+        assert "theme" in {at["name"] for at in passed}
+
+        await page.keyboard.press("Tab")
+        await page.keyboard.press("Enter")  # the link that skips
+        assert await page.evaluate("location.hash") == "#main"
+        await page.locator("#theme").focus()
+        was = await page.evaluate("getComputedStyle(document.body).backgroundColor")
+        await page.keyboard.press("Enter")
+        assert await page.evaluate("getComputedStyle(document.body).backgroundColor") != was
+        await page.locator("details.long summary").first.focus()
+        await page.keyboard.press("Enter")
+        assert await page.get_by_text("8 at 24,866").is_visible()
+        await browser.close()
+
+
 def long_report(folder: Path, kind: Kind) -> str:
     """A page with more of everything than fits on paper; of an analysis, a long lag."""
     card = sample.scorecard()

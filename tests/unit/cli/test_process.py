@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_line import drlib, error_line
+from processor_time import cpu_s, slower
 from repository_root import ROOT
 
 from drlib.cli.process import READER_GONE, STOPPED, run_command
@@ -36,6 +37,7 @@ finally:
     if not at:
         print(count, file=sys.stderr)
 """
+HELP_CPU_S, USAGE_CPU_S = 0.3, 0.5  # processor time of help, and of a usage error
 # What only commands that run may load.
 HEAVY = (
     "aiokafka",
@@ -228,22 +230,23 @@ def test_question_that_is_not_answered_ends_the_command_in_one_line(tmp_path: Pa
         (("nonsense",), 290),
         (("lab", "up", "--help"), 360),
         (("failover",), 360),
-        (("failback",), 480),
+        (("failback",), 350),
         (("mirror",), 360),
         (("status",), 360),
         (("doctor",), 360),
         (("run",), 420),
-        (("run", "failover-dril"), 420),
+        (("run", "failover-dril"), 340),
         (("run", "rehearse-failover"), 480),
         (("mirror", "nowhere.properties"), 480),
     ],
 )
 def test_help_and_usage_error_load_little(arguments: tuple[str, ...], most: int) -> None:
-    """Time is spent on imports: a bound on their number keeps both fast. docs/commands.md has the seconds."""
+    """Time is spent on imports: bounds on their number and on the processor time keep both fast."""
     count, *names = python(LOADED, *arguments).stderr.splitlines()[-1].split()
-    heavy = set(HEAVY) - ({"asyncio", "aiokafka"} if arguments[0] == "failback" else set())
-    assert heavy & set(names) == set()
+    assert set(HEAVY) & set(names) == set()
     assert int(count) <= most
+    asked = arguments[0].startswith("--") or "--help" in arguments
+    assert cpu_s("-m", "drlib.cli", *arguments) < (HELP_CPU_S if asked else USAGE_CPU_S) * slower()
 
 
 def test_version_is_that_of_the_package() -> None:

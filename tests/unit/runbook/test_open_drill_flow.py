@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from repository_root import ROOT
 
+from drlib.analysis.sessions.analysed_flow import open_flow
 from drlib.drill.plan.plan import Plan, StepPlan
 from drlib.drill.run import planning
 from drlib.drill.run.request import ClusterTarget
@@ -75,3 +76,9 @@ def test_introduction_of_an_analysis_says_that_clusters_are_only_read(name: str,
     file(tmp_path, PARIS, LYON)
     with pytest.raises(UsageError, match="2 flows are enabled there"):
         introduce(book, given, ClusterTarget())
+
+
+def test_analysis_of_own_clusters_plants_no_duplicates(tmp_path: Path) -> None:
+    given = str(file(tmp_path, PARIS).properties)
+    analysed = open_flow(given, "", "", plant=True)  # the clusters do not even answer
+    assert (str(analysed.flow), analysed.practice) == ("paris->lyon", None)

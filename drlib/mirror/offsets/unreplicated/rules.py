@@ -19,12 +19,13 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from drlib.config.patterns.selection import LONGEST_NAME
-from drlib.kafka.protocol.recode import digest
-from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.model import TopicPartition
+
+if TYPE_CHECKING:  # what an option of `drlib failback` is read with has to be imported fast
+    from drlib.mirror.offsets.map.offset_map import PartitionMap
 
 EXAMPLES: Final = 20
 _SHOWN: Final = 60  # characters of a key in an example
@@ -224,11 +225,15 @@ def quarantine_topic(cluster: str, topic: str) -> str:
 
 
 def key_digest(key: bytes) -> bytes:
+    from drlib.kafka.protocol.recode import digest
+
     return digest(key, None, (), None)
 
 
 def content_digest(key: bytes | None, value: bytes | None, headers: Headers) -> bytes:
     """A digest without the timestamp: a producer that sends a record again gives it a new one."""
+    from drlib.kafka.protocol.recode import digest
+
     return digest(key, value, headers, None)
 
 

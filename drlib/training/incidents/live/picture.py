@@ -17,7 +17,7 @@ from drlib.formats import html_text
 from drlib.runs.table import bundle
 from drlib.training.incidents.live.state import Kind, LiveState, Made, Period
 from drlib.ui import layout
-from drlib.ui.console.show.style import BAD, GOOD, ODD, STYLE, chip, table
+from drlib.ui.console.show.style import BAD, FOCUS, GOOD, ODD, STYLE, chip, table
 from drlib.ui.figures import figures
 
 MADE: Final = 12  # of the newest moves in the table
@@ -98,6 +98,7 @@ def clock_html(state: LiveState) -> str:
     """The headline, the clock and the symptoms that are present, without scripts."""
     parts = [
         STYLE,
+        FOCUS,
         '<div class="drlib-console" role="region" aria-label="Incident">',
         '<div class="row">',
         _chip(state),

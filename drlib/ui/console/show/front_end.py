@@ -2,14 +2,15 @@
 
 Rules: ipywidgets have no event for Escape, and send the text of a field only when it is left. So a script in the cell's output
 presses the console's own buttons: Enter in the field confirms, Escape leaves the plan; the field's text is sent first. It does
-nothing else, asks no address, and is the same for every console. A saved notebook has no state of widgets: without its kernel
-JupyterLab says "model not found", which is replaced by what to do.
+nothing else, asks no address, and is the same for every console. JupyterLab without `drlib notebook` saves no state of widgets:
+without their kernel it says "model not found", which is replaced by what to do.
 """
 
 from typing import Any, Final
 
+from drlib.ui.saved_widgets import NOT_LIVE
+
 CONFIRM, DO, LEAVE = "drlib-console-confirm", "drlib-console-do", "drlib-console-leave"
-NOT_LIVE: Final = "The kernel that drew this has ended. Run the cell again."
 SCRIPT: Final = """(() => {
   if (window.drlibConsole) return;
   window.drlibConsole = true;

@@ -55,8 +55,11 @@ STYLE: Final = """<style>
 .drlib-console .lists td{padding:0;border:0;text-align:left;white-space:normal}
 .drlib-console .lists tr{padding:3px 0;border-bottom:1px solid var(--rule)}.drlib-console .lists tbody th{border:0;padding:0}
 .drlib-console .lists thead{display:none}.drlib-console .lists td:before{content:attr(data-of) ": ";color:var(--dim)}}
+</style>"""
+FOCUS: Final = """<style>
 .drlib-console-widget button:focus-visible,.drlib-console-widget input:focus-visible,.drlib-console-widget select:focus-visible{
  outline:3px solid #0072b2!important;outline-offset:2px;box-shadow:0 0 0 2px #fff!important}
+.drlib-board-said{white-space:normal!important;height:auto!important}
 </style>"""
 
 

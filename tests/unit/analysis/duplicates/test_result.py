@@ -16,6 +16,19 @@ def test_judge_one_duplicate_fails_unless_cause_is_allowed(cause: Cause) -> None
     assert judge({cause: 1}, ["the source was not read"])[0] is Verdict.FAIL
 
 
+@pytest.mark.parametrize(
+    ("found", "verdict"), [(0, Verdict.FAIL), (2, Verdict.FAIL), (3, Verdict.PASS), (4, Verdict.FAIL)]
+)
+def test_judge_planted_duplicates_have_to_be_found_exactly(found: int, verdict: Verdict) -> None:
+    planted = {Cause.REPLICATOR: 3}
+    judged, reasons = judge({Cause.REPLICATOR: found}, planted=planted)
+    assert (judged, len(reasons)) == (verdict, int(verdict is Verdict.FAIL))
+    assert all(reason.endswith("and 3 were planted") for reason in reasons)
+    assert judge({Cause.REPLICATOR: 3}, ["the source was not read"], planted=planted)[0] is Verdict.UNKNOWN
+    allowed = judge({Cause.REPLICATOR: found}, allowed=(Cause.REPLICATOR,), planted=planted)[0]
+    assert allowed is (Verdict.PASS if found >= 3 else Verdict.FAIL)
+
+
 def test_judge_unknown_cause_is_unknown() -> None:
     assert judge({}) == (Verdict.PASS, ())
     assert judge({Cause.UNKNOWN: 2})[0] is Verdict.UNKNOWN

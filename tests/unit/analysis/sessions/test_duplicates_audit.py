@@ -13,6 +13,7 @@ from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.model import Segment
 from drlib.runs.check import Check, Verdict
 
+ALL_FOUND = "orders: nothing was copied twice but what was planted, and all of that was found"
 TOPIC, C = UUID(int=1), ClaimId(9, 0)
 
 
@@ -31,20 +32,33 @@ def test_segments_of_a_thinned_map_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "allowed", "name", "verdict", "evidence"),
+    ("count", "allowed", "planted", "name", "verdict", "evidence"),
     [
-        (0, (), "orders: nothing was copied twice", Verdict.PASS, "0 of 100 records were copied twice"),
-        (4, (), "orders: nothing was copied twice", Verdict.FAIL, "4 of 100 records were copied twice"),
+        (0, (), 0, "orders: nothing was copied twice", Verdict.PASS, "0 of 100 records were copied twice"),
+        (4, (), 0, "orders: nothing was copied twice", Verdict.FAIL, "4 of 100 records were copied twice"),
         (
             4,
             (Cause.REPLICATOR,),
+            0,
             "orders: nothing was copied twice, apart from what the runbook allows",
             Verdict.CONDITIONS,
             "4 of 100 records were copied twice; the runbook allows duplicates of cause replicator",
         ),
+        (4, (), 4, ALL_FOUND, Verdict.PASS, "4 of 100 records were copied twice; 4 were planted"),
+        (3, (), 4, ALL_FOUND, Verdict.FAIL, "3 of 100 records were copied twice; 4 were planted"),
+        (0, (Cause.REPLICATOR,), 4, ALL_FOUND, Verdict.FAIL, "0 of 100 records were copied twice; 4 were planted"),
+        (5, (), 4, ALL_FOUND, Verdict.FAIL, "5 of 100 records were copied twice; 4 were planted"),
+        (
+            5,
+            (Cause.REPLICATOR,),
+            4,
+            f"{ALL_FOUND}, apart from what the runbook allows",
+            Verdict.CONDITIONS,
+            "5 of 100 records were copied twice; 4 were planted; the runbook allows duplicates of cause replicator",
+        ),
     ],
 )
-def test_cause_check_allowed_duplicates_are_named_as_such(
-    count: int, allowed: tuple[Cause, ...], name: str, verdict: Verdict, evidence: str
+def test_cause_check_allowed_and_planted_duplicates_are_named_as_such(
+    count: int, allowed: tuple[Cause, ...], planted: int, name: str, verdict: Verdict, evidence: str
 ) -> None:
-    assert cause_check("orders", Cause.REPLICATOR, count, 100, allowed) == Check(name, verdict, evidence)
+    assert cause_check("orders", Cause.REPLICATOR, count, 100, allowed, planted) == Check(name, verdict, evidence)

@@ -331,13 +331,16 @@ def test_step_of_unknown_reach_ends_the_run(here: Setting) -> None:
     [
         ({"rto_seconds": 61.0, "rpo_records": 3}, "RTO in seconds: 61 of at most 60"),
         ({"rto_seconds": 59.0, "rpo_records": 4}, "RPO in records: 4 of at most 3"),
-        ({"rto_seconds": 59.0}, "RPO in records: not measured"),
-        ({"rpo_records": 3}, "RTO in seconds: not measured: no step of this drill observes"),
+        ({"rto_seconds": 59.0}, "d is not proven: RPO in records was not measured"),
+        ({"rpo_records": 3}, "RTO in seconds was not measured: no step of this drill observes"),
         ({"rto_seconds": 59.0, "rpo_records": 3}, ""),
         ({"rto_seconds": 59.0, "rpo_records": 3, "rpo_at_least": True}, ""),
-        ({"rto_seconds": 61.0, "rto_at_least": 59.0, "rpo_records": 3}, "RTO in seconds: not measured closely enough"),
+        (
+            {"rto_seconds": 61.0, "rto_at_least": 59.0, "rpo_records": 3},
+            "RTO in seconds was not measured closely enough",
+        ),
         ({"rto_seconds": 63.0, "rto_at_least": 61.0, "rpo_records": 3}, "RTO in seconds: at least 61 of at most 60"),
-        ({"rto_why": "nothing read", "rpo_records": 3}, "RTO in seconds: not measured: nothing read"),
+        ({"rto_why": "nothing read", "rpo_records": 3}, "RTO in seconds was not measured: nothing read"),
         ({"rpo_records": 4, "rpo_at_least": True}, "RPO in records: 4 of at most 3"),
     ],
 )
