@@ -17,7 +17,6 @@ from drlib.runs.table import Table
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import MOVES
 from drlib.training.incidents.rules.reveal import Reveal, TimelineEntry, Track
-from drlib.training.incidents.rules.symptoms import Observation, Symptom
 from drlib.ui import layout
 from drlib.ui.figures import figures
 
@@ -32,38 +31,6 @@ _WIDE: Final = 640.0  # pixels of the plotting area for which labels are placed
 _LONGEST: Final[Mapping[Track, int]] = {Track.CAUSE: 100, Track.SYMPTOM: 70}  # characters of a label
 _LONG: Final = 56
 _PAGE: Final = 100  # characters of a line that a notebook shows without wrapping
-
-
-def status_shown(observation: Observation, symptoms: Sequence[Symptom], properties: str) -> Table:
-    """What an operator can see: symptoms, then topics, groups, applications and the mirror."""
-    rows = [_row("symptom", symptom.value) for symptom in symptoms]
-    for topic in observation.topics:
-        source, mirror, standby = topic.partitions
-        left = f"{formats.count(topic.end)} records in {formats.count(source)} partitions"
-        right = f"mirror {formats.count(mirror)} partitions"
-        right += (
-            "" if standby is None else f", standby {formats.count(standby)} with {formats.count(topic.local)} records"
-        )
-        state = f"lag {formats.count(topic.lag)}"
-        if topic.newest_ms is not None:
-            state += f", newest {(observation.at_ms - topic.newest_ms) / 1000:,.0f} s old"
-        rows.append(_row("topic", topic.topic, left, right, state))
-    for group in observation.groups:
-        state = f"{group.skipped:,} offsets before them not processed" if group.skipped else ""
-        rows.append(
-            _row("committed offsets", group.group, formats.count(group.left), formats.count(group.right), state)
-        )
-    for application in observation.applications:
-        done = f"{application.done:,} done"
-        left, right = (done if application.site == site else "" for site in ("LEFT", "RIGHT"))
-        rows.append(_row("application", application.name, left, right, application.phase))
-    rows.append(_row("mirror", "LEFT->RIGHT", state="runs" if observation.mirror_runs else "does not run"))
-    title = f"{len(symptoms)} symptom{'s' if len(symptoms) > 1 else ''}" if symptoms else "No symptoms"
-    return Table(f"{title}, {formats.moment(observation.at_ms)}", rows, note=f"More: drlib status {properties}")
-
-
-def _row(what: str, which: str, left: str = "", right: str = "", state: str = "") -> dict[str, object]:
-    return {"what": what, "which": which, "on LEFT": left, "on RIGHT": right, "state": state}
 
 
 def catalogue_shown(note: str = "") -> Table:

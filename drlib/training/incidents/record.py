@@ -35,6 +35,7 @@ _OBSERVATIONS: Final = "observations.json"
 _BASELINE: Final = "baseline.json"
 _MEASUREMENTS: Final = "facts.json"
 _LOCK: Final = ".journal.lock"
+FILES: Final = frozenset({GAME, JOURNAL, _LOCK, _OBSERVATIONS, _BASELINE, _MEASUREMENTS})
 _OBSERVATIONS_ADAPTER: Final = TypeAdapter(tuple[Observation, ...])
 _MEASUREMENTS_ADAPTER: Final = TypeAdapter(Measurements)
 _PLAN_ADAPTER: Final = TypeAdapter(IncidentPlan)

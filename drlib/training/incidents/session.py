@@ -25,6 +25,7 @@ from drlib.training.incidents.live.form import DIAGNOSE, HINT
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal, replay_schedule
 from drlib.training.incidents.rules.score import Measurements
+from drlib.training.incidents.status import status_shown
 from drlib.training.incidents.team.debriefing import actions_of, estimates_of, ratings_of
 from drlib.training.incidents.team.pictures import debriefing_shown, seats_shown
 from drlib.training.incidents.team.seat import TeamSeat
@@ -41,8 +42,7 @@ class IncidentSession(Closing):
     """A started `incident`, opened for `player`. A context manager; `close` ends the incident's processes."""
 
     def __init__(self, incident: Incident, player: str = "you", seat: TeamSeat | None = None) -> None:
-        if player not in PLAYERS:
-            raise UsageError(f"player {player}", "there is no player of that name", f"Use {' or '.join(PLAYERS)}.")
+        require_player(player)
         self.incident = incident
         self._player = player
         self.seat = seat
@@ -66,7 +66,7 @@ class IncidentSession(Closing):
         if self.incident.record.finished():
             return self.score()
         observation, symptoms = self.incident.status()
-        return pictures.status_shown(observation, symptoms, str(self.incident.properties))
+        return status_shown(observation, symptoms, self.incident.calm(), str(self.incident.properties))
 
     def act(self, *words: str, estimate_s: float | None = None) -> Table:
         """Make one move: `act("restart-broker LEFT")`. Raises what the move raises.
@@ -217,6 +217,12 @@ class IncidentSession(Closing):
             if access is not Access.TRAINER:
                 return
         self.incident.close()
+
+
+def require_player(player: str) -> None:
+    """Raises `UsageError` for one that there is not."""
+    if player not in PLAYERS:
+        raise UsageError(f"player {player}", "there is no player of that name", f"Use {' or '.join(PLAYERS)}.")
 
 
 def scorecard(reveal: Reveal, name: str, incident: Incident, pass_points: float) -> Scorecard:
