@@ -21,6 +21,7 @@ from drlib.training.incidents.lab.moves import apply_move
 from drlib.training.incidents.lab.observe import Observer
 from drlib.training.incidents.lab.testbed import GUARDED, JAVA_LEVELS, WATCH, IncidentTestbed
 from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.avoided_loss import AvoidedLoss, avoided_loss
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import parse_move
 from drlib.training.incidents.rules.recovery import unresolved
@@ -188,6 +189,11 @@ class Incident:
         measurements = self.record.measurements()
         self.record.plan()  # verifies that the plan is the one that was sealed at the start
         return build_reveal(self.record.events(), measurements)
+
+    def avoided_loss(self) -> AvoidedLoss:
+        """What an earlier right first move would have avoided. Raises `UsageError` before `finish`."""
+        record = self.record
+        return avoided_loss(record.events(), record.samples(), record.started_ms(), record.measurements())
 
     def close(self) -> None:
         """End the incident without a score: stop its processes, or take down the lab it started. Safe to repeat."""
