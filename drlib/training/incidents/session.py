@@ -165,7 +165,8 @@ class IncidentSession(Closing):
 
     def reveal(self) -> Table:
         """Show causes, symptoms, moves and advice, with a timeline. Raises `UsageError` before the end."""
-        return pictures.reveal_shown(self.incident.reveal(), self.incident.record.started_ms())
+        reveal, started_ms = self.incident.reveal(), self.incident.record.started_ms()
+        return pictures.reveal_shown(reveal, self.incident.avoided_loss(), started_ms)
 
     def reference(self) -> Table:
         """Show what a good operator would have done. Raises `UsageError` before the end."""

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from drlib.training.incidents import pictures
 from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.avoided_loss import AvoidedLoss
 from drlib.training.incidents.rules.causes import CAUSES
 from drlib.training.incidents.rules.moves import MOVES
 from drlib.training.incidents.rules.reveal import build_reveal
 
 
-def test_incident_figure_shows_every_entry_and_a_cross_for_wrong_ones(record: IncidentRecord) -> None:
+def test_reveal_shows_every_entry_with_its_state_and_what_was_avoidable(record: IncidentRecord) -> None:
     reveal = build_reveal(record.events(), record.measurements())
-    shown = pictures.reveal_shown(reveal, record.started_ms())
+    avoided = AvoidedLoss(unknown="there are no samples from before the symptom")
+    shown = pictures.reveal_shown(reveal, avoided, record.started_ms())
     assert shown.figure is not None
-    points = [
-        text for trace in shown.figure.data for text, _ in (trace.customdata if trace.customdata is not None else ())
-    ]
-    assert sorted(points) == sorted(entry.text for entry in reveal.entries)
-    crosses = [symbol for trace in shown.figure.data for symbol in trace.marker.symbol if symbol == "x"]
-    assert len(crosses) == 2
-    assert "75 of 100 points" in shown.figure.layout.title.text
-    assert "A good operator:" in repr(shown)
+    assert [row["what"] for row in shown.rows] == [entry.text for entry in reveal.entries]
+    assert [row["state"] for row in shown.rows if row["part"] == "Moves"] == ["", "wrong", "hint", "right", "right"]
+    assert "A good operator:" in shown.note
+    assert "would have avoided is unknown: there are no samples" in shown.note
     (row,) = pictures.reference_shown(reveal).rows
     assert (row["cause"], row["moves"]) == ("link-cut-one-way", "heal-link RIGHT")
     assert "harmful" in repr(pictures.score_shown(reveal))
