@@ -90,7 +90,7 @@ def replay_figure(reveal: Reveal, started_ms: int, speed: float = 10.0) -> go.Fi
     happened = [
         {"after_s": round(at_s - moments[0], 1), "text": text} for at_s, text in zip(moments, texts, strict=True)
     ]
-    figure.update_layout(meta={"replay": happened, "speed": speed})
+    figure.update_layout(meta={"replay": happened, "speed": speed, "controls": _CONTROLS})
     return figure
 
 
