@@ -22,7 +22,7 @@ function isDark() {
 }
 
 // An animated figure: a button and a slider that work by keyboard, in the place of plotly's, which do not. Where less motion is
-// wanted nothing moves by itself, and the button goes on by one event.
+// wanted nothing moves by itself, and the button steps to the next event.
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const STILL = { mode: "immediate", transition: { duration: 0 }, frame: { duration: 0, redraw: true } };
 
