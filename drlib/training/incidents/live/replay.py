@@ -135,7 +135,8 @@ class ReplayWidget:
 
     def _draw(self, at: int) -> None:
         moment = self._moments[at]
-        self.said.value = f"<p>after {moment['after_s']:.1f} s: {html_text(moment['text'])}</p>"
+        happened = f"after {moment['after_s']:.1f} s: {moment['text']}"
+        self.said.value = f"<p>{html_text(happened)}</p>"
         drawn = {"data": self._frames[at]["data"], "layout": self._layout}
         data = {"text/plain": moment["text"], PLOTLY: drawn}
         self.figure.outputs = ({"output_type": "display_data", "data": data, "metadata": {}},)

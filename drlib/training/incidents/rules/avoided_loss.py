@@ -25,7 +25,7 @@ from drlib.training.incidents.rules.score import (
 from drlib.training.incidents.rules.symptoms import Observation, comparison_point, is_stalled
 
 MOST_SAMPLES: Final = 2_000
-_GAP_S: Final = 30.0  # without a sample for longer, nobody knows what happened meanwhile
+_GAP_S: Final = 30.0  # without a sample for longer, what happened meanwhile is unknown
 
 
 @dataclass(frozen=True, slots=True)
