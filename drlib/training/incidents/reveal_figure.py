@@ -35,7 +35,7 @@ _SYMBOLS: Final = {"right": "diamond", "wrong": "x", "hint": "triangle-up"}
 _LINE: Final = 44  # characters of a label's line: 300 pixels
 _TITLE: Final = 32  # characters of a line of the title: 300 pixels
 _UNIT: Final = 19.0  # pixels of one line of labels
-_CONTROLS: Final = 118  # pixels below the axis
+_CONTROLS: Final = 150  # pixels below the axis
 _MOST_FRAMES: Final = 150
 _MOST_MARKS: Final = 6_000  # of all frames together
 _SHORTEST_MS, _LONGEST_MS = 150.0, 2_000.0  # how long a frame is shown
@@ -126,12 +126,12 @@ def _blank(reveal: Reveal, rows: Sequence[_Row], started_ms: int, first_s: float
         annotations=[_annotation(row) for row in rows]
     )  # at once: adding one by one takes squared time
     above = 28 + 21 * len(title)
-    figure.update_layout(height=int(above + 96 + _UNIT * top), margin={"l": 14, "r": 18, "t": above, "b": 96})
+    figure.update_layout(height=int(above + 96 + _UNIT * top), margin={"l": 30, "r": 30, "t": above, "b": 96})
     figure.update_yaxes(visible=False, range=[-0.8, top])
     ends = [_iso(started_ms, at_s) for at_s in (first_s, max(last_s, first_s + 1))]
     figure.update_xaxes(range=ends, tickformat="%H:%M:%S", nticks=4)
     figure.update_xaxes(
-        title=f"time, UTC ({formats.utc(started_ms):%Y-%m-%d})<br>moves: ◆ right, ✖ wrong, ▲ a hint, ● not judged"
+        title=f"time, UTC ({formats.utc(started_ms):%Y-%m-%d})<br>moves: ◆ right, ✖ wrong,<br>▲ a hint, ● not judged"
     )
     figure.update_xaxes(title_font_size=13)
     return figure
@@ -247,7 +247,7 @@ def _add_controls(figure: go.Figure, moments: Sequence[float], speed: float) -> 
                     {"label": "Play", "method": "animate", "args": [None, played]},
                     {"label": "Stop", "method": "animate", "args": [[None], still]},
                 ],
-                "pad": {"t": 62},
+                "pad": {"t": 92},
                 "x": 0,
                 "xanchor": "left",
                 "y": 0,
@@ -258,7 +258,7 @@ def _add_controls(figure: go.Figure, moments: Sequence[float], speed: float) -> 
             {
                 "active": len(moments) - 1,
                 "len": 1.0,
-                "pad": {"t": 96},
+                "pad": {"t": 134},
                 "x": 0,
                 "xanchor": "left",
                 "y": 0,

@@ -104,8 +104,10 @@ function draw(darkly, width) {
     layout.autosize = width === undefined;
     if (width === undefined) delete layout.width; else layout.width = width;
     const config = { displaylogo: false, displayModeBar: false, responsive: true };
-    const drawn = Plotly.react(place, animated ? { data, layout, frames, config } : { data, layout, config });
-    if (animated) {
+    if (!animated) {
+      Plotly.react(place, data, layout, config);
+    } else {
+      const drawn = Plotly.react(place, { data, layout, frames, config });
       replays.get(id).stop();
       drawn.then(() => replays.get(id).show(width === undefined ? replays.get(id).at : frames.length - 1));
     }
