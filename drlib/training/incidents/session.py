@@ -27,7 +27,7 @@ from drlib.training.incidents.live.replay import ReplayShown
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal, replay_schedule
 from drlib.training.incidents.rules.score import Measurements
-from drlib.training.incidents.status import status_shown
+from drlib.training.incidents.status import from_here, status_shown
 from drlib.training.incidents.team.debriefing import actions_of, estimates_of, ratings_of
 from drlib.training.incidents.team.page import PAGE, Played, write_debriefing
 from drlib.training.incidents.team.pictures import debriefing_shown, seats_shown
@@ -69,7 +69,9 @@ class IncidentSession(Closing):
         if self.incident.record.finished():
             return self.score()
         observation, symptoms = self.incident.status()
-        return status_shown(observation, symptoms, self.incident.calm(), str(self.incident.properties))
+        return status_shown(
+            observation, symptoms, self.incident.calm(), from_here(self.incident.properties, Path.cwd())
+        )
 
     def act(self, *words: str, estimate_s: float | None = None) -> Table:
         """Make one move: `act("restart-broker LEFT")`. Raises what the move raises.

@@ -8,6 +8,7 @@ Not for: judging (`drlib.training.incidents.rules`).
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from drlib import formats
@@ -57,6 +58,11 @@ def status_shown(observation: Observation, symptoms: Sequence[Symptom], calm: Ca
     title = f"{headline(symptoms, calm)}, {formats.moment(observation.at_ms)}"
     above = _Said((*(f"symptom: {symptom.value}" for symptom in symptoms), next_step(symptoms, calm)))
     return Table(title, rows, note=f"What the mirror reports:\ndrlib status {properties}", above=above)
+
+
+def from_here(path: Path, here: Path) -> str:
+    """`path` as a command in the folder `here` names it: relative below it, else absolute."""
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def headline(symptoms: Sequence[Symptom], calm: Calm) -> str:

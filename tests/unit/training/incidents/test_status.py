@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from drlib.training.incidents.incident import Calm
@@ -13,7 +15,7 @@ from drlib.training.incidents.rules.symptoms import (
     Symptom,
     TopicObservation,
 )
-from drlib.training.incidents.status import WIDE, status_shown
+from drlib.training.incidents.status import WIDE, from_here, status_shown
 
 FILE = "runs/x/lab/connect-mirror-maker.properties"
 NEVER = Calm(None, None)
@@ -67,3 +69,14 @@ def test_status_without_symptoms_says_whether_it_recovered_since_when_and_what_t
     page = shown._repr_mimebundle_()["text/html"]
     assert isinstance(page, str)
     assert all(symptom.value in page for symptom in symptoms)
+
+
+def test_file_of_the_mirror_is_named_as_a_command_here_names_it() -> None:
+    path = Path("/home/me/work/runs/20261127T204119Z-incident-3a4ea4/lab/connect-mirror-maker.properties")
+    assert (
+        from_here(path, Path("/home/me/work"))
+        == "runs/20261127T204119Z-incident-3a4ea4/lab/connect-mirror-maker.properties"
+    )
+    assert from_here(path, Path("/home/me/work/notebooks")) == str(path)
+    shown = status_shown(OBSERVATION, (), NEVER, from_here(path, Path("/home/me/work")))
+    assert max(map(len, repr(shown).splitlines())) <= WIDE
