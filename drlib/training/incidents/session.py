@@ -168,8 +168,18 @@ class IncidentSession(Closing):
         return shown
 
     def write_debriefing(self) -> tuple[Path, Path]:
-        """Write the debriefing into the run folder, as a page and as Markdown. Raises `UsageError` before the end."""
-        return write_debriefing(self.played(), self.incident.folder)
+        """Write the debriefing into the run folder, as a page and as Markdown.
+
+        Raises `UsageError` before the end, and where the folder cannot be written.
+        """
+        try:
+            return write_debriefing(self.played(), self.incident.folder)
+        except OSError as error:
+            raise UsageError(
+                "the debriefing was not written",
+                f"{error.strerror or error}; the incident itself is finished and kept",
+                f"Make room, then: drlib incident debriefing --write --run {self.incident.folder}",
+            ) from error
 
     def played(self) -> Played:
         """What the debriefing is made of. Raises `UsageError` before the end."""

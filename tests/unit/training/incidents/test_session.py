@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from drlib.errors import UsageError
 from drlib.runs.check import Verdict
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.record import IncidentRecord
@@ -46,3 +49,11 @@ def test_reveal_says_what_an_earlier_right_move_would_have_avoided(record: Incid
     assert record.samples()[0].unmirrored == -100
     note = IncidentSession(Incident(record.folder)).reveal().note
     assert note.startswith("The first right move, heal-link RIGHT, ")
+
+
+def test_debriefing_that_cannot_be_written_says_what_to_do(record: IncidentRecord) -> None:
+    (record.folder / "debriefing.html").mkdir()
+    (record.folder / "debriefing.html" / "taken").touch()
+    with pytest.raises(UsageError, match="the debriefing was not written") as refused:
+        IncidentSession(Incident(record.folder)).write_debriefing()
+    assert "drlib incident debriefing --write" in refused.value.remedy
