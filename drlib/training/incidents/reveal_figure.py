@@ -33,7 +33,7 @@ _COLOURS: Final[Mapping[Track, str]] = {
 }
 _SYMBOLS: Final = {"right": "diamond", "wrong": "x", "hint": "triangle-up"}
 _LINE: Final = 44  # characters of a label's line: 300 pixels
-_TITLE: Final = 32  # characters of a line of the title: 300 pixels
+_ABOVE: Final = 49  # pixels of the title
 _UNIT: Final = 19.0  # pixels of one line of labels
 _CONTROLS: Final = 150  # pixels below the axis
 _MOST_FRAMES: Final = 150
@@ -53,7 +53,7 @@ class _Row:
 def reveal_figure(reveal: Reveal, started_ms: int) -> go.Figure:
     """The whole incident over UTC time."""
     if not reveal.entries:
-        return figures.empty(_title(reveal)[0], "No events were recorded.")
+        return figures.empty(_title(reveal), "No events were recorded.")
     rows = _rows(reveal.entries)
     first_s, last_s = reveal.entries[0].at_s, reveal.entries[-1].at_s
     figure = _blank(reveal, rows, started_ms, first_s, last_s)
@@ -119,14 +119,12 @@ def _label(entries: Sequence[TimelineEntry], first_s: float) -> tuple[str, ...]:
 
 def _blank(reveal: Reveal, rows: Sequence[_Row], started_ms: int, first_s: float, last_s: float) -> go.Figure:
     """Labels and axes, without what is drawn over time."""
-    title = _title(reveal)
-    figure = figures.blank("<br>".join(title), height=0)
+    figure = figures.blank(_title(reveal), height=0)
     top = max(row.at + len(row.label) for row in rows) + 1.5
     figure.update_layout(
         annotations=[_annotation(row) for row in rows]
     )  # at once: adding one by one takes squared time
-    above = 28 + 21 * len(title)
-    figure.update_layout(height=int(above + 96 + _UNIT * top), margin={"l": 30, "r": 30, "t": above, "b": 96})
+    figure.update_layout(height=int(_ABOVE + 96 + _UNIT * top), margin={"l": 30, "r": 30, "t": _ABOVE, "b": 96})
     figure.update_yaxes(visible=False, range=[-0.8, top])
     ends = [_iso(started_ms, at_s) for at_s in (first_s, max(last_s, first_s + 1))]
     figure.update_xaxes(range=ends, tickformat="%H:%M:%S", nticks=4)
@@ -151,8 +149,9 @@ def _annotation(row: _Row) -> dict[str, object]:
     }
 
 
-def _title(reveal: Reveal) -> list[str]:
-    return textwrap.wrap(f"{reveal.title}: {reveal.score.points:g} of 100 points", _TITLE)
+def _title(reveal: Reveal) -> str:
+    """One line that fits 300 pixels; what it was is in the title of the table or the page."""
+    return f"The incident: {reveal.score.points:g} of 100 points"
 
 
 def _traces(rows: Sequence[_Row], started_ms: int, until_s: float) -> list[go.Scatter]:

@@ -32,7 +32,7 @@ CLIPPED = """texts => [...document.querySelectorAll('.chart')].flatMap(place => 
   return [...place.querySelectorAll(texts)].map(e => [e.textContent, e.getBoundingClientRect()])
     .filter(([, p]) => p.left < frame.left - 1 || p.right > frame.right + 1 || p.top < frame.top - 1
       || p.bottom > frame.bottom + 1)
-    .map(([text]) => text);
+    .map(([text, p]) => `${text}: ${[p.left - frame.left, frame.right - p.right, p.top - frame.top, frame.bottom - p.bottom]}`);
 })"""
 MARKS = "() => document.querySelectorAll('#figure-2 .scatterlayer .point').length"
 

@@ -119,6 +119,7 @@ def test_half_dead_source_taken_for_a_cut_link_or_a_dead_broker_costs_points(sta
     assert incident.act("ask-broker LEFT").splitlines() == [
         "process state T",
         "its port accepts connections",
+        "it makes no TLS connection: TimeoutError",
         "it does not answer a Metadata request within 3 s",
     ]
     incident.diagnose("half-dead-source")

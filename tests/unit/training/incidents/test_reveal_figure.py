@@ -43,9 +43,9 @@ def test_every_text_is_whole_in_lines_of_300_pixels(record: IncidentRecord) -> N
     )
     lines = [line for one in figure.layout.annotations for line in one.text.split("<br>")]
     assert max(map(len, lines)) * figures.CHARACTER <= 310
-    title = figure.layout.title.text.removeprefix("<b>").removesuffix("</b>").split("<br>")
-    assert " ".join(title) == f"{LONG.definition.title}: {reveal.score.points:g} of 100 points"
-    assert max(map(len, title)) <= 32
+    title = figure.layout.title.text.removeprefix("<b>").removesuffix("</b>")
+    assert title == f"The incident: {reveal.score.points:g} of 100 points"
+    assert len(title) <= 32, "one line of 300 pixels"
     assert "…" not in figure.to_json()
 
 

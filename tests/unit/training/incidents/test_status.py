@@ -72,11 +72,11 @@ def test_status_without_symptoms_says_whether_it_recovered_since_when_and_what_t
 
 
 def test_file_of_the_mirror_is_named_as_a_command_here_names_it() -> None:
-    path = Path("/home/me/work/runs/20261127T204119Z-incident-3a4ea4/lab/connect-mirror-maker.properties")
+    path = Path("/home/me/project/runs/20261127T204119Z-incident-3a4ea4/lab/connect-mirror-maker.properties")
     assert (
-        from_here(path, Path("/home/me/work"))
+        from_here(path, Path("/home/me/project"))
         == "runs/20261127T204119Z-incident-3a4ea4/lab/connect-mirror-maker.properties"
     )
-    assert from_here(path, Path("/home/me/work/notebooks")) == str(path)
-    shown = status_shown(OBSERVATION, (), NEVER, from_here(path, Path("/home/me/work")))
+    assert from_here(path, Path("/home/me/project/notebooks")) == str(path)
+    shown = status_shown(OBSERVATION, (), NEVER, from_here(path, Path("/home/me/project")))
     assert max(map(len, repr(shown).splitlines())) <= WIDE
