@@ -280,7 +280,10 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
     "incident solve": (Example("drlib incident solve --seed 7", "by the reference player"),),
     "incident inject": (Example("drlib incident inject broker-killed", "one more fault"),),
     "incident master": (Example("drlib incident master", "what only the game master sees"),),
-    "incident debriefing": (Example("drlib incident debriefing", "of the newest incident"),),
+    "incident debriefing": (
+        Example("drlib incident debriefing", "of the newest incident"),
+        Example("drlib incident debriefing --md", "as Markdown; the page is debriefing.html in its folder"),
+    ),
     "incident end": (Example("drlib incident end", "without a score"),),
 }
 

@@ -116,7 +116,9 @@ def finish(
     session = _session(runs_dir, run)
     session.require(Right.FINISH)
     session.incident.finish(keep_lab=keep)
+    page, _ = session.write_debriefing()
     _print_reveal(session)
+    show(f"The debriefing, with an animated replay: {page}")
 
 
 @incident_app.command()
@@ -136,7 +138,7 @@ def reveal(
     if as_json:
         show(json.dumps(read_json(session.incident.folder / "score.json"), indent=1))
     elif replay is not None:
-        session.replay(replay)
+        session.print_replay(replay)
     else:
         _print_reveal(session)
 
@@ -150,11 +152,13 @@ def solve(
     from drlib.training.incidents import store
     from drlib.training.incidents.pictures import score_shown
     from drlib.training.incidents.reference_player import solve as solve_incident
+    from drlib.training.incidents.session import IncidentSession
 
     started = time.monotonic()
     incident = store.begin(runs_dir, seed, level, lab_dir=lab_dir, at_once=at_once)
     try:
         result = solve_incident(incident, report=lambda line: show(f"{time.monotonic() - started:6.1f} s  {line}"))
+        IncidentSession(incident).write_debriefing()
     finally:
         incident.close()
     show(str(score_shown(result)))
@@ -185,9 +189,23 @@ def master(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
 
 
 @incident_app.command()
-def debriefing(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
-    """Of a finished incident that a team played: what each action was estimated to take, and took."""
-    show(str(_session(runs_dir, run).debriefing()))
+def debriefing(
+    run: Run = None,
+    runs_dir: RunsDir = RUNS,
+    md: Annotated[bool, typer.Option("--md", help="Print it as Markdown.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write debriefing.html and debriefing.md again.")] = False,
+) -> None:
+    """Of a finished incident: what each action was estimated to take and took, as a page in its folder and here."""
+    from drlib.training.incidents.team.page import markdown_of
+
+    session = _session(runs_dir, run)
+    if write:
+        for path in session.write_debriefing():
+            show(f"Written: {path}")
+    if md:
+        show(markdown_of(session.played()).rstrip("\n"))
+    else:
+        show(str(session.debriefing()))
 
 
 @incident_app.command("end")

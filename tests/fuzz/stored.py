@@ -374,19 +374,21 @@ INCIDENTS: Final[tuple[Case, ...]] = (
         _lines(_line("cause-in", cause="a", where="LEFT", how="b"), _line("recovered")),
         b'[{"at_ms":5,"unreachable":[],"topics":[],"applications":[],"groups":[],"mirror_runs":true,"events":[]}]',
         b'{"recovered":true,"lost":0,"read_again":null}',
+        b'[{"at_ms":5,"unmirrored":1,"expired":null,"stalled":0}]',
     ),
 )
 
 
-def incident(public: bytes, sealed: bytes, observations: bytes, measurements: bytes) -> object:
+def incident(public: bytes, sealed: bytes, observations: bytes, measurements: bytes, sampled: bytes) -> object:
     where = folder() / "incident"
     (where / record.GAME).mkdir(parents=True, exist_ok=True)
     (where / "journal.jsonl").write_bytes(chained(public))
     (where / record.GAME / "journal.jsonl").write_bytes(chained(sealed))
     (where / "observations.json").write_bytes(observations)
     (where / "facts.json").write_bytes(measurements)
+    (where / "samples.json").write_bytes(sampled)
     found = record.IncidentRecord(where)
-    return found.observations(), found.measurements(), found.started_ms(), found.events()
+    return found.observations(), found.measurements(), found.samples(), found.started_ms(), found.events()
 
 
 def skipped(path: Path) -> object:

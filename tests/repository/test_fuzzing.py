@@ -46,7 +46,7 @@ EXEMPT = {
     "drlib.lab.clients.runtimes": "files of its own package",
     "drlib.lab.checker.history_files": f"{_REACHED}drlib.lab.checker.history",
     "drlib.ui.report.digests": "digests of files",
-    "drlib.ui.report.report": "figures that it made itself",
+    "drlib.ui.report.page": "figures that it made itself",
     "drlib.ui.report.pdf": "a PDF of the browser that it started, which it hands on",
     "drlib.lab.brokers.renewal": "a certificate that the lab has made",
     "drlib.training.academy.secured_testbed": "what drlib's own command has printed",

@@ -170,7 +170,7 @@ HTML = {
 # What looks like HTML in these is none: patterns, and labels of figures, which `formats.figure_texts` goes through.
 NO_HTML = (
     "drlib/config/patterns/", "drlib/outgoing/credentials.py", "drlib/ui/figures/", "drlib/ui/sizing/",
-    "drlib/training/academy/pictures.py", "drlib/training/incidents/pictures.py",
+    "drlib/training/academy/pictures.py", "drlib/training/incidents/reveal_figure.py",
 )  # fmt: skip
 
 
@@ -223,13 +223,14 @@ def test_values_in_html_are_escaped() -> None:
 def test_templates_escape_and_nothing_is_called_safe() -> None:
     (environment,) = [call for path in sources() for call in calls(path, {"Environment"})]
     assert {word.arg: ast.unparse(word.value) for word in environment.keywords}["autoescape"] == "True"
-    assert calls_outside({"Markup"}, "drlib/ui/report/report.py", "drlib/ui/report/notebook_cells.py") == []
+    assert calls_outside({"Markup"}, "drlib/ui/report/page.py", "drlib/ui/report/notebook_cells.py") == []
     texts = [path.read_text() for path in PACKAGE.rglob("*.j2")]
-    assert len(texts) == 1
-    assert not re.search(r"\|\s*safe|autoescape", texts[0])
+    assert len(texts) == 2
+    assert not [text for text in texts if re.search(r"\|\s*safe|autoescape", text)]
     shown = (
         "drlib/ui/console/widget.py",
         "drlib/ui/console/show/browser.py",
+        "drlib/training/incidents/live/replay.py",
         "drlib/training/incidents/live/widget.py",
     )
     assert calls_outside({"HTML"}, *shown) == []
@@ -237,8 +238,8 @@ def test_templates_escape_and_nothing_is_called_safe() -> None:
 
 def test_figures_are_shown_and_written_in_two_places() -> None:
     """Both go through `formats.figure_texts`."""
-    assert calls_outside({"to_json"}, "drlib/runs/table.py", "drlib/ui/report/report.py") == []
-    assert calls_outside({"figure_texts"}, "drlib/runs/table.py", "drlib/ui/report/report.py", "drlib/formats.py") == []
+    assert calls_outside({"to_json"}, "drlib/runs/table.py", "drlib/ui/report/page.py") == []
+    assert calls_outside({"figure_texts"}, "drlib/runs/table.py", "drlib/ui/report/page.py", "drlib/formats.py") == []
     assert calls_outside({"FigureWidget", "to_html", "write_html", "to_plotly_json"}) == []
 
 

@@ -8,7 +8,7 @@ Not for: tables and figures (`pictures`), solving the incident (`reference_playe
 """
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,19 +19,28 @@ from drlib.training.incidents.lab.inject import needed_security, require_suitabl
 from drlib.training.incidents.lab.measure import measure
 from drlib.training.incidents.lab.moves import apply_move
 from drlib.training.incidents.lab.observe import Observer
-from drlib.training.incidents.lab.testbed import GUARDED, WATCH, IncidentTestbed
+from drlib.training.incidents.lab.testbed import GUARDED, JAVA_LEVELS, WATCH, IncidentTestbed
 from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.avoided_loss import AvoidedLoss, avoided_loss
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import parse_move
 from drlib.training.incidents.rules.recovery import unresolved
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal
-from drlib.training.incidents.rules.score import EventKind
-from drlib.training.incidents.rules.seed import draw_plan
+from drlib.training.incidents.rules.score import EventKind, quiet_since, recovered_since
+from drlib.training.incidents.rules.seed import IncidentPlan, draw_plan
 from drlib.training.incidents.rules.symptoms import STALL_S, Observation, Symptom, detect_symptoms
 from drlib.training.incidents.watch import inject_and_record
 
 LAB_DIR: Final = "lab"
 _SETTLE_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Calm:
+    """Since when the incident has recovered, and since when no symptom is seen, ms since the epoch; None if that is not so."""
+
+    recovered_ms: int | None
+    quiet_ms: int | None
 
 
 class Incident:
@@ -48,22 +57,21 @@ class Incident:
         """Start lab, applications and mirror in the existing `folder`; the faults follow after the plan's delay.
 
         `lab_dir`: a running, unused lab to use instead of a new one. `at_once`: inject the faults without a delay. Raises
-        `UsageError`, `MissingDependency` or `Unreachable`; a lab started here is taken down in that case.
+        `UsageError`, `MissingDependency` or `Unreachable`. Then a lab started here is taken down, and in a given one what the
+        incident started is stopped; the folder is the caller's.
         """
-        plan = draw_plan(seed, level)
-        security = needed_security(plan.causes)
+        plan = require_startable(seed, level, lab_dir)
+        own = lab_dir is None
         lab = (
-            Lab(folder / LAB_DIR, extra=GUARDED, security=security, detach=True)
+            Lab(folder / LAB_DIR, extra=GUARDED, security=needed_security(plan.level), detach=True)
             if lab_dir is None
             else Lab.attach(lab_dir)
         )
-        own = lab_dir is None
+        testbed = IncidentTestbed(lab, folder.absolute())
         try:
             if own:
                 lab.up()
-            require_suitable_lab(lab, plan.causes)
-            testbed = IncidentTestbed(lab, folder.absolute())
-            testbed.start()
+            testbed.start(java=plan.level in JAVA_LEVELS)
             incident = cls(folder)
             digest = incident.record.seal_plan(plan)
             # The level that was asked for: the one that the seed chose says something of the causes.
@@ -76,6 +84,8 @@ class Incident:
         except BaseException:
             if own:
                 lab.down()
+            else:
+                testbed.stop_all()
             raise
 
     def status(self) -> tuple[Observation, tuple[Symptom, ...]]:
@@ -83,6 +93,15 @@ class Incident:
         self.refuse_finished()
         observations = self._observations()
         return observations[-1], detect_symptoms(observations, self.record.baseline())
+
+    def calm(self) -> Calm:
+        """Since when it has recovered, and since when no symptom is seen."""
+        events, started_ms = self.record.events(), self.record.started_ms()
+
+        def moment(at_s: float | None) -> int | None:
+            return None if at_s is None else started_ms + round(at_s * 1000)
+
+        return Calm(moment(recovered_since(events)), moment(quiet_since(events)))
 
     def act(self, *words: str, seat: str = "") -> str:
         """Make one move, such as `act("restart-broker", "LEFT")` or the same in one string, and return its outcome.
@@ -171,6 +190,11 @@ class Incident:
         self.record.plan()  # verifies that the plan is the one that was sealed at the start
         return build_reveal(self.record.events(), measurements)
 
+    def avoided_loss(self) -> AvoidedLoss:
+        """What an earlier right first move would have avoided. Raises `UsageError` before `finish`."""
+        record = self.record
+        return avoided_loss(record.events(), record.samples(), record.started_ms(), record.measurements())
+
     def close(self) -> None:
         """End the incident without a score: stop its processes, or take down the lab it started. Safe to repeat."""
         try:
@@ -249,8 +273,7 @@ class Incident:
         return True
 
     def _is_recovered(self) -> bool:
-        changes = [e.kind for e in self.record.events() if e.kind in (EventKind.RECOVERED, EventKind.RELAPSED)]
-        return bool(changes) and changes[-1] is EventKind.RECOVERED
+        return recovered_since(self.record.events()) is not None
 
     def refuse_finished(self) -> None:
         """Raises `UsageError` once the incident is over."""
@@ -258,6 +281,19 @@ class Incident:
             raise UsageError(
                 "this incident is over", "it was finished", "See `drlib incident reveal`, or start another."
             )
+
+
+def require_startable(seed: int, level: int | None, lab_dir: Path | None) -> IncidentPlan:
+    """The plan of an incident that can be started, from the given lab where there is one. Changes nothing.
+
+    Raises `UsageError`, and `Unreachable` for a lab that does not answer.
+    """
+    plan = draw_plan(seed, level)
+    if lab_dir is not None:
+        lab = Lab.attach(lab_dir)
+        require_suitable_lab(lab, plan.causes, plan.level)
+        IncidentTestbed(lab, lab.root).refuse_used_lab()
+    return plan
 
 
 def _made_by(seat: str) -> dict[str, str]:

@@ -1,69 +1,27 @@
-"""Tables and figures of an incident: the player's status, the game master's view, the score, and the reveal's timeline.
+"""Tables of an incident: the catalogue, the game master's view, the score, and the reveal with its timeline.
 
-Rules: as in `drlib.ui.figures.figures`: labels instead of a legend, times in UTC or in seconds from a stated start, no
-meaning by colour alone (a marker's shape also says right or wrong). Unknown values are shown as unknown. A player's table
-names no cause.
-Not for: measuring or judging (`drlib.training.incidents.rules`).
+Rules: times in seconds from the start. Unknown values are shown as unknown. A player's table names no cause.
+Not for: the player's status (`status`), the figure (`reveal_figure`), measuring or judging (`drlib.training.incidents.rules`).
 """
 
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import plotly.graph_objects as go
-
-from drlib import formats
 from drlib.runs.table import Table
+from drlib.training.incidents.reveal_figure import reveal_figure
+from drlib.training.incidents.rules.avoided_loss import AvoidedLoss, in_words
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import MOVES
 from drlib.training.incidents.rules.reveal import Reveal, TimelineEntry, Track
-from drlib.training.incidents.rules.symptoms import Observation, Symptom
-from drlib.ui import layout
-from drlib.ui.figures import figures
 
-_ROWS: Final[Mapping[Track, tuple[str, str]]] = {
-    Track.CAUSE: ("Faults", figures.VERMILLION),
-    Track.SYMPTOM: ("Symptoms", figures.ORANGE),
-    Track.OPERATOR: ("Moves", figures.BLUE),
-    Track.OUTCOME: ("State", figures.GREEN),
+_PARTS: Final[Mapping[Track, str]] = {
+    Track.CAUSE: "Faults",
+    Track.SYMPTOM: "Symptoms",
+    Track.OPERATOR: "Moves",
+    Track.OUTCOME: "State",
 }
-_LEVEL: Final = 22.0  # pixels of one row of labels
-_WIDE: Final = 640.0  # pixels of the plotting area for which labels are placed
-_LONGEST: Final[Mapping[Track, int]] = {Track.CAUSE: 100, Track.SYMPTOM: 70}  # characters of a label
-_LONG: Final = 56
 _PAGE: Final = 100  # characters of a line that a notebook shows without wrapping
-
-
-def status_shown(observation: Observation, symptoms: Sequence[Symptom], properties: str) -> Table:
-    """What an operator can see: symptoms, then topics, groups, applications and the mirror."""
-    rows = [_row("symptom", symptom.value) for symptom in symptoms]
-    for topic in observation.topics:
-        source, mirror, standby = topic.partitions
-        left = f"{formats.count(topic.end)} records in {formats.count(source)} partitions"
-        right = f"mirror {formats.count(mirror)} partitions"
-        right += (
-            "" if standby is None else f", standby {formats.count(standby)} with {formats.count(topic.local)} records"
-        )
-        state = f"lag {formats.count(topic.lag)}"
-        if topic.newest_ms is not None:
-            state += f", newest {(observation.at_ms - topic.newest_ms) / 1000:,.0f} s old"
-        rows.append(_row("topic", topic.topic, left, right, state))
-    for group in observation.groups:
-        state = f"{group.skipped:,} offsets before them not processed" if group.skipped else ""
-        rows.append(
-            _row("committed offsets", group.group, formats.count(group.left), formats.count(group.right), state)
-        )
-    for application in observation.applications:
-        done = f"{application.done:,} done"
-        left, right = (done if application.site == site else "" for site in ("LEFT", "RIGHT"))
-        rows.append(_row("application", application.name, left, right, application.phase))
-    rows.append(_row("mirror", "LEFT->RIGHT", state="runs" if observation.mirror_runs else "does not run"))
-    title = f"{len(symptoms)} symptom{'s' if len(symptoms) > 1 else ''}" if symptoms else "No symptoms"
-    return Table(f"{title}, {formats.moment(observation.at_ms)}", rows, note=f"More: drlib status {properties}")
-
-
-def _row(what: str, which: str, left: str = "", right: str = "", state: str = "") -> dict[str, object]:
-    return {"what": what, "which": which, "on LEFT": left, "on RIGHT": right, "state": state}
 
 
 def catalogue_shown(note: str = "") -> Table:
@@ -95,68 +53,20 @@ def score_shown(reveal: Reveal) -> Table:
     return Table(f"{reveal.score.points:g} of 100 points: {reveal.title}", rows)
 
 
-def reveal_shown(reveal: Reveal, started_ms: int) -> Table:
-    """All events with their timeline, and what a good operator would have done."""
+def reveal_shown(reveal: Reveal, avoided: AvoidedLoss, started_ms: int) -> Table:
+    """All events with their timeline, what an earlier right move would have avoided, and what a good operator would have
+    done."""
     rows: list[dict[str, object]] = [
         {
             "second": round(entry.at_s, 1),
-            "part": _ROWS[entry.track][0],
+            "part": _PARTS[entry.track],
             "what": entry.text,
-            "right": "" if entry.correct is None else entry.correct,
+            "state": entry.state,
         }
         for entry in reveal.entries
     ]
-    note = "A good operator: " + " ".join(reveal.reference)
-    return Table(f"The reveal: {reveal.title}", rows, note, figure=incident_figure(reveal, started_ms))
-
-
-def incident_figure(reveal: Reveal, started_ms: int) -> go.Figure:
-    """Faults, symptoms, moves and state over UTC time, each in a row; a cross marks what was wrong. Labels do not overlap."""
-    title = f"{reveal.title}: {reveal.score.points:g} of 100 points"
-    if not reveal.entries:
-        return figures.empty(title, "No events were recorded.")
-    first, last = reveal.entries[0].at_s, reveal.entries[-1].at_s
-    reach = max(last - first, 1.0)
-    figure = figures.blank(title, height=0)
-    top = 0.0
-    ticks: list[tuple[float, str]] = []
-    for track in reversed(Track):
-        mine = [entry for entry in reveal.entries if entry.track is track]
-        name, colour = _ROWS[track]
-        texts = [_short(entry.text, _LONGEST.get(track, _LONG)) for entry in mine]
-        places = [(entry.at_s - first) / reach for entry in mine]
-        spans = [_span(text, place) for text, place in zip(texts, places, strict=True)]
-        levels = layout.rows(spans)
-        ticks.append((top, name))
-        for entry, text, level, place in zip(mine, texts, levels, places, strict=True):
-            right = place > _half(text)
-            at = formats.iso(started_ms + round(entry.at_s * 1000))
-            stem = {"color": "#9aa5b1", "width": 1}
-            figure.add_shape(type="line", x0=at, x1=at, y0=top, y1=top + 0.7 + level, line=stem, layer="below")
-            side = "right" if right else "left"
-            figures.label(figure, text.replace("<", "&lt;"), at, top + 0.9 + level, size=12, xanchor=side)
-        figure.add_scatter(
-            x=[formats.iso(started_ms + round(entry.at_s * 1000)) for entry in mine],
-            y=[top] * len(mine),
-            mode="markers",
-            marker={"symbol": [_symbol(entry) for entry in mine], "size": 12, "color": colour},
-            customdata=[[entry.text, round(entry.at_s, 1)] for entry in mine],
-            hovertemplate="%{customdata[0]}<br>%{x} UTC, %{customdata[1]} s<extra></extra>",
-        )
-        top += 1.9 + max(levels, default=0)
-    figure.update_layout(height=int(130 + _LEVEL * top), margin={"l": 140, "r": 30})
-    figure.update_yaxes(
-        tickmode="array",
-        tickvals=[at for at, _ in ticks],
-        ticktext=[name for _, name in ticks],
-        range=[-0.7, top - 0.5],
-        showgrid=True,
-    )
-    figure.update_xaxes(
-        title=f"time, UTC ({formats.utc(started_ms):%Y-%m-%d}); a cross is a wrong move, diagnosis or hint"
-    )
-    figure.update_xaxes(title_font_size=13, tickformat="%H:%M:%S")  # the day is in the title
-    return figure
+    note = "\n".join((*in_words(avoided), "A good operator: " + " ".join(reveal.reference)))
+    return Table(f"The reveal: {reveal.title}", rows, note, figure=reveal_figure(reveal, started_ms))
 
 
 def reference_shown(reveal: Reveal) -> Table:
@@ -170,24 +80,6 @@ def reference_shown(reveal: Reveal) -> Table:
 
 def replay_line(entry: TimelineEntry) -> str:
     """One line of a replay; a long text continues on indented lines."""
-    mark = {True: "+", False: "x", None: " "}[entry.correct]
-    head = f"{entry.at_s:7.1f} s  {mark}  {_ROWS[entry.track][0]:<18}  "
+    mark = {"right": "+", "wrong": "x", "hint": "?"}.get(entry.state, " ")
+    head = f"{entry.at_s:7.1f} s  {mark}  {_PARTS[entry.track]:<18}  "
     return textwrap.fill(head + entry.text, _PAGE, subsequent_indent=" " * len(head), break_long_words=False)
-
-
-def _symbol(entry: TimelineEntry) -> str:
-    return "x" if entry.correct is False else "circle" if entry.correct is None else "diamond"
-
-
-def _short(text: str, longest: int) -> str:
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _half(text: str) -> float:
-    return len(text) * figures.CHARACTER / _WIDE
-
-
-def _span(text: str, place: float) -> tuple[float, float]:
-    """Start and end of a label as a share of the figure's width; the label is left of its place if there is room."""
-    wide = _half(text)
-    return (place - wide - 0.01, place + 0.01) if place > wide else (place - 0.01, place + wide + 0.01)

@@ -9,7 +9,7 @@ Not for: judging; `events` only converts both journals to the events that are ju
 import hashlib
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +23,7 @@ from drlib.errors import UsageError
 from drlib.files import read_json, read_stored, write_whole
 from drlib.runs.journal import JOURNAL, DrillJournal, Line, Scalar, read
 from drlib.runs.lock import alone
+from drlib.training.incidents.rules.avoided_loss import Sample, thinned
 from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.moves import parse_move
 from drlib.training.incidents.rules.score import EventKind, IncidentEvent, Measurements
@@ -34,8 +35,11 @@ _PLAN: Final = "incident.json"
 _OBSERVATIONS: Final = "observations.json"
 _BASELINE: Final = "baseline.json"
 _MEASUREMENTS: Final = "facts.json"
+_SAMPLES: Final = "samples.json"
 _LOCK: Final = ".journal.lock"
+FILES: Final = frozenset({GAME, JOURNAL, _LOCK, _OBSERVATIONS, _BASELINE, _SAMPLES, _MEASUREMENTS})
 _OBSERVATIONS_ADAPTER: Final = TypeAdapter(tuple[Observation, ...])
+_SAMPLES_ADAPTER: Final = TypeAdapter(tuple[Sample, ...])
 _MEASUREMENTS_ADAPTER: Final = TypeAdapter(Measurements)
 _PLAN_ADAPTER: Final = TypeAdapter(IncidentPlan)
 
@@ -121,6 +125,16 @@ class IncidentRecord:
     def observations(self) -> tuple[Observation, ...]:
         """Return the observations of the last seconds, oldest first; empty before the first one."""
         return self._read_observations(_OBSERVATIONS)
+
+    def save_samples(self, samples: Sequence[Sample]) -> None:
+        write_whole(self.folder / _SAMPLES, _SAMPLES_ADAPTER.dump_json(thinned(samples)), durable=False)
+
+    def samples(self) -> tuple[Sample, ...]:
+        """Return what was sampled since the start, oldest first; empty where nothing was."""
+        try:
+            return read_json(self.folder / _SAMPLES, _SAMPLES_ADAPTER)
+        except FileNotFoundError:
+            return ()
 
     def save_baseline(self, observation: Observation) -> None:
         write_whole(self.folder / _BASELINE, _OBSERVATIONS_ADAPTER.dump_json((observation,)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from drlib.closing import Closing
@@ -22,11 +23,14 @@ from drlib.runs.table import Table, verdict_table
 from drlib.training.incidents import pictures
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.live.form import DIAGNOSE, HINT
+from drlib.training.incidents.live.replay import ReplayShown
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal, replay_schedule
 from drlib.training.incidents.rules.score import HINT as HINT_COST
 from drlib.training.incidents.rules.score import Measurements
+from drlib.training.incidents.status import from_here, status_shown
 from drlib.training.incidents.team.debriefing import actions_of, estimates_of, ratings_of
+from drlib.training.incidents.team.page import PAGE, Played, write_debriefing
 from drlib.training.incidents.team.pictures import debriefing_shown, seats_shown
 from drlib.training.incidents.team.seat import TeamSeat
 from drlib.training.incidents.team.seats import Access, Right, require_right, seats_of
@@ -42,8 +46,7 @@ class IncidentSession(Closing):
     """A started `incident`, opened for `player`. A context manager; `close` ends the incident's processes."""
 
     def __init__(self, incident: Incident, player: str = "you", seat: TeamSeat | None = None) -> None:
-        if player not in PLAYERS:
-            raise UsageError(f"player {player}", "there is no player of that name", f"Use {' or '.join(PLAYERS)}.")
+        require_player(player)
         self.incident = incident
         self._player = player
         self.seat = seat
@@ -67,7 +70,9 @@ class IncidentSession(Closing):
         if self.incident.record.finished():
             return self.score()
         observation, symptoms = self.incident.status()
-        return pictures.status_shown(observation, symptoms, str(self.incident.properties))
+        return status_shown(
+            observation, symptoms, self.incident.calm(), from_here(self.incident.properties, Path.cwd())
+        )
 
     def act(self, *words: str, estimate_s: float | None = None) -> Table:
         """Make one move: `act("restart-broker LEFT")`. Raises what the move raises.
@@ -97,6 +102,7 @@ class IncidentSession(Closing):
         if self._player == "reference" and not self.incident.record.finished():
             self.require(Right.ACT)
             solve(self.incident, report=show)
+            self.write_debriefing()
             return self.score()
         return self.status()
 
@@ -130,6 +136,7 @@ class IncidentSession(Closing):
             self.require(Right.FINISH)
             with nullcontext() if self.seat is None else self.seat.turn("the incident was not finished"):
                 self.incident.finish(keep_lab=keep_lab)
+            self.write_debriefing()
         return self.score()
 
     # -- in a team -----------------------------------------------------------------------------------------------------
@@ -157,11 +164,42 @@ class IncidentSession(Closing):
         return self.seats()
 
     def debriefing(self) -> Table:
-        """Show what each action was estimated to take and took. Raises `UsageError` before the end."""
-        self.incident.reveal()
-        record = self.incident.record
-        actions = actions_of(record.lines())
-        return debriefing_shown(actions, estimates_of(actions), ratings_of(record.events()))
+        """Show what each action was estimated to take and took, and where the page is. Changes nothing. Raises `UsageError`
+        before the end."""
+        played = self.played()
+        shown = debriefing_shown(played.actions, estimates_of(played.actions), played.ratings)
+        page = self.incident.folder / PAGE
+        where = f"The page: {page}" if page.exists() else "Write it as a page: drlib incident debriefing --write"
+        shown.note = f"{shown.note}\n{where}"
+        return shown
+
+    def write_debriefing(self) -> tuple[Path, Path]:
+        """Write the debriefing into the run folder, as a page and as Markdown.
+
+        Raises `UsageError` before the end, and where the folder cannot be written.
+        """
+        try:
+            return write_debriefing(self.played(), self.incident.folder)
+        except OSError as error:
+            raise UsageError(
+                "the debriefing was not written",
+                f"{error.strerror or error}; the incident itself is finished and kept",
+                f"Make room, then: drlib incident debriefing --write --run {self.incident.folder}",
+            ) from error
+
+    def played(self) -> Played:
+        """What the debriefing is made of. Raises `UsageError` before the end."""
+        record, reveal = self.incident.record, self.incident.reveal()
+        lines = record.lines()
+        return Played(
+            self.incident.folder.name,
+            reveal,
+            self.incident.avoided_loss(),
+            record.started_ms(),
+            actions_of(lines),
+            ratings_of(record.events()),
+            seats_of(lines),
+        )
 
     # -- after the end -------------------------------------------------------------------------------------------------
 
@@ -171,13 +209,18 @@ class IncidentSession(Closing):
 
     def reveal(self) -> Table:
         """Show causes, symptoms, moves and advice, with a timeline. Raises `UsageError` before the end."""
-        return pictures.reveal_shown(self.incident.reveal(), self.incident.record.started_ms())
+        reveal, started_ms = self.incident.reveal(), self.incident.record.started_ms()
+        return pictures.reveal_shown(reveal, self.incident.avoided_loss(), started_ms)
 
     def reference(self) -> Table:
         """Show what a good operator would have done. Raises `UsageError` before the end."""
         return pictures.reference_shown(self.incident.reveal())
 
-    def replay(self, speed: float = 60.0) -> None:
+    def replay(self, speed: float = 10.0) -> ReplayShown:
+        """Show the incident over time as an animation, `speed` times as fast: a button plays it, a slider goes to any event."""
+        return ReplayShown(self.incident.reveal(), self.incident.record.started_ms(), speed)
+
+    def print_replay(self, speed: float = 60.0) -> None:
         """Print the events again with their original timing, `speed` times as fast."""
         start = time.monotonic()
         for at_s, entry in replay_schedule(self.incident.reveal().entries, speed):
@@ -223,6 +266,12 @@ class IncidentSession(Closing):
             if access is not Access.TRAINER:
                 return
         self.incident.close()
+
+
+def require_player(player: str) -> None:
+    """Raises `UsageError` for one that there is not."""
+    if player not in PLAYERS:
+        raise UsageError(f"player {player}", "there is no player of that name", f"Use {' or '.join(PLAYERS)}.")
 
 
 def scorecard(reveal: Reveal, name: str, incident: Incident, pass_points: float) -> Scorecard:

@@ -1,31 +1,40 @@
 """Where incidents are kept: each in a run folder, created, found again, and opened for a notebook.
 
-Rules: an incident is a folder below `runs_dir` with an incident's journal; the newest one is used unless one is named.
+Rules: an incident is a folder below `runs_dir` with an incident's journal; the newest one is used unless one is named. What
+can be refused is refused before there is a folder; a start that fails leaves none.
 """
 
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from drlib.errors import UsageError
-from drlib.lab.lab import Lab
 from drlib.runs import folder
 from drlib.runs.journal import JOURNAL
-from drlib.training.incidents.incident import Incident
-from drlib.training.incidents.record import GAME
-from drlib.training.incidents.session import IncidentSession
+from drlib.training.incidents.incident import LAB_DIR, Incident, require_startable
+from drlib.training.incidents.lab.testbed import HISTORY
+from drlib.training.incidents.record import FILES, GAME
+from drlib.training.incidents.session import IncidentSession, require_player
 from drlib.training.incidents.team.seat import TeamSeat
 from drlib.training.incidents.team.seats import Access, require_access, require_name, seats_of
 
 NAME = "incident"
+STARTED: Final = FILES | {LAB_DIR, HISTORY}  # what a start puts into its folder
 
 
 def begin(
     runs_dir: Path, seed: int, level: int | None, *, lab_dir: Path | None = None, at_once: bool = False
 ) -> Incident:
-    """Start a new incident in a new folder. Raises what `Incident.start` raises."""
-    if lab_dir is not None:
-        Lab.attach(lab_dir)  # one that is not there is refused before there is a folder
-    return Incident.start(folder.create(runs_dir, NAME).path, seed, level, lab_dir=lab_dir, at_once=at_once)
+    """Start a new incident in a new folder, which is there only if it was started. Raises what `Incident.start` raises."""
+    require_startable(seed, level, lab_dir)
+    run = folder.create(runs_dir, NAME)
+    try:
+        return Incident.start(run.path, seed, level, lab_dir=lab_dir, at_once=at_once)
+    except BaseException:
+        folder.discard(run)
+        raise
 
 
 def find(runs_dir: Path, run: Path | None = None) -> Incident:
@@ -64,12 +73,42 @@ def open_incident(
     if seat:
         require_name(seat)  # before a lab is started
         require_access(role)
-    path = Path(run_dir).absolute() if run_dir else folder.create(Path("../../runs").resolve(), NAME).path
-    if (path / GAME).is_dir():
+    require_player(player)
+    path = Path(run_dir).absolute() if run_dir else None
+    if path is not None and (path / GAME).is_dir():
         return _seated(Incident(path), player, seat, role)
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
     lab = Path(lab_dir) if lab_dir else None
-    return _seated(Incident.start(path, seed, level or None, lab_dir=lab, at_once=at_once), player, seat, role)
+    require_startable(seed, level or None, lab)
+    if path is None:
+        return _seated(
+            begin(Path("../../runs").resolve(), seed, level or None, lab_dir=lab, at_once=at_once), player, seat, role
+        )
+    with _folder_of_a_start(path):
+        incident = Incident.start(path, seed, level or None, lab_dir=lab, at_once=at_once)
+    return _seated(incident, player, seat, role)
+
+
+@contextmanager
+def _folder_of_a_start(path: Path) -> Iterator[None]:
+    """Make `path` where it is missing. If the start inside fails, the folders made for it are removed, and from one that was
+    there, such as a run's, what the start has put into it."""
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise folder.unwritable(path, error) from error
+    before = {each.name for each in path.iterdir()}
+    try:
+        yield
+    except BaseException:
+        for name in STARTED - before:
+            shutil.rmtree(path / name, ignore_errors=True)
+            with suppress(OSError):
+                (path / name).unlink()
+        for each in made:
+            with suppress(OSError):  # something else is there meanwhile
+                each.rmdir()
+        raise
 
 
 def seated(incident: Incident, seat: str) -> IncidentSession:

@@ -26,6 +26,7 @@ from drlib.training.incidents.lab.inject import inject_faults
 from drlib.training.incidents.lab.observe import Observer
 from drlib.training.incidents.lab.testbed import IncidentTestbed
 from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.avoided_loss import Sample, sample_of, thinned
 from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.recovery import unresolved
 from drlib.training.incidents.rules.score import EventKind
@@ -33,6 +34,7 @@ from drlib.training.incidents.rules.symptoms import Observation, detect_symptoms
 
 KEPT_MS: Final = 9_000
 PERIOD_S: Final = 0.8
+SAVED_S: Final = 5.0
 
 
 class IncidentWatch:
@@ -44,6 +46,8 @@ class IncidentWatch:
         self._observer = Observer(testbed)
         self._baseline = record.baseline()
         self._observations: deque[Observation] = deque()
+        self._samples: list[Sample] = []
+        self._saved = time.monotonic()
         self._symptoms: set[str] = set()
         self._visible: set[InjectedCause] = set()
         self._recovered = False
@@ -57,6 +61,7 @@ class IncidentWatch:
                 inject_and_record(self._testbed, self._record, self._record.plan().causes)
             self._observe()
             stop.wait(PERIOD_S)
+        self._record.save_samples(self._samples)
 
     def _observe(self) -> None:
         """Make one observation and record it, new symptoms, and a change of recovery."""
@@ -71,6 +76,14 @@ class IncidentWatch:
             self._record.write(kind, word=symptom)
         self._symptoms = symptoms
         self._judge_recovery(observations)
+        self._keep(sample_of(observations, self._baseline))
+
+    def _keep(self, sample: Sample) -> None:
+        """Keep a sample, with all others of the incident; a bounded number, thinned out when there are more."""
+        self._samples = [*thinned(self._samples), sample]
+        if time.monotonic() - self._saved >= SAVED_S:
+            self._saved = time.monotonic()
+            self._record.save_samples(self._samples)
 
     def _judge_recovery(self, observations: tuple[Observation, ...]) -> None:
         injected = self._record.injected_causes()

@@ -1,26 +1,15 @@
 """The drill's report: one HTML file that needs nothing else, not even a network.
 
-Rules: nothing is fetched and the page's own policy forbids it; only two scripts run, named by their SHA-256 (plotly's
-library, once, and a few lines that draw the figures' JSON); all text is escaped; lists are bounded and the rest is
-counted; the file appears whole or not at all, readable by its owner only. The verdict comes first. A section that nothing
-was measured for is left out: that it was not is said once, with the verdict.
+Rules: as in `page`; lists are bounded and the rest is counted; the file appears whole or not at all, readable by its owner
+only. The verdict comes first. A section that nothing was measured for is left out: that it was not is said once, with the
+verdict.
 """
 
-import base64
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import jinja2
-import plotly.graph_objects as go
-from markupsafe import Markup
-
 from drlib import formats
-from drlib.decoding import json_value
 from drlib.files import write_whole
 from drlib.lab.environment import banner_of
 from drlib.runs.journal import Line
@@ -29,6 +18,7 @@ from drlib.ui import severity, words
 from drlib.ui.figures import figures
 from drlib.ui.report.digests import NAME, digests
 from drlib.ui.report.notebook_cells import read_cells
+from drlib.ui.report.page import Drawings, render_page
 from drlib.ui.report.timeline import MOST_LINES, moments
 
 MOST_LOST: Final = 50
@@ -36,24 +26,6 @@ PRINTED: Final = 15  # rows of one table on paper, where the whole report has le
 PRINTED_LAG: Final = 60
 PRINTED_LOST: Final = 5
 PRINTED_CHECKS: Final = 20
-
-
-@dataclass
-class Drawings:
-    """The page's figures; `add` returns the id of the element in which a figure is drawn."""
-
-    found: dict[str, str] = field(default_factory=dict)
-
-    def add(self, figure: go.Figure | Mapping[str, object]) -> str:
-        name = f"figure-{len(self.found) + 1}"
-        drawn = json_value(figure.to_json()) if isinstance(figure, go.Figure) else dict(figure)
-        self.found[name] = json.dumps(formats.figure_texts(drawn))
-        return name
-
-    def as_json(self) -> Markup:
-        """All figures as one JSON object that cannot close its script element."""
-        text = "{" + ",".join(f'"{name}":{figure}' for name, figure in self.found.items()) + "}"
-        return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
 def write_report(card: Scorecard, journal: Sequence[Line], folder: Path, *, notebook: Path | None) -> Path:
@@ -72,50 +44,41 @@ def render(
 ) -> str:
     """The page. `files` are (name, bytes, SHA-256)."""
     drawings = Drawings()
-    library, draw = _plotly(), _source("draw.js")
     timeline = tuple(moments(journal))
     shown = _sections(card)
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            card=card,
-            words=words,
-            formats=formats,
-            banner=banner_of(card.environment),
-            drill=card.kind is Kind.DRILL,
-            sections=_anchors(card, shown),
-            shown=shown,
-            counted=_counted(card),
-            measured=_measured(card),
-            figures=figures,
-            counts=_counts(card),
-            verdict=words.VERDICTS[card.verdict],
-            open_rows=severity.open_rows(card),
-            passed=[row for row in severity.rows(card) if row.state is severity.State.PASS],
-            printed=PRINTED,
-            printed_lag=PRINTED_LAG,
-            printed_lost=PRINTED_LOST,
-            printed_checks=PRINTED_CHECKS,
-            lag_bounded=any(each.records_at_least is not None for each in card.lag),
-            duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
-            stages=[(name, meaning, getattr(card.rto_seconds, name)) for name, meaning in words.STAGES.items()],
-            timed=_has_stages(card),
-            bounded=any(p.basis or p.at_most_seconds is not None for p in card.partitions),
-            lost=card.lost_examples[:MOST_LOST],
-            lost_rest=_rest(card),
-            timeline=timeline[:MOST_LINES],
-            timeline_rest=max(0, len(timeline) - MOST_LINES),
-            last_hash=journal[-1].hash if journal else None,
-            cells=read_cells(notebook) if notebook is not None else (),
-            notebook=notebook.name if notebook is not None else None,
-            files=files,
-            drawings=drawings,
-            library=Markup(library),
-            draw=Markup(draw),
-            style=Markup(_source("report.css")),
-            script_sources=" ".join(f"'sha256-{_sha256(script)}'" for script in (library, draw)),
-        )
+    return render_page(
+        "report.html.j2",
+        drawings,
+        card=card,
+        words=words,
+        banner=banner_of(card.environment),
+        drill=card.kind is Kind.DRILL,
+        sections=_anchors(card, shown),
+        shown=shown,
+        counted=_counted(card),
+        measured=_measured(card),
+        figures=figures,
+        counts=_counts(card),
+        verdict=words.VERDICTS[card.verdict],
+        open_rows=severity.open_rows(card),
+        passed=[row for row in severity.rows(card) if row.state is severity.State.PASS],
+        printed=PRINTED,
+        printed_lag=PRINTED_LAG,
+        printed_lost=PRINTED_LOST,
+        printed_checks=PRINTED_CHECKS,
+        lag_bounded=any(each.records_at_least is not None for each in card.lag),
+        duration=(card.finished_ms - card.started_ms) / 1000 if card.started_ms and card.finished_ms else None,
+        stages=[(name, meaning, getattr(card.rto_seconds, name)) for name, meaning in words.STAGES.items()],
+        timed=_has_stages(card),
+        bounded=any(p.basis or p.at_most_seconds is not None for p in card.partitions),
+        lost=card.lost_examples[:MOST_LOST],
+        lost_rest=_rest(card),
+        timeline=timeline[:MOST_LINES],
+        timeline_rest=max(0, len(timeline) - MOST_LINES),
+        last_hash=journal[-1].hash if journal else None,
+        cells=read_cells(notebook) if notebook is not None else (),
+        notebook=notebook.name if notebook is not None else None,
+        files=files,
     )
 
 
@@ -198,38 +161,3 @@ def _rest(card: Scorecard) -> int | None:
     if card.records.lost is None:
         return None
     return max(card.records.lost, len(card.lost_examples)) - min(len(card.lost_examples), MOST_LOST)
-
-
-def _printable(value: object) -> object:
-    """Text as a reader may see it; HTML, which is made of such, and numbers as they are."""
-    return formats.printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("drlib.ui.report"),
-        autoescape=True,
-        finalize=_printable,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _source(name: str) -> str:
-    """A file beside the template, unchanged."""
-    loader = jinja2.PackageLoader("drlib.ui.report")
-    return loader.get_source(_environment(), name)[0].strip() + "\n"
-
-
-@cache
-def _plotly() -> str:
-    """plotly's library. Line ends as an HTML parser reads them, so that its hash is the one the browser computes."""
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs()).replace("\r\n", "\n")
-
-
-def _sha256(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -12,7 +12,7 @@ from fix_engine import wait_for
 from fix_lab import LabFactory
 from own_processes import processes_of
 from repository_root import ROOT
-from testbed_incidents import Start, incidents_in, wait_for_symptoms
+from testbed_incidents import Start, incidents_in, names_no_cause, wait_for_symptoms
 
 from drlib.errors import UsageError
 from drlib.training.incidents.reference_player import solve
@@ -38,6 +38,8 @@ def test_incident_is_hidden_then_repaired_measured_and_revealed(start: Start, tm
     )
     with pytest.raises(UsageError, match="not over"):
         incident.reveal()
+    wait_for("it is injected", lambda: bool(incident.record.injected_causes()))
+    names_no_cause(incident, CAUSES["topic-recreated"].level)
     reveal = solve(incident)
     assert reveal.score.full, reveal
     assert (reveal.measurements.lost, reveal.measurements.read_again, reveal.measurements.doubled) == (0, 0, 0)
@@ -53,7 +55,10 @@ def test_incident_is_hidden_then_repaired_measured_and_revealed(start: Start, tm
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("cause", [c.name for c in CAUSES.values() if c.level < 6 and c.name != "topic-recreated"])
 def test_reference_player_gets_full_marks_for_each_cause(cause: str, start: Start) -> None:
-    reveal = solve(start(cause))
+    incident = start(cause)
+    wait_for("it is injected", lambda: bool(incident.record.injected_causes()))
+    names_no_cause(incident, CAUSES[cause].level)
+    reveal = solve(incident)
     assert reveal.score.full, reveal
     assert reveal.measurements.lost == 0
 
@@ -75,6 +80,8 @@ PAIRS = {
 def test_reference_player_gets_full_marks_for_two_causes(level: int, seed: int, start: Start) -> None:
     incident = start(level=level, seed=seed)
     assert len(incident.record.plan().causes) == 2
+    wait_for("both are injected", lambda: len(incident.record.injected_causes()) == 2)
+    names_no_cause(incident, level)
     reveal = solve(incident)
     assert reveal.score.full, reveal
     assert reveal.measurements.lost == 0

@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 from fix_engine import wait_for
-from testbed_incidents import Start, incidents_in, wait_for_symptoms
+from fix_lab import LabFactory
+from testbed_incidents import Start, incidents_in, names_no_cause, wait_for_symptoms
 
 from drlib.errors import UsageError
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.errors import GroupNotEmpty
+from drlib.lab.checker.history_files import read_history
 from drlib.lab.processes import wait_until
 from drlib.training.incidents.incident import Incident
+from drlib.training.incidents.lab.java_application import CATERING
 from drlib.training.incidents.lab.testbed import LOADERS, READERS
-from drlib.training.incidents.record import GAME
 from drlib.training.incidents.reference_player import solve
 from drlib.training.incidents.rules.postmortems import POSTMORTEMS
 from drlib.training.incidents.rules.score import EventKind
@@ -32,39 +35,22 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield from incidents_in(tmp_path)
 
 
-def names_no_cause(incident: Incident) -> None:
-    """Neither the run folder (but for its sealed part), nor the lab, nor a process says which cause was injected."""
-    (injected,) = incident.record.plan().causes
-    lab = incident.testbed().lab
-    files = [
-        path
-        for path in incident.folder.rglob("*")
-        if path.is_file() and not {GAME, "data"} & set(path.relative_to(incident.folder).parts)
-    ]
-    processes = [Path("/proc", str(process.pid), "cmdline") for process in lab.registry.records()]
-    assert len(processes) > 8
-    assert any(path.parent.name == "history" for path in files)
-    assert [str(path) for path in (*files, *processes) if injected.cause.encode() in contents(path)] == []
-    assert incident.record.lines()[0].data["level"] is None, "a level that the seed chose says something of the cause"
-
-
-def contents(path: Path) -> bytes:
-    """The name and the contents of a file; it may have been replaced, or its process have ended."""
-    try:
-        return str(path).encode() + path.read_bytes()
-    except FileNotFoundError:
-        return str(path).encode()
-
-
 @pytest.mark.parametrize("seed", POSTMORTEMS)
 def test_reference_player_gets_full_marks_and_nothing_public_names_the_cause(seed: int, start: Start) -> None:
     incident = start(seed=seed)
     assert [injected.cause for injected in incident.record.plan().causes] == [POSTMORTEMS[seed].name]
     wait_for_symptoms(incident, *POSTMORTEMS[seed].symptoms)
-    names_no_cause(incident)
+    names_no_cause(incident, None)
+    testbed = incident.testbed()
+    assert testbed.lab.secured, "every lab of the level has TLS, so that none names the expired certificate"
+    assert CATERING in testbed.application_names()
     reveal = solve(incident)
     assert reveal.score.full, reveal
     assert reveal.measurements.lost == 0
+    catering = read_history(testbed.applications.history_path(CATERING))
+    assert len(catering.consumed) > 100, "the Java application has read flights"
+    assert {row.group for row in catering.consumed} == {CATERING}
+    assert catering.open == (), "and ended in order"
     kinds = [event.kind for event in incident.record.events()]
     assert kinds.index(EventKind.CAUSE_IN) < kinds.index(EventKind.RECOVERED) < kinds.index(EventKind.FINISHED)
 
@@ -133,6 +119,7 @@ def test_half_dead_source_taken_for_a_cut_link_or_a_dead_broker_costs_points(sta
     assert incident.act("ask-broker LEFT").splitlines() == [
         "process state T",
         "its port accepts connections",
+        "it makes no TLS connection: TimeoutError",
         "it does not answer a Metadata request within 3 s",
     ]
     incident.diagnose("half-dead-source")
@@ -162,13 +149,15 @@ def test_restarts_before_an_expired_certificate_is_renewed_end_connections_that_
     incident.act("restart-broker LEFT")
     assert incident.act("ask-broker LEFT").splitlines()[2] == said[2], "a restart renews nothing"
     assert not makes_progress(incident, {"flights", "bookings"})
+    wait_for("a Java client ends when a handshake fails", lambda: phase_of(incident, CATERING) == "gone", 60)
     incident.diagnose("expired-certificate")
     incident.act("renew-certificate LEFT")
+    assert f"{CATERING} is started" in incident.act("start-application", CATERING)
     reveal = incident.finish(settle_s=180)
-    assert (reveal.score.wrong, reveal.score.harmful) == (2, 1)
+    assert (reveal.score.wrong, reveal.score.harmful) == (3, 1)
     assert reveal.score.recover_s is not None
     assert reveal.measurements.lost == 0
-    assert reveal.score.points <= 100 - 2 * 5 - 20, reveal
+    assert reveal.score.points <= 100 - 3 * 5 - 20, reveal
 
 
 def makes_progress(incident: Incident, names: set[str]) -> bool:
@@ -176,6 +165,38 @@ def makes_progress(incident: Incident, names: set[str]) -> bool:
     applications = incident.testbed().applications
     before = {name: applications.done(name) for name in names}
     return wait_until(lambda: all(applications.done(name) > before[name] for name in names), 6)
+
+
+def test_java_application_is_moved_by_a_restart_and_reads_on_where_it_was(start: Start) -> None:
+    incident = start("clock-ahead")
+    testbed = incident.testbed()
+    with pytest.raises(UsageError, match="it works at one site only"):
+        incident.act("point-application gates RIGHT")
+    assert f"{CATERING} works at RIGHT" in incident.act("point-application", CATERING, "RIGHT")
+    reads_at(incident, "RIGHT")
+    incident.act("move-applications LEFT")
+    reads_at(incident, "LEFT")
+    incident.act("stop-application", CATERING)
+    wait_for("it is gone", lambda: phase_of(incident, CATERING) == "", 20)
+    assert f"{CATERING} is started" in incident.act("start-application", CATERING)
+    wait_for("it runs", lambda: phase_of(incident, CATERING) == "running", 20)
+    testbed.java.stop()
+    rows = read_history(testbed.applications.history_path(CATERING)).consumed
+    assert len({row.id for row in rows}) > 300
+    for topic, partition in {(row.topic, row.partition) for row in rows if row.cluster == "LEFT"}:
+        offsets = [row.offset for row in rows if (row.cluster, row.topic, row.partition) == ("LEFT", topic, partition)]
+        assert offsets == sorted(set(offsets)), "nothing is read again by a restart in order"
+
+
+def reads_at(incident: Incident, site: str) -> None:
+    """Wait until the Java application processes records at `site`."""
+    path = incident.testbed().applications.history_path(CATERING)
+    wait_for(f"it reads at {site}", lambda: read_history(path).consumed[-1].cluster == site, 60)
+
+
+def phase_of(incident: Incident, name: str) -> str:
+    found = incident.status()[0].application(name)
+    return "" if found is None else found.phase
 
 
 def test_an_expired_certificate_is_not_injected_into_a_lab_without_tls(start: Start) -> None:
@@ -199,6 +220,16 @@ def test_dead_cluster_started_before_its_applications_are_moved_back_cannot_reco
     reveal = incident.finish(settle_s=3)
     assert (reveal.score.wrong, reveal.score.recover_s) == (0, None)
     assert reveal.score.points == 15 + 25, reveal
+
+
+def test_lab_without_tls_is_refused_for_every_cause_of_the_level(lab_factory: LabFactory, start: Start) -> None:
+    lab = lab_factory()
+    for seed in (16, 15):
+        with pytest.raises(UsageError, match="this incident cannot use the lab") as refused:
+            start(seed=seed, lab_dir=lab.root)
+        assert "it needs clusters with TLS" in refused.value.why
+    with Cluster(lab.clusters["LEFT"].settings()) as left:
+        assert left.topics() == {}, "nothing was begun there"
 
 
 def only_right_has_records(incident: Incident) -> bool:

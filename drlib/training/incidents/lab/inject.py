@@ -35,6 +35,7 @@ from drlib.lab.brokers.security import LabSecurity
 from drlib.lab.disk import Disk
 from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import acknowledged, create_topics, log_ends
+from drlib.training.incidents.lab.java_application import CATERING
 from drlib.training.incidents.lab.testbed import (
     GATES,
     GUARDED,
@@ -48,6 +49,7 @@ from drlib.training.incidents.lab.testbed import (
 )
 from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.moves import SITES
+from drlib.training.incidents.rules.seed import causes_of
 
 _LAST: Final = ("slow-link-retention", "link-cut-one-way", "full-disk", "broker-killed")
 _OTHER_MENUS: Final = 40
@@ -63,15 +65,17 @@ _SHORT_SEGMENTS: Final = {"segment.ms": "2000"}  # only a closed segment is dele
 ANALYTICS: Final = "User:analytics"
 
 
-def require_suitable_lab(lab: Lab, causes: Collection[InjectedCause]) -> None:
-    """Raises `UsageError` if one of `causes` cannot be injected into `lab`, which was started for another purpose."""
+def require_suitable_lab(lab: Lab, causes: Collection[InjectedCause], level: int | None = None) -> None:
+    """Raises `UsageError` if one of `causes` cannot be injected into `lab`, which was started for another purpose, or if it
+    lacks the security that the labs of `level` have."""
     names = {injected.cause for injected in causes}
+    needs_tls = EXPIRED in names or (level is not None and needed_security(level) is not None)
     lacking = ""
     if "wrong-acl" in names and not _has_authorizer(lab):
         lacking = "it needs clusters with an authorizer, and the lab's brokers have none"
     elif "wrong-acl" in names and lab.operator:
         lacking = "it takes a right from a user without rights of its own, and this lab's users have rights by role"
-    elif needed_security(causes) is not None and not lab.secured:
+    elif needs_tls and not lab.secured:
         lacking = "it needs clusters with TLS, and the lab's listeners have none"
     if lacking:
         raise UsageError(
@@ -81,9 +85,9 @@ def require_suitable_lab(lab: Lab, causes: Collection[InjectedCause]) -> None:
         )
 
 
-def needed_security(causes: Iterable[InjectedCause]) -> LabSecurity | None:
-    """What the lab of an incident with `causes` has to be started with."""
-    return TLS if any(injected.cause == EXPIRED for injected in causes) else None
+def needed_security(level: int) -> LabSecurity | None:
+    """What the lab of an incident of `level` is started with: the same for each of its causes, so that it names none."""
+    return TLS if EXPIRED in causes_of(level) else None
 
 
 def _has_authorizer(lab: Lab) -> bool:
@@ -232,12 +236,14 @@ def _expire_certificate(testbed: IncidentTestbed, injected: InjectedCause) -> No
 
 
 def _fail_over_wrongly(testbed: IncidentTestbed, injected: InjectedCause) -> None:
-    """Kill RIGHT's broker, then move every application to it."""
+    """Kill RIGHT's broker, then move every application to it, those with a pointer first."""
     pointers = {name: testbed.pointer_to(name, "RIGHT") for name in (*PRODUCERS, *READERS)}
     testbed.lab.clusters["RIGHT"].kill()
     for name, pointer in pointers.items():
         if pointer is not None:
             pointer_file.write_atomic(testbed.pointer_path(name), pointer)
+    if testbed.java.present:
+        testbed.move_application(CATERING, "RIGHT")
 
 
 def _suspend_broker(testbed: IncidentTestbed, injected: InjectedCause) -> None:

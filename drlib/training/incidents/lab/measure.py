@@ -29,8 +29,11 @@ def measure(testbed: IncidentTestbed, *, recovered: bool) -> Measurements:
     if recovered:
         _wait_mirrored(testbed)
     testbed.applications.stop(*READERS)
+    if testbed.java.present:
+        testbed.java.stop()
     lost = read_again = duplicated = 0
     lost_known = read_again_known = True
+    right_of: dict[str, tuple[Mirrored, ...] | None] = {}
     for group, topic in READERS.items():
         history = testbed.applications.history(topic, group)
         right = _scan(testbed, "RIGHT", f"LEFT.{topic}", topic)
@@ -42,6 +45,12 @@ def measure(testbed: IncidentTestbed, *, recovered: bool) -> Measurements:
         read_again_known = read_again_known and report.groups[0].re_read is not None
         read_again += report.groups[0].re_read or 0
         duplicated += report.duplicated_count or 0
+        right_of[topic] = right
+    for group, topic in testbed.readers().items():
+        if group not in READERS:
+            again = _report(testbed.applications.history(topic, group), group, topic, right_of[topic]).groups[0].re_read
+            read_again_known = read_again_known and again is not None
+            read_again += again or 0
     return Measurements(
         recovered,
         lost if lost_known else None,

@@ -34,7 +34,7 @@ from drlib.lab.workload.topics import log_ends
 from drlib.model import TopicPartition
 from drlib.training.incidents.lab.inject import configure
 from drlib.training.incidents.lab.inspections import ask_broker, describe_group, describe_topic, partitions_of, read_log
-from drlib.training.incidents.lab.testbed import FLOW, GATES, PRODUCERS, READERS, IncidentTestbed
+from drlib.training.incidents.lab.testbed import FLOW, GATES, PRODUCERS, IncidentTestbed
 from drlib.training.incidents.rules.moves import Move
 
 _A_DAY: Final = {"retention.ms": "86400000"}
@@ -152,7 +152,7 @@ def _remove_acl(testbed: IncidentTestbed, site: str, topic: str) -> str:
 
 def _stop_application(testbed: IncidentTestbed, name: str) -> str:
     _require_application(testbed, name)
-    testbed.lab.registry.stop(name)
+    testbed.stop_application(name)
     return f"{name} is stopped"
 
 
@@ -174,12 +174,12 @@ def _set_clock(testbed: IncidentTestbed, name: str) -> str:
 
 
 def _point(testbed: IncidentTestbed, name: str, site: str) -> str:
-    if name not in (*PRODUCERS, *READERS):
-        raise UsageError(
-            f"application {name}", "it does not follow a pointer", f"Use one of {', '.join((*PRODUCERS, *READERS))}."
-        )
-    if name in READERS and site == "RIGHT":
-        _wait_mirrored(testbed, READERS[name])
+    readers = testbed.readers()
+    if name not in (*PRODUCERS, *readers):
+        known = ", ".join((*PRODUCERS, *readers))
+        raise UsageError(f"application {name}", "it works at one site only", f"Use one of {known}.")
+    if name in readers and site == "RIGHT":
+        _wait_mirrored(testbed, readers[name])
     testbed.move_application(name, site)
     return f"{name} works at {site}"
 
@@ -187,7 +187,7 @@ def _point(testbed: IncidentTestbed, name: str, site: str) -> str:
 def _move_all(testbed: IncidentTestbed, site: str) -> str:
     for name in PRODUCERS:
         testbed.move_application(name, site)
-    for name, topic in READERS.items():
+    for name, topic in testbed.readers().items():
         if site == "RIGHT":
             _wait_mirrored(testbed, topic)
         testbed.move_application(name, site)

@@ -5,7 +5,7 @@ unreachable and is not asked further in that observation; every value that could
 Not for: detecting symptoms (`drlib.training.incidents.rules.symptoms`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from drlib.kafka.admin.errors import ClusterRefused
 from drlib.lab.checker.scan import scan
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import TopicPartition
+from drlib.training.incidents.lab.java_application import CATERING
 from drlib.training.incidents.lab.skipped import SkippedRecords
 from drlib.training.incidents.lab.testbed import (
     FLOW,
@@ -29,7 +30,6 @@ from drlib.training.incidents.lab.testbed import (
     MENUS,
     ON_LEFT,
     ON_RIGHT,
-    READERS,
     VOUCHERS,
     IncidentTestbed,
 )
@@ -59,8 +59,10 @@ class Observer:
 
     def __init__(self, testbed: IncidentTestbed) -> None:
         self._testbed = testbed
-        histories = {group: testbed.applications.history_path(group) for group in READERS}
-        self._skipped = {group: SkippedRecords(path, READERS[group]) for group, path in histories.items()}
+        self._skipped = {
+            group: SkippedRecords(testbed.applications.history_path(group), topic)
+            for group, topic in testbed.readers().items()
+        }
 
     def observe(self) -> Observation:
         """Make one observation; it takes about 100 ms, and a few seconds when a site does not answer."""
@@ -70,6 +72,7 @@ class Observer:
         mirror = self._testbed.worker.status()
         mirrored = _mirrored_offsets(mirror)
         retained = self._retained(left)
+        skipped = {group: records.count() for group, records in self._skipped.items()}
         newest_ms = self._newest_timestamp(GATES.name) if left is not None else None
         topics = tuple(
             TopicObservation(
@@ -95,7 +98,7 @@ class Observer:
             unreachable=unreachable,
             topics=topics,
             applications=tuple(self._application(name) for name in self._testbed.application_names()),
-            groups=self._groups(unreachable),
+            groups=self._groups(unreachable, skipped),
             mirror_runs=self._testbed.mirror_runs(),
             events=tuple(dict.fromkeys(event.name for event in events if event.resolved_ms is None and event.settled)),
             groups_at_start=self._groups_at_start(unreachable),
@@ -147,8 +150,12 @@ class Observer:
         return int(timestamp) if timestamp is not None and timestamp >= 0 else None
 
     def _application(self, name: str) -> ApplicationObservation:
-        status = self._testbed.applications.status(name)
         running = self._testbed.applications.runs(name)
+        if name == CATERING:  # it writes no status
+            java = self._testbed.java
+            phase = "running" if running else "gone"
+            return ApplicationObservation(name, phase, java.site, self._skipped[name].processed)
+        status = self._testbed.applications.status(name)
         if status is None:
             return ApplicationObservation(name, "starting" if running else "gone", "", 0)
         return ApplicationObservation(name, status.phase if running else "gone", status.cluster, status.done)
@@ -164,19 +171,19 @@ class Observer:
             return None
         return len({row.id for row in history.produced if row.cluster == "RIGHT"} - present)
 
-    def _groups(self, unreachable: Sequence[str]) -> tuple[GroupObservation, ...]:
-        sums: dict[str, dict[str, int | None]] = {group: {} for group in READERS}
+    def _groups(self, unreachable: Sequence[str], skipped: Mapping[str, int | None]) -> tuple[GroupObservation, ...]:
+        sums: dict[str, dict[str, int | None]] = {group: {} for group in skipped}
         for site in ("LEFT", "RIGHT"):
             if site in unreachable:
                 continue
             try:
                 with self._testbed.cluster(site, _CALL_S) as cluster:
-                    for group in READERS:
-                        sums[group][site] = _committed_sum(cluster, group)
+                    for group, by_site in sums.items():
+                        by_site[site] = _committed_sum(cluster, group)
             except DrlibError:
                 continue
         return tuple(
-            GroupObservation(group, by_site.get("LEFT"), by_site.get("RIGHT"), self._skipped[group].count())
+            GroupObservation(group, by_site.get("LEFT"), by_site.get("RIGHT"), skipped[group])
             for group, by_site in sums.items()
         )
 

@@ -24,6 +24,7 @@ class SkippedRecords:
         self._at = 0
         self._next: dict[int, int] = {}  # by partition
         self._gaps: dict[int, list[range]] = {}  # by partition: offsets that were passed without being processed
+        self.processed = 0  # records, on any site, up to the last count
 
     def count(self) -> int | None:
         """None while there is no history."""
@@ -36,6 +37,7 @@ class SkippedRecords:
         whole = content[: content.rfind(b"\n") + 1]  # the last line may still be written
         self._at += len(whole)
         history = decode(line for line in whole.splitlines(keepends=True) if line.startswith(CONSUMED))
+        self.processed += len(history.consumed)
         for row in history.consumed:
             if row.cluster == _SITE and row.topic == self._topic:
                 self._pass(row.partition, row.offset)

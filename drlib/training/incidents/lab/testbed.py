@@ -37,6 +37,7 @@ from drlib.lab.workload.topics import (
 )
 from drlib.model import Flow
 from drlib.runs.waiting import look_at, wait_for
+from drlib.training.incidents.lab.java_application import CATERING, READS, JavaApplication
 
 FLOW: Final = Flow("LEFT", "RIGHT")
 FLIGHTS: Final = TopicSpec("flights", 4)
@@ -62,7 +63,11 @@ GUARDED: Final = MappingProxyType(
         "log.segment.delete.delay.ms": "1000",
     }
 )
-TLS: Final[LabSecurity] = MODES["tls"]  # where a certificate is the fault
+TLS: Final[LabSecurity] = MODES["tls"]  # where a certificate can be the fault
+JAVA_LEVELS: Final = frozenset(
+    {6}
+)  # whose labs have the Java application: its JVM costs what two other applications cost
+HISTORY: Final = "history"
 _PATIENCE_S: Final = 90.0
 
 
@@ -72,7 +77,8 @@ class IncidentTestbed:
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab = lab
         self.folder = folder
-        self.applications = LabApplications(lab, folder / "history")
+        self.applications = LabApplications(lab, folder / HISTORY)
+        self.java = JavaApplication(lab, self.pointer_path(CATERING), self.applications.history_path(CATERING))
 
     @property
     def properties(self) -> Path:
@@ -112,9 +118,9 @@ class IncidentTestbed:
 
     # -- start -------------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Topics, a night's menus, the mirror, applications; returns when all of it works. Raises `Unreachable`,
-        `UsageError`."""
+    def start(self, *, java: bool = False) -> None:
+        """Topics, a night's menus, the mirror, applications; returns when all of it works. `java`: the Java application too,
+        where this machine can run it. Raises `Unreachable`, `UsageError`."""
         self.refuse_used_lab()
         create_topics(self.settings("LEFT"), ON_LEFT)
         create_topics(self.settings("RIGHT"), ON_RIGHT)
@@ -123,10 +129,14 @@ class IncidentTestbed:
         self.write_menus(MENU)
         for name in (*PRODUCERS, *READERS):
             pointer_file.write_atomic(self.pointer_path(name), Pointer(1, "LEFT", self.bootstrap("LEFT")))
+        if java and not self.java.missing():
+            self.java.place("LEFT")
         everything = (*PRODUCERS, *READERS, GATES.name)
-        for name in everything:
+        for name in (*everything, CATERING):
             self.start_application(name)
         self._wait_for_mirror()
+        if self.java.present:
+            self.wait(f"{CATERING} works", lambda: self.applications.processed(CATERING) > 3)
         self.wait("every application works", lambda: all(self.applications.done(name) > 3 for name in everything))
         self.wait("group kitchen is at the end of menus", lambda: self.move_kitchen_group(end=True))
 
@@ -227,6 +237,8 @@ class IncidentTestbed:
         if name == GATES.name:
             self.start_side_application(name, "gates", "LEFT", name)
             return True
+        if name == CATERING:
+            return self.java.start()
         if name in LOADERS and self.pointer_path(name).exists():
             files = (self.applications.history_path(name), self.applications.status_path(name))
             files[1].unlink(missing_ok=True)
@@ -259,9 +271,27 @@ class IncidentTestbed:
         others = {*brokers, MIRROR, WATCH, "proxy"}
         return tuple(record.name for record in self.lab.registry.records() if record.name not in others)
 
+    def stop_application(self, name: str) -> None:
+        """SIGTERM, and wait for its end."""
+        if name == CATERING:
+            self.java.stop()
+        else:
+            self.lab.registry.stop(name)
+
+    def stop_all(self) -> None:
+        """Stop what `start` and the watch have started; the brokers stay up. Safe to repeat."""
+        for name in (WATCH, *PRODUCERS, *READERS, GATES.name, CATERING, MIRROR):
+            self.stop_application(name)
+
+    def readers(self) -> Mapping[str, str]:
+        """Every group that an application of this lab commits to, with the topic that it reads."""
+        return {**READERS, **({CATERING: READS} if self.java.present else {})}
+
     def move_application(self, name: str, site: str) -> None:
         """Move application `name` to `site`, unless it works there."""
-        if (pointer := self.pointer_to(name, site)) is not None:
+        if name == CATERING:
+            self.java.move(site)
+        elif (pointer := self.pointer_to(name, site)) is not None:
             pointer_file.write_atomic(self.pointer_path(name), pointer)
 
     def pointer_to(self, name: str, site: str) -> Pointer | None:

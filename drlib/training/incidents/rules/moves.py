@@ -6,6 +6,7 @@ incident; whether another move is right depends on the cause (`drlib.training.in
 Not for: carrying moves out (`drlib.training.incidents.lab.moves`).
 """
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -99,6 +100,25 @@ class Move:
         return (self.name, *(argument for parameter, argument in named if parameter != "SECONDS"))
 
 
+def _meant(name: str, arguments: Sequence[str]) -> str:
+    """Which move was probably meant, written with its arguments: of those that take such arguments, one that begins with the
+    same word or has a similar name; else those that begin so."""
+    fitting = [known for known, move in MOVES.items() if _takes(move.parameters, arguments)]
+    same_word = [known for known in MOVES if known.partition("-")[0] == name.partition("-")[0]]
+    for known in (*(one for one in fitting if one in same_word), *difflib.get_close_matches(name, fitting, 1)):
+        return f"Did you mean {' '.join((known, *arguments))}?"
+    if same_word:
+        return f"Did you mean {' or '.join(' '.join((known, *MOVES[known].parameters)) for known in same_word)}?"
+    return nearest(name, MOVES, "List the moves: drlib incident list")
+
+
+def _takes(parameters: Sequence[str], arguments: Sequence[str]) -> bool:
+    """Report whether a move with `parameters` can mean `arguments`: a site for a site, and for nothing else."""
+    return len(parameters) == len(arguments) and all(
+        (parameter == "SITE") == (argument in SITES) for parameter, argument in zip(parameters, arguments, strict=True)
+    )
+
+
 def parse_move(words: Sequence[str]) -> Move:
     """Parse `["restart-broker", "LEFT"]`, or the same in one string. Raises `UsageError` for anything not in the table."""
     parts = [part for text in words for part in text.split()]
@@ -106,8 +126,7 @@ def parse_move(words: Sequence[str]) -> Move:
         raise UsageError("no move was named", "there is nothing to do", "List the moves: drlib incident list")
     name, *arguments = parts
     if name not in MOVES:
-        remedy = nearest(name, MOVES, "List the moves: drlib incident list")
-        raise UsageError(f"move {name}", "there is no move of that name", remedy)
+        raise UsageError(f"move {name}", "there is no move of that name", _meant(name, arguments))
     parameters = MOVES[name].parameters
     if len(arguments) != len(parameters):
         raise UsageError(

@@ -8,6 +8,7 @@ Not for: drawing (`drlib.training.incidents.pictures`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from drlib.errors import UsageError
 from drlib.training.incidents.rules.causes import InjectedCause, by_urgency
@@ -21,6 +22,8 @@ from drlib.training.incidents.rules.score import (
     score_incident,
 )
 
+GONE: Final = "gone: "  # before the symptom
+
 
 class Track(StrEnum):
     """The row of the timeline in which an entry is drawn."""
@@ -33,12 +36,19 @@ class Track(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """`at_s`: seconds since the incident was started. `correct`: None for an entry that is not judged."""
+    """`at_s`: seconds since the incident was started. `correct`: None for an entry that is not judged. `hint`: it was taken,
+    which costs points and is neither right nor wrong."""
 
     at_s: float
     track: Track
     text: str
     correct: bool | None = None
+    hint: bool = False
+
+    @property
+    def state(self) -> str:
+        """ "right", "wrong", "hint", or nothing for what is not judged."""
+        return "hint" if self.hint else "" if self.correct is None else "right" if self.correct else "wrong"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,7 @@ def _entry(event: IncidentEvent, injected: Sequence[InjectedCause]) -> TimelineE
         case EventKind.SYMPTOM:
             return TimelineEntry(at, Track.SYMPTOM, event.detail)
         case EventKind.SYMPTOM_GONE:
-            return TimelineEntry(at, Track.SYMPTOM, f"gone: {event.detail}")
+            return TimelineEntry(at, Track.SYMPTOM, f"{GONE}{event.detail}")
         case EventKind.ACTED:
             rating = rate_move(event, injected)
             text = f"{who}{event.move}" + (" failed" if event.failed else "")
@@ -108,7 +118,7 @@ def _entry(event: IncidentEvent, injected: Sequence[InjectedCause]) -> TimelineE
                 at, Track.OPERATOR, f"{who}diagnosis: {event.detail}" + ("" if right else " (wrong)"), right
             )
         case EventKind.HINTED:
-            return TimelineEntry(at, Track.OPERATOR, f"{who}hint: {event.detail}", False)
+            return TimelineEntry(at, Track.OPERATOR, f"{who}hint: {event.detail}", hint=True)
         case EventKind.SEATED:
             return TimelineEntry(at, Track.OUTCOME, f"{event.by} is {event.detail}")
         case EventKind.BEGUN:

@@ -179,6 +179,31 @@ def score_incident(events: Sequence[IncidentEvent], measurements: Measurements) 
     )
 
 
+def recovered_since(events: Iterable[IncidentEvent]) -> float | None:
+    """Since when the incident has recovered, in seconds from its start; None if it has not, or no longer."""
+    recovered_s: float | None = None
+    for event in events:
+        if event.kind is EventKind.RECOVERED and recovered_s is None:
+            recovered_s = event.at_s
+        elif event.kind in (EventKind.RELAPSED, EventKind.CAUSE_IN):
+            recovered_s = None
+    return recovered_s
+
+
+def quiet_since(events: Iterable[IncidentEvent]) -> float | None:
+    """Since when there is no symptom any more, in seconds from the start; None while there is one, and before the first."""
+    present: set[str] = set()
+    quiet_s: float | None = None
+    for event in events:
+        if event.kind is EventKind.SYMPTOM:
+            present.add(event.detail)
+            quiet_s = None
+        elif event.kind is EventKind.SYMPTOM_GONE:
+            present.discard(event.detail)
+            quiet_s = quiet_s if present else event.at_s
+    return quiet_s
+
+
 def _acknowledges(event: IncidentEvent) -> bool:
     return event.move is not None and event.move.name == ACKNOWLEDGE
 
@@ -191,13 +216,7 @@ def _recovered_at(events: Sequence[IncidentEvent], measurements: Measurements) -
     """When the incident recovered for good: the start of the last recovered period that lasted to the end."""
     if not measurements.recovered:
         return None
-    recovered_s: float | None = None
-    for event in events:
-        if event.kind is EventKind.RECOVERED and recovered_s is None:
-            recovered_s = event.at_s
-        elif event.kind in (EventKind.RELAPSED, EventKind.CAUSE_IN):
-            recovered_s = None
-    if recovered_s is not None:
+    if (recovered_s := recovered_since(events)) is not None:
         return recovered_s
     return _first(event.at_s for event in events if event.kind is EventKind.FINISHED)
 

@@ -54,6 +54,13 @@ def draw_plan(seed: int, level: int | None = None) -> IncidentPlan:
     return IncidentPlan(seed, level, tuple(chosen), round(shortest + generator.random() * (longest - shortest), 1))
 
 
+def causes_of(level: int) -> frozenset[str]:
+    """The names of all causes that an incident of `level` can have, whichever its seed."""
+    if level == LEVEL:
+        return frozenset(cause.name for cause in POSTMORTEMS.values())
+    return frozenset(cause.name for pool in _pools(level, 0) for cause in pool)
+
+
 def _pools(level: int, seed: int) -> tuple[tuple[Cause, ...], ...]:
     of_level = {n: tuple(cause for cause in CAUSES.values() if cause.level == n) for n in (1, 2, 3)}
     match level:

@@ -4,6 +4,7 @@ Rules: as in `drlib.training.incidents.pictures`. A time that was not recorded i
 stands in words.
 """
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
@@ -15,7 +16,7 @@ from drlib.training.incidents.team.debriefing import UNRECORDED, Action, Estimat
 from drlib.training.incidents.team.seats import RIGHTS, Access
 from drlib.ui.figures import figures
 
-_SHORT = 46  # characters of a label over its bars: 300 pixels
+_LINE = 44  # characters of a line of a label over its bars: 300 pixels
 
 
 def seats_shown(seats: Mapping[str, Access], note: str = "") -> Table:
@@ -47,13 +48,14 @@ def debriefing_shown(actions: Sequence[Action], estimates: Sequence[Estimates], 
         }
         for action in actions
     ]
-    note = "; ".join(_words(one) for one in estimates)
+    note = "; ".join(estimate_words(one) for one in estimates)
     return Table(
         "Debriefing: what each action was estimated to take, and took", rows, note, figure=debriefing_figure(actions)
     )
 
 
-def _words(one: Estimates) -> str:
+def estimate_words(one: Estimates) -> str:
+    """How good a seat's estimates were, in a sentence."""
     if one.ratio is None:
         return f"{one.seat}: no action has both times"
     return f"{one.seat}: {one.within} of {one.actions} within the estimate, median {one.ratio:.1f} times the estimate"
@@ -62,13 +64,15 @@ def _words(one: Estimates) -> str:
 def debriefing_figure(actions: Sequence[Action]) -> go.Figure:
     """Two bars for each action, the estimate above the time it took, with their times; oldest first."""
     figure = figures.blank("Estimated and taken, in seconds", height=0)
+    labels = [textwrap.wrap(f"{number}. {one.seat}: {one.move}", _LINE) for number, one in enumerate(actions, 1)]
+    most = max((len(lines) for lines in labels), default=1)
+    step = 2.2 + 0.8 * most
     top = max((t for a in actions for t in (a.estimate_s, a.took_s) if t is not None), default=1.0) or 1.0
     for number, action in enumerate(actions):
-        y = -3.0 * number
-        text = f"{number + 1}. {action.seat}: {action.move}"
-        text = text if len(text) <= _SHORT else text[: _SHORT - 1] + "…"
-        place = {"xref": "x domain", "xanchor": "left", "yanchor": "bottom"}
-        figures.label(figure, text.replace("<", "&lt;"), 0, y + 0.5, size=12, **place)
+        y = -step * number
+        text = "<br>".join(line.replace("<", "&lt;") for line in labels[number])
+        place = {"xref": "x domain", "xanchor": "left", "yanchor": "bottom", "align": "left"}
+        figures.label(figure, text, 0, y + 0.5, size=12, **place)
         for offset, what, value, colour in (
             (0.0, "estimated", action.estimate_s, "#9aa5b1"),
             (-0.9, "took", action.took_s, figures.BLUE),
@@ -84,8 +88,10 @@ def debriefing_figure(actions: Sequence[Action]) -> go.Figure:
             figures.label(
                 figure, f"{what} {formats.seconds(value)}", value or 0.0, y + offset, size=12, xanchor="left", xshift=4
             )
-    figure.update_layout(height=int(110 + 24 * 3 * len(actions)), margin={"l": 12, "r": 16, "t": 44}, barmode="overlay")
-    figure.update_yaxes(visible=False, range=[-3.0 * len(actions) + 1.2, 1.8])
+    figure.update_layout(
+        height=int(110 + 24 * step * len(actions)), margin={"l": 12, "r": 16, "t": 44}, barmode="overlay"
+    )
+    figure.update_yaxes(visible=False, range=[-step * len(actions) + step - 1.8, 1.0 + 0.8 * most])
     figure.update_xaxes(range=[0, top * 1.6], title="seconds")
     figure.update_xaxes(title_font_size=13)
     return figure

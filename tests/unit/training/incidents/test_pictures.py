@@ -4,48 +4,27 @@ from __future__ import annotations
 
 from drlib.training.incidents import pictures
 from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.avoided_loss import AvoidedLoss
 from drlib.training.incidents.rules.causes import CAUSES
 from drlib.training.incidents.rules.moves import MOVES
 from drlib.training.incidents.rules.reveal import build_reveal
-from drlib.training.incidents.rules.symptoms import GroupObservation, Observation, TopicObservation
-
-OBSERVATION = Observation(
-    1_700_000_000_000,
-    ("RIGHT",),
-    (
-        TopicObservation("flights", 900, None, None, None, (4, None, None)),
-        TopicObservation("gates", 9, 9, 0, 1_699_999_000_000),
-    ),
-    (),
-    (GroupObservation("arrivals", 5, None),),
-    False,
-    (),
-)
 
 
-def test_incident_figure_shows_every_entry_and_a_cross_for_wrong_ones(record: IncidentRecord) -> None:
+def test_reveal_shows_every_entry_with_its_state_and_what_was_avoidable(record: IncidentRecord) -> None:
     reveal = build_reveal(record.events(), record.measurements())
-    shown = pictures.reveal_shown(reveal, record.started_ms())
+    avoided = AvoidedLoss(unknown="there are no samples from before the symptom")
+    shown = pictures.reveal_shown(reveal, avoided, record.started_ms())
     assert shown.figure is not None
-    points = [
-        text for trace in shown.figure.data for text, _ in (trace.customdata if trace.customdata is not None else ())
-    ]
-    assert sorted(points) == sorted(entry.text for entry in reveal.entries)
-    crosses = [symbol for trace in shown.figure.data for symbol in trace.marker.symbol if symbol == "x"]
-    assert len(crosses) == 2
-    assert "75 of 100 points" in shown.figure.layout.title.text
-    assert "A good operator:" in repr(shown)
+    assert [row["what"] for row in shown.rows] == [entry.text for entry in reveal.entries]
+    assert [row["state"] for row in shown.rows if row["part"] == "Moves"] == ["", "wrong", "hint", "right", "right"]
+    assert "A good operator:" in shown.note
+    assert "would have avoided is unknown: there are no samples" in shown.note
     (row,) = pictures.reference_shown(reveal).rows
     assert (row["cause"], row["moves"]) == ("link-cut-one-way", "heal-link RIGHT")
     assert "harmful" in repr(pictures.score_shown(reveal))
 
 
-def test_status_shown_shows_unknown_values_and_names_no_cause(record: IncidentRecord) -> None:
-    text = repr(pictures.status_shown(OBSERVATION, (), "FILE"))
-    assert "unknown" in text
-    assert "does not run" in text
-    assert "1,000 s old" in text
-    assert not [name for name in CAUSES if name in text]
+def test_catalogue_has_every_move_and_diagnosis(record: IncidentRecord) -> None:
     everything = repr(pictures.catalogue_shown())
     assert all(name in everything for name in (*MOVES, *CAUSES))
     assert "heal-link RIGHT" in repr(pictures.master_shown(record.injected_causes(), ("flights does not cross",), ()))

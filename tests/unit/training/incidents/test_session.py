@@ -13,6 +13,7 @@ from drlib.errors import UsageError
 from drlib.runs.check import Verdict
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.avoided_loss import Sample
 from drlib.training.incidents.rules.reveal import build_reveal
 from drlib.training.incidents.rules.score import EventKind
 from drlib.training.incidents.rules.seed import draw_plan
@@ -71,3 +72,34 @@ def test_command_hint_says_its_price_first(
         assert [line.event for line in running.lines()].count(EventKind.HINTED) == hints
     monkeypatch.setattr(sys, "argv", ["drlib", "incident", "hint", "--run", str(record.folder)])
     assert run_command() == 2  # it is over
+
+
+def test_debriefing_is_written_on_request_and_then_named(record: IncidentRecord) -> None:
+    session = IncidentSession(Incident(record.folder))
+    assert "drlib incident debriefing --write" in session.debriefing().note
+    page, markdown = session.write_debriefing()
+    assert (page.name, markdown.name) == ("debriefing.html", "debriefing.md")
+    assert "75 of 100 points" in page.read_text()
+    assert "75 of 100 points" in markdown.read_text()
+    assert str(page) in session.debriefing().note
+    assert len(session.replay().table.rows) == len(session.incident.reveal().entries)
+
+
+def test_reveal_says_that_what_was_avoidable_is_unknown_without_samples(record: IncidentRecord) -> None:
+    assert "there are no samples from before the symptom" in IncidentSession(Incident(record.folder)).reveal().note
+
+
+def test_reveal_says_what_an_earlier_right_move_would_have_avoided(record: IncidentRecord) -> None:
+    start = record.started_ms()
+    record.save_samples([Sample(start + 10 * n, n, 0, 0) for n in range(-100, 500)])
+    assert record.samples()[0].unmirrored == -100
+    note = IncidentSession(Incident(record.folder)).reveal().note
+    assert note.startswith("The first right move, heal-link RIGHT, ")
+
+
+def test_debriefing_that_cannot_be_written_says_what_to_do(record: IncidentRecord) -> None:
+    (record.folder / "debriefing.html").mkdir()
+    (record.folder / "debriefing.html" / "taken").touch()
+    with pytest.raises(UsageError, match="the debriefing was not written") as refused:
+        IncidentSession(Incident(record.folder)).write_debriefing()
+    assert "drlib incident debriefing --write" in refused.value.remedy

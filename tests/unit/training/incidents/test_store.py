@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from drlib.errors import UsageError
+from drlib.errors import DrlibError, UsageError
+from drlib.runbook import history
 from drlib.training.incidents import store
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.record import IncidentRecord
@@ -29,3 +30,52 @@ def test_find_returns_newest_incident_and_refuses_missing_ones(record: IncidentR
     ):
         with pytest.raises(UsageError, match="is over"):
             call()
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"level": 9}, "level 9"),
+        ({"seed": -1}, "a seed is not negative"),
+        ({"lab_dir": "no-lab"}, "no-lab"),
+    ],
+)
+def test_rejected_start_leaves_no_folder_in_history(options: dict[str, object], why: str, tmp_path: Path) -> None:
+    runs, chosen = tmp_path / "runs", {"seed": 1, "level": 1, **options}
+    lab = Path(str(chosen.pop("lab_dir"))) if "lab_dir" in chosen else None
+    with pytest.raises(DrlibError, match=why):
+        store.begin(runs, chosen["seed"], chosen["level"], lab_dir=lab)  # type: ignore[arg-type]
+    with pytest.raises(DrlibError, match=why):
+        store.open_incident(tmp_path / "one" / "two", **options)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    assert list(history.read_runs(runs)) == []
+
+
+@pytest.mark.parametrize(("options", "why"), [({"player": "nobody"}, "player nobody"), ({"seat": "a/b"}, "a/b")])
+def test_start_with_a_wrong_player_or_seat_is_rejected_before_there_is_a_folder(
+    options: dict[str, str], why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        store.open_incident(tmp_path / "one", **options)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_start_that_fails_leaves_no_folder_and_nothing_in_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No jars: the lab cannot be brought up, which is known only after its folder was made."""
+    monkeypatch.setenv("DRLIB_JARS", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    existing = tmp_path / "run"
+    existing.mkdir()
+    (existing / "executed.ipynb").write_text("{}")
+    with pytest.raises(DrlibError):
+        store.begin(tmp_path / "runs", 1, 1)
+    for folder in (existing, tmp_path / "one" / "two"):
+        with pytest.raises(DrlibError):
+            store.open_incident(folder, seed=1, level=1)
+    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == [
+        "run",
+        "run/executed.ipynb",
+    ]

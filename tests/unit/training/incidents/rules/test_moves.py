@@ -12,6 +12,13 @@ from drlib.training.incidents.rules.moves import parse_move
     ("words", "part"),
     [
         (["restart-brokr", "LEFT"], "Did you mean restart-broker"),
+        (["restart", "RIGHT"], "Did you mean restart-broker RIGHT"),
+        (["restart LEFT"], "Did you mean restart-broker LEFT"),
+        (["restart"], "Did you mean restart-mirror"),
+        (["restart", "mirror"], "Did you mean restart-broker SITE or restart-mirror"),
+        (["start", "billing"], "Did you mean start-application billing"),
+        (["heal", "LEFT"], "Did you mean heal-link LEFT"),
+        (["repair"], "List the moves"),
         (["restart-broker"], "it takes SITE"),
         (["restart-broker", "UP"], "Use LEFT or RIGHT"),
         ([], "nothing to do"),

@@ -19,10 +19,12 @@ def test_build_reveal_rates_every_move_and_gives_the_reference(record: IncidentR
     assert [entry.correct for entry in reveal.entries if entry.track is Track.OPERATOR] == [
         None,
         False,
-        False,
+        None,
         True,
         True,
     ]
+    (hint,) = [entry for entry in reveal.entries if entry.hint]
+    assert (hint.text, hint.state) == ("hint: Look at the link.", "hint"), "it is no fault"
     assert any("(harmful)" in entry.text for entry in reveal.entries)
     assert reveal.score.points == 75
     assert "heal-link" in reveal.reference[0]
@@ -89,6 +91,6 @@ def test_build_reveal_of_a_team_names_who_did_what_and_what_was_gone() -> None:
         (Track.OPERATOR, "Ana: restart-broker LEFT begins", None),
         (Track.OPERATOR, "Ana: restart-broker LEFT", True),
         (Track.OPERATOR, "Bo: diagnosis: wrong-acl (wrong)", False),
-        (Track.OPERATOR, "Bo: hint: Look at LEFT.", False),
+        (Track.OPERATOR, "Bo: hint: Look at LEFT.", None),
         (Track.SYMPTOM, "gone: a site does not answer", None),
     ]

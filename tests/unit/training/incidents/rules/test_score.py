@@ -13,7 +13,9 @@ from drlib.training.incidents.rules.score import (
     IncidentEvent,
     Measurements,
     MoveRating,
+    quiet_since,
     rate_move,
+    recovered_since,
     score_incident,
 )
 
@@ -217,3 +219,28 @@ def test_rate_move_for_another_time_is_right_too() -> None:
     assert rate_move(_act(1, "group-back billing 120"), latest) is MoveRating.WRONG
     assert rate_move(_act(1, "describe-group LEFT arrivals"), latest) is MoveRating.NEUTRAL
     assert rate_move(_act(1, "describe-group LEFT arrivals"), ()) is MoveRating.NEUTRAL
+
+
+def _symptom(at_s: float, name: str, *, gone: bool = False) -> IncidentEvent:
+    return IncidentEvent(at_s, EventKind.SYMPTOM_GONE if gone else EventKind.SYMPTOM, detail=name)
+
+
+def test_quiet_since_is_the_moment_of_the_last_symptom_that_was_gone() -> None:
+    events = [_symptom(5, "a"), _symptom(6, "b"), _symptom(8, "a", gone=True)]
+    assert quiet_since(()) is None
+    assert quiet_since(events) is None
+    events += [_symptom(9, "b", gone=True)]
+    assert quiet_since(events) == 9
+    assert quiet_since([*events, _symptom(12, "a")]) is None
+
+
+def test_recovered_since_is_the_start_of_the_recovery_that_lasts() -> None:
+    first, lost, again = (
+        IncidentEvent(at_s, kind)
+        for at_s, kind in ((5, EventKind.RECOVERED), (7, EventKind.RELAPSED), (9, EventKind.RECOVERED))
+    )
+    assert recovered_since(()) is None
+    assert recovered_since([first, IncidentEvent(6, EventKind.RECOVERED)]) == 5
+    assert recovered_since([first, lost]) is None
+    assert recovered_since([first, lost, again]) == 9
+    assert recovered_since([first, _cause(6)]) is None

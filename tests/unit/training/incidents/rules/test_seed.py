@@ -13,7 +13,7 @@ from incident_seeds import seed_for
 from drlib.errors import UsageError
 from drlib.training.incidents.rules.causes import CAUSES
 from drlib.training.incidents.rules.postmortems import LATER, POSTMORTEMS
-from drlib.training.incidents.rules.seed import LEVELS, draw_plan
+from drlib.training.incidents.rules.seed import LEVELS, causes_of, draw_plan
 
 
 def digest(drawn: Iterable[tuple[int, int | None]]) -> str:
@@ -103,3 +103,9 @@ def test_draw_plan_unknown_level_or_negative_seed_is_refused() -> None:
         draw_plan(1, 9)
     with pytest.raises(UsageError, match="seed -1"):
         draw_plan(-1)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_causes_of_a_level_are_all_that_its_seeds_draw(level: int) -> None:
+    drawn = {cause.cause for seed in range(400) for cause in draw_plan(seed, level).causes}
+    assert causes_of(level) == drawn
