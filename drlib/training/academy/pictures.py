@@ -65,6 +65,7 @@ def bars(
         return figures.empty(title, "There is nothing yet.")
     figure = figures.blank(title, height=130 + 34 * len(names) * (1 if stacked else len(values)))
     least = NARROW * max(map(sum, zip(*values.values(), strict=True))) if stacked else 0.0
+    longest = max(map(max, values.values()))
     meaning: list[str] = []
     for (name, series), colour, part in zip(values.items(), COLOURS, PARTS, strict=False):
         if stacked and any(series):
@@ -78,8 +79,8 @@ def bars(
             name=name,
             marker={"color": colour, "line": {"color": "white", "width": 1}},
             text=["" if value < least or (stacked and not value) else f"{label} {value:,.0f}" for value in series],
-            # text inside a bar of length 0 would not be drawn
-            textposition="inside" if stacked else ["auto" if value else "outside" for value in series],
+            # Text beside a bar has the page's colour, text in it that of `ON`: it must not be in one and reach beyond.
+            textposition="inside" if stacked else ["inside" if 2 * value >= longest else "outside" for value in series],
             insidetextanchor="start",
             insidetextfont={"color": ON.get(colour, "black"), "size": 13},
             textangle=0,

@@ -43,7 +43,7 @@ def test_figures_without_data_say_so() -> None:
 def test_bars_empty_bar_is_labelled_with_0() -> None:
     (drawn,) = bars("t", ["tail", "quarantine"], {"orders": [12, 0]}, "orders").data
     assert tuple(drawn.text) == ("orders: 12", "orders: 0")
-    assert tuple(drawn.textposition) == ("auto", "outside")
+    assert tuple(drawn.textposition) == ("inside", "outside")
 
 
 def test_logs_stretches_lie_in_their_order_and_say_in_words_what_hatching_and_colours_mean() -> None:
