@@ -34,6 +34,8 @@ HOST: Final = "127.0.0.1"
 READY_S: Final = 90.0
 END_S: Final = 10.0
 MOST_BYTES: Final = 1 << 20  # of an answer of its own server
+# Code in text breaks in a narrow cell: it would scroll, and JupyterLab does not make that reachable by keyboard.
+WRAPPED: Final = ".jp-MarkdownOutput :is(pre, code) { white-space: pre-wrap; overflow-wrap: anywhere; }\n"
 CSS: Final = Path("config") / "custom" / "custom.css"  # where jupyter-server looks for it
 _NAME: Final = "jupyterlab"
 _TAIL: Final = 12
@@ -162,10 +164,10 @@ def own_folder() -> Path:
 
 
 def prepare(state: Path) -> None:
-    """Make the folders, and write what JupyterLab takes as its defaults, and the style sheet of figures in the dark theme."""
+    """Make the folders, and write what JupyterLab takes as its defaults, and the style sheet."""
     for part in ("application", "settings", "config", CSS.parent):
         (state / part).mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(state / CSS, dark.style_sheet())
+    write_whole(state / CSS, dark.style_sheet() + WRAPPED)
     write_whole(state / "application" / "overrides.json", json.dumps(OVERRIDES, indent=1) + "\n")
 
 

@@ -21,7 +21,7 @@ from repository_root import ROOT
 
 from drlib.errors import UsageError
 from drlib.ui.figures import dark
-from drlib.ui.jupyterlab import JupyterLab
+from drlib.ui.jupyterlab import WRAPPED, JupyterLab
 from drlib.ui.saved_widgets import NOT_LIVE, STATE, VIEW
 
 
@@ -88,7 +88,7 @@ def test_jupyterlab_saves_a_sentence_for_each_widget_and_serves_the_dark_figures
         page = get(lab.url)[1].decode()
     saved = nbformat.read(project / "notebooks" / "widgets.ipynb", as_version=4)
     assert saved.metadata.widgets[STATE].state.one.state.value == NOT_LIVE
-    assert styles == dark.style_sheet()
+    assert styles == dark.style_sheet() + WRAPPED
     assert "custom/custom.css" in page
 
 
