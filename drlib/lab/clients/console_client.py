@@ -1,13 +1,13 @@
 """Kafka's console producer or consumer, fed or read as from a shell, with a history of what it was given and what it printed.
 
 Rules: the tools are as they are in Kafka's jars, with default settings and, where a lab asks for a login, a file of security
-keys. The console producer reports no acknowledgement, so its rows are in doubt, all of them; whether a record arrived is seen in
-the log. The consumer prints partition, offset, headers and value, and no topic: with several, a row has none. It commits by
+keys. The console producer reports no acknowledgement, so its rows are in doubt, all of them; whether a record arrived is seen
+in the log. The consumer prints partition, offset, headers and value, and no topic: with several, a row has none. It commits by
 itself every five seconds, and when it is stopped. A record counts as processed when its line was read here.
 
-Run as `python -m drlib.lab.clients.console_client produce|consume NAME ALIAS SERVERS TOPICS HISTORY PER_S FIRST CONFIG JAVA...`,
-where FIRST is the number of the first record, CONFIG a file of Java's security keys or "", and JAVA... is the command of the Java
-launcher with its options and class path.
+Run as `python -m drlib.lab.clients.console_client ROLE NAME ALIAS SERVERS TOPICS HISTORY PER_S FIRST CONFIG JAVA...`.
+ROLE is produce or consume, FIRST the number of the first record, CONFIG a file of Java's security keys or "", and JAVA... the
+command of the Java launcher with its options and class path.
 """
 
 from __future__ import annotations
