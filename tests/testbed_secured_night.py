@@ -41,7 +41,7 @@ from drlib.lab import jars
 from drlib.lab.brokers.acls import grant_application
 from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.brokers.security import MODES
-from drlib.lab.checker.history import History, Mirrored
+from drlib.lab.checker.history import History, Mirrored, Produced
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.scan import scan
 from drlib.lab.clients.runtimes import JAVA_SOURCE
@@ -436,25 +436,21 @@ class Night:
             lost
         )
 
-        def due(history: History) -> dict[str, set[str]] | None:
-            """By group; None while it is not known."""
-            if not self.identical:
-                acked = [row for row in history.produced if row.status == "acked"]
-                return {
-                    group: {row.id for row in acked if (row.topic, row.cluster) == (topic, self.at[group])}
-                    for group, topic in self.groups.items()
-                }
-            home, away = ({topic: {r.id for r in self.log(alias, topic)} for topic in TOPICS} for alias in self.sides)
-            return {group: home[topic] for group, topic in self.groups.items()} if home == away else None
+        def written_to(alias: str, topic: str) -> Callable[[Produced], bool]:
+            sides = self.sides if self.identical else (alias,)
+            return lambda row: (row.status, row.topic) == ("acked", topic) and row.cluster in sides
 
         def done() -> bool:
             time.sleep(1)
             now = self.history()
-            wanted = due(now)
-            return wanted is not None and all(
-                records <= aside.union(row.id for row in now.consumed if row.group == group)
-                for group, records in wanted.items()
-            )
+            read = {group: aside.union(r.id for r in now.consumed if r.group == group) for group in self.groups}
+            for group, topic in self.groups.items():
+                if any(row.id not in read[group] for row in filter(written_to(self.at[group], topic), now.produced)):
+                    return False
+            if not self.identical:
+                return True
+            home, away = ({topic: {r.id for r in self.log(alias, topic)} for topic in TOPICS} for alias in self.sides)
+            return home == away and all(home[topic] <= read[group] for group, topic in self.groups.items())
 
         wait_for("all groups have read all", done, deadline_s)
 
