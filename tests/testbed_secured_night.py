@@ -420,7 +420,7 @@ class Night:
         was = {app.name: _rows_of(before, app) for app in self.apps}
 
         def done() -> bool:
-            time.sleep(1)  # histories grow long
+            time.sleep(2)  # histories grow long
             now = self.history()
             return all(_rows_of(now, app) >= was[app.name] + records // 3 for app in self.apps)
 
