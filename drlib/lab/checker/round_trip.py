@@ -5,7 +5,7 @@ Rules: only the applications' histories and plain scans count, nothing that the 
 not hold. Effects that the failover, or the decision about the tail, makes unavoidable are a `price` of a statement that
 holds; any other is a failure. Incomplete evidence is unknown and never passes.
 Where both directions copy the topic under its one name, each cluster has one log with all records: the tail crosses behind
-AWAY's newer records, both logs have to hold the same records, and records that nobody acknowledged count if they are there.
+AWAY's newer records, both logs have to hold the same records, and records without an acknowledgement count if they are there.
 Not for: one move only (`failover`); reading files or topics.
 """
 
