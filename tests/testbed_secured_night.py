@@ -1,5 +1,8 @@
 """Secured clusters paris and lyon of three brokers each, a mirror, an operator, and plain clients that are configured by hand.
 
+Mirror topics are prefixed, or have one name on both clusters, where both directions copy them and Kafka's console tools are
+among the clients. HOME is where the applications begin; with roles exchanged that is lyon.
+
 Every connection, the operator's too, is over the lab's link, so cutting it cuts off the whole site. Each role logs in with the
 rights that `drlib doctor --rights` prints. The clients (confluent-kafka, kafka-python, Java) know one cluster each; they are
 stopped and started again as the JSON document `applications` of a command says. Their histories are what counts.
@@ -38,7 +41,7 @@ from drlib.lab import jars
 from drlib.lab.brokers.acls import grant_application
 from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.brokers.security import MODES
-from drlib.lab.checker.history import History, Mirrored
+from drlib.lab.checker.history import History, Mirrored, Produced
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.scan import scan
 from drlib.lab.clients.runtimes import JAVA_SOURCE
@@ -46,12 +49,15 @@ from drlib.lab.lab import Lab
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.status import worker_status
 from drlib.model import Flow, TopicPartition
+from drlib.runbook.first_runbooks.naming import Names
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
 
-THERE, BACK = Flow("paris", "lyon"), Flow("lyon", "paris")
+THERE = Flow("paris", "lyon")
 PARTITIONS = 3
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 # A small managed cluster: it ends sessions, forgets idle groups, lets few connections in, and slows down what asks for much.
 STRICT = {
     "connections.max.reauth.ms": "5000",
@@ -87,19 +93,57 @@ APPS = (
     App("shipping", "kafka-python", "consume", "orders"),
     App("books", "confluent-kafka", "consume", "payments"),
 )
+# Of each producer of Kafka's console, what was acknowledged is not known, and its consumer commits every five seconds.
+CONSOLE_APPS = (App("clerk", "console", "produce", "orders"), App("screen", "console", "consume", "orders"))
 TOPICS = ("orders", "payments")
-PRODUCERS = tuple(app for app in APPS if app.role == "produce")
-CONSUMERS = tuple(app for app in APPS if app.role == "consume")
-GROUPS = {app.name: app.topic for app in CONSUMERS}
 
 
 @dataclass
 class Night:
+    """`there`: from HOME to AWAY; `names`: of mirror topics."""
+
     lab: Lab
     root: Path
+    there: Flow = THERE
+    names: Names = Names.PREFIXED
     workers: int = 0
     at: dict[str, str] = field(default_factory=dict)  # where each application that runs is
-    predicted: dict[str, int] = field(default_factory=dict)  # records that each group reads again on lyon at most
+    predicted: dict[tuple[str, str], int] = field(
+        default_factory=dict
+    )  # records that a group reads again at most, there
+
+    @property
+    def home(self) -> str:
+        return self.there.source
+
+    @property
+    def away(self) -> str:
+        return self.there.target
+
+    @property
+    def identical(self) -> bool:
+        return self.names is Names.IDENTICAL
+
+    @property
+    def apps(self) -> tuple[App, ...]:
+        return apps_of(self.names)
+
+    @property
+    def producers(self) -> tuple[App, ...]:
+        return tuple(app for app in self.apps if app.role == "produce")
+
+    @property
+    def consumers(self) -> tuple[App, ...]:
+        return tuple(app for app in self.apps if app.role == "consume")
+
+    @property
+    def groups(self) -> dict[str, str]:
+        """The topic of each."""
+        return {app.name: app.topic for app in self.consumers}
+
+    def mirror_topic(self, topic: str) -> str:
+        """Of HOME, on AWAY."""
+        return topic if self.identical else f"{self.home}.{topic}"
 
     # Files and commands.
 
@@ -115,12 +159,13 @@ class Night:
         return self.root / "runs"
 
     @property
-    def paris(self) -> LabCluster:
-        return self.lab.clusters["paris"]
+    def failing(self) -> LabCluster:
+        """HOME."""
+        return self.lab.clusters[self.home]
 
     def runbook(self, kind: str) -> Path:
         """What `drlib init` has written."""
-        return self.root / "runbooks" / f"{kind}-paris-lyon.yaml"
+        return self.root / "runbooks" / f"{kind}-{self.home}-{self.away}.yaml"
 
     def steps(self, kind: str) -> list[str]:
         """The names of its steps, in order."""
@@ -256,7 +301,7 @@ class Night:
             topics = ",".join([*TOPICS, *(f"paris.{topic}" for topic in TOPICS)])
             lines += [f"clusters=lyon, {alias}", f"{flow}.enabled=true", f"{flow}.topics={topics}"]
             self.file(role).write_text("\n".join(lines) + "\n")
-        grant_roles({role: self.file(role) for role in Role}, flow, {**self.lab.clusters, alias: self.paris})
+        grant_roles({role: self.file(role) for role in Role}, flow, {**self.lab.clusters, alias: self.failing})
 
     def ended(self, runbook: str, step: str) -> bool:
         """Whether the newest run of the runbook has done the step."""
@@ -278,12 +323,23 @@ class Night:
 
     def start_worker(self) -> None:
         self.workers += 1
-        file = str(self.file(Role.MIRROR))
-        self.lab.start_module(f"mirror-{self.workers}", "drlib.cli", "mirror", file)
+        arguments = ("mirror", str(self.file(Role.MIRROR)), "--status", str(self.status_path))
+        self.lab.start_module(f"mirror-{self.workers}", "drlib.cli", *arguments)
+
+    @property
+    def status_path(self) -> Path:
+        """Of the newest worker."""
+        return self.root / f"status-{self.workers}.json"
+
+    def copies_both_ways(self) -> bool:
+        """Has the worker claimed all partitions in both directions? What is written to a shared topic before is unexplained."""
+        flows = worker_status.read(self.status_path).flows if self.status_path.exists() else ()
+        wanted = {(topic, number) for topic in TOPICS for number in range(PARTITIONS)}
+        return len(flows) == 2 and all(wanted <= {(p.topic, p.partition) for p in flow.partitions} for flow in flows)
 
     def kill_worker(self) -> None:
         self.lab.registry.kill(f"mirror-{self.workers}")
-        wait_for("the worker is out of its group", lambda: not self.members(THERE), 90)
+        wait_for("the worker is out of its group", lambda: not self.members(self.there), 90)
 
     def members(self, flow: Flow) -> int:
         with Cluster(self.settings(flow.target)) as cluster:
@@ -296,8 +352,8 @@ class Night:
                 return 0
             return sum(cluster.log_ends([TopicPartition(topic, p) for p in range(PARTITIONS)]).values())
 
-    def state(self, flow: Flow = THERE) -> LeaseRecord:
-        return read_state(self.settings(flow.target), flow)
+    def state(self) -> LeaseRecord:
+        return read_state(self.settings(self.away), self.there)
 
     # Applications.
 
@@ -305,7 +361,7 @@ class Night:
         return self.root / "histories" / f"{app.name}.jsonl"
 
     def history(self) -> History:
-        return read_history(*(self.history_file(app) for app in APPS))
+        return read_history(*(self.history_file(app) for app in self.apps))
 
     def start(self, app: App, alias: str, topics: Sequence[str]) -> None:
         past = read_history(self.history_file(app)) if self.history_file(app).exists() else History()
@@ -313,9 +369,13 @@ class Night:
         cluster = self.lab.clusters[alias]
         config = self.lab.client_file()
         names = ",".join(topics)
-        if app.library == "java":
-            classpath = os.pathsep.join([str(self.root / "classes"), *map(str, jars.classpath("kafka"))])
-            argv = [str(jars.java().path), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classpath, "PlainClient"]
+        classpath = os.pathsep.join([str(self.root / "classes"), *map(str, jars.classpath("kafka"))])
+        java = [str(jars.java().path), "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", classpath]
+        if app.library == "console":
+            argv = [sys.executable, "-m", "drlib.lab.clients.console_client", app.role, app.name, alias]
+            argv += [cluster.link_bootstrap, names, str(self.history_file(app)), "15", str(first), str(config), *java]
+        elif app.library == "java":
+            argv = [*java, "PlainClient"]
             argv += [app.role, app.name, alias, cluster.link_bootstrap, str(config), names, str(self.history_file(app))]
             argv += [str(first), "15", "max.block.ms=1000", "default.api.timeout.ms=3000"]
         else:
@@ -335,19 +395,19 @@ class Night:
             self.at.pop(app.name, None)
 
     def stop_all(self) -> None:
-        self.stop(*(app for app in APPS if app.name in self.at))
+        self.stop(*(app for app in self.apps if app.name in self.at))
 
     def reconfigure(self, document: Mapping[str, object]) -> None:
         """What a person does who reads what `applications` says; nothing where it was done."""
         alias = str(document["target"])
-        if {*self.at.values()} == {alias} and len(self.at) == len(APPS):
+        if {*self.at.values()} == {alias} and len(self.at) == len(self.apps):
             return
         said = {str(row["group"]): [*_texts(row["subscribe"])] for row in rows(document, "groups")}
         produced = {str(row["topic"]) for row in rows(document, "producers")}
-        if alias == "lyon":
-            self.predicted = {str(row["group"]): int(str(row["re_reads"])) for row in rows(document, "groups")}
+        for row in rows(document, "groups"):
+            self.predicted[alias, str(row["group"])] = int(str(row["re_reads"]))
         self.stop_all()
-        for app in APPS:
+        for app in self.apps:
             if app.role == "consume":
                 self.start(app, alias, said[app.name])
             else:
@@ -357,35 +417,46 @@ class Night:
     def let_run(self, records: int, deadline_s: float = 300) -> None:
         """Until that many more records are acknowledged, all producers have some, and all groups have read."""
         before = self.history()
-        was = {app.name: _rows_of(before, app) for app in APPS}
+        was = {app.name: _rows_of(before, app) for app in self.apps}
 
         def done() -> bool:
-            time.sleep(1)  # histories grow long
+            time.sleep(2)  # histories grow long
             now = self.history()
-            return all(_rows_of(now, app) >= was[app.name] + records // 3 for app in APPS)
+            return all(_rows_of(now, app) >= was[app.name] + records // 3 for app in self.apps)
 
         wait_for(f"{records} records more", done, deadline_s)
 
     def all_read(self, deadline_s: float = 120, lost: Collection[str] = ()) -> None:
         """Until every group has read every acknowledged record of its topic that is on the cluster it reads from, but for
-        those that were `lost`, and those that were quarantined: what they are worth is decided by people."""
-        aside = {row.id for topic in TOPICS for row in self.log("lyon", f"drlib.tail.paris.{topic}")}.union(lost)
+        those that were `lost`, and those that were quarantined: what they are worth is decided by people.
+
+        Under one name, until both clusters have the same records and every group has read them.
+        """
+        aside = {row.id for topic in TOPICS for row in self.log(self.away, f"drlib.tail.{self.home}.{topic}")}.union(
+            lost
+        )
+
+        def written_to(alias: str, topic: str) -> Callable[[Produced], bool]:
+            sides = self.sides if self.identical else (alias,)
+            return lambda row: (row.status, row.topic) == ("acked", topic) and row.cluster in sides
 
         def done() -> bool:
             time.sleep(1)
             now = self.history()
-            for group, topic in GROUPS.items():
-                read = {row.id for row in now.consumed if row.group == group}
-                due = {
-                    row.id
-                    for row in now.produced
-                    if (row.status, row.topic, row.cluster) == ("acked", topic, self.at[group])
-                }
-                if due - read - aside:
+            read = {group: aside.union(r.id for r in now.consumed if r.group == group) for group in self.groups}
+            for group, topic in self.groups.items():
+                if any(row.id not in read[group] for row in filter(written_to(self.at[group], topic), now.produced)):
                     return False
-            return True
+            if not self.identical:
+                return True
+            home, away = ({topic: {r.id for r in self.log(alias, topic)} for topic in TOPICS} for alias in self.sides)
+            return home == away and all(home[topic] <= read[group] for group, topic in self.groups.items())
 
         wait_for("all groups have read all", done, deadline_s)
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        return self.home, self.away
 
     def log(self, alias: str, *topics: str) -> tuple[Mirrored, ...]:
         with Cluster(self.settings(alias)) as cluster:
@@ -393,11 +464,12 @@ class Night:
         return tuple(row for topic in there for row in scan(self.settings(alias), topic))
 
 
-def named_on(alias: str) -> Document:
-    """The document `applications` for a move to paris or lyon."""
-    other = "lyon" if alias == "paris" else "paris"
+def named_on(night: Night, alias: str) -> Document:
+    """The document `applications` for a move to `alias`, where mirror topics are prefixed."""
+    (other,) = {*night.sides} - {alias}
     groups = [
-        {"group": group, "subscribe": [f"{other}.{topic}", topic], "re_reads": 0} for group, topic in GROUPS.items()
+        {"group": group, "subscribe": [f"{other}.{topic}", topic], "re_reads": 0}
+        for group, topic in night.groups.items()
     ]
     return {"target": alias, "groups": groups, "producers": [{"topic": topic} for topic in TOPICS]}
 
@@ -416,20 +488,27 @@ def _texts(value: object) -> list[str]:
 def _rows_of(history: History, app: App) -> int:
     if app.role == "consume":
         return sum(row.group == app.name for row in history.consumed)
-    return sum(row.status == "acked" and row.id.startswith(f"{app.name}-") for row in history.produced)
+    known = ("in-doubt",) if app.library == "console" else ("acked",)
+    return sum(row.status in known and row.id.startswith(f"{app.name}-") for row in history.produced)
 
 
-def write_files(lab: Lab, root: Path) -> None:
+def apps_of(names: Names) -> tuple[App, ...]:
+    return (*APPS, *CONSOLE_APPS) if names is Names.IDENTICAL else APPS
+
+
+def write_files(lab: Lab, root: Path, names: Names = Names.PREFIXED) -> None:
     """One file for each role, all over the link."""
+    groups = [app.name for app in apps_of(names) if app.role == "consume"]
     for role in Role:
         keys = {
             "clusters": "paris, lyon",
             **{f"{alias}.bootstrap.servers": cluster.link_bootstrap for alias, cluster in lab.clusters.items()},
             f"{THERE}.enabled": "true",
             f"{THERE}.topics": ",".join(TOPICS),
-            f"{BACK}.enabled": "true",
-            f"{BACK}.topics": ",".join(TOPICS),
-            "groups": ",".join(GROUPS),
+            f"{THERE.reverse}.enabled": "true",
+            f"{THERE.reverse}.topics": ",".join(TOPICS),
+            "groups": ",".join(groups),
+            **({"replication.policy.class": IDENTITY} if names is Names.IDENTICAL else {}),
             "drlib.metrics.address": "127.0.0.1:0",
             "emit.checkpoints.interval.seconds": "1",
             "refresh.topics.interval.seconds": "2",
@@ -446,8 +525,10 @@ def grant_all(lab: Lab, root: Path) -> None:
 
 
 @contextmanager
-def a_secured_night(root: Path, *, strict: bool = False) -> Iterator[Night]:
-    """Applications write to and read from paris, which is mirrored to lyon; the pointer names paris.
+def a_secured_night(
+    root: Path, *, there: Flow = THERE, names: Names = Names.PREFIXED, strict: bool = False
+) -> Iterator[Night]:
+    """Applications write to and read from HOME, which is mirrored to AWAY by `there`; the pointer names HOME.
 
     `strict`: both clusters have the settings `STRICT` and the quotas `QUOTAS`.
     """
@@ -458,26 +539,29 @@ def a_secured_night(root: Path, *, strict: bool = False) -> Iterator[Night]:
     with Lab(
         root / "lab", ("paris", "lyon"), brokers=3, security=MODES["scram"], extra=STRICT if strict else {}
     ) as lab:
-        write_files(lab, root)
+        write_files(lab, root, names)
         grant_all(lab, root)
         for alias in lab.aliases if strict else ():
             blocking(set_quotas(lab.clusters[alias].settings(), QUOTAS, of="user"))
-        night = Night(lab, root)
+        night = Night(lab, root, there, names)
         specs = [TopicSpec(topic, PARTITIONS, {"min.insync.replicas": "2"}) for topic in TOPICS]
-        create_topics(night.settings("paris"), specs)
+        for alias in night.sides if night.identical else (night.home,):
+            create_topics(night.settings(alias), specs)
         night.start_worker()
-        for app in APPS:
-            night.start(app, "paris", [app.topic])
+        if night.identical:
+            wait_for("both directions copy the topics", night.copies_both_ways, 90)
+        for app in night.apps:
+            night.start(app, night.home, [app.topic])
         night.let_run(300)
 
         def mirrored() -> bool:
-            if not all(night.ends("lyon", f"paris.{topic}") for topic in TOPICS):
+            if not all(night.ends(night.away, night.mirror_topic(topic)) for topic in TOPICS):
                 return False
-            known = checkpointed_positions(load_mirror_settings(night.operator), THERE)
-            return len(known) >= len(GROUPS)
+            known = checkpointed_positions(load_mirror_settings(night.operator), there)
+            return len(known) >= len(night.groups)
 
         wait_for("the mirror and its checkpoints are there", mirrored, 90)
-        publish_pointer(night.operator, "paris")
+        publish_pointer(night.operator, night.home)
         try:
             yield night
         finally:

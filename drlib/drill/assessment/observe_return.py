@@ -133,6 +133,7 @@ def observe_return(settings: MirrorSettings, flow: Flow, runs_dir: Path, *, supe
         both_ways=shared,
         crossed=None if crossed is None else crossed.topics,
         crossed_why=crossed_why,
+        read_there_at_most=crossed is not None and crossed.read_there_at_most,
     )
 
 

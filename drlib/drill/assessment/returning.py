@@ -80,7 +80,8 @@ class ObservedReturn:
     records in `tail` the target may have; `back_mirror_maker`, whether it runs for the flow back, in words; `read_again`, by
     group, how many records it would read again at most, were it moved now, None: unknown, `read_again_why`. `both_ways`: both
     directions copy every topic under one name, so nothing is settled; then `read_again` is of these, `crossed` are the records
-    that came late (None: unknown, `crossed_why`), and `read_there` how many of these each group had read on the source.
+    that came late (None: unknown, `crossed_why`), and `read_there` how many of these each group had read on the source,
+    or fewer with `read_there_at_most`.
     """
 
     flow: Flow
@@ -114,6 +115,7 @@ class ObservedReturn:
     both_ways: bool = False
     crossed: tuple[TopicCrossed, ...] | None = None
     crossed_why: str = ""
+    read_there_at_most: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +159,7 @@ class Return:
     both_ways: bool = False
     crossed: tuple[TopicCrossed, ...] | None = None
     crossed_why: str = ""
+    read_there_at_most: bool = False
 
     @property
     def tail_records(self) -> int | None:
@@ -211,6 +214,7 @@ def assess_return(seen: ObservedReturn) -> Return:
         both_ways=seen.both_ways,
         crossed=seen.crossed,
         crossed_why=seen.crossed_why,
+        read_there_at_most=seen.read_there_at_most,
     )
     return _with_next(made, seen, verdict)
 

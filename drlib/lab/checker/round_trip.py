@@ -4,6 +4,8 @@ Rules: only the applications' histories and plain scans count, nothing that the 
 `id` its producer gave it. The tail is what HOME acknowledged before AWAY acknowledged anything and AWAY's mirror topic does
 not hold. Effects that the failover, or the decision about the tail, makes unavoidable are a `price` of a statement that
 holds; any other is a failure. Incomplete evidence is unknown and never passes.
+Where both directions copy the topic under its one name, each cluster has one log with all records: the tail crosses behind
+AWAY's newer records, both logs have to hold the same records, and records without an acknowledgement count if they are there.
 Not for: one move only (`failover`); reading files or topics.
 """
 
@@ -22,7 +24,9 @@ from drlib.runs.check import Check, Verdict
 @dataclass(frozen=True, slots=True)
 class Trip:
     """The evidence. `home_log`, `away_log`: scans of the mirror topic and the local one on that cluster; `quarantine`: of the
-    quarantine topic. `settled`: the decision about the tail; None: the move was planned, so there must be no tail."""
+    quarantine topic. `settled`: the decision about the tail; None: the move was planned, so there must be no tail.
+    `before_return`: where both directions copy the topic under its one name, AWAY's log of it while HOME had failed; then
+    nothing is settled. None: mirror topics have other names."""
 
     home: str
     away: str
@@ -33,6 +37,12 @@ class Trip:
     away_log: tuple[Mirrored, ...]
     quarantine: tuple[Mirrored, ...] = ()
     settled: Settle | None = None
+    before_return: tuple[Mirrored, ...] | None = None
+
+    @property
+    def unplanned(self) -> bool:
+        """Had HOME failed?"""
+        return self.settled is not None or self.before_return is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,10 @@ def check_round_trip(trip: Trip) -> TripReport:
     doubted = {row.id for row in produced if row.status is ProducedStatus.IN_DOUBT}
     at_home = _ids(trip.home_log, trip.topic)
     back_home = _ids(trip.home_log, f"{trip.away}.{trip.topic}")
+    shared = trip.before_return is not None
     mirrored = _ids(trip.away_log, f"{trip.home}.{trip.topic}")
+    if trip.before_return is not None:
+        mirrored = _ids(trip.before_return, trip.topic)
     away = _ids(trip.away_log, trip.topic)
     aside = Counter(row.id for row in trip.quarantine)
     moved_ms = min((row.acked_ms for row in acked.values() if row.cluster == trip.away), default=None)
@@ -93,15 +106,21 @@ def check_round_trip(trip: Trip) -> TripReport:
     lost = [name for name in acked if not (name in at_home or name in back_home or name in aside)]
     recovered, quarantined = tail & away.keys(), tail & aside.keys()
     accounted = {
-        None: not tail,
+        None: tail <= away.keys() if shared else not tail,
         Settle.RECOVER: tail <= recovered | quarantined,
         Settle.QUARANTINE: tail <= quarantined,
         Settle.LEAVE: tail <= at_home.keys(),
     }[trip.settled]
-    twice = [name for log in (at_home, back_home, away, mirrored) for name, n in log.items() if n > 1]
+    sent = Counter(row.id for row in produced) if shared else Counter[str]()  # without an answer it may be sent again
+    twice = [name for log in (at_home, back_home, away, mirrored) for name, n in log.items() if n > max(1, sent[name])]
     both = (at_home.keys() & back_home.keys()) - tail - doubted
     known = bool(acked) and bool(trip.home_log) and bool(trip.away_log)
-    groups = tuple(_group(trip, group, acked.keys() - quarantined, tail, doubted, moved_ms) for group in trip.groups)
+    due, late, again = acked.keys() - quarantined, tail, doubted
+    if shared:
+        due = acked.keys() | at_home.keys() | away.keys()
+        late = tail | {row.id for row in produced if row.cluster == trip.home and row.id in doubted - mirrored.keys()}
+        again = {name for name, times in sent.items() if times > 1}
+    groups = tuple(_group(trip, group, due, late, again, moved_ms) for group in trip.groups)
     checks = [
         histories_complete(trip.history.gaps),
         decide(
@@ -112,10 +131,12 @@ def check_round_trip(trip: Trip) -> TripReport:
         ),
         decide(
             "the tail is accounted for",
-            known and (moved_ms is not None or trip.settled is None),
+            known and (moved_ms is not None or not trip.unplanned) and trip.before_return != (),
             accounted,
-            f"{len(tail)} acknowledged by {trip.home} and never mirrored: {len(recovered)} recovered, {len(quarantined)} in "
-            f"quarantine, {len(tail - recovered - quarantined)} left where they are",
+            f"{len(tail)} acknowledged by {trip.home} and not mirrored before it failed: {len(recovered)} crossed late"
+            if shared
+            else f"{len(tail)} acknowledged by {trip.home} and never mirrored: {len(recovered)} recovered, "
+            f"{len(quarantined)} in quarantine, {len(tail - recovered - quarantined)} left where they are",
         ),
         decide(
             "no record is there twice",
@@ -124,6 +145,8 @@ def check_round_trip(trip: Trip) -> TripReport:
             f"{len(twice)} twice in one topic, {len(both)} in two on {trip.home}{first_of([*twice, *sorted(both)])}",
         ),
     ]
+    if shared:
+        checks += _same_logs(trip, at_home, away, late)
     for group in groups:
         checks += _group_checks(group, trip)
     return TripReport(
@@ -147,6 +170,7 @@ def _group(
     doubted: Collection[str],
     moved_ms: int | None,
 ) -> GroupTrip:
+    """`doubted`: records that their producer may have sent to both clusters."""
     topics = {trip.topic, f"{trip.home}.{trip.topic}", f"{trip.away}.{trip.topic}"}
     rows = [row for row in trip.history.consumed if row.group == group and row.topic in topics]
     rows.sort(key=lambda row: row.at_ms)
@@ -162,14 +186,18 @@ def _group(
     failover = sent = tails = again = 0
     for name, reads in places.items():
         for earlier, row in itertools.pairwise(reads):
-            over = (earlier.cluster, row.cluster) == (trip.home, trip.away) and trip.settled is not None
+            over = (earlier.cluster, row.cluster) == (trip.home, trip.away) and trip.unplanned
             back = (earlier.cluster, row.cluster, row.topic) == (trip.away, trip.home, trip.topic)
             recovered = over and name in tail and trip.settled is Settle.RECOVER
             not_committed = (
                 name in tail and earlier.cluster == row.cluster and earlier.offset >= taken.get(earlier.partition, 0)
             )
             left = trip.settled is Settle.LEAVE and ((back and name in doubted) or not_committed)
-            if over and (row.topic == f"{trip.home}.{trip.topic}" or name in doubted):
+            if trip.before_return is not None and over:
+                tails += name in tail
+                failover += name not in tail
+                sent += name not in tail and name in doubted
+            elif over and (row.topic == f"{trip.home}.{trip.topic}" or name in doubted):
                 failover += 1
                 sent += row.topic != f"{trip.home}.{trip.topic}"
             elif recovered or left:
@@ -193,7 +221,8 @@ def _group_checks(group: GroupTrip, trip: Trip) -> list[Check]:
             f"{group.again_tail} of the tail that stayed behind, which their producer had also sent to {trip.away}"
         )
     elif group.again_tail:
-        prices.append(f"{group.again_tail} recovered, which it had read at {trip.home}")
+        what = "recovered" if trip.before_return is None else "of the tail"
+        prices.append(f"{group.again_tail} {what}, which it had read at {trip.home}")
     known = group.read > 0
     again = f"{name} reads nothing again"
     if prices:
@@ -204,13 +233,44 @@ def _group_checks(group: GroupTrip, trip: Trip) -> list[Check]:
         decide(again, known, not group.again, f"{group.again} of {group.read} read again{other}", "; ".join(prices)),
         decide(f"{name} skips nothing", known, not group.skipped, f"{group.skipped} never read, {group.read} read"),
         decide(
-            f"{in_order}, apart from the recovered tail" if group.late else in_order,
+            f"{in_order}, apart from the {'recovered ' if trip.before_return is None else ''}tail"
+            if group.late
+            else in_order,
             known,
             not group.out_of_order,
             f"{group.out_of_order} after a later record of their key",
             f"{group.late} of the tail came after newer records of their key" if group.late else "",
         ),
     ]
+
+
+def _same_logs(trip: Trip, home: Counter[str], away: Counter[str], late: Collection[str]) -> list[Check]:
+    """Of a topic that both directions copy: whether both clusters have the same records, and each log its keys in order."""
+    one_sided = sorted(home.keys() ^ away.keys())
+    checks = [
+        decide(
+            "both clusters have the same records",
+            bool(home) and bool(away),
+            not one_sided,
+            f"{len(home.keys() - away.keys())} are on {trip.home} alone, {len(away.keys() - home.keys())} on {trip.away} alone"
+            f"{first_of(one_sided)}",
+        )
+    ]
+    for alias, log, apart in ((trip.home, trip.home_log, ()), (trip.away, trip.away_log, late)):
+        disorder = [row.id for row, _ in disordered(row for row in log if row.topic == trip.topic)]
+        wrong = [name for name in disorder if name not in apart]
+        checks.append(
+            decide(
+                f"{alias} has every key in order" + (", apart from the tail" if len(wrong) < len(disorder) else ""),
+                bool(log),
+                not wrong,
+                f"{len(wrong)} lie behind a later record of their key{first_of(wrong)}",
+                f"{len(disorder) - len(wrong)} of the tail lie behind newer records of their key"
+                if len(wrong) < len(disorder)
+                else "",
+            )
+        )
+    return checks
 
 
 def _pauses(acks: list[tuple[int, str]]) -> tuple[float, ...]:

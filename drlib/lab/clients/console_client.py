@@ -1,11 +1,13 @@
 """Kafka's console producer or consumer, fed or read as from a shell, with a history of what it was given and what it printed.
 
-Rules: the tools are as they are in Kafka's jars, with default settings. The console producer reports no acknowledgement, so its
-rows are in doubt, all of them; whether a record arrived is seen in the log. The consumer prints headers and values, without
-topic, partition and offset; it commits by itself every five seconds. A record counts as processed when its line was read here.
+Rules: the tools are as they are in Kafka's jars, with default settings and, where a lab asks for a login, a file of security
+keys. The console producer reports no acknowledgement, so its rows are in doubt, all of them; whether a record arrived is seen
+in the log. The consumer prints partition, offset, headers and value, and no topic: with several, a row has none. It commits by
+itself every five seconds, and when it is stopped. A record counts as processed when its line was read here.
 
-Run as `python -m drlib.lab.clients.console_client produce|consume NAME ALIAS SERVERS TOPICS HISTORY PER_S JAVA...`, where
-JAVA... is the command of the Java launcher with its options and class path.
+Run as `python -m drlib.lab.clients.console_client ROLE NAME ALIAS SERVERS TOPICS HISTORY PER_S FIRST CONFIG JAVA...`.
+ROLE is produce or consume, FIRST the number of the first record, CONFIG a file of Java's security keys or "", and JAVA... the
+command of the Java launcher with its options and class path.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,23 +30,39 @@ from drlib.outgoing.environment import child_environment
 
 KEYS: Final = 7
 _TOOLS: Final = "org.apache.kafka.tools"
-_LINE: Final = re.compile(r"id:(\S+)-(\d+),n:(\d+)\t")
+_LINE: Final = re.compile(r"Partition:(\d+)\tOffset:(\d+)\tid:(\S+)-(\d+),n:(\d+)\t")
+_END_S: Final = 8.0  # that a tool has to end by itself
 
 
-def command(java: Sequence[str], role: str, name: str, servers: str, topics: Sequence[str]) -> list[str]:
-    """The command line of the tool, with its default settings."""
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A record as the consumer prints it; `number` counts the records of `producer`, `n` those of its key."""
+
+    producer: str
+    number: int
+    n: int
+    partition: int
+    offset: int
+
+
+def command(
+    java: Sequence[str], role: str, name: str, servers: str, topics: Sequence[str], config: str = ""
+) -> list[str]:
+    """The command line of the tool, with its default settings; `config` names a file of security keys."""
+    place = ["--bootstrap-server", servers, *(["--command-config", config] if config else [])]
     if role == "produce":
-        headers = ["--reader-property", "parse.headers=true"]
-        return [*java, f"{_TOOLS}.ConsoleProducer", "--bootstrap-server", servers, "--topic", topics[0], *headers]
-    names = "|".join(map(re.escape, topics))
-    group = ["--include", names, "--group", name, "--from-beginning", "--formatter-property", "print.headers=true"]
-    return [*java, f"{_TOOLS}.consumer.ConsoleConsumer", "--bootstrap-server", servers, *group]
+        read = ["--reader-property", "parse.headers=true", "--reader-property", "parse.key=true"]
+        return [*java, f"{_TOOLS}.ConsoleProducer", *place, "--topic", topics[0], *read]
+    group = ["--include", "|".join(map(re.escape, topics)), "--group", name, "--from-beginning"]
+    for what in ("partition", "offset", "headers"):
+        group += ["--formatter-property", f"print.{what}=true"]
+    return [*java, f"{_TOOLS}.consumer.ConsoleConsumer", *place, *group]
 
 
-def identity(line: str) -> tuple[str, int, int] | None:
-    """Name of the producer, number and number within its key of a printed record; None for a line that is none."""
+def printed(line: str) -> Printed | None:
+    """The record of a printed line; None for a line that is none."""
     found = _LINE.match(line)
-    return None if found is None else (found[1], int(found[2]), int(found[3]))
+    return None if found is None else Printed(found[3], int(found[4]), int(found[5]), int(found[1]), int(found[2]))
 
 
 def feed(
@@ -53,16 +72,17 @@ def feed(
     alias: str,
     topic: str,
     per_s: float,
+    number: int,
     history: HistoryWriter,
 ) -> None:
+    """Give it records until `ended`, the first one with `number`."""
     assert tool.stdin is not None
-    number = 0
     while not ended.wait(1 / per_s) and tool.poll() is None:
         row = Produced(
             f"{name}-{number}", f"{name}-k{number % KEYS}", number // KEYS, alias, topic, -1, NO_OFFSET,
             now_ms(), NO_OFFSET, ProducedStatus.IN_DOUBT,
         )  # fmt: skip
-        tool.stdin.write(f"id:{row.id},n:{row.n}\t{row.id}\n")
+        tool.stdin.write(f"id:{row.id},n:{row.n}\t{row.key}\t{row.id}\n")
         tool.stdin.flush()
         history.append(row)
         history.tick()
@@ -70,25 +90,28 @@ def feed(
     tool.stdin.close()  # the tool sends what it has, and ends
 
 
-def follow(tool: subprocess.Popen[str], name: str, alias: str, history: HistoryWriter) -> None:
+def follow(tool: subprocess.Popen[str], name: str, alias: str, topic: str, history: HistoryWriter) -> None:
+    """Write down what it prints; `topic` is what it reads, empty where that is not known."""
     assert tool.stdout is not None
     for line in tool.stdout:
-        found = identity(line)
+        found = printed(line)
         if found is None:
             continue
-        producer, number, n = found
-        key = f"{producer}-k{number % KEYS}"
-        history.append_all([Consumed(name, alias, "", -1, NO_OFFSET, f"{producer}-{number}", key, n, now_ms())])
+        key, record = f"{found.producer}-k{found.number % KEYS}", f"{found.producer}-{found.number}"
+        history.append_all(
+            [Consumed(name, alias, topic, found.partition, found.offset, record, key, found.n, now_ms())]
+        )
 
 
 def main() -> None:
-    role, name, alias, servers, topics, path, per_s, *java = sys.argv[1:]
+    role, name, alias, servers, topics, path, per_s, first, config, *java = sys.argv[1:]
     ended = threading.Event()
+    ending: list[threading.Timer] = []
     names = topics.split(",")
     with (
         HistoryWriter(Path(path)) as history,
         subprocess.Popen(
-            command(java, role, name, servers, names),
+            command(java, role, name, servers, names, config),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -98,19 +121,23 @@ def main() -> None:
 
         def end(*_: object) -> None:
             ended.set()
-            if role == "consume":
+            if role == "consume" and not ending:
                 tool.send_signal(signal.SIGTERM)
+                ending.append(threading.Timer(_END_S, tool.kill))  # it waits half a minute for a cluster that is gone
+                ending[-1].start()
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)
         if role == "produce":
-            feed(tool, ended, name, alias, names[0], float(per_s), history)
-            until = time.monotonic() + 8
+            feed(tool, ended, name, alias, names[0], float(per_s), int(first), history)
+            until = time.monotonic() + _END_S
             while tool.poll() is None and time.monotonic() < until:
                 time.sleep(0.05)
             tool.kill()
         else:
-            follow(tool, name, alias, history)
+            follow(tool, name, alias, names[0] if len(names) == 1 else "", history)
+            for timer in ending:
+                timer.cancel()
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Family:
 FAMILIES: Final = (
     Family("java", "Java kafka-clients", logs_in=True),
     Family("java-3.9", "Java kafka-clients", settings=("metadata.recovery.strategy=rebootstrap",), logs_in=True),
-    Family("console", "Kafka's console producer and consumer", acknowledges=False),
+    Family("console", "Kafka's console producer and consumer", acknowledges=False, logs_in=True),
     Family("librdkafka", "librdkafka (confluent-kafka)", logs_in=True),
     Family("kafka-python", "kafka-python", restarts=True),
     Family("aiokafka", "aiokafka", restarts=True),

@@ -140,7 +140,8 @@ def command(client: Client) -> list[str]:
             ]
         case "console":
             tool = [*java, os.pathsep.join(map(str, jars.classpath("kafka")))]
-            return [*_python("console_client"), *place, topics, str(client.history), pace, *tool]
+            kept = [topics, str(client.history), pace, "0", str(client.config or "")]
+            return [*_python("console_client"), *place, *kept, *tool]
         case "kafkajs":
             return [
                 shutil.which("node") or "node",

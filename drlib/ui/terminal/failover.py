@@ -290,11 +290,13 @@ def _late_rows(made: Return) -> Iterator[tuple[str, str, str]]:
     if len(made.crossed) > SHOWN:
         yield "", f"and {len(made.crossed) - SHOWN:,} more topics, all in --json", "dim"
     for group, records in sorted(made.read_there.items(), key=lambda each: (-each[1], each[0]))[:SHOWN]:
-        yield (
-            "",
-            f"group {group} had read {formats.records(records)} of them on {made.source}, and reads them again",
-            "",
-        )
+        read, again = f"had read {formats.records(records)} of them on {made.source}", "and reads them again"
+        if made.read_there_at_most:  # what it has read since is in its position there, too
+            read, again = (
+                f"had read at most {formats.records(records)} of them on {made.source}",
+                "and read those again",
+            )
+        yield "", f"group {group} {read}, {again}", ""
 
 
 def tail_words(topic: TopicTail) -> str:

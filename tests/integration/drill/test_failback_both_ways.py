@@ -17,6 +17,8 @@ from fix_engine import wait_for
 from testbed_way_back import FLOW, GROUP, READ, TOPIC, Application, Night, a_shared_night
 
 from drlib.drill.plan.states import DrillState
+from drlib.kafka.admin.cluster import Cluster
+from drlib.model import TopicPartition
 
 LATE, READ_OF_IT = 40, 10
 
@@ -107,7 +109,7 @@ def test_what_crossed_late_is_said_and_the_group_goes_home_and_away_again(tmp_pa
         assert (assessed["next"], assessed["state"], assessed["both_ways"]) == ("begin", "failed-over", True)
         assert assessed["stages"] == ["reprotect", "fail-back"]
         assert assessed["crossed"] == [{"topic": TOPIC, "crossed": LATE, "left": 0}]
-        assert assessed["read_there"] == {GROUP: READ_OF_IT}
+        assert (assessed["read_there"], assessed["read_there_at_most"]) == ({GROUP: READ_OF_IT}, False)
         night.cli("failback", str(night.file), str(FLOW), "--yes", "lyon", code=2)
 
         on_paris = Application(paris.bootstrap, [TOPIC])
@@ -140,3 +142,25 @@ def test_what_crossed_late_is_said_and_the_group_goes_home_and_away_again(tmp_pa
         wait_for("it reads on", lambda: {*new, *more} <= set(on_lyon.read))
         read = on_lyon.close()
         assert sum(read.values()) - len({*new, *more}) <= int(str(group["re_reads"])), group
+
+
+@pytest.mark.timeout(240)
+def test_what_a_group_read_of_late_records_is_a_bound_where_its_positions_are_synchronized_back(tmp_path: Path) -> None:
+    sync = {"sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": "1"}
+    with a_shared_night(tmp_path, **sync) as night:
+        night.leave_a_tail(LATE, read_of_it=READ_OF_IT)
+        night.cli("failover", str(night.file), str(FLOW), "--yes", "lyon", code=7)  # no application has come yet
+        on_lyon = Application(night.lab.clusters["lyon"].bootstrap, [TOPIC])
+        on_lyon.start()
+        night.start_worker()
+        night.lab.clusters["paris"].start()
+        wait_for("lyon has all records", lambda: night.records("lyon") == night.written, 90)
+
+        def written_back() -> bool:
+            with Cluster(night.settings("paris")) as cluster:
+                return cluster.group_offsets(GROUP)[TopicPartition(TOPIC, 0)].offset >= night.end("paris", TOPIC) - 1
+
+        wait_for("what it read on lyon is its position on paris, too", written_back, 90)
+        (assessed,), _ = night.cli("failback", str(night.file), str(FLOW), code=9)
+        assert (assessed["read_there"], assessed["read_there_at_most"]) == ({GROUP: LATE}, True)
+        on_lyon.close()

@@ -92,7 +92,7 @@ class ListTail(ReadOnlyAction):
         return {
             "crossed_late_records": found.records,
             "still_to_cross_records": found.left,
-            "read_already_by": _said(found.read_there),
+            "read_already_by_at_most" if found.read_there_at_most else "read_already_by": _said(found.read_there),
             **({"crossed_late_unknown": why} if why else {}),
         }
 

@@ -47,7 +47,9 @@ def find_crossed(settings: MirrorSettings, flow: Flow, pointer: Pointer | None) 
         positions = group_positions(settings, flow.source, groups_of(settings, flow))
     except DrlibError as error:
         return None, str(error)
-    return crossed_late(lag.maps, pointer.cutover, left, positions), without_end(topics, pointer.cutover)
+    back = settings.flow(flow.target, flow.source).sync_group_offsets
+    found = crossed_late(lag.maps, pointer.cutover, left, positions, synchronized=back)
+    return found, without_end(topics, pointer.cutover)
 
 
 def without_end(topics: Collection[str], moved_at: Mapping[str, tuple[int, ...]]) -> str:

@@ -34,10 +34,12 @@ class TopicCrossed:
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """`read_there`: by group, how many of the crossed records it had read on the source."""
+    """`read_there`: by group, how many of the crossed records it had read on the source; `read_there_at_most`: or fewer, as the
+    flow back may have written its position there, and so what it read on the target."""
 
     topics: tuple[TopicCrossed, ...]
     read_there: Mapping[str, int]
+    read_there_at_most: bool = False
 
     @property
     def records(self) -> int:
@@ -86,9 +88,11 @@ def crossed_late(
     moved_at: Mapping[str, tuple[int, ...]],
     left: Mapping[TopicPartition, int],
     positions: Mapping[str, Mapping[TopicPartition, CommittedOffset]],
+    *,
+    synchronized: bool = False,
 ) -> Crossed:
     """`moved_at`: where the target's logs of each topic ended when the applications moved; `left`: own records that are not
-    copied yet; `positions`: of groups on the source. Pure."""
+    copied yet; `positions`: of groups on the source, `synchronized` by the flow back or not. Pure."""
     topics: dict[str, tuple[int, int]] = {}
     read_there = dict.fromkeys(positions, 0)
     for topic, ends in sorted(moved_at.items()):
@@ -104,4 +108,5 @@ def crossed_late(
     return Crossed(
         tuple(TopicCrossed(topic, *counts) for topic, counts in topics.items() if any(counts)),
         {group: count for group, count in sorted(read_there.items()) if count},
+        synchronized,
     )

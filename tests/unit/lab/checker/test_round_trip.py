@@ -28,6 +28,11 @@ def there(topic: str, *names: str) -> tuple[Mirrored, ...]:
     return tuple(Mirrored(topic, 0, offset, name, "k", 0, 0) for offset, name in enumerate(names))
 
 
+def in_order(*rows: tuple[str, int], first: int = 0) -> tuple[Mirrored, ...]:
+    """A log of records with their numbers, from that offset on."""
+    return tuple(Mirrored(TOPIC, 0, first + at, name, "k", n, 0) for at, (name, n) in enumerate(rows))
+
+
 # a0 is mirrored, a1 and a2 are the tail; the group had read a0 and a1 on LEFT. b is written on RIGHT, c on LEFT again.
 PRODUCED = (
     produced("a0", 0, HOME, 10),
@@ -269,3 +274,102 @@ def test_round_trip_left_record_that_was_not_in_doubt_is_not_read_again_at_home(
     trip = replace(QUARANTINED, history=History(PRODUCED, there_and_back), quarantine=(), settled=Settle.LEAVE)
     (group,) = check_round_trip(trip).groups
     assert (group.again, group.again_tail) == (1, 0)
+
+
+# The same under one name: a1 and a2 cross behind b, and the group, which had read a0 and a1 on LEFT, reads a1 again on RIGHT.
+CROSSED = Trip(
+    HOME,
+    AWAY,
+    TOPIC,
+    ("g",),
+    History(
+        PRODUCED,
+        (*READ, ABROAD, consumed("a1", 1, AWAY, TOPIC, 2050), consumed("a2", 2, AWAY, TOPIC, 2060), HOME_AGAIN),
+    ),
+    in_order(("a0", 0), ("a1", 1), ("a2", 2), ("b", 3), ("c", 4)),
+    in_order(("a0", 0), ("b", 3), ("a1", 1), ("a2", 2), ("c", 4)),
+    before_return=in_order(("a0", 0), ("b", 3)),
+)
+
+
+def test_shared_topic_whose_tail_crossed_late_is_whole_and_says_its_price() -> None:
+    report = check_round_trip(CROSSED)
+    assert (failed(report), report.acknowledged, report.lost, report.tail, report.recovered) == ([], 5, 0, 2, 2)
+    (group,) = report.groups
+    assert (group.again, group.again_failover, group.again_tail, group.late, group.out_of_order) == (0, 0, 1, 1, 0)
+    priced = {one.name for one in report.checks if one.verdict is Verdict.CONDITIONS}
+    assert priced == {
+        "RIGHT has every key in order, apart from the tail",
+        "group g reads again only what the failover made unavoidable",
+        "group g sees every key in order, apart from the tail",
+    }
+
+
+def test_shared_topic_read_again_after_the_failover_is_counted_apart_from_the_tail() -> None:
+    rows = (*CROSSED.history.consumed, consumed("a0", 0, AWAY, TOPIC, 2035))
+    report = check_round_trip(replace(CROSSED, history=History(PRODUCED, rows)))
+    (group,) = report.groups
+    assert (failed(report), group.again_failover, group.again_sent, group.again_tail) == ([], 1, 0, 1)
+
+
+def test_shared_topic_records_without_an_answer_count_where_they_are() -> None:
+    doubted = (*PRODUCED, produced("d", 5, HOME, -1, ProducedStatus.IN_DOUBT))
+    rows = (*CROSSED.history.consumed, consumed("d", 5, HOME, TOPIC, 3020))
+    whole = replace(
+        CROSSED,
+        history=History(doubted, rows),
+        home_log=(*CROSSED.home_log, *in_order(("d", 5), first=9)),
+        away_log=(*CROSSED.away_log, *in_order(("d", 5), first=9)),
+    )
+    assert failed(check_round_trip(whole)) == []
+    unread = replace(whole, history=History(doubted, CROSSED.history.consumed))
+    assert failed(check_round_trip(unread)) == ["group g skips nothing"]
+    nowhere = replace(CROSSED, history=History(doubted, CROSSED.history.consumed))
+    assert failed(check_round_trip(nowhere)) == []
+
+
+def test_shared_topic_record_sent_twice_by_its_producer_is_there_twice_and_no_more() -> None:
+    doubted = (*PRODUCED, produced("d", 0, HOME, -1, ProducedStatus.IN_DOUBT), produced("d", 0, AWAY, 2031))
+    rows = [replace(consumed("d", 0, *where), key="other") for where in ((HOME, TOPIC, 22), (AWAY, TOPIC, 2041))]
+    twice = tuple(replace(row, key="other") for row in in_order(("d", 0), ("d", 0), first=9))
+    trip = replace(
+        CROSSED,
+        history=History(doubted, (*CROSSED.history.consumed, *rows)),
+        home_log=(*CROSSED.home_log, *twice),
+        away_log=(*CROSSED.away_log, *twice),
+        before_return=(*(CROSSED.before_return or ()), twice[0]),
+    )
+    report = check_round_trip(trip)
+    assert (failed(report), report.groups[0].again_failover, report.groups[0].again_sent) == ([], 1, 1)
+    more = replace(trip, away_log=(*trip.away_log, replace(twice[0], offset=20)))
+    assert failed(check_round_trip(more)) == ["no record is there twice"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"home_log": CROSSED.home_log[:-2]}, "both clusters have the same records"),
+        ({"away_log": CROSSED.away_log[:-1]}, "both clusters have the same records"),
+        ({"away_log": in_order(("a0", 0), ("b", 3), ("a1", 1), ("c", 4))}, "the tail is accounted for"),
+        ({"home_log": CROSSED.home_log[1:], "away_log": CROSSED.away_log[1:]}, "no acknowledged record is lost"),
+        ({"home_log": (*CROSSED.home_log, *in_order(("b", 3), first=9))}, "no record is there twice"),
+        ({"before_return": ()}, "the tail is accounted for"),
+        ({"home_log": in_order(("a0", 0), ("b", 3), ("a1", 1), ("a2", 2), ("c", 4))}, "LEFT has every key in order"),
+        (
+            {"away_log": in_order(("a0", 0), ("c", 4), ("b", 3), ("a1", 1), ("a2", 2))},
+            "RIGHT has every key in order, apart from the tail",
+        ),
+        ({"history": History(PRODUCED, (*READ, ABROAD, HOME_AGAIN))}, "group g skips nothing"),
+        (
+            {"history": History(PRODUCED, (*CROSSED.history.consumed, consumed("b", 3, HOME, TOPIC, 3005)))},
+            "group g reads again only what the failover made unavoidable",
+        ),
+        (
+            {"history": History(PRODUCED, (*READ, *CROSSED.history.consumed[3:], replace(ABROAD, at_ms=3020)))},
+            "group g sees every key in order",
+        ),
+        ({"history": History(PRODUCED, CROSSED.history.consumed, open=("x",))}, "the histories are whole"),
+    ],
+)  # fmt: skip
+def test_shared_topic_violations_fail(changes: dict[str, Any], name: str) -> None:
+    assert name in failed(check_round_trip(replace(CROSSED, **changes)))

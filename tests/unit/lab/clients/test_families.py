@@ -61,7 +61,7 @@ def test_family_that_was_named_and_cannot_run_is_refused() -> None:
 
 def test_families_that_cannot_log_in_are_not_run_on_a_secured_lab() -> None:
     found = on_secured_lab(runtimes(java="no JDK"))
-    assert {each.family for each in found if not each.missing} == {"java-3.9", "librdkafka"}
+    assert {each.family for each in found if not each.missing} == {"java-3.9", "console", "librdkafka"}
     assert {each.family: each.missing for each in found}["java"] == "no JDK"
 
 

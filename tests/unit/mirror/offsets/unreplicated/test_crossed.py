@@ -40,3 +40,10 @@ def test_groups_are_named_with_what_they_had_read_of_it_on_the_source() -> None:
 
 def test_topics_of_which_nothing_is_late_are_left_out() -> None:
     assert crossed_late(maps(), {"orders": (9,), "never-copied": (0, 0)}, {}, {}) == Crossed((), {})
+
+
+def test_what_was_read_on_the_source_is_a_bound_where_positions_are_synchronized_back() -> None:
+    at = {"all": {ORDERS: CommittedOffset(6)}}
+    assert not crossed_late(maps(), {"orders": (4,)}, {}, at).read_there_at_most
+    found = crossed_late(maps(), {"orders": (4,)}, {}, at, synchronized=True)
+    assert (found.read_there, found.read_there_at_most) == ({"all": 2}, True)
