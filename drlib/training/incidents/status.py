@@ -22,7 +22,7 @@ _FINISH: Final = (
     "Next: drlib incident finish, in a notebook incident.finish(). It measures what was lost, and shows the score."
 )
 _WAIT: Final = "Not everything has recovered yet: look again in some seconds, and at what symptoms do not show."
-_ACT: Final = "Next: drlib incident act acknowledge, then find the cause. Moves and diagnoses: drlib incident list."
+_ACT: Final = "Next: drlib incident act acknowledge, then find the cause. What can be done: drlib incident list."
 _BEFORE: Final = "Next: look again. The fault follows 8 to 40 seconds after the start."
 
 
