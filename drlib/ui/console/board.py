@@ -60,7 +60,13 @@ class ApprovalButtons:
         self._session = session
         self._step = ""
         whole = {"description_width": "initial"}  # else the label is cut off
-        self.name = ipywidgets.Text(value=_login(), description="Approved by", style=whole, layout={"width": "280px"})
+        self.name = ipywidgets.Text(
+            value=_login(),
+            description="Approved by",
+            continuous_update=False,  # one message: a click must not overtake the letters
+            style=whole,
+            layout={"width": "280px"},
+        )
         # Without icons: a glyph would be read as a part of a button's name.
         self.approve = ipywidgets.Button(button_style="success", layout={"width": "auto"})
         self.abort = ipywidgets.Button(

@@ -64,6 +64,7 @@ def test_waiting_cell_continues_after_the_click(notebooks: Notebooks, open_page:
         assert [*board.evaluate(BEYOND), *buttons.evaluate(BEYOND)] == [], (width, theme)
         assert violations(page, SAID) == [], (width, theme)
     page.get_by_label("Approved by").focus()  # the rest by keyboard
+    page.keyboard.press("Control+A")
     page.keyboard.type("Ada Lovelace")
     for _ in range(10):
         page.keyboard.press("Tab")

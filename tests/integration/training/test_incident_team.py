@@ -146,7 +146,7 @@ def test_team_in_processes_of_their_own_plays_one_incident_and_gets_one_debriefi
     if said.startswith("refused"):  # it asked before the move had its answer
         assert f"Ana makes {repair} since" in said
     ana.process.kill()
-    ana.process.wait(60)
+    ana.process.communicate(timeout=60)  # closes its pipes as well
     successor = SeatProcess(folder, "Ana", "acting")
     assert successor.joined == "joined", "the seat of a process that was killed is free"
     wait_for("the incident has recovered", lambda: incident.unresolved() == (), 90)

@@ -17,6 +17,7 @@ from drlib.lab.brokers.broker import BrokerSpec
 from drlib.lab.brokers.cluster import link_names, new_specs
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
+from drlib.ui.saved_widgets import NOT_LIVE, STATE
 
 CELL = "import drlib\nconsole = drlib.console(lab_dir='../.lab')\nconsole"
 FOCUS = "document.activeElement?.labels?.[0]?.textContent || document.activeElement?.textContent.trim()"
@@ -119,7 +120,8 @@ def test_notebook_that_is_opened_without_its_kernel_says_what_to_do(place: tuple
     notebook.run_to_end(60)
     notebook.page.locator(".drlib-console").wait_for()
     notebook.save()
-    assert "widgets" not in notebook.book().metadata, "no state of widgets, which could hold records"
+    kept = notebook.book().metadata.widgets[STATE].state.values()
+    assert {each.state.value for each in kept} == {NOT_LIVE}, "no state of widgets, which could hold records"
     notebook.page.reload()
     notebook.page.locator(".drlib-console", has_text="not running").wait_for()
     assert notebook.complaints == [], "a page that is reloaded finds the live widget"
@@ -127,12 +129,12 @@ def test_notebook_that_is_opened_without_its_kernel_says_what_to_do(place: tuple
     notebook.page.evaluate(f"() => {KERNEL}.shutdown()")
     notebook.page.close()
     again = opened(place)
-    again.page.get_by_text("The kernel that drew this has ended. Run the cell again.").wait_for()
+    again.page.get_by_text(NOT_LIVE).wait_for()
     again.page.screenshot(path=tmp_path / "again.png")
     assert again.page.get_by_text("model not found").count() == 0
     assert again.complaints == []
     again.run_to_end(60)
     again.page.locator(".drlib-console", has_text="not running").wait_for()
-    assert again.page.get_by_text("The kernel that drew this has ended").count() == 0
+    assert again.page.get_by_text(NOT_LIVE).count() == 0
     again.page.evaluate(f"() => {KERNEL}?.shutdown()")
     again.page.close()
