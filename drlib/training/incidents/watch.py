@@ -56,10 +56,10 @@ class IncidentWatch:
         """Observe until `stop`. `delay_s`: seconds from now to the injection; None to inject nothing."""
         due = None if delay_s is None else time.monotonic() + delay_s
         while not stop.wait(0.0):
+            self._observe()  # before the faults, which may take long to inject: players ask for it meanwhile
             if due is not None and time.monotonic() >= due:
                 due = None
                 inject_and_record(self._testbed, self._record, self._record.plan().causes)
-            self._observe()
             stop.wait(PERIOD_S)
         self._record.save_samples(self._samples)
 

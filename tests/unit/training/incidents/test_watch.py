@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import pytest
+
+from drlib.lab.apps.process import Stop
+from drlib.training.incidents import watch
+from drlib.training.incidents.lab.testbed import IncidentTestbed
+from drlib.training.incidents.record import IncidentRecord
 from drlib.training.incidents.rules.score import EventKind
-from drlib.training.incidents.watch import symptom_changes
+from drlib.training.incidents.rules.seed import draw_plan
+from drlib.training.incidents.watch import IncidentWatch, symptom_changes
 
 
 def test_symptom_changes_records_new_ones_and_those_that_are_gone() -> None:
@@ -13,3 +22,25 @@ def test_symptom_changes_records_new_ones_and_those_that_are_gone() -> None:
         (EventKind.SYMPTOM, "d"),
         (EventKind.SYMPTOM_GONE, "a"),
     )
+
+
+def test_watch_observes_before_it_injects_faults_that_take_long(
+    record: IncidentRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    stop = Stop()
+
+    class Ordered(IncidentWatch):
+        def _observe(self) -> None:
+            order.append("observed")
+
+    def inject(*_: object) -> None:
+        order.append("injected")
+        stop.set()
+
+    monkeypatch.setattr(watch, "Observer", lambda _: None)
+    monkeypatch.setattr(watch, "inject_and_record", inject)
+    monkeypatch.setattr(IncidentRecord, "baseline", lambda _: None)
+    monkeypatch.setattr(IncidentRecord, "plan", lambda _: draw_plan(1, 1))
+    Ordered(cast(IncidentTestbed, None), record).run(stop, 0.0)
+    assert order == ["observed", "injected"]
