@@ -554,6 +554,8 @@ def _console(notebooks: Notebooks, open_page: OpenPage, width: int = 1280) -> No
     notebook.ready()
     notebook.run_all()
     notebook.page.locator(REGION, has_text="LEFT").wait_for()
+    if width < 700:  # the file browser leaves no room
+        notebook.command("application:toggle-left-area")
     return notebook
 
 
