@@ -147,7 +147,7 @@ def test_base_command_on_silent_clusters_fails_for_the_clusters_and_not_for_a_pa
     ("arguments", "extra"),
     [
         (("notebook",), "notebooks"),
-        (("run", "runbook.yaml"), "notebooks"),
+        (("run", "failover-drill"), "notebooks"),
         (("lab", "up"), "lab"),
     ],
 )
