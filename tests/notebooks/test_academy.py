@@ -63,9 +63,9 @@ def assert_question_hides_the_answer(key: str, output: str, answer: str) -> None
     cells = load_notebook_node(str(path)).cells
     (at,) = (n for n, cell in enumerate(cells) if "drlib:step=predict" in cell.metadata.get("tags", ()))
     following = next(n for n in range(at + 1, len(cells)) if cells[n].cell_type == "code")
-    told = "".join((question, *(cell.source for cell in cells[at + 1 : following + 1])))
+    given = "".join((question, *(cell.source for cell in cells[at + 1 : following + 1])))
     assert "?" in question
-    assert answer not in re.findall(r"(?<![\w.-])\d+(?![\w-])", told.replace(",", ""))
+    assert answer not in re.findall(r"(?<![\w.-])\d+(?![\w-])", given.replace(",", ""))
 
 
 def test_l0_notebook_passes_with_reference_answers(lab: Lab, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from drlib import formats
+from drlib.training.incidents.rules.avoided_loss import thinned
 from drlib.training.incidents.rules.reveal import GONE, Reveal, TimelineEntry, Track, replay_schedule
 from drlib.ui.figures import figures
 
@@ -218,11 +219,8 @@ def _now(at_s: float, started_ms: int, top: float) -> go.Scatter:
 
 def _moments(entries: Sequence[TimelineEntry]) -> list[float]:
     """When something happened, thinned out to a bounded number with the last one kept."""
-    moments = sorted({entry.at_s for entry in entries})
     most = min(_MOST_FRAMES, max(20, _MOST_MARKS // len(entries)))
-    while len(moments) > most:
-        moments = [*moments[:-1:2], moments[-1]]
-    return moments
+    return list(thinned(sorted({entry.at_s for entry in entries}), most))
 
 
 def _add_controls(figure: go.Figure, moments: Sequence[float], speed: float) -> None:

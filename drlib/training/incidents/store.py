@@ -78,11 +78,11 @@ def open_incident(
     if path is not None and (path / GAME).is_dir():
         return _seated(Incident(path), player, seat, role)
     lab = Path(lab_dir) if lab_dir else None
-    require_startable(seed, level or None, lab)
     if path is None:
         return _seated(
             begin(Path("../../runs").resolve(), seed, level or None, lab_dir=lab, at_once=at_once), player, seat, role
         )
+    require_startable(seed, level or None, lab)
     with _folder_of_a_start(path):
         incident = Incident.start(path, seed, level or None, lab_dir=lab, at_once=at_once)
     return _seated(incident, player, seat, role)

@@ -175,9 +175,9 @@ def _set_clock(testbed: IncidentTestbed, name: str) -> str:
 
 def _point(testbed: IncidentTestbed, name: str, site: str) -> str:
     readers = testbed.readers()
-    if name not in (*PRODUCERS, *readers):
-        known = ", ".join((*PRODUCERS, *readers))
-        raise UsageError(f"application {name}", "it works at one site only", f"Use one of {known}.")
+    known = (*PRODUCERS, *readers)
+    if name not in known:
+        raise UsageError(f"application {name}", "it works at one site only", f"Use one of {', '.join(known)}.")
     if name in readers and site == "RIGHT":
         _wait_mirrored(testbed, readers[name])
     testbed.move_application(name, site)

@@ -10,19 +10,20 @@ Not for: points (`score`).
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 from drlib import formats
-from drlib.training.incidents.rules.causes import InjectedCause
 from drlib.training.incidents.rules.score import (
     EventKind,
     IncidentEvent,
     Measurements,
     MoveRating,
-    rate_move,
+    rated_moves,
     recovered_since,
 )
 from drlib.training.incidents.rules.symptoms import Observation, comparison_point, is_stalled
+
+M = TypeVar("M")
 
 MOST_SAMPLES: Final = 2_000
 _GAP_S: Final = 30.0  # without a sample for longer, what happened meanwhile is unknown
@@ -86,10 +87,10 @@ def sample_of(observations: Sequence[Observation], baseline: Observation) -> Sam
     return Sample(now.at_ms, _sum([topic.lag for topic in now.topics]), _sum(holes), stalled)
 
 
-def thinned(samples: Sequence[Sample]) -> tuple[Sample, ...]:
-    """At most `MOST_SAMPLES` of them, every second one left out where there are more, but not the last."""
-    kept = tuple(samples)
-    while len(kept) > MOST_SAMPLES:
+def thinned(moments: Sequence[M], most: int = MOST_SAMPLES) -> tuple[M, ...]:
+    """At most `most` of them, every second one left out where there are more, but not the last."""
+    kept = tuple(moments)
+    while len(kept) > most:
         kept = (*kept[:-1:2], kept[-1])
     return kept
 
@@ -218,13 +219,7 @@ def _first_symptom(events: Sequence[IncidentEvent]) -> float | None:
 
 
 def _first_right_move(events: Sequence[IncidentEvent]) -> IncidentEvent | None:
-    injected: list[InjectedCause] = []
-    for event in events:
-        if event.cause is not None:
-            injected.append(event.cause)
-        if event.kind is EventKind.ACTED and rate_move(event, injected) is MoveRating.RIGHT:
-            return event
-    return None
+    return next((event for event, rating in rated_moves(events) if rating is MoveRating.RIGHT), None)
 
 
 def _stalled_s(samples: Sequence[Sample]) -> float | None:

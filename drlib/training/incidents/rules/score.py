@@ -8,7 +8,7 @@ each diagnosis is worth half; the limits are those of the slower cause; recovery
 Not for: measuring (`drlib.training.incidents.lab.measure`), nor for the reveal (`reveal`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -123,6 +123,16 @@ def rate_move(event: IncidentEvent, causes: Sequence[InjectedCause]) -> MoveRati
     if move.definition.harmful or any(move.name in cause.definition.harmful for cause in causes):
         return MoveRating.HARMFUL
     return MoveRating.WRONG
+
+
+def rated_moves(events: Iterable[IncidentEvent]) -> Iterator[tuple[IncidentEvent, MoveRating]]:
+    """Every move of `events`, all of an incident in order, rated by the causes that were injected before it."""
+    injected: list[InjectedCause] = []
+    for event in events:
+        if event.cause is not None:
+            injected.append(event.cause)
+        if event.kind is EventKind.ACTED:
+            yield event, rate_move(event, injected)
 
 
 def score_incident(events: Sequence[IncidentEvent], measurements: Measurements) -> Score:

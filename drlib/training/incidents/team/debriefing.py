@@ -13,8 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from drlib.runs.journal import Line
-from drlib.training.incidents.rules.causes import InjectedCause
-from drlib.training.incidents.rules.score import EventKind, IncidentEvent, MoveRating, rate_move
+from drlib.training.incidents.rules.score import EventKind, IncidentEvent, MoveRating, rated_moves
 
 DONE: Final = "done"
 FAILED: Final = "failed"
@@ -72,19 +71,19 @@ def estimates_of(actions: Sequence[Action]) -> tuple[Estimates, ...]:
 
 def ratings_of(events: Sequence[IncidentEvent]) -> tuple[MoveRating, ...]:
     """How each action that has an outcome is rated, oldest first; `events` are all of the incident, in order."""
-    found: list[MoveRating] = []
-    injected: list[InjectedCause] = []
-    for event in events:
-        if event.cause is not None:
-            injected.append(event.cause)
-        if (
-            event.kind is EventKind.ACTED
-            and event.by
-            and event.move is not None
-            and event.move.definition.changes_state
-        ):
-            found.append(rate_move(event, injected))
-    return tuple(found)
+    return tuple(
+        rating
+        for event, rating in rated_moves(events)
+        if event.by and event.move is not None and event.move.definition.changes_state
+    )
+
+
+def with_ratings(actions: Sequence[Action], ratings: Sequence[MoveRating]) -> tuple[tuple[Action, str], ...]:
+    """Each action with its rating, which one without an outcome does not have; `ratings` as of `ratings_of`."""
+    rated = iter(ratings)
+    return tuple(
+        (action, "" if action.outcome == UNRECORDED else next(rated, MoveRating.NEUTRAL).value) for action in actions
+    )
 
 
 def _action(begun: Line, at_s: float, after: Sequence[Line]) -> Action:

@@ -19,7 +19,7 @@ from drlib.training.incidents.reveal_figure import replay_figure
 from drlib.training.incidents.rules.avoided_loss import AvoidedLoss, in_words
 from drlib.training.incidents.rules.reveal import Reveal
 from drlib.training.incidents.rules.score import MoveRating
-from drlib.training.incidents.team.debriefing import UNRECORDED, Action, estimates_of
+from drlib.training.incidents.team.debriefing import Action, estimates_of, with_ratings
 from drlib.training.incidents.team.pictures import debriefing_figure, estimate_words
 from drlib.training.incidents.team.seats import Access
 from drlib.ui.report.page import Drawings, render_page
@@ -72,7 +72,6 @@ def debriefing_of(played: Played) -> Debriefing:
     entries = reveal.entries
     last_ms = played.started_ms + round(entries[-1].at_s * 1000) if entries else played.started_ms
     more = len(entries) - _MOST
-    rated = iter(played.ratings)
     return Debriefing(
         run_id=played.run_id,
         title=reveal.title,
@@ -80,12 +79,7 @@ def debriefing_of(played: Played) -> Debriefing:
         full=reveal.score.full,
         when=f"{formats.moment(played.started_ms)} to {formats.moment(last_ms)}",
         estimates=tuple(estimate_words(one) for one in estimates_of(actions)),
-        actions=tuple(
-            _action(
-                action, MoveRating.NEUTRAL if action.outcome == UNRECORDED else next(rated, MoveRating.NEUTRAL), played
-            )
-            for action in actions
-        ),
+        actions=tuple(_action(action, rating, played) for action, rating in with_ratings(actions, played.ratings)),
         seats=tuple(f"{name}, {access.value}" for name, access in (played.seats or {}).items()),
         avoided=in_words(played.avoided),
         parts=tuple(
@@ -97,7 +91,7 @@ def debriefing_of(played: Played) -> Debriefing:
     )
 
 
-def _action(action: Action, rating: MoveRating, played: Played) -> tuple[str, ...]:
+def _action(action: Action, rating: str, played: Played) -> tuple[str, ...]:
     over_s = action.over_s
     difference = formats.UNKNOWN if over_s is None else f"{'+' if over_s > 0 else ''}{over_s:.1f} s"
     return (
@@ -109,7 +103,7 @@ def _action(action: Action, rating: MoveRating, played: Played) -> tuple[str, ..
         formats.seconds(action.took_s),
         difference,
         action.outcome,
-        "" if action.outcome == UNRECORDED else rating.value,
+        rating,
         f"{action.gone}, after {formats.seconds(action.gone_s)}" if action.gone else "none",
     )
 

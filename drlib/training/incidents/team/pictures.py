@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from drlib import formats
 from drlib.runs.table import Table
 from drlib.training.incidents.rules.score import MoveRating
-from drlib.training.incidents.team.debriefing import UNRECORDED, Action, Estimates
+from drlib.training.incidents.team.debriefing import Action, Estimates, with_ratings
 from drlib.training.incidents.team.seats import RIGHTS, Access
 from drlib.ui.figures import figures
 
@@ -32,7 +32,6 @@ def debriefing_shown(actions: Sequence[Action], estimates: Sequence[Estimates], 
     """Every action of a finished incident with its estimate and its time. `ratings`: of those with an outcome, in order."""
     if not actions:
         return Table("Debriefing", [], note="No action was made from a seat, so that there is nothing to compare.")
-    rated = iter(ratings)
     rows: list[dict[str, object]] = [
         {
             "second": round(action.at_s, 1),
@@ -41,12 +40,12 @@ def debriefing_shown(actions: Sequence[Action], estimates: Sequence[Estimates], 
             "estimated": formats.seconds(action.estimate_s),
             "took": formats.seconds(action.took_s),
             "outcome": action.outcome,
-            "rating": "" if action.outcome == UNRECORDED else next(rated, MoveRating.NEUTRAL).value,
+            "rating": rating,
             "symptom that was gone next": f"{action.gone}, after {formats.seconds(action.gone_s)}"
             if action.gone
             else "none",
         }
-        for action in actions
+        for action, rating in with_ratings(actions, ratings)
     ]
     note = "; ".join(estimate_words(one) for one in estimates)
     return Table(
