@@ -5,7 +5,7 @@ Not for: the player's status (`status`), the figure (`reveal_figure`), measuring
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from drlib.runs.table import Table
@@ -13,14 +13,8 @@ from drlib.training.incidents.reveal_figure import reveal_figure
 from drlib.training.incidents.rules.avoided_loss import AvoidedLoss, in_words
 from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import MOVES
-from drlib.training.incidents.rules.reveal import Reveal, TimelineEntry, Track
+from drlib.training.incidents.rules.reveal import Reveal, TimelineEntry
 
-_PARTS: Final[Mapping[Track, str]] = {
-    Track.CAUSE: "Faults",
-    Track.SYMPTOM: "Symptoms",
-    Track.OPERATOR: "Moves",
-    Track.OUTCOME: "State",
-}
 _PAGE: Final = 100  # characters of a line that a notebook shows without wrapping
 
 
@@ -59,7 +53,7 @@ def reveal_shown(reveal: Reveal, avoided: AvoidedLoss, started_ms: int) -> Table
     rows: list[dict[str, object]] = [
         {
             "second": round(entry.at_s, 1),
-            "part": _PARTS[entry.track],
+            "part": entry.track.value,
             "what": entry.text,
             "state": entry.state,
         }
@@ -81,5 +75,5 @@ def reference_shown(reveal: Reveal) -> Table:
 def replay_line(entry: TimelineEntry) -> str:
     """One line of a replay; a long text continues on indented lines."""
     mark = {"right": "+", "wrong": "x", "hint": "?"}.get(entry.state, " ")
-    head = f"{entry.at_s:7.1f} s  {mark}  {_PARTS[entry.track]:<18}  "
+    head = f"{entry.at_s:7.1f} s  {mark}  {entry.track:<18}  "
     return textwrap.fill(head + entry.text, _PAGE, subsequent_indent=" " * len(head), break_long_words=False)

@@ -20,16 +20,10 @@ from drlib.training.incidents.rules.avoided_loss import thinned
 from drlib.training.incidents.rules.reveal import GONE, Reveal, TimelineEntry, Track, replay_schedule
 from drlib.ui.figures import figures
 
-_NAMES: Final[Mapping[Track, str]] = {
-    Track.CAUSE: "fault",
-    Track.SYMPTOM: "symptom",
-    Track.OPERATOR: "move",
-    Track.OUTCOME: "state",
-}
 _COLOURS: Final[Mapping[Track, str]] = {
     Track.CAUSE: figures.VERMILLION,
     Track.SYMPTOM: figures.ORANGE,
-    Track.OPERATOR: figures.BLUE,
+    Track.MOVE: figures.BLUE,
     Track.OUTCOME: figures.GREEN,
 }
 _SYMBOLS: Final = {"right": "diamond", "wrong": "x", "hint": "triangle-up"}
@@ -85,8 +79,7 @@ def replay_figure(reveal: Reveal, started_ms: int, speed: float = 10.0) -> go.Fi
     ]
     _add_controls(figure, moments, speed)
     texts = [
-        "; ".join(f"{_NAMES[entry.track]}: {entry.text}" for entry in reveal.entries if entry.at_s == at_s)
-        for at_s in moments
+        "; ".join(f"{entry.track}: {entry.text}" for entry in reveal.entries if entry.at_s == at_s) for at_s in moments
     ]
     happened = [
         {"after_s": round(at_s - moments[0], 1), "text": text} for at_s, text in zip(moments, texts, strict=True)
@@ -114,7 +107,7 @@ def _rows(entries: Sequence[TimelineEntry]) -> tuple[_Row, ...]:
 
 def _label(entries: Sequence[TimelineEntry], first_s: float) -> tuple[str, ...]:
     first = entries[0]
-    text = f"{first.at_s - first_s:.0f} s {_NAMES[first.track]}: {first.text.removeprefix(GONE)}"
+    text = f"{first.at_s - first_s:.0f} s {first.track}: {first.text.removeprefix(GONE)}"
     return tuple(textwrap.wrap(formats.one_line(text), _LINE))
 
 

@@ -26,12 +26,12 @@ GONE: Final = "gone: "  # before the symptom
 
 
 class Track(StrEnum):
-    """The row of the timeline in which an entry is drawn."""
+    """The row of the timeline in which an entry is drawn, as people read it."""
 
-    CAUSE = "cause"
+    CAUSE = "fault"
     SYMPTOM = "symptom"
-    OPERATOR = "operator"
-    OUTCOME = "outcome"
+    MOVE = "move"
+    OUTCOME = "state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +111,18 @@ def _entry(event: IncidentEvent, injected: Sequence[InjectedCause]) -> TimelineE
             text = f"{who}{event.move}" + (" failed" if event.failed else "")
             correct = None if rating is MoveRating.NEUTRAL else rating is MoveRating.RIGHT
             suffix = f" ({rating.value})" if correct is False else ""
-            return TimelineEntry(at, Track.OPERATOR, text + suffix, correct)
+            return TimelineEntry(at, Track.MOVE, text + suffix, correct)
         case EventKind.DIAGNOSED:
             right = any(event.detail == cause.cause for cause in injected)
             return TimelineEntry(
-                at, Track.OPERATOR, f"{who}diagnosis: {event.detail}" + ("" if right else " (wrong)"), right
+                at, Track.MOVE, f"{who}diagnosis: {event.detail}" + ("" if right else " (wrong)"), right
             )
         case EventKind.HINTED:
-            return TimelineEntry(at, Track.OPERATOR, f"{who}hint: {event.detail}", hint=True)
+            return TimelineEntry(at, Track.MOVE, f"{who}hint: {event.detail}", hint=True)
         case EventKind.SEATED:
             return TimelineEntry(at, Track.OUTCOME, f"{event.by} is {event.detail}")
         case EventKind.BEGUN:
-            return TimelineEntry(at, Track.OPERATOR, f"{who}{event.detail} begins")
+            return TimelineEntry(at, Track.MOVE, f"{who}{event.detail} begins")
         case EventKind.RECOVERED:
             return TimelineEntry(at, Track.OUTCOME, "recovered", True)
         case EventKind.RELAPSED:

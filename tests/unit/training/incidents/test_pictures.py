@@ -16,7 +16,7 @@ def test_reveal_shows_every_entry_with_its_state_and_what_was_avoidable(record: 
     shown = pictures.reveal_shown(reveal, avoided, record.started_ms())
     assert shown.figure is not None
     assert [row["what"] for row in shown.rows] == [entry.text for entry in reveal.entries]
-    assert [row["state"] for row in shown.rows if row["part"] == "Moves"] == ["", "wrong", "hint", "right", "right"]
+    assert [row["state"] for row in shown.rows if row["part"] == "move"] == ["", "wrong", "hint", "right", "right"]
     assert "A good operator:" in shown.note
     assert "would have avoided is unknown: there are no samples" in shown.note
     (row,) = pictures.reference_shown(reveal).rows

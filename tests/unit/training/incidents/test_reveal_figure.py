@@ -35,7 +35,7 @@ def test_every_text_is_whole_in_lines_of_300_pixels(record: IncidentRecord) -> N
     reveal = reveal_of(
         TimelineEntry(0, Track.CAUSE, LONG.render(LONG.definition.story)),
         TimelineEntry(3, Track.SYMPTOM, SYMPTOM),
-        TimelineEntry(5, Track.OPERATOR, f"hint: {long}", hint=True),
+        TimelineEntry(5, Track.MOVE, f"hint: {long}", hint=True),
     )
     figure = reveal_figure(reveal, 0)
     assert sorted(labels(figure)) == sorted(
@@ -51,10 +51,10 @@ def test_every_text_is_whole_in_lines_of_300_pixels(record: IncidentRecord) -> N
 
 def test_marks_differ_for_right_wrong_hint_and_what_is_not_judged() -> None:
     reveal = reveal_of(
-        TimelineEntry(0, Track.OPERATOR, "acknowledge"),
-        TimelineEntry(1, Track.OPERATOR, "heal-link LEFT", correct=True),
-        TimelineEntry(2, Track.OPERATOR, "stop-mirror (wrong)", correct=False),
-        TimelineEntry(3, Track.OPERATOR, "hint: look", hint=True),
+        TimelineEntry(0, Track.MOVE, "acknowledge"),
+        TimelineEntry(1, Track.MOVE, "heal-link LEFT", correct=True),
+        TimelineEntry(2, Track.MOVE, "stop-mirror (wrong)", correct=False),
+        TimelineEntry(3, Track.MOVE, "hint: look", hint=True),
     )
     (marks,) = [trace for trace in reveal_figure(reveal, 0).data if trace.mode == "markers" and len(trace.x)]
     assert dict(zip([data[0] for data in marks.customdata], marks.marker.symbol, strict=True)) == {
@@ -90,7 +90,7 @@ def test_replay_has_a_frame_for_each_moment_and_what_happened_in_words() -> None
     entries = (
         TimelineEntry(10, Track.CAUSE, "a fault"),
         TimelineEntry(14, Track.SYMPTOM, SYMPTOM),
-        TimelineEntry(14, Track.OPERATOR, "acknowledge"),
+        TimelineEntry(14, Track.MOVE, "acknowledge"),
         TimelineEntry(20, Track.SYMPTOM, f"gone: {SYMPTOM}"),
     )
     figure = replay_figure(reveal_of(*entries), 0, 5.0)
@@ -114,7 +114,7 @@ def test_replay_has_a_frame_for_each_moment_and_what_happened_in_words() -> None
 
 
 def test_replay_of_a_long_incident_has_a_bounded_number_of_frames() -> None:
-    figure = replay_figure(reveal_of(*(TimelineEntry(n, Track.OPERATOR, "acknowledge") for n in range(700))), 0)
+    figure = replay_figure(reveal_of(*(TimelineEntry(n, Track.MOVE, "acknowledge") for n in range(700))), 0)
     assert 10 < len(figure.frames) <= 20
     assert figure.frames[-1].name == "699.0 s"
 

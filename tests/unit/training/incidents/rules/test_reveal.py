@@ -16,7 +16,7 @@ from drlib.training.incidents.rules.score import EventKind, IncidentEvent, Measu
 def test_build_reveal_rates_every_move_and_gives_the_reference(record: IncidentRecord) -> None:
     reveal = build_reveal(record.events(), record.measurements())
     assert reveal.title == "The link is cut one way"
-    assert [entry.correct for entry in reveal.entries if entry.track is Track.OPERATOR] == [
+    assert [entry.correct for entry in reveal.entries if entry.track is Track.MOVE] == [
         None,
         False,
         None,
@@ -88,9 +88,9 @@ def test_build_reveal_of_a_team_names_who_did_what_and_what_was_gone() -> None:
     entries = build_reveal(events, Measurements(False, None, None)).entries
     assert [(entry.track, entry.text, entry.correct) for entry in entries if entry.track is not Track.CAUSE] == [
         (Track.OUTCOME, "Ana is acting", None),
-        (Track.OPERATOR, "Ana: restart-broker LEFT begins", None),
-        (Track.OPERATOR, "Ana: restart-broker LEFT", True),
-        (Track.OPERATOR, "Bo: diagnosis: wrong-acl (wrong)", False),
-        (Track.OPERATOR, "Bo: hint: Look at LEFT.", None),
+        (Track.MOVE, "Ana: restart-broker LEFT begins", None),
+        (Track.MOVE, "Ana: restart-broker LEFT", True),
+        (Track.MOVE, "Bo: diagnosis: wrong-acl (wrong)", False),
+        (Track.MOVE, "Bo: hint: Look at LEFT.", None),
         (Track.SYMPTOM, "gone: a site does not answer", None),
     ]
