@@ -316,7 +316,11 @@ class FlowSettings:
         "source topics for which drlib.target.loss.policy is remirror, whatever it is for the others", Scope.ANY)
     own_records_journal: str = _key("drlib.own.records.journal", "", Values.text,
         "where both directions keep topic names: the ID of the journal, as an event names it, for which the records that the "
-        "target has before the first claim are its own; empty: such a topic waits", Scope.FLOW)
+        "target has before the first claim, and that are no copies by MirrorMaker 2, are its own; empty: such a topic waits",
+        Scope.FLOW)
+    copied_records_journal: str = _key("drlib.copied.records.journal", "", Values.text,
+        "the same, for which all records that the target has before a flow is taken over from MirrorMaker 2 are its copies, "
+        "also those that the source does not have: none is copied back", Scope.FLOW)
     # fmt: on
 
     # What a worker does with a name that took too long to be matched, beside not choosing it; a command ends.

@@ -43,7 +43,7 @@ PUBLIC_SETTINGS: Final = _names(
     """
     admin.timeout.ms auto.offset.reset bootstrap.servers checkpoints.topic.replication.factor client.id client.rack
     clusters config.properties.exclude config.property.filter.class config.providers config.storage.topic
-    drlib.clients.address drlib.cluster.id drlib.forecast.interval.ms drlib.group.positions.poll.ms
+    drlib.copied.records.journal drlib.clients.address drlib.cluster.id drlib.forecast.interval.ms drlib.group.positions.poll.ms
     drlib.journal.replication.factor
     drlib.lanes drlib.metrics.address drlib.open.transaction.warning.seconds drlib.own.records.journal
     drlib.producers.redirected drlib.remirror.topics

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from drlib import clock
 from drlib.config.both_ways.shared_topics import shared_topics, shares_every_topic
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
@@ -47,13 +48,14 @@ from drlib.mirror.monitor.cluster_watch import watch
 from drlib.mirror.monitor.flow_status import flow_status
 from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.offsets.comparison.compare_logs import ComparedPartition, LogComparison
+from drlib.mirror.offsets.comparison.own_records import OwnRecordsSearch, Words
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.shared_followed import FollowedBack
 from drlib.mirror.preflight.checks import Grants, Preflight
 from drlib.mirror.preflight.failed_over import LOOK_S, FailedOverWatch
 from drlib.mirror.preflight.way_back import LOOK_S as WAY_BACK_S
 from drlib.mirror.preflight.way_back import way_back
-from drlib.mirror.read_batches import until_listed
+from drlib.mirror.read_batches import locate, until_listed
 from drlib.mirror.side_services import keep_running, retract_when
 from drlib.mirror.source_producers.recorder import ProducerRecorder
 from drlib.mirror.stall_watch import watch_progress
@@ -224,10 +226,12 @@ class FlowRunner:
             events.open(notice.event, notice.entity, f"{notice.detail}. {notice.remedy}", by=PREFLIGHT)
         takeover = TakeoverReader(settings, source, target, events)
         await takeover.refuse_running()
+        shared = shared_topics(settings, setup.reverse, setup.flows)
+        if shared is not None and setup.reverse is not None:  # its copies would be taken for records of clients
+            await TakeoverReader(setup.reverse, target, source, events).refuse_running()
         if (looking := way_back(settings, setup.reverse, source, target)) is not None:
             await looking.refuse(events)
         mirrors = MirrorTopics(settings, setup.source, setup.target, events)
-        shared = shared_topics(settings, setup.reverse, setup.flows)
         discovery = Discovery(settings, source, target, mirrors, events, keeping=setup.keeping, shared=shared)
         on_target, on_source = internal_topics(settings)
         if shared is not None and setup.reverse is not None:
@@ -291,6 +295,17 @@ class RunningFlow:
         )
         self._lag_monitor = LagMonitor(settings, setup.source, self._source, self._events, self._lane_streams)
         self._comparison = LogComparison(self._source, self._target, self._compared_partitions, self._events)
+        self._own_records = OwnRecordsSearch(
+            flow=settings.flow,
+            source=self._source,
+            target=self._target,
+            partitions=self._compared_partitions,
+            compared=self._comparison.is_through,
+            words=Words(settings.own_records_journal.lower(), settings.copied_records_journal.lower()),
+            journal_id=self._journal_id,
+            now_ms=clock.now_ms,
+            events=self._events,
+        )
         self.membership = Membership(
             self._target,
             worker_group(settings.flow),
@@ -342,6 +357,7 @@ class RunningFlow:
             "internal topics": self._internal_topics_watch().run,
             "lag": self._lag_monitor.run,
             "comparison": self._comparison.run,
+            "own records": self._own_records.run,
             "transactions": TransactionRecorder(self._settings, self._source, lambda: self._lanes.get(0)).run,
             "producers": ProducerRecorder(self._source, self._lanes.values).run,
             "preflight": lambda: retract_when(lambda: self.ready, self._events, PREFLIGHT),
@@ -463,7 +479,12 @@ class RunningFlow:
                         map=stream.map,
                         journal=partial(self._journal_compared, lane, stream),
                         busy=self._records_wait,
+                        shared=stream.shared,
                     )
+
+    async def _journal_id(self) -> str:
+        topic_id, _ = await locate(self._target, TopicPartition(self._setup.journal_topic, 0))
+        return str(topic_id)
 
     async def _journal_compared(self, lane: Lane, stream: PartitionStream, entries: Sequence[Entry]) -> bool:
         # A later claim has another map, and may have gone further than the one that was compared with.

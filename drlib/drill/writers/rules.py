@@ -27,7 +27,7 @@ from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.states import target_serves
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.shared_logs import in_doubt
-from drlib.mirror.offsets.translation.shared_position import not_copied
+from drlib.mirror.offsets.translation.shared_position import may_be_own
 from drlib.mirror.source_producers.leaders import OURS, Known
 from drlib.model import Flow, TopicPartition
 
@@ -162,7 +162,11 @@ def own_records(offsets: PartitionMap | None, start: int, end: int) -> tuple[Wri
     if offsets is None or in_doubt(offsets, None):
         return Written(0), ((start, end),)
     most, least = offsets.segments().mirrored(start, end), offsets.segments().mirrored_at_least(start, end)
-    return Written(least, least < most), offsets.absent(start, end)
+    begin = start if offsets.taken is None else max(start, min(end, offsets.taken.takeover.source_offset))
+    taken = (
+        ((start, begin),) if start < begin else ()
+    )  # MirrorMaker 2 copied it, and how many records it is has to be read
+    return Written(least, least < most), (*taken, *offsets.absent(begin, end))
 
 
 def not_of_the_flow(offsets: PartitionMap | None, start: int, end: int) -> Parts:
@@ -173,7 +177,7 @@ def not_of_the_flow(offsets: PartitionMap | None, start: int, end: int) -> Parts
     if offsets is None:
         return ((start, end),)
     found: list[tuple[int, int]] = []
-    for part in not_copied(offsets.segments(), [(start, end)]):
+    for part in may_be_own(offsets, [(start, end)]):
         found.append(part)
         if len(found) == MOST_PARTS:
             return (*found[:-1], (found[-1][0], end))

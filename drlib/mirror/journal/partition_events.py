@@ -120,3 +120,15 @@ class Compared(JournalEntry):
     source_offset: Number
     target_offset: Number
     segments: Segments
+
+
+@entry(32, key=1)
+class OwnRecords(JournalEntry):
+    """Of a topic that both directions copy: where below a `Takeover` the target's log has records of its own clients.
+
+    `ranges`: (first, end) offsets of the target, ascending. All other records below the takeover are copies.
+    """
+
+    partition: SourcePartition
+    ranges: Pairs
+    at_ms: Int64

@@ -1,8 +1,9 @@
 """Find a replicator that copies topics back under the same names, in a file of its own: drlib's workers and MirrorMaker 2.
 
-Rules, for a flow that keeps topic names and whose file does not enable both directions:
+Rules, for a flow that keeps topic names:
 - A worker of drlib copies a topic back where a journal on the source was started between the same two clusters in the opposite
   direction (`Clusters`) and has the topic under one name, and a group of workers of that journal's source has members there.
+  Where the file enables both directions these are its own.
 - MirrorMaker 2 does where its Connect group for the opposite flow, under the aliases of this file, has members on the source,
   its source connector is enabled with IdentityReplicationPolicy, and the connector's `topics` match.
 - Aliases of the other file may be others; its separator of internal names has to be the same.
@@ -80,15 +81,14 @@ class _ReadJournal:
 def way_back(
     settings: FlowSettings, reverse: FlowSettings | None, source: ClusterClient, target: ClusterClient
 ) -> WayBack | None:
-    """What looks for them; None where names have a prefix, or the file has both directions, whose cycles it knows."""
-    keeps_names = isinstance(settings.policy, IdentityReplicationPolicy)
-    if not keeps_names or (reverse is not None and reverse.enabled):
+    """What looks for them; None where names have a prefix."""
+    if not isinstance(settings.policy, IdentityReplicationPolicy):
         return None
     return WayBack(settings, reverse, source, target)
 
 
 class WayBack:
-    """Looks for replicators that copy a flow's topics back. `reverse`: the flow back in the file, which is not enabled."""
+    """Looks for replicators that copy a flow's topics back. `reverse`: the flow back in the file, enabled or not."""
 
     def __init__(
         self, settings: FlowSettings, reverse: FlowSettings | None, source: ClusterClient, target: ClusterClient
@@ -118,7 +118,8 @@ class WayBack:
         try:
             metadata = await self._source.metadata(None)
             names = [name for name in metadata.topics if self._settings.mirrors_topic(name)]
-            return {**await self._by_mirror_maker(names), **await self._by_workers(metadata)}
+            by_workers = {} if self._reverse is not None and self._reverse.enabled else await self._by_workers(metadata)
+            return {**await self._by_mirror_maker(names), **by_workers}
         except (DrlibError, TimeoutError, OSError, JournalCorrupt):
             return {}
 

@@ -192,6 +192,13 @@ KINDS: Final[Mapping[str, Kind]] = {
         lasts_s=DAY_S,
         about=PARTITION,
     ),
+    "TakeoverUnexplained": Kind(
+        "a topic that both directions copy has records on the target, from before MirrorMaker 2 was taken over, that the "
+        "source does not have; the flow back waits",
+        "See the event: say that clients of the target wrote them, or that they are copies.",
+        about=PARTITION,
+        level=Level.ERROR,
+    ),
     "TopicNotFound": Kind(
         "a topic that the file names does not exist on the source, or may not be described",
         "Correct topics, create it or grant Describe on it; mirroring of it then starts by itself.",

@@ -191,7 +191,7 @@ class FetchResponseHandler:
         stream = fetch.stream
         before = len(stream.queue)
         try:
-            copies = self.reverse.known if self.reverse is not None and stream.shared else None
+            copies = self.reverse.known_of(stream) if self.reverse is not None and stream.shared else None
             entries = stream.plan(response, reservation, of_leader=fetch.to_leader is None, copies=copies)
         except CorruptBatch as corrupt:
             self.corrupt(fetch, str(corrupt))

@@ -625,7 +625,8 @@ class Lane:
         progress = await self.takeover.read_progress()
         for topic in new:
             if topic.target in with_data and topic.shared:
-                why = await self._why_unexplained(topic, mirrored_before=progress is not None)
+                mirrored_before = progress is not None and progress.began(topic.source)
+                why = await self._why_unexplained(topic, mirrored_before=mirrored_before)
                 excluded |= {topic.target: why} if why is not None else {}
             elif topic.target in with_data and progress is None:  # else copies are compared one by one
                 excluded[topic.target] = JournalLost(topic.target)
@@ -635,16 +636,15 @@ class Lane:
         """Why records on the target, of a topic that both directions copy, may be copies; None where they are the target's own.
 
         That is the operator's word for this journal and no other; or nothing was ever written to the source's partitions, from
-        which no record can be a copy then. `mirrored_before`: by MirrorMaker 2.
+        which no record can be a copy then. `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none of
+        what it copied before contents have shown which records are copies.
         """
         target, reverse = self.context.target, self.context.reverse
         journal_id, _ = await locate(target, self.journal_partition)
         found = (await target.metadata([topic.target])).topics[topic.target]
-        if mirrored_before:
-            why = "a MirrorMaker 2 mirrored this direction, and its copies look like the target's own records"
-        elif reverse is None or await reverse.is_remembered(found.topic_id):
+        if reverse is None or await reverse.is_remembered(found.topic_id):
             why = "the reverse flow read the topic by an earlier journal of this flow, which was lost"
-        elif self.context.own_records == str(journal_id) or await self._never_written(topic):
+        elif mirrored_before or self.context.own_records == str(journal_id) or await self._never_written(topic):
             return None
         else:
             why = "it is not known who wrote them"

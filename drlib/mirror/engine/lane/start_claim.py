@@ -121,8 +121,10 @@ class ClaimStart:
             keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions if number not in left_out]
             if topic.target not in not_begun_here:
                 taken = False
+                # Where both directions copy it, contents do not say in which one MirrorMaker 2 did.
+                begun = progress is not None and (not topic.shared or progress.began(topic.source))
                 for key in keys:
-                    if progress is not None and self.maps.get(key).position is None:
+                    if progress is not None and begun and self.maps.get(key).position is None:
                         taken |= await self._take_over(progress, topic, key, recreated=recreated)
                 for key in keys:
                     if not taken and key in begins and self.maps.get(key).position is None:

@@ -5,7 +5,8 @@ Rules:
   both logs held before is then explained, and a journal that is deleted later is missed by the other flow.
 - A batch is judged only after the journal was read to its end as it was behind the fetch of the batch. A journal that does not
   exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
-- A mirror that the reverse flow refuses, or that MirrorMaker 2 began, may hold copies that no claim explains.
+- A mirror that the reverse flow refuses may hold copies that no claim explains, and so may a partition that it has not begun.
+- A partition that MirrorMaker 2 began is read once the reverse flow's journal says which records below its takeover are copies.
 - Nothing here is written but `Shared`, in this flow's own journal, by the lane that reads the topic.
 Not for: the decision about one batch (`drlib.mirror.engine.reverse.rules`).
 """
@@ -32,11 +33,23 @@ from drlib.kafka.protocol.error_codes import (
 )
 from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.mirror.engine.fencing.lanes import lane_of
-from drlib.mirror.engine.reverse.rules import Known, Origin, Writer, contradiction, newest_epochs, ready, writers
+from drlib.mirror.engine.reverse.rules import (
+    Known,
+    Origin,
+    TakenOver,
+    Writer,
+    contradiction,
+    newest_epochs,
+    ready,
+    writers,
+)
 from drlib.mirror.journal.entries import (
     Entry,
+    Folded,
     JournalCorrupt,
     MirrorRefused,
+    OwnRecords,
+    Placement,
     Remirrored,
     Shared,
     SourcePartition,
@@ -88,6 +101,9 @@ class JournalLane:
     newest: dict[int, int] = field(default_factory=dict)  # as `newest_epochs`
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
     doubted: dict[SourcePartition, str] = field(default_factory=dict)
+    begun: set[SourcePartition] = field(default_factory=set)  # by drlib: a claim has placed its records
+    taken: dict[SourcePartition, Takeover] = field(default_factory=dict)
+    own: dict[SourcePartition, OwnRecords] = field(default_factory=dict)
     shared: set[uuid.UUID] = field(default_factory=set)
 
     def take(self, header: BatchHeader, view: memoryview) -> None:
@@ -110,23 +126,44 @@ class JournalLane:
                 self.names[entry.topic_id] = entry
             case MirrorRefused():
                 self.doubted[entry.partition] = f"the reverse flow found that its journal lost entries ({entry.reason})"
+            case Placement() | Folded():
+                self.begun.add(entry.partition)
             case Takeover():
-                self.doubted[entry.partition] = "MirrorMaker 2 began it in the reverse direction"
+                self.taken[entry.partition] = entry
+            case OwnRecords():
+                self.own[entry.partition] = entry
             case Shared():
                 self.shared.add(entry.topic_id)
             case Remirrored():
                 gone = [id for id, names in self.names.items() if names.target_topic == entry.target_topic]
-                self.doubted = {key: why for key, why in self.doubted.items() if key.topic_id not in gone}
+                self.begun = {key for key in self.begun if key.topic_id not in gone}
+                for known in (self.doubted, self.taken, self.own):
+                    for key in [key for key in known if key.topic_id in gone]:
+                        del known[key]
 
     def accepted(self, topic_id: uuid.UUID) -> bool:
         """Did the reverse flow journal the topic that it writes to as `topic_id`?"""
         return any(names.target_topic_id == topic_id for names in self.names.values())
 
+    def writes(self, topic_id: uuid.UUID, partition: int) -> bool:
+        """Has a claim of the reverse flow begun to write this partition of the topic?"""
+        return not self.begun.isdisjoint(self._sources(topic_id, partition))
+
     def doubt(self, topic_id: uuid.UUID, partition: int) -> str:
         """Why a partition of the topic may hold copies that are not explained; "" where it may not."""
-        mine = {source for source, names in self.names.items() if names.target_topic_id == topic_id}
-        found = (why for key, why in self.doubted.items() if key.topic_id in mine and key.partition == partition)
-        return next(found, "")
+        return next((self.doubted[key] for key in self._sources(topic_id, partition) if key in self.doubted), "")
+
+    def taken_over(self, topic_id: uuid.UUID, partition: int) -> tuple[Takeover, OwnRecords | None] | None:
+        """Where the reverse flow took the partition over from MirrorMaker 2, and which records below that are no copies."""
+        found = (
+            (self.taken[key], self.own.get(key)) for key in self._sources(topic_id, partition) if key in self.taken
+        )
+        return next(found, None)
+
+    def _sources(self, topic_id: uuid.UUID, partition: int) -> list[SourcePartition]:
+        """What the reverse flow copies to this partition of the topic."""
+        mine = [source for source, names in self.names.items() if names.target_topic_id == topic_id]
+        return [SourcePartition(source, partition) for source in mine]
 
 
 class ReverseJournal:
@@ -141,7 +178,7 @@ class ReverseJournal:
         self._lanes: dict[int, JournalLane] = {}
         self._remembered: dict[uuid.UUID, uuid.UUID] = {}  # source topic -> the reverse flow's journal
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
-        self._admitted: set[tuple[uuid.UUID, int]] = set()
+        self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
 
@@ -178,7 +215,7 @@ class ReverseJournal:
             held = await self._admit(stream, journal)
             if held is not None:
                 return held
-        found = _writers_of(response)
+        found = _writers_of(response, self._admitted[stream.key.topic_id, stream.key.partition])
         if ready(self.known, found):
             return None
         async with self._reading:
@@ -201,6 +238,11 @@ class ReverseJournal:
             self.known = replace(self.known, clients=clients)
         return None
 
+    def known_of(self, stream: SharedPartition) -> Known:
+        """Who wrote the records of a partition that is not held."""
+        taken = self._admitted.get((stream.key.topic_id, stream.key.partition))
+        return self.known if taken is None else replace(self.known, taken=taken)
+
     async def _admit(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
         """Before anything of a partition is read: do both flows know its topic, and each other's journal?"""
         topic_id = stream.key.topic_id
@@ -219,13 +261,24 @@ class ReverseJournal:
                 if before is None:
                     return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
                 return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
+            if not lane.writes(
+                topic_id, stream.key.partition
+            ):  # it may yet take it over, with copies that no claim explains
+                return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
             if (journal.lane, topic_id) not in self._journaled:
                 await journal.append([Shared(topic_id, self._id)])
                 self._journaled.add((journal.lane, topic_id))
                 self._remembered[topic_id] = self._id
             if stream.target_id is None or not any(stream.target_id in each.shared for each in self._lanes.values()):
                 return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
-            self._admitted.add((topic_id, stream.key.partition))
+            taken = lane.taken_over(topic_id, stream.key.partition)
+            if taken is not None and taken[1] is None:
+                begin = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}, and which records before are copies"
+                return Hold(
+                    WAITS, f"{begin} is compared by the reverse flow; its event TakeoverUnexplained asks, if needed"
+                )
+            found = None if taken is None or taken[1] is None else TakenOver(taken[0].target_offset, taken[1].ranges)
+            self._admitted[topic_id, stream.key.partition] = found
         return None
 
     def _lane_of(self, stream: SharedPartition) -> int:
@@ -290,12 +343,16 @@ class ReverseJournal:
         lane.whole = lane.last is None or lane.last.leader_epoch == epoch
 
 
-def _writers_of(response: FetchedPartition) -> set[Writer]:
-    """Who wrote the records of a response, up to a batch that is damaged: what follows that one is not planned either."""
+def _writers_of(response: FetchedPartition, taken: TakenOver | None) -> set[Writer]:
+    """Who wrote the records of a response, up to a batch that is damaged: what follows that one is not planned either.
+
+    `taken`: below its end no producer ID says it.
+    """
     found: set[Writer] = set()
     try:
         for header, _ in iter_batches(response.records):
-            found |= writers([header])
+            if taken is None or header.base_offset >= taken.end:
+                found |= writers([header])
     except CorruptBatch:
         pass
     return found

@@ -11,12 +11,15 @@ Rules, for two flows that keep topic names, each of which reads the topics that 
   its leader has forgotten, while the journal's leader is another one than when its last entry was written.
 - The journal is known by its topic ID. Another one knows nothing of what was copied before.
 - Only data is judged: markers are never copied.
+- What MirrorMaker 2 copied has no producer ID. Below the offset at which the reverse flow took it over a batch is a copy,
+  unless that flow's journal has it as the cluster's own (`OwnRecords`): contents decide (`offsets.comparison.own_records`).
 Not for: reading the journal (`drlib.mirror.engine.reverse.journal`), nor for skipping (`engine.fetch.partition_stream`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -66,12 +69,26 @@ def newest_epochs(entries: Iterable[Entry]) -> dict[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenOver:
+    """Of a partition that MirrorMaker 2 began: below offset `end` all are copies, but for `own`, (first, end) ascending."""
+
+    end: int
+    own: Sequence[tuple[int, int]] = ()
+
+    def is_own(self, offset: int) -> bool:
+        """Does the cluster's own client's batch lie at `offset`, which is below `end`?"""
+        index = bisect_right(self.own, offset, key=lambda each: each[0]) - 1
+        return index >= 0 and offset < self.own[index][1]
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """What was read of the reverse flow's journal. `newest`: as `newest_epochs`; `clients`: producer IDs that were looked for
-    and are not in it."""
+    and are not in it. `taken`: where one partition is judged that MirrorMaker 2 began."""
 
     newest: Mapping[int, int]
     clients: Collection[int] = frozenset()
+    taken: TakenOver | None = None
 
     def origin(self, writer: Writer) -> Origin:
         """Who wrote a batch, as far as it is known without reading further."""
@@ -85,7 +102,9 @@ class Known:
         return Origin.CONTRADICTION if transactional else Origin.COPY
 
     def is_copy(self, header: BatchHeader) -> bool:
-        """Did the reverse flow write the records of a batch whose writer was judged?"""
+        """Did the reverse flow, or MirrorMaker 2 before it, write the records of a batch whose writer was judged?"""
+        if self.taken is not None and header.base_offset < self.taken.end:
+            return not self.taken.is_own(header.base_offset)
         return header.producer_id in self.newest and header.magic >= 2
 
     def judge(self, writer: Writer, *, marked: bool | None, whole: bool) -> Origin:

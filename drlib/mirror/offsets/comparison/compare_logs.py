@@ -36,6 +36,7 @@ from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import Entry, SourcePartition
 from drlib.mirror.offsets.comparison.align import Alignment, LogPart, align
 from drlib.mirror.offsets.map.offset_map import PartitionMap
+from drlib.mirror.offsets.map.taken_part import TakenPart
 from drlib.mirror.read_batches import locate, read_range
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.threads import in_daemon
@@ -58,7 +59,8 @@ LARGER_RECORDS: Final = (2 * MOST_RECORDS, 200_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPartition:
-    """A partition that a lane of this worker copies. `busy`: records of the flow wait for being mirrored.
+    """A partition that a lane of this worker copies. `busy`: records of the flow wait for being mirrored; `shared`: both
+    directions copy its topic.
 
     `journal` writes entries under the lane's claim; it returns False where that has ended.
     """
@@ -70,6 +72,7 @@ class ComparedPartition:
     map: PartitionMap
     journal: Callable[[Sequence[Entry]], Awaitable[bool]]
     busy: Callable[[], bool]
+    shared: bool = False
 
 
 @dataclass(slots=True)
@@ -80,7 +83,7 @@ class LogComparison:
     target: ClusterClient
     partitions: Callable[[], Iterable[ComparedPartition]]
     events: EventLog
-    _over: dict[SourcePartition, tuple[int, int]] = field(default_factory=dict)  # nothing below is left, or explained
+    _over: dict[SourcePartition, _Over] = field(default_factory=dict)  # nothing below is left, or explained
     _failures: Counter[SourcePartition] = field(default_factory=Counter)
     _records: int = FIRST_RECORDS
 
@@ -119,8 +122,12 @@ class LogComparison:
             return 0
         return max(0, offsets.taken.cursor[0] - max(0, source_start))
 
+    def is_through(self, key: SourcePartition, offsets: PartitionMap) -> bool:
+        """Is nothing of a partition left to be compared, or nothing more explained?"""
+        return not self._is_left(key, offsets)
+
     def _is_left(self, key: SourcePartition, offsets: PartitionMap) -> bool:
-        if offsets.taken is None or self._over.get(key) == offsets.taken.cursor:
+        if offsets.taken is None or self._over.get(key) == _over(offsets.taken):
             return False
         return offsets.diverged is None and offsets.segments().expired is None
 
@@ -128,21 +135,22 @@ class LogComparison:
         """One step of a partition: the next part, larger ones where that explains nothing. False where it has to wait."""
         taken = item.map.taken
         assert taken is not None
-        source = await _Log.open(self.source, item.source, item.key.topic_id)
-        target = await _Log.open(self.target, item.target, item.target_id)
+        source = await ComparedLog.open(self.source, item.source, item.key.topic_id)
+        target = await ComparedLog.open(self.target, item.target, item.target_id)
         if source is None or target is None:
             return False  # the lane will park the partition, or forget it
         logs = source, target
         if taken.cursor[0] <= source.start or taken.cursor[1] <= target.start:
-            self._over[item.key] = taken.cursor
+            self._over[item.key] = _over(taken)
             return True
         pace = Pace(item.busy)
-        found, size = await _align(logs, taken.cursor, self._records, pace)
+        own = taken.own or ()
+        found, size = await _align(logs, taken.cursor, self._records, pace, own)
         self._records = next_records(self._records, size)
         for records in LARGER_RECORDS:
             if found.finished or (found.source, found.target) != taken.cursor:
                 break
-            found, _ = await _align(logs, taken.cursor, records, pace)
+            found, _ = await _align(logs, taken.cursor, records, pace, own)
         explained = (found.source, found.target) != taken.cursor
         if explained:
             entries = taken.extended(found.source, found.target, found.segments)
@@ -151,7 +159,10 @@ class LogComparison:
             for entry in entries:
                 item.map.apply(entry)
         if found.finished:
-            self._over[item.key] = taken.cursor
+            self.events.resolve(
+                "TakeoverDiffers", str(item.source)
+            )  # of an attempt before the target's own records were known
+            self._over[item.key] = _over(taken)
         elif not explained:
             self._end(item, found.why)
         return True
@@ -159,9 +170,18 @@ class LogComparison:
     def _end(self, item: ComparedPartition, why: str) -> None:
         """Compare no further down in a partition, and report it."""
         assert item.map.taken is not None
-        source, target = self._over[item.key] = item.map.taken.cursor
+        self._over[item.key] = _over(item.map.taken)
+        source, target = item.map.taken.cursor
         what = f"below offset {source}, and offset {target} of {item.target}: {why}"
         self.events.open("TakeoverDiffers", str(item.source), f"{what}; positions before them stay as they were")
+
+
+_Over = tuple[tuple[int, int], tuple[tuple[int, int], ...]]
+
+
+def _over(taken: TakenPart) -> _Over:
+    """Where the comparison is, and which records of the mirror are left out of it: with others it may go further."""
+    return taken.cursor, taken.own or ()
 
 
 def next_records(records: int, size: int) -> int:
@@ -213,7 +233,7 @@ async def align_now(
 
     None where a topic has another ID now. Raises what the clusters answer, and `Unreachable` where a log is not read in time.
     """
-    logs = await _Log.open(source, *copied), await _Log.open(target, *mirror)
+    logs = await ComparedLog.open(source, *copied), await ComparedLog.open(target, *mirror)
     if logs[0] is None or logs[1] is None:
         return None
     found, _ = await _align((logs[0], logs[1]), at, records, _Unpaced(lambda: False))
@@ -221,7 +241,7 @@ async def align_now(
 
 
 @dataclass(frozen=True, slots=True)
-class _Log:
+class ComparedLog:
     """One side's log and its bounds."""
 
     connection: Connection
@@ -231,7 +251,7 @@ class _Log:
     end: int
 
     @classmethod
-    async def open(cls, client: ClusterClient, partition: TopicPartition, topic_id: uuid.UUID) -> _Log | None:
+    async def open(cls, client: ClusterClient, partition: TopicPartition, topic_id: uuid.UUID) -> ComparedLog | None:
         """None where the topic of this name has another ID now."""
         found_id, leader = await locate(client, partition)
         if not may_be(found_id, topic_id):
@@ -242,14 +262,23 @@ class _Log:
         return cls(connection, topic_id, partition, start, end)
 
 
-async def _align(logs: tuple[_Log, _Log], at: tuple[int, int], records: int, pace: Pace) -> tuple[Alignment, int]:
-    """Read `records` offsets below the positions `at` and, of the source, beyond it, and align them; also the bytes read."""
+async def _align(
+    logs: tuple[ComparedLog, ComparedLog],
+    at: tuple[int, int],
+    records: int,
+    pace: Pace,
+    own: Sequence[tuple[int, int]] = (),
+) -> tuple[Alignment, int]:
+    """Read `records` offsets below the positions `at` and, of the source, beyond it, and align them; also the bytes read.
+
+    `own`: ranges of the mirror's offsets that no copies are in.
+    """
     source, target = logs
     below = at[1] - records, at[1]
-    mirror = await _read(target, below, pace, timed=True, committed=True)
+    mirror = await _read(target, below, pace, timed=True, committed=True, own=own)
     timed = mirror is not None
     if mirror is None:  # with LogAppendTime the copies do not have the source's timestamps
-        mirror = await _read(target, below, pace, timed=False, committed=True)
+        mirror = await _read(target, below, pace, timed=False, committed=True, own=own)
     original = await _read(source, (at[0] - records, at[0] + records), pace, timed=timed)
     assert mirror is not None
     assert original is not None
@@ -260,37 +289,45 @@ async def _align(logs: tuple[_Log, _Log], at: tuple[int, int], records: int, pac
 
 
 async def _read(
-    log: _Log, wanted: tuple[int, int], pace: Pace, *, timed: bool, committed: bool = False
+    log: ComparedLog,
+    wanted: tuple[int, int],
+    pace: Pace,
+    *,
+    timed: bool,
+    committed: bool = False,
+    own: Sequence[tuple[int, int]] = (),
 ) -> tuple[LogPart, int] | None:
     """The records of a range of offsets, and the bytes read; None where they are `timed` and a batch has LogAppendTime.
 
     Of the mirror (`committed`) without aborted ones: an MM2 with exactly-once support copies those again.
     """
     start, end = max(wanted[0], log.start), min(wanted[1], log.end)
-    offsets, contents, transactional, size = array("q"), array("Q"), bytearray(), 0
+    offsets, found, transactional, size = array("q"), array("Q"), bytearray(), 0
+    without = [each for each in own if each[0] < end and each[1] > start]
     began = time.monotonic()
     reading = read_range(log.connection, log.topic_id, log.partition, start, end, committed=committed, most_bytes=CHUNK)
     async for header, view in reading:
         if committed and timed and header.is_log_append_time:
             return None
-        if not header.is_control and header.count > 0:
-            decode = partial(_contents, view, start, end, timed)
+        others = any(first <= header.base_offset < last for first, last in without)
+        if not header.is_control and header.count > 0 and not others:
+            decode = partial(contents, view, start, end, timed)
             decoded = decode() if len(view) < SMALL_BYTES else await in_daemon(decode)
             offsets.extend(decoded[0])
-            contents.extend(decoded[1])
+            found.extend(decoded[1])
             transactional += bytes((header.is_transactional,)) * len(decoded[0])
         size += len(view)
         await pace.pause(began)
         began = time.monotonic()
-    return LogPart(start, offsets, contents, start <= log.start, bytes(transactional)), size
+    return LogPart(start, offsets, found, start <= log.start, bytes(transactional)), size
 
 
-def _contents(batch: memoryview, start: int, end: int, timed: bool) -> tuple[array[int], array[int]]:
+def contents(batch: memoryview, start: int, end: int, timed: bool) -> tuple[array[int], array[int]]:
     """The offsets of a batch's records within a range, and 64 bits of the digest of each."""
-    offsets, contents = array("q"), array("Q")
+    offsets, found = array("q"), array("Q")
     for record in recode.records(batch):
         if start <= record.offset < end:
             digest = recode.digest(record.key, record.value, record.headers, record.timestamp if timed else None)
             offsets.append(record.offset)
-            contents.append(int.from_bytes(digest[:8]))
-    return offsets, contents
+            found.append(int.from_bytes(digest[:8]))
+    return offsets, found

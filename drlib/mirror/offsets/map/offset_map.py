@@ -30,6 +30,7 @@ from drlib.mirror.journal.entries import (
     Entry,
     Expired,
     Foreign,
+    OwnRecords,
     Parked,
     Placement,
     Run,
@@ -110,6 +111,9 @@ class PartitionMap:
             case Compared():
                 if self.taken is not None and self._segments.expired is None:
                     self.taken.apply(entry)
+            case OwnRecords():
+                if self.taken is not None:
+                    self.taken.own = entry.ranges
 
     def ack(self, claim: ClaimId, q: int) -> None:
         """Note that the first `q` records of `claim` are in the target's log; fewer than already known change nothing."""

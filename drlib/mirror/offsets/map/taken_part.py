@@ -5,6 +5,7 @@ Rules:
 - What was compared reaches from the takeover down to a position that moves on (`cursor`); each part of it is one entry.
 - A position between two copies is exact where the mirror has nothing between them. Else it is the end of the first one, and
   bounded by what lies between: repetitions, control records, what only one log has. So nothing is ever skipped.
+- Where both directions copy the topic, `own` says which records of the mirror are none of the copies (`OwnRecords`).
 - Below the cursor the result is never past the first record not yet read, with a bound on how many are read again.
 Source: `OffsetSyncStore`. Not for: comparing (`drlib.mirror.offsets.comparison`).
 """
@@ -12,7 +13,7 @@ Source: `OffsetSyncStore`. Not for: comparing (`drlib.mirror.offsets.comparison`
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,7 @@ class TakenPart:
 
     def __init__(self, takeover: Takeover) -> None:
         self.takeover = takeover
+        self.own: tuple[tuple[int, int], ...] | None = None  # the target's own records; None where that is not known
         self._parts: list[_Part] = []  # downwards
 
     # -- building ------------------------------------------------------------------------------------------------
@@ -117,6 +119,24 @@ class TakenPart:
         if t == end:
             return Translation(begin, TranslationKind.EXACT)
         return Translation(begin, TranslationKind.BOUNDED, t - end)
+
+    def not_compared(self, first: int) -> Iterator[tuple[int, int]]:
+        """The stretches of target offsets from `first` on, ascending, of which no record is known to be a copy of which."""
+        at = first
+        for segment in (segment for part in reversed(self._parts) for segment in part.segments):
+            if at < segment.target:
+                yield at, segment.target
+            at = max(at, segment.target_end)
+        if at < self.takeover.target_offset:
+            yield at, self.takeover.target_offset
+
+    def unread(self, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Of `ranges` of the target's log, ascending, what may hold the target's own records."""
+        end = self.takeover.target_offset
+        for first, last in ranges:
+            yield from ((a, b) for low, high in self.own or () if (a := max(first, low)) < (b := min(last, high)))
+            if last > end:
+                yield max(first, end), last
 
     def mirrored(self, first: int, end: int) -> int:
         """How many records of source offsets [`first`, `end`) are known to be on the target."""

@@ -22,7 +22,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.mirror.offsets.map.follow_journal import FollowedMaps, JournalFollower
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.shared_logs import SharedAnswer, in_doubt, translate_shared
-from drlib.mirror.offsets.translation.shared_position import not_copied
+from drlib.mirror.offsets.translation.shared_position import may_be_own
 from drlib.model import TopicPartition, Translation, TranslationKind
 
 _EVERY_S: Final = 1.0
@@ -113,12 +113,12 @@ def translate_followed(there: PartitionMap, back: PartitionMap, position: int) -
     """
     if doubt := in_doubt(there, position) or in_doubt(back, None):
         return SharedAnswer(_UNKNOWN, False, doubt)
-    end = there.target_end or 0
+    end = max(there.target_end or 0, there.least_log_end)
     for _ in range(_MOST_STRETCHES):  # what follows is the other cluster's as far as the map back has it without a gap
         pair = back.segments().find_source(end)
         if pair is None or end >= pair[0].source_end:
             break
         end = pair[0].source_end
-    ranges = not_copied(there.segments(), back.absent(0, end))
+    ranges = may_be_own(there, back.absent(0, end))
     unread = next((first for first, _ in ranges), None)
     return translate_shared(there, back, position, unread=unread, start=0, end=end, why="")

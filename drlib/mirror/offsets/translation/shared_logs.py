@@ -6,9 +6,9 @@ positions, then the log ends of the target, then the flow's map, then the map ba
   records were first written there: those that are not in the flow's map, and that no producer ID of the flow wrote. All of
   them count as unread, but for those before what any group is known to have read (`KnownRead`, from checkpoints). Where
   no client wrote there, that is none, and positions are as exact as the flow's map.
-- A journal of the flow back that is not the one by which copies were recognised, a map that is refused, was begun by
-  MirrorMaker 2, leaves a record in doubt, or is about another incarnation of a topic counts as one that cannot be read. Of
-  the flow's own map that makes a position unknown.
+- A journal of the flow back that is not the one by which copies were recognised, a map that is refused, leaves a record in
+  doubt, was begun by MirrorMaker 2 whose copies are not known yet, or is about another incarnation of a topic counts as one
+  that cannot be read. Of the flow's own map that makes a position unknown.
 - What a group has read on the target before, in that log's order, it continues behind.
 Not for: the decision (`shared_position`), topics that one direction copies (`translate_groups`), writing positions.
 """
@@ -29,7 +29,7 @@ from drlib.kafka.protocol.error_codes import OFFSET_OUT_OF_RANGE, BrokerError
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.mirror.offsets.translation.shared_position import not_copied, shared_position
+from drlib.mirror.offsets.translation.shared_position import may_be_own, shared_position, taken_over
 from drlib.mirror.read_batches import LogBounds, concurrently, locate, log_bounds, read_range
 from drlib.model import Flow, TopicPartition, Translation, TranslationKind
 
@@ -172,7 +172,7 @@ class SharedLogs:
         names = self._names(partition.topic)
         assert names is not None  # else there are no ranges
         offsets = self.maps.by_partition.get(SourcePartition(names.topic_id, partition.partition), PartitionMap())
-        parts = not_copied(offsets.segments(), ranges)
+        parts = may_be_own(offsets, ranges)
         if (part := next(parts, None)) is None:
             return None  # the flow wrote all of it
         topic_id, leader = await locate(target, partition)
@@ -208,8 +208,8 @@ class SharedLogs:
 
 def in_doubt(offsets: PartitionMap, position: int | None) -> str:
     """Why a map cannot say which records are copies; empty where it can. `position`: of a group on its source."""
-    if offsets.taken is not None:
-        return "MirrorMaker 2 copied some of it, and which of its records are copies is not known"
+    if offsets.taken is not None and offsets.taken.own is None:
+        return "MirrorMaker 2 copied some of it, and which of its records are copies is not known yet"
     if offsets.doubtful:
         return f"{offsets.doubtful} records may or may not be on the other cluster"
     if offsets.diverged is not None and (position is None or position > offsets.diverged):
@@ -230,6 +230,7 @@ def translate_shared(
 ) -> SharedAnswer:
     """One position, from both maps of the same partition, of which none is in doubt. Pure."""
     segments = there.segments()
+    taken = taken_over(there, back, position, start)
     found = shared_position(
         position,
         segments,
@@ -238,10 +239,12 @@ def translate_shared(
         unread=unread,
         end=end,
         start=max(start, read_there),
+        taken=taken,
     )
     following, copied = segments.next_source(position), segments.target_at(position)
     reached = max(position, there.position or 0) if following is None else following
     gone = segments.on_target_at_least(copied, start) if copied is not None and copied < start else 0
+    gone += sum(each.gone for each in taken)
     lost = there.lost(position, reached) + gone
     translation = found.translation
     if lost and translation.exact:

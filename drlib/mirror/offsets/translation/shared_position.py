@@ -8,15 +8,18 @@ not copied yet come later, and are read again then (`following`).
 - Without the map of the flow back, every record first written there counts as unread, from the first one on of which nothing
   else says that the group has read it. How many of them it reads again has a bound: no more than there are, and no more than
   this log has offsets before the position that hold no record of its own.
+- What MirrorMaker 2 copied before a takeover is on both logs: a position before it is translated by what was compared, or by
+  offset syncs, and one behind it has read all of it (`TakenOver`). How much of it is read again has a bound.
 - Of a map that was thinned out a position counts at the beginning of its part: again a bound, and nothing is skipped.
 Not for: reading the maps and the log there (`shared_topics`), or writing positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.map.segments import SegmentList
 from drlib.model import Translation, TranslationKind
 
@@ -43,6 +46,36 @@ class SharedPosition:
         return Translation(self.offset, kind, self.again + self.following)
 
 
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """Of what MirrorMaker 2 copied, all below offset `offset` there was read here, and of the rest `again` records at most.
+
+    `reached`: all of it was read here. `gone`: records that were not read here and have expired there.
+    """
+
+    offset: int
+    again: int = 0
+    reached: bool = True
+    gone: int = 0
+
+
+def taken_over(there: PartitionMap, back: PartitionMap | None, position: int, start: int) -> tuple[TakenOver, ...]:
+    """The same for a position here, of each direction that MirrorMaker 2 copied. `start`: where the log there begins."""
+    found: list[TakenOver] = []
+    if (taken := there.taken) is not None:
+        at, end = taken.takeover.source_offset, taken.takeover.target_offset
+        found.append(_taken(end, taken.forward(position), taken.on_target, start) if position < at else TakenOver(end))
+    if back is not None and (taken := back.taken) is not None:
+        at, end = taken.takeover.target_offset, taken.takeover.source_offset
+        found.append(_taken(end, taken.backward(position), taken.mirrored, start) if position < at else TakenOver(end))
+    return tuple(found)
+
+
+def _taken(end: int, found: Translation, copies: Callable[[int, int], int], start: int) -> TakenOver:
+    offset = end if found.offset is None else found.offset
+    return TakenOver(offset, 0 if found.exact else found.records, False, copies(offset, start))
+
+
 def shared_position(
     position: int,
     there: SegmentList,
@@ -52,6 +85,7 @@ def shared_position(
     unread: int | None,
     end: int,
     start: int = 0,
+    taken: Sequence[TakenOver] = (),
 ) -> SharedPosition:
     """Where a group at `position` here continues there.
 
@@ -62,19 +96,26 @@ def shared_position(
     """
     copied = there.target_at(position)  # the first copy there that was not read here
     own = None if back is None else back.source_at(position)  # the first record of the other cluster not read here
-    first = min(offset for offset in (end, copied, own, unread) if offset is not None)
+    not_read = (each.offset for each in taken if not each.reached)
+    first = min(offset for offset in (end, copied, own, unread, *not_read) if offset is not None)
     first = max(first, start)  # what was before it is gone
     again = there.straddling(position, first)
+    again += sum(each.again + max(0, each.offset - first) for each in taken)
     following = max(0, position - read_here)
     if back is not None:
         again += back.straddling(position, first, of_target=True)
         following = max(0, following - back.on_target_at_least(read_here, max(read_here, position)))
-        bound = there.thinned is not None or back.thinned is not None
+        bound = bool(taken) or there.thinned is not None or back.thinned is not None
         return SharedPosition(first, again, following, bound and again > 0)
     if unread is not None and unread < end:
         others = end - unread - there.on_target_at_least(unread, end)
         again += max(0, min(others, position - there.mirrored_at_least(0, position)))
     return SharedPosition(first, again, following, again > 0)
+
+
+def may_be_own(there: PartitionMap, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The parts of `ranges` of the other log, ascending, that neither the flow there nor MirrorMaker 2 wrote, as is known."""
+    return not_copied(there.segments(), ranges if there.taken is None else there.taken.unread(ranges))
 
 
 def not_copied(there: SegmentList, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

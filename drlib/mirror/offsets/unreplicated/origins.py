@@ -1,6 +1,7 @@
 """Where, in a log of a topic that both directions copy under one name, the records of each cluster lie.
 
-Rules: a batch is a copy if a producer ID of the flow to that cluster wrote it, and the cluster's own otherwise. The log's end
+Rules: a batch is a copy if a producer ID of the flow to that cluster wrote it, or MirrorMaker 2 before a takeover, as the
+flow's journal has it (`OwnRecords`); and the cluster's own otherwise. The log's end
 is read first and then the journal, which has each claim before its first batch. No offset map is asked: who judges a flow by
 this does not rely on what the flow says of its copies. A journal that is not the one by which copies were recognised says
 nothing about them, and is refused. The number of stretches is limited, and so is the memory for them.
@@ -9,7 +10,7 @@ Not for: who wrote a batch while it is mirrored (`drlib.mirror.engine.reverse`);
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -18,8 +19,10 @@ from drlib.config.both_ways.shared_topics import TopicsShared
 from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.descriptions import Range
+from drlib.mirror.journal.entries import SourcePartition
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
+from drlib.mirror.offsets.map.taken_part import TakenPart
 from drlib.mirror.read_batches import concurrently, locate, read_range
 from drlib.model import Flow, TopicPartition
 
@@ -67,14 +70,14 @@ def read_stretches_of(
     maps = read_flow_maps(settings, flow, shared=True)
     if journal is not None and maps.journal_id != journal:
         raise _unknown_copies(next(iter(wanted)).topic, flow)
-    return blocking(_read(settings, flow, wanted, maps.producers, copies))
+    return blocking(_read(settings, flow, wanted, maps, copies))
 
 
 async def _read(
     settings: MirrorSettings,
     flow: Flow,
     ranges: Mapping[TopicPartition, Range],
-    producers: Collection[int],
+    maps: Maps,
     copies: bool,
 ) -> dict[TopicPartition, tuple[Range, ...]]:
     async with wire_client(settings.clusters[flow.target], client_id="drlib-origins") as client:
@@ -84,9 +87,12 @@ async def _read(
             partition, whole = item
             topic_id, leader = await locate(client, partition)
             connection = await client.connection(leader, "read")
-            found = Stretches(whole)
+            found, taken = Stretches(whole), _taken(maps, partition)
             async for header, _ in read_range(connection, topic_id, partition, whole.start, whole.end, committed=True):
-                copied = header.magic >= 2 and header.producer_id in producers
+                if taken is not None and header.base_offset < taken.takeover.target_offset:
+                    copied = not any(first <= header.base_offset < end for first, end in taken.own or ())
+                else:
+                    copied = header.magic >= 2 and header.producer_id in maps.producers
                 found.add(copied, header.base_offset, header.next_offset)
                 if len(found) > MOST:
                     raise TopicsShared(
@@ -97,6 +103,21 @@ async def _read(
             return partition, tuple(found.of(copies))
 
         return dict(await concurrently(ranges.items(), one))
+
+
+def _taken(maps: Maps, partition: TopicPartition) -> TakenPart | None:
+    """What MirrorMaker 2 copied to a partition of the target. Raises `TopicsShared` where it is not known what that is."""
+    names = next((n for n in reversed(maps.names.values()) if n.target_topic == partition.topic), None)
+    key = None if names is None else SourcePartition(names.topic_id, partition.partition)
+    offsets = None if key is None else maps.by_partition.get(key)
+    taken = None if offsets is None else offsets.taken
+    if taken is not None and taken.own is None:
+        raise TopicsShared(
+            f"which records of {partition} are copies by MirrorMaker 2 is not known yet",
+            f"they lie below offset {taken.takeover.target_offset}, and are compared while drlib mirror runs",
+            "Run 'drlib status': an event TakeoverUnexplained says what is missing.",
+        )
+    return taken
 
 
 class Stretches:

@@ -26,6 +26,7 @@ from drlib.mirror.journal.entries import (
     Incarnation,
     JournalCorrupt,
     MirrorRefused,
+    OwnRecords,
     Parked,
     Placement,
     Producers,
@@ -138,6 +139,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Expired, partitions, *[numbers] * 5),
     st.builds(Thinned, partitions, *[numbers] * 3, stretches),
     st.builds(Compared, partitions, *[numbers] * 3, stretches),
+    st.builds(OwnRecords, partitions, st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple), times),
     st.builds(Folded, partitions, numbers, st.lists(claims, max_size=3).map(tuple)),
 )
 
@@ -208,6 +210,7 @@ def test_entry_kinds_are_pinned() -> None:
         28: CommittedTransactions(0, 0, (COMMITTED,)),
         29: Producers(P, 0, ()),
         31: ProducersKnown(0, 0, 0),
+        32: OwnRecords(P, ((1, 2),), 3),
     }
     assert {kind: (1, kind) for kind in every} == {kind: tuple(e.key()[:2]) for kind, e in every.items()}
 
@@ -233,6 +236,7 @@ def test_decode_returns_the_encoded_entry(entry: Entry) -> None:
         (Placement(P, C, 0, 10), Placement(P, C, 0, 11)),
         (Claim(C, 0, 1, "w"), Claim(C, 0, 2, "w")),
         (Clusters("a", "b"), Clusters("c", "b")),
+        (OwnRecords(P, (), 1), OwnRecords(P, ((1, 2),), 1)),
         (Compared(P, 0, 5, 5, (Segment(5, 5, 1),)), Compared(P, 0, 4, 4, (Segment(4, 4, 2),))),
     ],
 )

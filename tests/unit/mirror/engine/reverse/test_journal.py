@@ -25,8 +25,12 @@ from drlib.mirror.journal.entries import (
     ClaimId,
     Entry,
     MirrorRefused,
+    OwnRecords,
+    Placement,
+    Remirrored,
     Shared,
     SourcePartition,
+    Takeover,
     TopicNames,
 )
 from drlib.mirror.offsets.map.journal_log import LaneJournal
@@ -36,6 +40,7 @@ HERE, THERE, JOURNAL = UUID(int=1), UUID(int=2), UUID(int=9)  # `orders` on the 
 READ, ORDERS = SourcePartition(HERE, 0), TopicPartition("orders", 0)
 LANE, CLIENT = ClaimId(700, 3), 800
 NAMES = TopicNames(THERE, "orders", "orders", HERE)  # the reverse flow reads THERE and writes HERE
+BEGUN = Placement(SourcePartition(THERE, 0), LANE, 0, 0)
 
 
 @dataclass
@@ -147,6 +152,9 @@ def test_partition_waits_until_both_journals_know_the_topic_and_each_other(clust
         assert event(await held(follower, own, records_of())) == WAITS
         cluster.write(Claim(LANE, 0, 0, "w"), NAMES)
         assert event(await held(follower, own, records_of())) == WAITS
+        assert not own.entries, "it may be a partition that it takes over later"
+        cluster.write(BEGUN)
+        assert event(await held(follower, own, records_of())) == WAITS
         assert own.entries == [Shared(HERE, JOURNAL)], "the reverse flow waits for this"
         cluster.write(Shared(THERE, UUID(int=5)))
         assert await held(follower, own, records_of(LANE.producer_id, CLIENT, -1)) is None
@@ -160,7 +168,7 @@ def test_partition_waits_until_both_journals_know_the_topic_and_each_other(clust
 
 
 def ready_cluster(cluster: Cluster) -> Cluster:
-    cluster.write(Claim(LANE, 0, 0, "w"), NAMES, Shared(THERE, UUID(int=5)))
+    cluster.write(Claim(LANE, 0, 0, "w"), NAMES, BEGUN, Shared(THERE, UUID(int=5)))
     return cluster
 
 
@@ -201,7 +209,7 @@ def test_journal_that_lost_what_was_read_decides_nothing(cluster: Cluster, loss:
             cluster.end -= 1
         elif loss == "another batch":
             cluster.batches, cluster.end = [], 0
-            cluster.write(Claim(ClaimId(5, 5), 0, 0, "w"), NAMES, Shared(THERE, UUID(int=5)), by=ClaimId(5, 5))
+            cluster.write(Claim(ClaimId(5, 5), 0, 0, "w"), NAMES, BEGUN, Shared(THERE, UUID(int=5)), by=ClaimId(5, 5))
         else:
             cluster.exists = False
         assert event(await held(follower, own, records_of(999))) == UNDECIDED
@@ -239,6 +247,45 @@ def test_partition_whose_mirror_the_reverse_flow_refuses_is_not_decided(cluster:
         cluster.write(MirrorRefused(SourcePartition(THERE, 0), "it lost entries", 0))
         assert event(await held(follower, own, records_of(999))) == UNDECIDED
         assert await held(follower, own, records_of(LANE.producer_id)) is None, "a lane stays one"
+
+    asyncio.run(run())
+
+
+def test_partition_that_mirror_maker_began_is_read_once_it_is_known_which_records_are_its_copies(
+    cluster: Cluster,
+) -> None:
+    """They have no producer ID, and neither have records of many clients."""
+
+    async def run() -> None:
+        there = SourcePartition(THERE, 0)
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, Takeover(there, 3, 4, 2, 0, 0), BEGUN, Shared(THERE, UUID(int=5)))
+        follower, own = journal(cluster), Own()
+        waits = await held(follower, own, records_of(-1, -1, -1, -1))
+        assert event(waits) == WAITS
+        assert "up to offset 4" in str(waits)
+        assert own.entries == [Shared(HERE, JOURNAL)], "the reverse flow does not wait for that"
+        cluster.write(OwnRecords(there, ((1, 2),), 0))
+        response = records_of(-1, 999, -1, -1, -1, LANE.producer_id)
+        assert await held(follower, own, response) is None
+        assert not follower.known.clients, "below the takeover no producer is looked for"
+        known = follower.known_of(own)
+        assert [known.is_copy(header) for header, _ in iter_batches(response.records)] == [
+            *(True, False, True, True),
+            *(False, True),
+        ]
+
+    asyncio.run(run())
+
+
+def test_partition_that_is_filled_again_is_not_judged_by_the_takeover_before(cluster: Cluster) -> None:
+    async def run() -> None:
+        there = SourcePartition(THERE, 0)
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, Takeover(there, 3, 4, 2, 0, 0), OwnRecords(there, (), 0))
+        cluster.write(Remirrored("orders", HERE, 0), NAMES, BEGUN, Shared(THERE, UUID(int=5)))
+        follower, own = journal(cluster), Own()
+        response = records_of(-1)
+        assert await held(follower, own, response) is None
+        assert not follower.known_of(own).is_copy(next(iter_batches(response.records))[0])
 
     asyncio.run(run())
 
