@@ -636,8 +636,8 @@ class Lane:
         """Why records on the target, of a topic that both directions copy, may be copies; None where they are the target's own.
 
         That is the operator's word for this journal and no other; or nothing was ever written to the source's partitions, from
-        which no record can be a copy then. `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none of
-        what it copied before contents have shown which records are copies.
+        which no record can be a copy then. `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none
+        of it before contents have shown which records are copies.
         """
         target, reverse = self.context.target, self.context.reverse
         journal_id, _ = await locate(target, self.journal_partition)

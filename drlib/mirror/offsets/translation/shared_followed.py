@@ -114,6 +114,8 @@ def translate_followed(there: PartitionMap, back: PartitionMap, position: int) -
     if doubt := in_doubt(there, position) or in_doubt(back, None):
         return SharedAnswer(_UNKNOWN, False, doubt)
     end = max(there.target_end or 0, there.least_log_end)
+    if back.taken is not None:
+        end = max(end, back.taken.takeover.source_offset)  # MirrorMaker 2 has read so much of the log there
     for _ in range(_MOST_STRETCHES):  # what follows is the other cluster's as far as the map back has it without a gap
         pair = back.segments().find_source(end)
         if pair is None or end >= pair[0].source_end:
