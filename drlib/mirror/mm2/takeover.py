@@ -78,11 +78,10 @@ class Mm2Progress:
     syncs: Mapping[TopicPartition, list[tuple[int, int]]]
     unreadable: Mapping[TopicPartition, DrlibError] = field(default_factory=dict)
 
-    def began(self, topic: str) -> bool:
-        """Did MM2 surely copy some of a source topic? It makes a topic of offsets also for a flow that is not enabled."""
-        return any(
-            partition.topic == topic for known in (self.copied, self.syncs, self.unreadable) for partition in known
-        )
+    @property
+    def topics(self) -> frozenset[str]:
+        """Source topics of which MM2 surely copied something. It makes its topics also for a flow that is not enabled."""
+        return frozenset(each.topic for known in (self.copied, self.syncs, self.unreadable) for each in known)
 
 
 @dataclass

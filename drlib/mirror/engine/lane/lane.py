@@ -623,10 +623,10 @@ class Lane:
         if not with_data:
             return excluded
         progress = await self.takeover.read_progress()
+        taken_over = frozenset[str]() if progress is None else progress.topics
         for topic in new:
             if topic.target in with_data and topic.shared:
-                mirrored_before = progress is not None and progress.began(topic.source)
-                why = await self._why_unexplained(topic, mirrored_before=mirrored_before)
+                why = await self._why_unexplained(topic, mirrored_before=topic.source in taken_over)
                 excluded |= {topic.target: why} if why is not None else {}
             elif topic.target in with_data and progress is None:  # else copies are compared one by one
                 excluded[topic.target] = JournalLost(topic.target)

@@ -93,6 +93,8 @@ class ClaimStart:
             change = f"topic ID {incarnation.old_topic_id} became {incarnation.new_topic_id}"
             self.events.open("TopicRecreated", incarnation.source_topic, change)
         progress = await self._mm2_progress(topics)
+        # Where both directions copy a topic, contents do not say in which one MirrorMaker 2 did.
+        taken_over = frozenset[str]() if progress is None else progress.topics
         remirrored = {entry.target_topic for entry in journaled if isinstance(entry, Remirrored)}
         epochs, noted = epochs_read(journaled), by_partition(journaled)
         known = {(entry.source_topic, entry.topic_id) for entry in journaled if isinstance(entry, TopicNames)}
@@ -121,10 +123,8 @@ class ClaimStart:
             keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions if number not in left_out]
             if topic.target not in not_begun_here:
                 taken = False
-                # Where both directions copy it, contents do not say in which one MirrorMaker 2 did.
-                begun = progress is not None and (not topic.shared or progress.began(topic.source))
-                for key in keys:
-                    if progress is not None and begun and self.maps.get(key).position is None:
+                for key in keys if not topic.shared or topic.source in taken_over else ():
+                    if progress is not None and self.maps.get(key).position is None:
                         taken |= await self._take_over(progress, topic, key, recreated=recreated)
                 for key in keys:
                     if not taken and key in begins and self.maps.get(key).position is None:

@@ -7,7 +7,7 @@ Rules:
   say which: the operator does, by the ID of the flow's journal (`Words`). Until then the flow back does not read the partition.
 - A batch has one writer: with a record that the source does not have all of it is the target's own.
 - The decision is journaled (`OwnRecords`) and never made again. Read is only what was not aligned, and the source's log once.
-Not for: skipping copies (`drlib.mirror.engine.reverse`), nor positions (`drlib.mirror.offsets.translation.taken_over`).
+Not for: skipping copies (`drlib.mirror.engine.reverse`), nor positions (`drlib.mirror.offsets.translation.shared_position`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Not for: reading the maps and the log there (`shared_topics`), or writing positi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.map.segments import SegmentList
@@ -50,13 +50,20 @@ class SharedPosition:
 class TakenOver:
     """Of what MirrorMaker 2 copied, all below offset `offset` there was read here, and of the rest `again` records at most.
 
-    `reached`: all of it was read here. `gone`: records that were not read here and have expired there.
+    `reached`: all of it was read here. `gone`: records that were not read here and have expired there. `own`: where in the log
+    there are records that it did not copy.
     """
 
     offset: int
     again: int = 0
     reached: bool = True
     gone: int = 0
+    own: Sequence[tuple[int, int]] = ()
+
+    def read_again(self, first: int) -> int:
+        """How many of its copies at `first` or behind it were read here, at most."""
+        own = sum(max(0, min(end, self.offset) - max(begin, first)) for begin, end in self.own)
+        return self.again + max(0, self.offset - first) - own
 
 
 def taken_over(there: PartitionMap, back: PartitionMap | None, position: int, start: int) -> tuple[TakenOver, ...]:
@@ -64,7 +71,8 @@ def taken_over(there: PartitionMap, back: PartitionMap | None, position: int, st
     found: list[TakenOver] = []
     if (taken := there.taken) is not None:
         at, end = taken.takeover.source_offset, taken.takeover.target_offset
-        found.append(_taken(end, taken.forward(position), taken.on_target, start) if position < at else TakenOver(end))
+        part = _taken(end, taken.forward(position), taken.on_target, start) if position < at else TakenOver(end)
+        found.append(replace(part, own=taken.own or ()))
     if back is not None and (taken := back.taken) is not None:
         at, end = taken.takeover.target_offset, taken.takeover.source_offset
         found.append(_taken(end, taken.backward(position), taken.mirrored, start) if position < at else TakenOver(end))
@@ -100,7 +108,7 @@ def shared_position(
     first = min(offset for offset in (end, copied, own, unread, *not_read) if offset is not None)
     first = max(first, start)  # what was before it is gone
     again = there.straddling(position, first)
-    again += sum(each.again + max(0, each.offset - first) for each in taken)
+    again += sum(each.read_again(first) for each in taken)
     following = max(0, position - read_here)
     if back is not None:
         again += back.straddling(position, first, of_target=True)

@@ -242,3 +242,10 @@ def test_map_forgets_what_was_compared_once_it_expired() -> None:
     assert offsets.forward(62).kind is TranslationKind.BOUNDED
     assert set(fold(journal, 1).forget) == {UPPER.key(), LOWER.key()}
     assert fold(journal[:3], 1).forget == ()
+
+
+def test_not_compared_is_what_lies_between_the_copies_that_were_found() -> None:
+    taken = taken_over(compared(0, 60, 70, (60, 70, 10), (75, 90, 20)), compared(1, 40, 40, (40, 40, 20)))
+    assert list(taken.not_compared(0)) == [(0, 40), (60, 70), (80, 90)]
+    assert list(taken.not_compared(65)) == [(65, 70), (80, 90)]
+    assert list(taken_over().not_compared(5)) == [(5, 110)]
