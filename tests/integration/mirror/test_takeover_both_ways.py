@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -17,8 +18,8 @@ from fix_two_way import IDENTITY, RIGHTS_FIRST, worker
 from testbed_mm2 import connect_keys
 
 from bench.mirror_maker import MirrorMaker2
-from drlib.config.settings import load_mirror_settings
-from drlib.mirror.offsets.translation.translate_groups import translate_groups
+from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, TranslationKind
 
@@ -125,7 +126,7 @@ def said(engine: Engine, other: str = "") -> list[str]:
 
 def logged(bootstrap: str, topic: str) -> list[tuple[int, int]]:
     """Offset and number of each record, in log order."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "auto.offset.reset": "earliest"})
     partition, found = TopicPartition(topic, 0, 0), list[tuple[int, int]]()
     _, end = consumer.get_watermark_offsets(partition, timeout=20)
     consumer.assign([partition])
@@ -159,7 +160,7 @@ def assert_each_once(engine: Engine, lefts: int, rights: int) -> None:
 def assert_positions(engine: Engine, *, exact: bool) -> None:
     """Groups on both sides, at positions all over the log, continue on the other side without skipping a record.
 
-    `exact`: and read none again.
+    `exact`: and read none again. Of the groups on the left so do the checkpoints, without asking the left.
     """
     logs = {bootstrap: logged(bootstrap, engine.topics) for bootstrap in (engine.left, engine.right)}
     settings = load_mirror_settings(engine.properties)
@@ -172,19 +173,27 @@ def assert_positions(engine: Engine, *, exact: bool) -> None:
         groups[f"{engine.topics}-{flow.source}-end"] = ends[-1] + 1
         for group, at in groups.items():
             commit(here, group, engine.topics, at)
-        items = translate_groups(settings, flow, list(groups), source_alive=True)
-        assert {item.group for item in items} == groups.keys()
-        for item in items:
-            at, found = groups[item.group], item.translation
-            assert found.offset is not None, item
+        found = [(item, exact) for item in translate_groups(settings, flow, list(groups), source_alive=True)]
+        if here == engine.left:
+            wait_for("checkpoints of all", partial(checkpointed, settings, flow, groups))
+            found += [(item, False) for item in translate_groups(settings, flow, list(groups), source_alive=False)]
+        assert {item.group for item, _ in found} == groups.keys()
+        for item, exactly in found:
+            at, translation = groups[item.group], item.translation
+            assert (item.source_offset, translation.offset is None) == (at, False), item
             read = {n for offset, n in logs[here] if offset < at}
-            rest = {n for offset, n in logs[there] if offset >= found.offset}
+            rest = {n for offset, n in logs[there] if offset >= (translation.offset or 0)}
             assert {n for _, n in logs[there]} - read <= rest, f"skipped: {item}"
             again = len(read & rest)
-            assert again <= found.records, item
-            print(flow, item.group[-3:], at, found, again)
-            if exact:
-                assert found.kind is TranslationKind.EXACT, item
+            assert again <= translation.records, item
+            print(flow, item.group[-3:], at, translation, again, item.both_maps)
+            if exactly:
+                assert translation.kind is TranslationKind.EXACT, item
+
+
+def checkpointed(settings: MirrorSettings, flow: Flow, groups: Mapping[str, int]) -> bool:
+    known = {group: each.offset for (group, _), each in checkpointed_positions(settings, flow).items()}
+    return {group: known.get(group) for group in groups} == groups
 
 
 @pytest.mark.parametrize("rights", ["", "before", "during", "before during after"])
