@@ -19,9 +19,12 @@ from testbed_mm2 import connect_keys
 
 from bench.mirror_maker import MirrorMaker2
 from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.kafka.admin.descriptions import Range
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions, translate_groups
+from drlib.mirror.offsets.unreplicated.origins import read_stretches_of
 from drlib.mirror.status import worker_status as status
 from drlib.model import Flow, TranslationKind
+from drlib.model import TopicPartition as Partition
 
 pytestmark = [pytest.mark.mm2, pytest.mark.timeout(400)]
 
@@ -191,6 +194,17 @@ def assert_positions(engine: Engine, *, exact: bool) -> None:
                 assert translation.kind is TranslationKind.EXACT, item
 
 
+def assert_origins(engine: Engine) -> None:
+    """Analyses take for each cluster's own what its clients wrote, before the takeover and after it."""
+    settings, there = load_mirror_settings(engine.properties), Flow(engine.source, engine.target)
+    for flow, bootstrap in ((there.reverse, engine.left), (there, engine.right)):
+        log, partition = logged(bootstrap, engine.topics), Partition(engine.topics, 0)
+        whole = {partition: Range(0, log[-1][0] + 1)}
+        own = read_stretches_of(settings, flow, whole, copies=False)[partition]
+        found = {n for offset, n in log if any(each.start <= offset < each.end for each in own)}
+        assert found == {n for _, n in log if (n < RIGHTS_FIRST) == (bootstrap == engine.left)}
+
+
 def checkpointed(settings: MirrorSettings, flow: Flow, groups: Mapping[str, int]) -> bool:
     known = {group: each.offset for (group, _), each in checkpointed_positions(settings, flow).items()}
     return {group: known.get(group) for group in groups} == groups
@@ -226,6 +240,7 @@ def test_topic_of_mirror_maker_is_copied_both_ways_with_each_record_once(
     with worker(engine):  # a later claim decides nothing again
         wait_for("both directions have read all", lambda: both_read(engine))
         assert_positions(engine, exact=False)
+        assert_origins(engine)
     assert_each_once(engine, LEFTS + 110, written + 70)
 
 
@@ -273,3 +288,18 @@ def test_mirror_maker_that_still_runs_refuses_both_directions_and_nothing_is_cop
     assert process.wait(90) == 10, engine.log()
     assert f"Connect group {engine.source}-mm2" in engine.log()
     assert [held(bootstrap, engine.topics) for bootstrap in (engine.left, engine.right)] == [300, 300]
+
+
+def test_mirror_maker_that_is_started_beside_both_directions_stops_the_direction_that_would_copy_its_copies(
+    engine: Engine, mm2: MirrorMaker2
+) -> None:
+    for bootstrap in (engine.left, engine.right):
+        create_topic(bootstrap, engine.topics, 1)
+    both_ways(engine)
+    with worker(engine):
+        produce(engine.left, engine.topics, 30, partitions=1)
+        wait_for("they are on the right", lambda: len(numbers(engine.right, engine.topics)) == 30)
+        mm2.start()
+        event = engine.wait_reported("RecordsReturned", engine.topics, deadline_s=120)
+    assert event.flow == f"{engine.target}->{engine.source}"
+    assert f"Connect group {engine.source}-mm2 has members" in event.detail

@@ -51,7 +51,7 @@ class TakenOver:
     """Of what MirrorMaker 2 copied, all below offset `offset` there was read here, and of the rest `again` records at most.
 
     `reached`: all of it was read here. `gone`: records that were not read here and have expired there. `own`: where in the log
-    there are records that it did not copy.
+    there are records that it did not copy. `source_end`: below this offset of the log here nothing was copied back.
     """
 
     offset: int
@@ -59,6 +59,7 @@ class TakenOver:
     reached: bool = True
     gone: int = 0
     own: Sequence[tuple[int, int]] = ()
+    source_end: int = 0
 
     def read_again(self, first: int) -> int:
         """How many of its copies at `first` or behind it were read here, at most."""
@@ -72,7 +73,7 @@ def taken_over(there: PartitionMap, back: PartitionMap | None, position: int, st
     if (taken := there.taken) is not None:
         at, end = taken.takeover.source_offset, taken.takeover.target_offset
         part = _taken(end, taken.forward(position), taken.on_target, start) if position < at else TakenOver(end)
-        found.append(replace(part, own=taken.own or ()))
+        found.append(replace(part, own=taken.own or (), source_end=at))
     if back is not None and (taken := back.taken) is not None:
         at, end = taken.takeover.target_offset, taken.takeover.source_offset
         found.append(_taken(end, taken.backward(position), taken.mirrored, start) if position < at else TakenOver(end))
@@ -117,7 +118,8 @@ def shared_position(
         return SharedPosition(first, again, following, bound and again > 0)
     if unread is not None and unread < end:
         others = end - unread - there.on_target_at_least(unread, end)
-        again += max(0, min(others, position - there.mirrored_at_least(0, position)))
+        begin = max((each.source_end for each in taken), default=0)
+        again += max(0, min(others, max(0, position - begin) - there.mirrored_at_least(0, position)))
     return SharedPosition(first, again, following, again > 0)
 
 

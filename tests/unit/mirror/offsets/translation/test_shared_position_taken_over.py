@@ -13,6 +13,7 @@ from drlib.mirror.journal.entries import Chunk, Covered, OwnRecords, Takeover
 from drlib.mirror.offsets.comparison.align import LogPart, align
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.translation.shared_followed import translate_followed
+from drlib.mirror.offsets.translation.shared_logs import translate_shared
 from drlib.mirror.offsets.translation.shared_position import may_be_own
 from drlib.model import Segment, Translation, TranslationKind
 
@@ -93,6 +94,11 @@ def test_positions_in_both_directions_skip_nothing_and_bound_what_is_read_again(
     there, back = maps(logs, takeover, own, exact=exact)
     here = min(at, len(logs.here))
     check(logs.here, logs.there, here, translate_followed(there, back, here).translation)
+    ranges = may_be_own(there, [(0, len(logs.there))])  # as where the source is lost
+    own_there = (n for first, end in ranges for n in range(first, end) if (logs.there[n] or "").startswith("t"))
+    unread, log_end = next(own_there, None), len(logs.there)
+    answer = translate_shared(there, None, here, unread=unread, start=0, end=log_end, why="it is lost")
+    check(logs.here, logs.there, here, answer.translation)
     beyond = min(at, len(logs.there))
     check(logs.there, logs.here, beyond, translate_followed(back, there, beyond).translation)
 
