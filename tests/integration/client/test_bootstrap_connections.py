@@ -44,11 +44,11 @@ def own_files() -> Iterator[None]:
 class Address:
     """`drlib bootstrap`, started with a soft limit of open files that is too low for its connections."""
 
-    def __init__(self, root: Path, bootstrap: str) -> None:
+    def __init__(self, root: Path, bootstrap: str, other: str) -> None:
         self._log = root / "bootstrap.log"
         file, pointer = root / "mm2.properties", root / "pointer.json"
         file.write_text(
-            f"clusters = left, other\nleft.bootstrap.servers = {bootstrap}\nother.bootstrap.servers = {bootstrap}\n"
+            f"clusters = left, other\nleft.bootstrap.servers = {bootstrap}\nother.bootstrap.servers = {other}\n"
         )
         pointer_file.write_atomic(pointer, Pointer(1, "left", bootstrap))
         with socket.socket() as free:
@@ -146,9 +146,9 @@ def clusters_seen(server: str) -> tuple[int, float]:
 
 @pytest.mark.usefixtures("own_files")
 async def test_bootstrap_address_holds_thousands_of_answered_connections_and_gives_their_memory_and_files_back(
-    left: str, tmp_path: Path
+    left: str, right: str, tmp_path: Path
 ) -> None:
-    address = await asyncio.to_thread(Address, tmp_path, left)
+    address = await asyncio.to_thread(Address, tmp_path, left, right)
     try:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         assert address.says.endswith(f"4,000 connections within {hard:,} open files")
