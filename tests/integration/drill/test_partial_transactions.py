@@ -213,8 +213,7 @@ def test_transaction_that_crossed_in_part_is_in_part_after_the_way_back_unless_i
     for bootstrap, topic in itertools.product((left, right), (A, B)):
         create_topic(bootstrap, topic, 1)
     out, back = Flow("LEFT", "RIGHT"), Flow("RIGHT", "LEFT")
-    extra = {"sync.topic.configs.enabled": "false", f"{back}.enabled": "true"}
-    engine = Engine(tmp_path, left, right, "LEFT", "RIGHT", f"{A}, {B}", extra)
+    engine = Engine(tmp_path, left, right, "LEFT", "RIGHT", f"{A}, {B}", {"sync.topic.configs.enabled": "false"})
     with librdkafka(left, "shop") as shop:
         worker = engine.start()
         try:
@@ -242,6 +241,7 @@ def test_transaction_that_crossed_in_part_is_in_part_after_the_way_back_unless_i
     with Cluster(lab.clusters["RIGHT"].settings()) as cluster:
         wait_for("the worker is not in its group any more", lambda: not cluster.group_members(worker_group(out)))
 
+    engine.extra[f"{back}.enabled"] = "true"
     place = Place(properties=str(engine.properties), pointer=str(pointer))
     reprotect, home = tmp_path / "reprotect", tmp_path / "home"
     reprotect.mkdir()
@@ -255,7 +255,7 @@ def test_transaction_that_crossed_in_part_is_in_part_after_the_way_back_unless_i
         rest = "in quarantine" if how is Settle.QUARANTINE else "on the source"
         assert (check.name, check.verdict) == (TAIL_IN_PART, Verdict.CONDITIONS), check
         assert f"1 in part: shop (producer {rows[0]['producer ID']}, epoch " in check.evidence
-        assert f"{B}-0 nothing, the rest {rest}" in check.evidence
+        assert f"{B}-0 nothing (0 of 1 records, source offsets 3 to 3), the rest {rest}" in check.evidence
         assert [(row["topic"], row["on the target"], row["records there"]) for row in rows] == [
             (A, "all of it", 3),
             (B, f"nothing, the rest {rest}", 0),
