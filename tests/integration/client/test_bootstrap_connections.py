@@ -153,31 +153,33 @@ async def test_bootstrap_address_holds_thousands_of_answered_connections_and_giv
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         assert address.says.endswith(f"4,000 connections within {hard:,} open files")
         files = address.files()
-        grown: list[float] = []
-        for _ in range(2):
-            before, since = address.rss(), time.monotonic()
+        before, rounds = (
+            address.rss(),
+            3,
+        )  # one whose memory is not given back would need three times as much in the last
+        for number in range(rounds):
+            since = time.monotonic()
             connections = Connections(address.server)
             async with asyncio.timeout(OPEN_S):
                 await connections.add(CONNECTIONS)
             opened_s = time.monotonic() - since
             assert address.files() >= files + 2 * CONNECTIONS
             assert address.metric("connections") == CONNECTIONS
-            grown.append((address.rss() - before) / CONNECTIONS)
+            grown = (address.rss() - before) / CONNECTIONS
             brokers, prompt_s = await asyncio.to_thread(clusters_seen, address.server)
             assert brokers == 1
             assert prompt_s < PROMPT_S
             async with asyncio.timeout(OPEN_S):
                 await connections.ask_all()
             print(
-                f"opened in {opened_s:.1f} s, RSS +{grown[-1] / 1024:.1f} KiB each, another client after {prompt_s:.2f} s"
+                f"opened in {opened_s:.1f} s, RSS +{grown / 1024:.1f} KiB each, another client after {prompt_s:.2f} s"
             )
-            if len(grown) == 1:
+            assert grown <= MOST_RSS
+            if number < rounds - 1:
                 connections.close()
                 await asyncio.to_thread(wait_for, "its files are closed", lambda: address.files() == files)
                 assert address.metric("connections") == 0
-        assert grown[0] <= MOST_RSS
-        assert grown[1] <= grown[0] / 4, "the second thousands are put where the first were"
-        assert address.metric("accepted_total") >= 2 * CONNECTIONS
+        assert address.metric("accepted_total") >= rounds * CONNECTIONS
         assert address.notes("open") == [], "nothing was refused, and no server failed"
         since = time.monotonic()
         address.child.send_signal(signal.SIGTERM)
