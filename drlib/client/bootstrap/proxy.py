@@ -11,7 +11,7 @@ Rules:
   kept for that is given up to accept and close the clients that wait, which would hang otherwise, and the next ones wait for
   `PAUSE_S`: a listening socket stays readable, so that accepting would be tried without end. (asyncio's own servers try it as
   often as their backlog is long, with a line of the log each.)
-- What is reported is reported once, until it is over; that places or files are used up, until it was not so for `CALM_S`.
+- What is reported is reported once, until it is over; places or files are used up until none was missing for `CALM_S`.
 Not for: deciding (`rules`), the pointer (`follow`), one connection's bytes (`connection`).
 """
 
@@ -185,7 +185,7 @@ class Proxy:
             except OSError as error:
                 if error.errno in _OUT_OF_FILES:
                     self._refuse_waiting(listener)
-                return  # nobody waits any more, or the one who did went away
+                return  # no client waits any more, or the one that did went away
             self.counts.accepted += 1
             if not self._has_room():
                 client.close()

@@ -22,7 +22,7 @@ from drlib.drill.step.flow_arguments import Shared
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.unreplicated.find import find_unreplicated
-from drlib.mirror.offsets.unreplicated.ledger import Progress
+from drlib.mirror.offsets.unreplicated.ledger import Progress, partition_key
 from drlib.mirror.offsets.unreplicated.rules import PartitionTail
 from drlib.mirror.offsets.unreplicated.settle import read_ledger
 from drlib.mirror.transactions.find import find_transactions
@@ -72,13 +72,12 @@ class ListTailTransactions(TransactionsAction):
         found = find_unreplicated(settings, flow, wait=abort.wait)
         with Cluster(settings.clusters[flow.target]) as target:
             ledger = read_ledger(target)
-        tail = {
-            part.partition: tail_of(
-                part, ledger.of(found.source_id, found.topic_ids[part.partition.topic], part.partition)
-            )
-            for part in found.partitions
-            if part.records or part.doubtful
-        }
+        tail: dict[TopicPartition, Tail] = {}
+        for part in found.partitions:
+            if part.records or part.doubtful:
+                topic, number = part.partition.topic, part.partition.partition
+                key = partition_key(found.source_id, found.topic_ids[topic], number)
+                tail[part.partition] = tail_of(part, ledger.progress.get(key))
         ends = {part.partition: part.end for part in found.partitions if tail.get(part.partition) is Tail.LEFT}
         return tail, ends
 

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import UUID
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -73,10 +72,6 @@ class Ledger:
 
     progress: Mapping[bytes, Progress]
     closing: Mapping[bytes, Closing]
-
-    def of(self, source_id: str, topic_id: UUID, partition: TopicPartition) -> Progress | None:
-        """What was settled of a partition; None where nothing was."""
-        return self.progress.get(ledger.partition_key(source_id, topic_id, partition.partition))
 
     def next(self, source_id: str, topic_id: Any, partition: int) -> int:
         """The source offset below which everything was settled; 0 where nothing was."""
