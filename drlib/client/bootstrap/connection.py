@@ -82,9 +82,12 @@ class Connection:
         self._closed = closed
 
     def _accept(self, accepted: Callable[[Connection], None]) -> None:
+        if self.state is State.CLOSED:  # it was given up before
+            return self._sockets(at_once=True)
         if self.client.transport is not None:
             self.client.transport.pause_reading()
         accepted(self)
+        return None
 
     def new_server(self) -> Side:
         """The side of the next attempt to connect to a server."""

@@ -54,7 +54,7 @@ def families(served: Bootstrap) -> list[Metric]:
         active,
         accepted,
         gauge("connections", "Connections that are open.", proxy.connections),
-        gauge("connections_limit", "Connections that may be open.", proxy.limits.connections),
+        gauge("connections_limit", "Connections that may be open.", proxy.most_connections),
         gauge("pointer_version", "Version of the pointer that is followed.", None if known is None else known.version),
         gauge("pointer_in_doubt", "1 while a place that may have a newer pointer does not answer.", bool(served.doubt)),
         gauge("pointer_from_state", "1 while no pointer was read and the state file counts.", served.from_state),

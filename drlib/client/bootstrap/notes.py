@@ -33,6 +33,7 @@ CONFLICT: Final = "PointerConflict"
 FROM_STATE: Final = "PointerFromState"
 UNREACHABLE: Final = "NoServerAnswers"
 TOO_MANY: Final = "TooManyConnections"
+FEW_FILES: Final = "TooFewOpenFiles"
 LEADS_HERE: Final = "ListenerIsBootstrapAddress"
 NOT_CHECKED: Final = "ListenersNotChecked"
 CERTIFICATE: Final = "CertificateWithoutAddress"
@@ -54,6 +55,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "Start a broker of the cluster. If it stays down, fail over: the pointer moves, and this follows.",
     ),
     TOO_MANY: Kind(Severity.WARNING, "Raise --max-connections, or start another instance at another address."),
+    FEW_FILES: Kind(
+        Severity.WARNING,
+        "Raise the limit of open files (ulimit -n, LimitNOFILE= of its unit) and restart the command; or start another one.",
+    ),
     LEADS_HERE: Kind(Severity.ERROR, "Correct advertised.listeners of the cluster's brokers to their own addresses."),
     NOT_CHECKED: Kind(Severity.WARNING, "Check advertised.listeners of that cluster's brokers when it answers."),
     CERTIFICATE: Kind(

@@ -7,15 +7,23 @@ Rules:
   client's connection is closed.
 - When the cluster changes, connections to the former one are closed at once, so that clients bootstrap again.
 - A connection without a byte for `idle_s` is closed. `drain` lets conversations end, and closes what is silent.
-- What is reported is reported once, until it is over.
+- There are no more connections than this process may have open files for. Where files are used up nevertheless, a file that is
+  kept for that is given up to accept and close the clients that wait, which would hang otherwise, and the next ones wait for
+  `PAUSE_S`: a listening socket stays readable, so that accepting would be tried without end. (asyncio's own servers try it as
+  often as their backlog is long, with a line of the log each.)
+- What is reported is reported once, until it is over; places or files are used up until none was missing for `CALM_S`.
 Not for: deciding (`rules`), the pointer (`follow`), one connection's bytes (`connection`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
+import resource
+import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -24,9 +32,9 @@ from typing import Final
 
 from drlib import decoding
 from drlib.client.bootstrap import notes
-from drlib.client.bootstrap.connection import Connection, Side
+from drlib.client.bootstrap.connection import Connection
 from drlib.client.bootstrap.notes import Note
-from drlib.client.bootstrap.rules import State, ended_for_new, servers_in_turn
+from drlib.client.bootstrap.rules import State, connections_within, ended_for_new, servers_in_turn
 from drlib.errors import UsageError
 from drlib.formats import count
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -35,10 +43,14 @@ CONNECT_S: Final = 2.0
 GIVE_UP_S: Final = 8.0  # librdkafka waits 10 s for its first answer (api.version.request.timeout.ms), Java 30 s
 QUIET_S: Final = 1.0  # in which a conversation has ended, when draining
 TICK_S: Final = 0.1
+PAUSE_S: Final = 0.2
+CALM_S: Final = 5.0
 _LOWEST_FREE: Final = 1024  # lower ports are root's
 _BACKLOG: Final = 1024
+_AT_ONCE: Final = 64  # clients accepted before anything else is done
+_OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _EYEBALLS_S: Final = 0.25  # RFC 8305: when the next address of a name is tried beside the first
-IDLE, MOVED, FULL, NO_SERVER, DRAINED = "idle", "moved", "full", "no server", "drained"
+IDLE, MOVED, FULL, NO_SERVER, NO_FILE, DRAINED = "idle", "moved", "full", "no server", "no file", "drained"
 FOR_NEW: Final = "for a new one"
 
 
@@ -71,22 +83,32 @@ class Proxy:
         self.cluster: ClusterSettings | None = None
         self.draining = False
         self._report = report
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[socket.socket] = []
+        self._is_listening = False
+        self._spare: list[socket.socket] = []
+        self._accepting: set[asyncio.Task[object]] = set()
         self._open: set[Connection] = set()
         self._turn = 0
+        self._scarce_at = 0.0
         self._failed_at: dict[str, float] = {}
         self._opened: dict[str, str] = {}  # notes that are open: name -> cluster
 
     async def bind(self, host: str, port: int) -> int:
         """Take an address, without listening; the port, which the system chooses for 0. Raises `UsageError`."""
+        loop, taken = asyncio.get_running_loop(), len(self._listeners)
         try:
-            server = await asyncio.get_running_loop().create_server(
-                self._client, host, port, backlog=_BACKLOG, start_serving=False
-            )
+            infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            for family, kind, protocol, _, address in dict.fromkeys(infos):
+                listener = socket.socket(family, kind, protocol)
+                self._listeners.append(listener)
+                listener.setblocking(False)
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                listener.bind(address)
         except OSError as error:
             raise not_listening(host, port, error) from error
-        self._servers.append(server)
-        return int(server.sockets[0].getsockname()[1])
+        return int(self._listeners[taken].getsockname()[1])
 
     async def point(self, cluster: ClusterSettings) -> int:
         """Pass new connections on to `cluster`, and close those to another one; how many were closed.
@@ -101,32 +123,42 @@ class Proxy:
         self.cluster = cluster
         for connection in former:
             connection.give_up(MOVED)
-        if not self.draining:
-            for server in self._servers:
-                host, port = server.sockets[0].getsockname()[:2]
+        if not self._is_listening and not self.draining:
+            for listener in self._listeners:
+                host, port = listener.getsockname()[:2]
                 try:
-                    await server.start_serving()
+                    listener.listen(_BACKLOG)
                 except OSError as error:
                     raise not_listening(host, port, error) from error
+            self._is_listening, self._spare = True, _spare_file()
+            self._resume()
         return len(former)
 
     @property
     def connections(self) -> int:
         return len(self._open)
 
+    @property
+    def most_connections(self) -> int:
+        """The limit, or fewer if this process may not have enough open files, which others may have changed."""
+        return min(self.limits.connections, connections_within(most_files()))
+
     def close_idle(self) -> None:
         """Close what was silent for too long; called every second or so."""
         now = time.monotonic()
         for connection in [each for each in self._open if now - each.active_at > self.limits.idle_s]:
             connection.give_up(IDLE)
-        if len(self._open) < self.limits.connections:
+        if len(self._open) < self.most_connections and now - self._scarce_at > CALM_S:
             self._resolve(notes.TOO_MANY)
+            self._resolve(notes.FEW_FILES)
 
     async def drain(self, deadline_s: float) -> None:
         """Accept no more, and return when every connection has ended: those that are not silent by `deadline_s` seconds."""
         self.draining = True
-        for server in self._servers:
-            server.close()
+        self._pause()
+        for each in (*self._listeners, *self._spare):
+            each.close()
+        self._listeners.clear()
         until = time.monotonic() + deadline_s
         while self._open and (now := time.monotonic()) < until:
             for connection in list(self._open):
@@ -136,33 +168,81 @@ class Proxy:
         for connection in list(self._open):
             connection.give_up(DRAINED)
 
-    def _client(self) -> Side:
-        return Connection(self._accept, self._forget).client
+    def _resume(self) -> None:
+        """Accept clients, until `_pause`."""
+        if not self.draining:
+            for listener in self._listeners:
+                asyncio.get_running_loop().add_reader(listener, self._accept_waiting, listener)
 
-    def _accept(self, connection: Connection) -> None:
-        self.counts.accepted += 1
-        cluster = self.cluster
-        if cluster is None or self.draining or not self._has_room():
-            connection.give_up(FULL if cluster is not None and not self.draining else DRAINED)
-            return
+    def _pause(self) -> None:
+        for listener in self._listeners:
+            asyncio.get_running_loop().remove_reader(listener)
+
+    def _accept_waiting(self, listener: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                client, _ = listener.accept()
+            except OSError as error:
+                if error.errno in _OUT_OF_FILES:
+                    self._refuse_waiting(listener)
+                return  # no client waits any more, or the one that did went away
+            self.counts.accepted += 1
+            if not self._has_room():
+                client.close()
+                self.counts.closed[FULL] += 1
+                continue
+            self._take(client)
+
+    def _take(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        connection = Connection(self._connect_to_server, self._forget)
         self._open.add(connection)
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(loop.connect_accepted_socket(lambda: connection.client, client))
+        self._accepting.add(task)
+        task.add_done_callback(self._accepting.discard)
+
+    def _refuse_waiting(self, listener: socket.socket) -> None:
+        """Close the clients that wait, one after the other, in the place of the file that is kept for it."""
+        self._say_scarce(notes.FEW_FILES, f"all {count(most_files())} open files are in use; new clients are refused")
+        self._pause()
+        asyncio.get_running_loop().call_later(PAUSE_S, self._resume)
+        for spare in self._spare:
+            spare.close()
+        with contextlib.suppress(OSError):  # BlockingIOError: no more
+            for _ in range(_BACKLOG):
+                listener.accept()[0].close()
+                self.counts.accepted += 1
+                self.counts.closed[NO_FILE] += 1
+        self._spare = _spare_file()
+
+    def _connect_to_server(self, connection: Connection) -> None:
+        if (cluster := self.cluster) is None or self.draining:
+            connection.give_up(DRAINED)
+            return
         connection.cluster = cluster.alias
         connection.connecting = asyncio.get_running_loop().create_task(self._connect(connection, cluster))
 
     def _has_room(self) -> bool:
-        if len(self._open) < self.limits.connections:
+        most = self.most_connections
+        if len(self._open) < most:
             return True
         now, connections = time.monotonic(), list(self._open)
-        chosen = ended_for_new([now - each.active_at for each in connections], self.limits.connections)
-        self._note(
-            notes.TOO_MANY,
-            f"all {count(self.limits.connections)} connections are taken; "
+        chosen = ended_for_new([now - each.active_at for each in connections], most)
+        allowed = most < self.limits.connections
+        self._say_scarce(
+            notes.FEW_FILES if allowed else notes.TOO_MANY,
+            f"all {count(most)} connections{f' that {count(most_files())} open files allow' if allowed else ''} are taken; "
             + ("new clients are refused" if chosen is None else "the ones that are silent for longest are closed"),
         )
         if chosen is None:
             return False
         connections[chosen].give_up(FOR_NEW)
         return True
+
+    def _say_scarce(self, name: str, detail: str) -> None:
+        self._scarce_at = time.monotonic()
+        self._note(name, detail)
 
     async def _connect(self, connection: Connection, cluster: ClusterSettings) -> None:
         loop, end = asyncio.get_running_loop(), time.monotonic() + GIVE_UP_S
@@ -177,6 +257,10 @@ class Proxy:
                     await loop.create_connection(connection.new_server, host, port, happy_eyeballs_delay=_EYEBALLS_S)
             except (OSError, TimeoutError) as error:
                 if connection.state is not State.CONNECTING:
+                    return
+                if error.errno in _OUT_OF_FILES:
+                    self._say_scarce(notes.FEW_FILES, f"no file for a connection to {server}; clients are refused")
+                    connection.give_up(NO_FILE)
                     return
                 failures[server] = _reason(error)
                 self.counts.failed[server] += 1
@@ -204,6 +288,20 @@ class Proxy:
     def _resolve(self, name: str) -> None:
         if (cluster := self._opened.pop(name, None)) is not None:
             self._report(Note(name, "resolved", "", cluster, len(self._open)))
+
+
+def most_files() -> int:
+    """How many open files this process may have."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if soft == resource.RLIM_INFINITY else soft
+
+
+def _spare_file() -> list[socket.socket]:
+    """An open file; none where there is none to be had."""
+    try:
+        return [socket.socket()]
+    except OSError:
+        return []
 
 
 def _reason(error: Exception) -> str:

@@ -7,7 +7,8 @@ Rules:
   its end, or a repair, none of which concerns clients that follow no pointer.
 - Of the cluster's servers each connection begins with the next one; a server that failed comes last for `FAILED_S`.
 - When all places are taken, the connection that was silent for the longest ends for the new one, unless all are in use.
-  A client needs its bootstrap connection for one answer only.
+  A client needs its bootstrap connection for one answer only. A connection has two open files; `OTHER_FILES` of those that a
+  process may have, and half of a few, are kept for the pointer, metrics and the state file.
 - Each side of a connection may end its own half. `TRANSITIONS` has what then happens; any other transition is refused.
 Not for: moving bytes (`connection`), sockets (`proxy`), reading the pointer (`drlib.client.pointer_watch`).
 """
@@ -23,6 +24,7 @@ from drlib.client.pointer import Pointer
 
 FAILED_S: Final = 5.0
 IN_USE_S: Final = 5.0  # a connection with bytes in the last seconds is not ended for another one
+OTHER_FILES: Final = 128
 Address = tuple[str, int]  # an IP address or a host name, and a port
 
 
@@ -121,6 +123,11 @@ def ended_for_new(silent_s: Sequence[float], limit: int) -> int | None:
         return -1
     longest = max(range(len(silent_s)), key=silent_s.__getitem__)
     return longest if silent_s[longest] >= IN_USE_S else None
+
+
+def connections_within(files: int) -> int:
+    """How many connections a process passes on that may have so many open files."""
+    return (files - min(OTHER_FILES, files // 2)) // 2
 
 
 def leading_here(addresses: Mapping[str, Collection[Address]], own: Collection[Address]) -> tuple[str, ...]:

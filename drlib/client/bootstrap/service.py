@@ -30,15 +30,15 @@ from drlib.client.bootstrap import notes, state_file
 from drlib.client.bootstrap.check import Own, check_cluster, refuse_loop
 from drlib.client.bootstrap.follow import Follower, Look
 from drlib.client.bootstrap.notes import Note
-from drlib.client.bootstrap.proxy import TICK_S, Limits, Proxy
-from drlib.client.bootstrap.rules import Address, Change, Known, change
+from drlib.client.bootstrap.proxy import TICK_S, Limits, Proxy, most_files
+from drlib.client.bootstrap.rules import OTHER_FILES, Address, Change, Known, change, connections_within
 from drlib.client.bootstrap.state_file import Stored
 from drlib.client.pointer import PointerSource
 from drlib.errors import Aborted, Unreachable, UsageError
+from drlib.formats import count
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 START_S: Final = 10.0
-_OTHER_FILES: Final = 128  # beside two for each connection
 
 
 class Manager(Protocol):
@@ -190,7 +190,8 @@ class Bootstrap:
     async def _serve(self, looks: asyncio.Queue[Look], stopping: asyncio.Event, own: Own) -> None:
         addresses = ", ".join(f"{host}:{port}" for host, port in own.listening)
         alias = "" if self.proxy.cluster is None else self.proxy.cluster.alias
-        self._report(Note(notes.STATE, "listening", f"at {addresses}, passing on to {alias}", alias, 0))
+        has = f"{count(self.proxy.most_connections)} connections within {count(most_files())} open files"
+        self._report(Note(notes.STATE, "listening", f"at {addresses}, passing on to {alias}; {has}", alias, 0))
         self._manager.ready(f"passing on to {alias}")
         loop = asyncio.get_running_loop()
         while not stopping.is_set():
@@ -260,22 +261,25 @@ class Bootstrap:
             self._say(notes.STATE_FILE, "")
 
     async def _drain(self) -> None:
-        count = self.proxy.connections
-        self._report(Note(notes.STATE, "draining", f"{self._options.drain_s:g} s at most", count=count))
+        until = f"{self._options.drain_s:g} s at most"
+        self._report(Note(notes.STATE, "draining", until, count=self.proxy.connections))
         self._manager.stopping("draining")
         await self.proxy.drain(self._options.drain_s)
         self._report(Note(notes.STATE, "stopped", f"after {self.proxy.counts.accepted} connections", count=0))
 
 
 def allow_files(connections: int) -> None:
-    """Raise this process's limit of open files to what `connections` need. Raises `UsageError` where it may not be raised."""
-    needed = 2 * connections + _OTHER_FILES
+    """Raise this process's limit of open files where it is too low for `connections`, as far as it may be raised.
+
+    Raises `UsageError` where that is not enough.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if resource.RLIM_INFINITY not in (soft, hard) and hard < needed:
+    if resource.RLIM_INFINITY not in (soft, hard) and connections > (most := connections_within(hard)):
         raise UsageError(
             f"{connections} connections cannot be passed on",
-            f"they need {needed} open files, and this process may have {hard}",
-            f"Raise the limit (ulimit -Hn, LimitNOFILE= of its unit), or give --max-connections {hard // 2 - _OTHER_FILES}.",
+            f"this process may have {hard} open files, two for each of {most} connections",
+            f"Raise the limit (ulimit -Hn, LimitNOFILE= of its unit), or give --max-connections {most}.",
         )
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if soft != resource.RLIM_INFINITY and connections > connections_within(soft):
+        needed = 2 * connections + OTHER_FILES  # without a hard limit the system has another one, which is not known
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed if hard == resource.RLIM_INFINITY else hard, hard))

@@ -43,6 +43,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "tail.recover": "actions.failback.unreplicated_actions:RecoverTail",
     "tail.quarantine": "actions.failback.unreplicated_actions:QuarantineTail",
     "tail.settle": "actions.failback.unreplicated_actions:SettleTail",
+    "tail.transactions": "actions.failback.tail_transactions:ListTailTransactions",
     "reverse.verify": "actions.failback.actions:VerifyWorkers",
     "reverse.wait": "actions.failback.actions:WaitCaughtUp",
     "groups.translate_back": "actions.failback.actions:TranslateBack",

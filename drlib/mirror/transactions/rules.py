@@ -13,7 +13,7 @@ Rules:
 - It is complete only where its partitions are known and each has all of it. Unknown is a verdict: a transaction whose
   partitions are not known, whose marker was not read, or that is older than what was kept, is not determined.
 - Times are compared only to doubt, and never to call a transaction complete, apart from those of earlier versions.
-Not for: reading the journal (`find`), and what becomes of groups.
+Not for: reading the journal (`find`), a source that came back (`tail`), and what becomes of groups.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ CLOCKS_MS: Final = 10_000
 OWN_EPOCHS: Final = 2
 """The transaction version from which on each transaction of a producer has an epoch of its own."""
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+OPEN_WHY: Final = "its marker was not read, so that more records may follow"
+UNKNOWN_WHY: Final = "what a partition has of it is not known"
 
 
 class State(StrEnum):
@@ -42,6 +44,7 @@ class State(StrEnum):
     NONE = "nothing"
     OPEN = "all that was read"  # its marker was not read: more may follow
     UNKNOWN = "not known"
+    RECOVERED = "all of it, with what was recovered"
 
 
 class Verdict(StrEnum):
@@ -65,7 +68,7 @@ class PartitionLog:
 @dataclass(frozen=True, slots=True)
 class Part:
     """A transaction in one source partition. Offsets are those of its records that were read, `first` -1 without any;
-    `present` of `known` records are on the target."""
+    `present` of `known` records are on the target. `rest`: where what is missing is, "" where that is not asked."""
 
     partition: TopicPartition
     state: State
@@ -73,6 +76,7 @@ class Part:
     end: int = -1
     known: int = 0
     present: int = 0
+    rest: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +101,12 @@ class FoundTransaction:
 class Decision:
     """`transactions`: those of which something is on the target, in the order of their producers and epochs. `absent`: those
     of which nothing is, as far as their partitions are known. `older`: partitions that may be behind transactions which are
-    no longer recorded."""
+    no longer recorded; `unread`: those that may lack parts of transactions which were never read."""
 
     transactions: tuple[FoundTransaction, ...]
     absent: tuple[FoundTransaction, ...] = ()
     older: tuple[TopicPartition, ...] = ()
+    unread: tuple[TopicPartition, ...] = ()
 
     def of(self, verdict: Verdict) -> tuple[FoundTransaction, ...]:
         return tuple(each for each in self.transactions if each.verdict is verdict)
@@ -292,22 +297,22 @@ def _decided(
     name = committed.transactional_id if committed is not None else ""
     ordered = tuple(parts[p] for p in sorted(parts))
     why = "" if committed is not None else "which partitions it has is not recorded"
-    return _judged(FoundTransaction(producer, epoch, name, Verdict.COMPLETE, ordered, why), is_named=is_named)
+    return judged(FoundTransaction(producer, epoch, name, Verdict.COMPLETE, ordered, why), is_named=is_named)
 
 
-def _judged(found: FoundTransaction, *, is_named: bool) -> FoundTransaction:
+def judged(found: FoundTransaction, *, is_named: bool) -> FoundTransaction:
     """Its verdict by its parts. `found.why`: why it is not complete, although no part says so."""
     states = {part.state for part in found.parts}
-    some = any(part.present or part.state is State.WHOLE for part in found.parts)
+    some = any(part.present or part.state in (State.WHOLE, State.RECOVERED) for part in found.parts)
     if not some and State.NONE in states:
         return replace(found, verdict=Verdict.ABSENT, why="")
     if some and (State.PART in states or (State.NONE in states and is_named)):
         return replace(found, verdict=Verdict.PARTIAL, why="")
     why = found.why
     if not why and State.OPEN in states:
-        why = "its marker was not read, so that more records may follow"
+        why = OPEN_WHY
     elif not why and State.UNKNOWN in states:
-        why = "what a partition has of it is not known"
+        why = UNKNOWN_WHY
     return replace(found, verdict=Verdict.NOT_DETERMINED, why=why) if why else found
 
 
@@ -362,7 +367,7 @@ def _by_numbers(committed: TransactionCommitted, logs: Mapping[TopicPartition, _
     producer, epoch, name = committed.producer_id, committed.epoch, committed.transactional_id
     ordered = tuple(sorted(parts, key=lambda part: part.partition))
     found = FoundTransaction(producer, epoch, name, Verdict.COMPLETE, ordered, own_epoch=False)
-    return _judged(found, is_named=True)
+    return judged(found, is_named=True)
 
 
 def _crossed(log: _Log | None, producer: int) -> list[_Seen]:

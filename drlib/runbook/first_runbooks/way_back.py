@@ -89,6 +89,10 @@ def _settled(facts: FlowFacts, takes: Collection[str], workers: str, caught_up: 
         "      action: reverse.wait",
         "      arguments: {offsets: 20000}",
         "      danger: none",
+        "    - name: transactions",
+        f"      title: {quoted(f'List transactions of {source} that are in part')}",
+        "      action: tail.transactions",
+        "      danger: none",
     ]
 
 
@@ -117,6 +121,10 @@ def fail_back(facts: FlowFacts, objectives: Objectives) -> list[str]:
         "      action: topics.create",
         f"      arguments: {{{home}}}",
         *inventory_lines(facts.flow.reverse, named=True),
+        "    - name: in-part",
+        f"      title: {quoted(f'Where transactions of {source} begin whose rest was left there')}",
+        "      action: tail.transactions",
+        "      danger: none",
         "    - name: go-home",
         f"      title: {quoted(f'The applications move home to {source}')}",
         "      action: switchover.move",
@@ -135,4 +143,9 @@ def fail_back(facts: FlowFacts, objectives: Objectives) -> list[str]:
         f"        target: {quoted(source)}",
         *written(facts, source),
         *by_hand(),
+        "    - name: transactions",
+        f"      title: {quoted(f'Whether {source} has every transaction and the state of each Kafka Streams application')}",
+        "      action: transactions.list",
+        f"      arguments: {{{home}, drained: true}}",
+        "      danger: none",
     ]

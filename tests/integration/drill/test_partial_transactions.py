@@ -1,4 +1,5 @@
 """A transaction over two partitions of which one crossed: the target knows it when the source is gone, and groups go before it.
+On the way back it is in part until its rest was recovered, and a group that reads the rest at home is placed before it.
 
 With transaction version 2 (Java 4) and without (Java 3.9 and librdkafka, whose epoch stays). Long: brokers of its own, one of
 which is killed, and a Java program.
@@ -6,6 +7,7 @@ which is killed, and a Java program.
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -22,14 +24,21 @@ from fix_lab import LabFactory
 from repository_root import ROOT
 from testbed_moves import Place, drill, in_process, step
 
+from drlib.client import pointer_file
+from drlib.client.pointer import Pointer
 from drlib.config.settings import load_mirror_settings
+from drlib.drill.actions.failback.tail_transactions import IN_PART as TAIL_IN_PART
+from drlib.drill.actions.failback.tail_transactions import NONE
+from drlib.drill.actions.failover.transactions import CHECK as ALL_THERE
 from drlib.drill.actions.failover.transactions import IN_PART, read_kept
 from drlib.drill.plan.plan import Mode
 from drlib.drill.step.step_output import read_part, read_rows
 from drlib.kafka.admin import Cluster, Range
 from drlib.lab import jars
 from drlib.mirror.journal.entries import CommittedTransactions
+from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.mirror.transactions.find import find_transactions
 from drlib.model import Flow, TopicPartition
 from drlib.runs.check import Verdict
@@ -193,3 +202,90 @@ def test_transaction_that_crossed_in_part_is_listed_and_groups_are_placed_before
     assert committed[TopicPartition(f"LEFT.{A}", 0)] == first
     journal = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     assert [line for line in journal if "'before_partial_transactions': 1" in str(line)]
+
+
+@pytest.mark.parametrize("how", [Settle.RECOVER, Settle.QUARANTINE, Settle.LEAVE])
+def test_transaction_that_crossed_in_part_is_in_part_after_the_way_back_unless_its_rest_was_recovered(
+    lab_factory: LabFactory, tmp_path: Path, how: Settle
+) -> None:
+    lab = lab_factory()
+    left, right = (lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
+    for bootstrap, topic in itertools.product((left, right), (A, B)):
+        create_topic(bootstrap, topic, 1)
+    out, back = Flow("LEFT", "RIGHT"), Flow("RIGHT", "LEFT")
+    engine = Engine(tmp_path, left, right, "LEFT", "RIGHT", f"{A}, {B}", {"sync.topic.configs.enabled": "false"})
+    with librdkafka(left, "shop") as shop:
+        worker = engine.start()
+        try:
+            wait_for("the worker runs", lambda: "Worker running" in engine.log())
+            shop.commit(f"{A}:0:3:10", f"{B}:0:2:10")
+            wait_for_markers(left, A, 1)
+            commit_ends(left, GROUP, A, B)
+            for topic in (A, B):
+                engine.wait_caught_up(topic, 1)
+            alter(right, f"LEFT.{B}", "max.message.bytes", "2000")
+            shop.commit(f"{A}:0:3:10", f"{B}:0:1:9000")  # the target refuses the second partition's
+            shop.commit(f"{A}:0:2:10")
+            wait_for_markers(left, A, 1)
+            engine.wait_caught_up(A, 1)
+            engine.wait_reported("TargetRefused", f"{B}-0")
+            wait_for("the worker knows the transactions' partitions", lambda: recorded(engine) == 3)
+        finally:
+            worker.kill()
+            worker.wait(10)
+    lab.clusters["LEFT"].kill()
+    pointer = tmp_path / "pointer.json"
+    pointer_file.write_atomic(pointer, Pointer(1, "RIGHT", right, "LEFT."))
+    commit_ends(right, GROUP, f"LEFT.{A}", f"LEFT.{B}")
+    lab.clusters["LEFT"].start()
+    with Cluster(lab.clusters["RIGHT"].settings()) as cluster:
+        wait_for("the worker is not in its group any more", lambda: not cluster.group_members(worker_group(out)))
+
+    engine.extra[f"{back}.enabled"] = "true"
+    place = Place(properties=str(engine.properties), pointer=str(pointer))
+    reprotect, home = tmp_path / "reprotect", tmp_path / "home"
+    reprotect.mkdir()
+    listing = step("transactions", "tail.transactions")
+    assert in_process(reprotect, drill(step("settle", "tail.settle", how=how.value), listing), place) == 0
+    (check,) = read_part(reprotect, "transactions").checks
+    rows = read_rows(reprotect, "transactions")
+    if how is Settle.RECOVER:
+        assert (check.name, check.verdict, rows) == (NONE, Verdict.PASS, [])
+    else:
+        rest = "in quarantine" if how is Settle.QUARANTINE else "on the source"
+        assert (check.name, check.verdict) == (TAIL_IN_PART, Verdict.CONDITIONS), check
+        assert f"1 in part: shop (producer {rows[0]['producer ID']}, epoch " in check.evidence
+        assert f"{B}-0 nothing (0 of 1 records, source offsets 3 to 3), the rest {rest}" in check.evidence
+        assert [(row["topic"], row["on the target"], row["records there"]) for row in rows] == [
+            (A, "all of it", 3),
+            (B, f"nothing, the rest {rest}", 0),
+        ]
+
+    (tmp_path / "back").mkdir()
+    returning = Engine(tmp_path / "back", right, left, "RIGHT", "LEFT", f"{A}, {B}")
+    worker = returning.start()
+    try:
+        wait_for("the worker runs", lambda: "Worker running" in returning.log())
+        home.mkdir()
+        arguments = {"source": "RIGHT", "target": "LEFT"}
+        move = step("go-home", "switchover.move", **arguments, groups=(GROUP,))
+        after = step("after", "transactions.list", **arguments, drained=True)
+        assert in_process(home, drill(listing, move, after), place) == 0
+    finally:
+        worker.kill()
+        worker.wait(10)
+    assert [(c.name, c.verdict) for c in read_part(home, "after").checks] == (
+        [(ALL_THERE, Verdict.PASS)] if how is Settle.RECOVER else []  # what was recovered was written in a transaction
+    )
+    with Cluster(lab.clusters["LEFT"].settings()) as cluster:
+        committed = {p: c.offset for p, c in cluster.group_offsets(GROUP).items()}
+        at = {topic: TopicPartition(topic, 0) for topic in (A, B)}
+        ends = cluster.log_ends(at.values())
+        unread = {t: [*cluster.read({p: Range(committed[p], ends[p])})] for t, p in at.items()}
+    if how is Settle.LEAVE:  # both parts come together, and what follows
+        assert [record.key for record in unread[A]] == [b"k0", b"k1", b"k2", b"k0", b"k1"]
+        assert [len(record.value or b"") for record in unread[B]] == [9000]
+        journal = [json.loads(line) for line in (home / "journal.jsonl").read_text().splitlines()]
+        assert [line for line in journal if "'before_partial_transactions': 1" in str(line)]
+    else:
+        assert unread == {A: [], B: []}

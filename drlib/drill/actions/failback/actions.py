@@ -16,10 +16,12 @@ from drlib import clock
 from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.failback.catching_up import CatchingUp
+from drlib.drill.actions.failback.tail_transactions import before_left
 from drlib.drill.actions.failback.unreplicated_actions import settings_of
+from drlib.drill.actions.failover.transactions import read_kept
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided as positions
-from drlib.drill.actions.groups.rules import Left, PositionMove
+from drlib.drill.actions.groups.rules import BEFORE_TRANSACTION, Left, PositionMove
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
@@ -233,6 +235,8 @@ class TranslateBack(MoveArguments, DrillAction):
     """Whether positions that are not exact may be committed: records are read again."""
     rewind: Flag = False
     """Whether a group that is further ahead on the target may be set back: records are read again."""
+    before_partial_transactions: Flag = True
+    """As of `switchover.move`."""
 
     @property
     def entity(self) -> str:
@@ -261,6 +265,8 @@ class TranslateBack(MoveArguments, DrillAction):
             if not self.inexact:
                 refuse_inexact(translations, moving, bounded=known.bounded)
             refuse_blocked(moves, moving, inexact=self.inexact)
+            if self.before_partial_transactions:
+                moves = before_left(moves, read_kept(self.context.run_dir, moving))
             group_writing.refuse_in_use(target, groups)
             positions.write(self.context.run_dir, moving.target, moves, self._use)
         run_dir, target = self.context.run_dir, settings.clusters[moving.target]
@@ -368,9 +374,11 @@ def position_rows(moves: Sequence[PositionMove], moving: Flow) -> list[dict[str,
 
 def evidence(moves: Sequence[PositionMove]) -> dict[str, Scalar]:
     exact = [move.kind is TranslationKind.EXACT for move in moves]
+    before = sum(move.why == BEFORE_TRANSACTION for move in moves)
     return {
         "groups": len({move.group for move in moves}),
         "positions": len(moves),
         "exact_positions": sum(exact),
+        **({"before_partial_transactions": before} if before else {}),
         "read_again_at_most": sum(move.records for move, is_it in zip(moves, exact, strict=True) if not is_it),
     }

@@ -50,6 +50,8 @@ from drlib.drill.actions.failback.actions import (
     refuse_inexact,
     wait_both_caught_up,
 )
+from drlib.drill.actions.failback.tail_transactions import before_left
+from drlib.drill.actions.failover.transactions import read_kept
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.rules import PositionMove
@@ -103,6 +105,9 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
     """Whether positions that are not exact may be committed: records are read again."""
     rewind: Flag = False
     """Whether a group that is further ahead on the target may be set back: records are read again."""
+    before_partial_transactions: Flag = True
+    """Whether groups are placed before transactions of which they read a part later: those of which `tail.transactions` found
+    the rest on the cluster they move to."""
     held_s: Seconds = 10.0
     """How long to wait, with the applications held, until everything stands still; at most half of `hold_limit_s`."""
     hold_limit_s: Seconds = 60.0
@@ -225,6 +230,8 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                         target, translations, target_positions, rewind=self.rewind, ours=written
                     )
                     refuse_blocked(moves, moving, inexact=self.inexact)
+                    if self.before_partial_transactions:
+                        moves = before_left(moves, read_kept(self.context.run_dir, moving))
                     group_writing.write(target, moves, target_positions)
                     for move in moves:
                         if move.offset is not None:

@@ -8,7 +8,8 @@ optional. In which mirror partitions a part begins is kept for `groups.translate
 transaction that was read there is no check, and the step says "not checked" in place of numbers. Of each Kafka Streams
 application it says whether its state matches the input positions that the target knows. `drained` is for a planned move, where
 the source serves: once all that it has is on the target, no transaction is there in part, whatever the client.
-Not for: the decision (`drlib.mirror.transactions.rules`), and positions (`actions.groups.rules`).
+Not for: a source that came back (`actions.failback.tail_transactions`), the decision (`drlib.mirror.transactions.rules`), and
+positions (`actions.groups.rules`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from pydantic import TypeAdapter
 
@@ -43,7 +44,8 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.offsets.unreplicated.lag import mirrored_topics, replication_lag
 from drlib.mirror.transactions.find import TransactionsFound, find_transactions
-from drlib.mirror.transactions.rules import Decision, FoundTransaction, Part, Verdict
+from drlib.mirror.transactions.rules import FoundTransaction, Part, State, Verdict
+from drlib.mirror.transactions.tail import all_complete
 from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import Flow, TopicPartition
 from drlib.runs import check as checks
@@ -70,10 +72,12 @@ REBUILD: Final = (
 @dataclass(frozen=True, slots=True)
 class KeptTransactions:
     """What `groups.translate` takes from it. `firsts`: topic and partition on the target, and the offset at which the first
-    partial transaction begins there; `streams`: groups that are Kafka Streams applications."""
+    partial transaction begins there; `streams`: groups that are Kafka Streams applications. `rests`: of a way back, partitions
+    that have the rest of these transactions, each with the end of that."""
 
     firsts: tuple[tuple[str, int, int], ...] = ()
     streams: tuple[str, ...] = ()
+    rests: tuple[tuple[str, int, int], ...] = ()
 
     def first(self, group: str, partition: TopicPartition) -> int | None:
         """Where a group has to be placed at or before; None where it stays. The positions of a Streams application belong to
@@ -82,50 +86,62 @@ class KeptTransactions:
             return None
         return next((at for topic, n, at in self.firsts if (topic, n) == (partition.topic, partition.partition)), None)
 
+    def has_rest(self, partition: TopicPartition, offset: int) -> bool:
+        """Is there something left to read of the rest of these transactions, from `offset` on?"""
+        return any(
+            (topic, n) == (partition.topic, partition.partition) and offset < end for topic, n, end in self.rests
+        )
+
 
 _KEPT: Final = TypeAdapter(KeptTransactions)
 
 
-class ListTransactions(ReadOnlyTargetAction):
-    """List the transactions that the target has in part."""
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Of a check, by what it finds."""
 
-    name = "transactions.list"
-    shared_topics = Shared.SOME
+    none: str
+    in_part: str
+    not_determined: str
 
-    drained: Flag = False
-    """Whether the source serves and nothing is written to it any more: then it is waited for what has not crossed yet."""
-    drained_s: Seconds = 10
-    """How long to wait for that; what has not crossed by then is judged as in an emergency."""
 
-    def act(self, changes: Changes, abort: Abort) -> Evidence:
-        abort.check()
-        try:
-            missing = self._missing(abort) if self.drained else None
-            found = find_transactions(self.context.mirror_settings(), self.flow)
-            if missing is not None and not any(missing.values()):
-                found = replace(found, decision=all_complete(found.decision))
-            states = self._streams(found) if missing is None else self._drained_streams(found, missing)
-        except DrlibError as error:  # it holds up no emergency: what the next step cannot do without, that step refuses
-            return self._unread(error)
-        decision = found.decision
-        partial, unknown = decision.of(Verdict.PARTIAL), decision.of(Verdict.NOT_DETERMINED)
-        firsts = tuple((p.topic, p.partition, at) for p, at in sorted(first_offsets(partial, found).items()))
-        keep(self.context.run_dir, self.flow, KeptTransactions(firsts, tuple(each.application for each in states)))
-        rows = [*partial_rows(partial, found), *unknown_rows(unknown, found)]
+ON_TARGET: Final = Names(CHECK, IN_PART, NOT_DETERMINED)
+
+
+class TransactionsAction(ReadOnlyTargetAction):
+    """Shows, scores and returns what was found; what that is a subclass says."""
+
+    names: ClassVar[Names] = ON_TARGET
+
+    def scored(self, found: TransactionsFound, *others: Check) -> Evidence:
+        decision, check = found.decision, judged(found, self.flow, self.names)
+        rows = [
+            *partial_rows(decision.of(Verdict.PARTIAL), found),
+            *unknown_rows(decision.of(Verdict.NOT_DETERMINED), found),
+        ]
         self.show(rows)
-        check = judged(found, self.flow)
         self.score(
             ScorecardPart(
-                checks=(*([check] if check is not None else []), *map(judged_state, states)),
+                checks=(*([check] if check is not None else []), *others),
                 tables=(table(rows, found, self.flow, self.step),) if rows else (),
             )
         )
         return evidence(found, self.flow)
 
-    def _missing(self, abort: Abort) -> dict[TopicPartition, int]:
-        """How many offsets of each partition of the source have not crossed; waits for them. Raises what a cluster says."""
+    def unread(self, error: DrlibError, flow: Flow) -> Evidence:
+        """Nothing could be read; no group of `flow` is placed by it."""
+        keep(self.context.run_dir, flow, KeptTransactions())
+        check = Check(self.names.not_determined, checks.Verdict.CONDITIONS, f"not determined: {error}")
+        self.score(ScorecardPart(checks=(check,)))
+        return {"partial": None, "not_determined": str(error), "why": error.why}
+
+    def missing(self, abort: Abort, within_s: float = 0.0) -> dict[TopicPartition, int]:
+        """How many offsets of each partition of the source have not crossed after at most `within_s`.
+
+        Raises what a cluster says.
+        """
         settings, flow = self.context.mirror_settings(), self.flow
-        end = time.monotonic() + self.drained_s
+        end = time.monotonic() + within_s
         with Cluster(settings.clusters[flow.source]) as source:
             topics = mirrored_topics(source, settings.flow(flow.source, flow.target))
             partitions = [TopicPartition(name, number) for name, count in topics.items() for number in range(count)]
@@ -133,25 +149,7 @@ class ListTransactions(ReadOnlyTargetAction):
                 abort.wait(LOOK_S)
         return {each: sum(s.end - s.first for s in lag.missing.get(each, ())) for each in partitions}
 
-    def _drained_streams(self, found: TransactionsFound, missing: Mapping[TopicPartition, int]) -> list[StreamsState]:
-        """The Kafka Streams applications that the source has, after they were moved or stopped."""
-        settings, flow = self.context.mirror_settings(), self.flow
-        seen, _ = take_inventory(settings, [settings.flow(flow.source, flow.target)], only=[flow.source])
-        keeps = {names.source_topic for names in found.maps.names.values() if names.target_topic == names.source_topic}
-        return [
-            judge_drained(each.name, each.topics, each.members, missing, keeps_names=keeps.issuperset(internal))
-            for each in seen.applications
-            if each.kind is Kind.STREAMS and (internal := streams_topics(each.name, each.topics))
-        ]
-
-    def _unread(self, error: DrlibError) -> Evidence:
-        keep(self.context.run_dir, self.flow, KeptTransactions())
-        self.score(
-            ScorecardPart(checks=(Check(NOT_DETERMINED, checks.Verdict.CONDITIONS, f"not determined: {error}"),))
-        )
-        return {"partial": None, "not_determined": str(error), "why": error.why}
-
-    def _streams(self, found: TransactionsFound) -> list[StreamsState]:
+    def streams(self, found: TransactionsFound) -> list[StreamsState]:
         """The Kafka Streams applications of the flow's groups, by the positions that the target knows."""
         settings, flow = self.context.mirror_settings(), self.flow
         known = checkpointed_positions(settings, flow)
@@ -167,6 +165,44 @@ class ListTransactions(ReadOnlyTargetAction):
             kept = keeps.issuperset(streams_topics(application, topics))
             states.append(judge(application, topics, positions, found.decision, found.committed, keeps_names=kept))
         return states
+
+
+class ListTransactions(TransactionsAction):
+    """List the transactions that the target has in part."""
+
+    name = "transactions.list"
+    shared_topics = Shared.SOME
+
+    drained: Flag = False
+    """Whether the source serves and nothing is written to it any more: then it is waited for what has not crossed yet."""
+    drained_s: Seconds = 10
+    """How long to wait for that; what has not crossed by then is judged as in an emergency."""
+
+    def act(self, changes: Changes, abort: Abort) -> Evidence:
+        abort.check()
+        try:
+            missing = self.missing(abort, self.drained_s) if self.drained else None
+            found = find_transactions(self.context.mirror_settings(), self.flow)
+            if missing is not None and not any(missing.values()):
+                found = replace(found, decision=all_complete(found.decision))
+            states = self.streams(found) if missing is None else self._drained_streams(found, missing)
+        except DrlibError as error:  # it holds up no emergency: what the next step cannot do without, that step refuses
+            return self.unread(error, self.flow)
+        first = first_offsets(found.decision.of(Verdict.PARTIAL), found)
+        firsts = tuple((p.topic, p.partition, at) for p, at in sorted(first.items()))
+        keep(self.context.run_dir, self.flow, KeptTransactions(firsts, tuple(each.application for each in states)))
+        return self.scored(found, *map(judged_state, states))
+
+    def _drained_streams(self, found: TransactionsFound, missing: Mapping[TopicPartition, int]) -> list[StreamsState]:
+        """The Kafka Streams applications that the source has, after they were moved or stopped."""
+        settings, flow = self.context.mirror_settings(), self.flow
+        seen, _ = take_inventory(settings, [settings.flow(flow.source, flow.target)], only=[flow.source])
+        keeps = {names.source_topic for names in found.maps.names.values() if names.target_topic == names.source_topic}
+        return [
+            judge_drained(each.name, each.topics, each.members, missing, keeps_names=keeps.issuperset(internal))
+            for each in seen.applications
+            if each.kind is Kind.STREAMS and (internal := streams_topics(each.name, each.topics))
+        ]
 
 
 _VERDICTS: Final = {
@@ -198,12 +234,6 @@ def evidence(found: TransactionsFound, flow: Flow) -> Evidence:
     }
 
 
-def all_complete(decision: Decision) -> Decision:
-    """What is decided where all of the source is on the target: nothing is there in part, and nothing is left to determine."""
-    whole = tuple(replace(each, verdict=Verdict.COMPLETE, why="") for each in decision.transactions)
-    return replace(decision, transactions=whole, older=())
-
-
 def table(rows: Sequence[Mapping[str, Scalar]], found: TransactionsFound, flow: Flow, step: str) -> KeptTable:
     """`rows`: every partition of every transaction that is there in part, or of which that is not determined."""
     partial, unknown = found.decision.of(Verdict.PARTIAL), found.decision.of(Verdict.NOT_DETERMINED)
@@ -223,7 +253,7 @@ def table(rows: Sequence[Mapping[str, Scalar]], found: TransactionsFound, flow: 
     )
 
 
-def judged(found: TransactionsFound, flow: Flow) -> Check | None:
+def judged(found: TransactionsFound, flow: Flow, names: Names = ON_TARGET) -> Check | None:
     """None where no transaction was read: a check over nothing is none. Its name claims no more than was determined."""
     decision = found.decision
     if not decision.transactions and not decision.older:
@@ -234,9 +264,9 @@ def judged(found: TransactionsFound, flow: Flow) -> Check | None:
         more = f"; and {len(partial) - MOST_LISTED} more, in the table" if len(partial) > MOST_LISTED else ""
         said.append(f"{len(partial)} in part: {'; '.join(map(in_words, partial[:MOST_LISTED]))}{more}")
     said += [f"Not determined: {reason}" for reason in _reasons(unknown, found)]
-    name, verdict = CHECK, checks.Verdict.PASS
-    if partial or unknown or decision.older:
-        name, verdict = IN_PART if partial else NOT_DETERMINED, checks.Verdict.CONDITIONS
+    name, verdict = names.none, checks.Verdict.PASS
+    if partial or unknown or decision.older or decision.unread:
+        name, verdict = names.in_part if partial else names.not_determined, checks.Verdict.CONDITIONS
     return Check(name, verdict, ". ".join(said))
 
 
@@ -249,9 +279,15 @@ def in_words(transaction: FoundTransaction) -> str:
             if part.known
             else ""
         )
+        + _rest(part)
         for part in transaction.parts
     )
     return f"{_name(transaction)}: {parts}"
+
+
+def _rest(part: Part) -> str:
+    """Where the rest of a part is, behind what is on the target."""
+    return f", the rest {part.rest}" if part.rest and part.state is not State.RECOVERED else ""
 
 
 def _name(transaction: FoundTransaction) -> str:
@@ -271,6 +307,9 @@ def _reasons(unknown: Sequence[FoundTransaction], found: TransactionsFound) -> l
     if found.decision.older:
         behind = ", ".join(map(str, found.decision.older[:_NAMED]))
         reasons.append(f"transactions older than those that are recorded, of which {behind} may lack a part")
+    if found.decision.unread:
+        lacking = ", ".join(map(str, found.decision.unread[:_NAMED]))
+        reasons.append(f"transactions that the mirror had not read, of which {lacking} may lack a part")
     if unknown and not found.followed:
         reasons.append(f"no worker could read {TRANSACTIONS_TOPIC}: drlib doctor --rights names the right")
     return reasons
@@ -290,7 +329,7 @@ def first_offsets(partial: Iterable[FoundTransaction], found: TransactionsFound)
 
 def partial_rows(partial: Iterable[FoundTransaction], found: TransactionsFound) -> list[dict[str, Scalar]]:
     """A row for each partition of each transaction."""
-    return [_row(each, part, part.state.value, found) for each in partial for part in each.parts]
+    return [_row(each, part, part.state.value + _rest(part), found) for each in partial for part in each.parts]
 
 
 def unknown_rows(unknown: Iterable[FoundTransaction], found: TransactionsFound) -> list[dict[str, Scalar]]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import os
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,6 +52,11 @@ class Lines:
     def __init__(self, log: Path, process: subprocess.Popen[bytes]) -> None:
         self.log, self.process = log, process
 
+    @classmethod
+    def of(cls, command: Sequence[str], log: Path) -> Lines:
+        with log.open("wb") as errors:
+            return cls(log, subprocess.Popen(command, cwd=ROOT, stderr=errors))
+
     def until(self, name: str, status: str) -> dict[str, object]:
         deadline = Deadline(40)
         while True:
@@ -70,9 +79,8 @@ def test_bootstrap_command_follows_a_pointer_file_counts_and_ends_in_order(
     metrics = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "drlib.cli", "bootstrap", str(file), "--listen", f"127.0.0.1:{port}"]
     command += ["--pointer", str(pointer), "--metrics", metrics, "--log-format", "json", "--drain", "1s"]
-    with log.open("wb") as errors:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=errors)
-    lines = Lines(log, process)
+    lines = Lines.of(command, log)
+    process = lines.process
     try:
         assert lines.until("Bootstrap", "listening")["entity"] == "paris"
         with socket.create_connection(("127.0.0.1", port), 10) as client:
@@ -93,6 +101,89 @@ def test_bootstrap_command_follows_a_pointer_file_counts_and_ends_in_order(
     finally:
         process.kill()
         process.wait(10)
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(100):
+            writer.write(data)
+    writer.close()
+
+
+class Client:
+    """A connection through the address to an echo server."""
+
+    @classmethod
+    async def at(cls, port: int) -> Client:
+        client = cls()
+        client.reader, client.writer = await asyncio.open_connection("127.0.0.1", port)
+        return client
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def served(self) -> bool:
+        """An answer came; False where the connection was ended."""
+        try:
+            self.writer.write(b"hello")
+            async with asyncio.timeout(20):
+                return await self.reader.readexactly(5) == b"hello"
+        except (ConnectionError, asyncio.IncompleteReadError):
+            self.writer.close()
+            return False
+
+
+async def test_bootstrap_command_at_its_limit_of_open_files_refuses_new_clients_says_so_once_and_recovers(
+    clusters: tuple[Path, list[socket.socket]], tmp_path: Path
+) -> None:
+    file, (paris, _) = clusters
+    server = await asyncio.start_server(echo, sock=paris)
+    pointer, log, port = tmp_path / "pointer.json", tmp_path / "log", free_port()
+    pointer_file.write_atomic(pointer, Pointer(3, "paris", "p:1"))
+    command = [sys.executable, "-m", "drlib.cli", "bootstrap", str(file), "--listen", f"127.0.0.1:{port}"]
+    lines = Lines.of([*command, "--pointer", str(pointer), "--log-format", "json"], log)
+    process = lines.process
+    try:
+        await asyncio.to_thread(lines.until, "Bootstrap", "listening")
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (64, 64))
+        before_s = cpu_s(process.pid)
+        first = [await Client.at(port) for _ in range(8)]
+        assert all(await asyncio.gather(*(client.served() for client in first)))
+        second: list[Client] = []
+        served: list[bool] = []
+        for _ in range(5):
+            crowd = await asyncio.gather(*(Client.at(port) for _ in range(100)))
+            second += crowd
+            served += await asyncio.gather(*(client.served() for client in crowd))
+            assert all(await asyncio.gather(*(client.served() for client in first))), "an open connection was ended"
+        assert 4 <= sum(served) < 30, "some of the first, and no more than there are files for"
+        names = [json.loads(line)["name"] for line in log.read_text().splitlines()]
+        assert names.count("TooFewOpenFiles") == 1
+        assert "NoServerAnswers" not in names, "the cluster has nothing to do with it"
+        assert cpu_s(process.pid) - before_s < 5
+        for client in second:
+            client.writer.close()
+        deadline = Deadline(20)
+        while not await (client := await Client.at(port)).served():
+            assert not deadline.passed
+        client.writer.close()
+        await asyncio.to_thread(lines.until, "TooFewOpenFiles", "resolved")
+        assert all(await asyncio.gather(*(client.served() for client in first)))
+        for client in first:
+            client.writer.close()
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 20) == 0
+        await asyncio.to_thread(lines.until, "Bootstrap", "stopped")
+    finally:
+        process.kill()
+        process.wait(10)
+        server.close()
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def metric(address: str, text: str) -> bool:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
+import resource
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -303,7 +305,65 @@ async def test_proxy_at_its_limit_ends_the_longest_silent_connection_and_none_in
         third[1].close()
         await until("there is room", lambda: one.proxy.connections < 2)
         one.proxy.close_idle()
+        assert len(one.notes) == 1, "it may begin again at once"
+        monkeypatch.setattr(proxy, "CALM_S", 0.0)
+        one.proxy.close_idle()
         assert [note.status for note in one.notes] == ["open", "resolved"]
+
+
+@pytest.fixture
+def no_files() -> Iterator[list[int]]:
+    """Files that use up all that this process may have, until they are closed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    yield taken
+    for each in taken:
+        os.close(each)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def take_all_files(taken: list[int]) -> None:
+    highest = os.dup(0)
+    taken.append(highest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 50, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    with contextlib.suppress(OSError):
+        while True:
+            taken.append(os.dup(0))
+
+
+async def test_proxy_without_a_file_for_a_client_or_its_server_refuses_it_reports_once_and_recovers(
+    monkeypatch: pytest.MonkeyPatch, no_files: list[int]
+) -> None:
+    """Other parts of the process have more files than are kept for them."""
+    monkeypatch.setattr(proxy, "most_files", lambda: 20_000)
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as server, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(socket.socket()) for _ in range(5)]
+        async with proxied() as one:
+            await one.proxy.point(cluster("paris", f"127.0.0.1:{server.getsockname()[1]}"))
+            take_all_files(no_files)
+            for client in clients:
+                client.setblocking(False)
+            for client in clients[:3]:
+                await loop.sock_connect(client, ("127.0.0.1", one.port))
+            async with asyncio.timeout(20):
+                assert [await loop.sock_recv(client, 1) for client in clients[:3]] == [b"", b"", b""]
+            assert one.proxy.counts.closed == {proxy.NO_FILE: 3}
+            os.close(no_files.pop())
+            await loop.sock_connect(clients[3], ("127.0.0.1", one.port))
+            async with asyncio.timeout(20):
+                assert await loop.sock_recv(clients[3], 1) == b"", (
+                    "there was a file for the client, and none for its server"
+                )
+            assert one.proxy.counts.failed == {}, "that is not the server's fault"
+            for _ in range(5):
+                os.close(no_files.pop())
+            await loop.sock_connect(clients[4], ("127.0.0.1", one.port))
+            await until("it is passed on", lambda: one.proxy.counts.passed["paris"] == 1)
+            assert [(note.name, note.status) for note in one.notes] == [(notes.FEW_FILES, "open")]
+            monkeypatch.setattr(proxy, "CALM_S", 0.0)
+            one.proxy.close_idle()
+            assert [note.status for note in one.notes] == ["open", "resolved"]
 
 
 async def test_proxy_closes_what_is_idle_and_keeps_what_is_not() -> None:

@@ -98,7 +98,7 @@ class Running:
             await asyncio.sleep(0.01)
 
     def port(self) -> int:
-        return int(self.served.proxy._servers[0].sockets[0].getsockname()[1])
+        return int(self.served.proxy._listeners[0].getsockname()[1])
 
 
 @contextlib.asynccontextmanager
@@ -131,7 +131,7 @@ async def refused(known: dict[str, ClusterSettings], source: Source, options: Op
     with pytest.raises(DrlibError) as error:
         async with asyncio.timeout(20):
             await made.run()
-    for server in made.proxy._servers:
+    for server in made.proxy._listeners:
         server.close()
     return error.value
 
@@ -300,6 +300,13 @@ def test_allow_files_more_than_the_machine_allows_is_refused(monkeypatch: pytest
     allow_files(100)
     assert set_to == [], "the limit is enough"
     allow_files(1900)
-    assert set_to == [(3928, 4096)]
-    with pytest.raises(UsageError, match="--max-connections 1920"):
+    assert set_to == [(4096, 4096)], "as far as it may be raised: there are more files than two for each connection"
+    with pytest.raises(UsageError, match="--max-connections 1984"):
         allow_files(4000)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+    with pytest.raises(UsageError, match="--max-connections 16"):
+        allow_files(17)
+    allow_files(16)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    allow_files(1000)
+    assert set_to[1:] == [(2128, resource.RLIM_INFINITY)]

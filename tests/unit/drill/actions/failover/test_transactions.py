@@ -17,7 +17,6 @@ from drlib.drill.actions.failover.transactions import (
     REBUILD,
     KeptTransactions,
     ListTransactions,
-    all_complete,
     evidence,
     first_offsets,
     judged,
@@ -47,6 +46,7 @@ from drlib.mirror.journal.transactions import TransactionCommitted, TransactionE
 from drlib.mirror.offsets.map.load_maps import Maps
 from drlib.mirror.transactions.find import TransactionsFound, found_in
 from drlib.mirror.transactions.rules import Verdict
+from drlib.mirror.transactions.tail import all_complete
 from drlib.model import Flow, TopicPartition
 from drlib.runs import check as checks
 from drlib.runs.abort import Abort
