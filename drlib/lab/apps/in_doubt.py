@@ -1,7 +1,8 @@
 """Records in doubt at a move: those that the mirror topic on the new cluster holds already.
 
-Rules: the mirror topic is the one that the pointer names or, under identical names, the topic itself. The search is repeated until it is answered; producing without an answer could duplicate records, processing without one
-could repeat or skip them. Records that the mirror holds are written to the history and not produced again.
+Rules: the mirror topic is the one that the pointer names or, under identical names, the topic itself. The search is repeated
+until it is answered; producing without an answer could duplicate records, processing without one could repeat or skip them.
+Records that the mirror holds are written to the history and not produced again.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -2,8 +2,8 @@
 
 Rules: checker and audit share no code with the engine and are compared with each other; what one of them could not read is
 unknown. Records on the source that were never acknowledged do not count as lost. The checker's report is a file in the run's
-folder, so that the audit can be compared with a check by another process. Under identical names a topic of the target holds what
-was mirrored up to where it ended when the pointer moved, as the pointer says, and then what was written there.
+folder, so that the audit can be compared with a check by another process. Under identical names the target's one topic has what
+was mirrored, up to where it ended when the pointer moved, as the pointer says, and then what was written there.
 """
 
 from __future__ import annotations

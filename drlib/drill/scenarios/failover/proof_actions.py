@@ -46,8 +46,8 @@ class ProofAction(ReadOnlyAction, FailoverStep):
 
 
 class ReadLocally(ProofAction):
-    """Wait until every group has read the remote topic to its end and continues in the local one; under identical names there is
-    one topic, and every group has to have read what was mirrored of it."""
+    """Wait until every group has read the remote topic to its end and continues in the local one; under identical names, where
+    both are one topic, until it has read what was mirrored."""
 
     name = "lab.read_locally"
 
