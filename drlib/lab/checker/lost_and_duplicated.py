@@ -103,7 +103,7 @@ def check(evidence: CheckInput) -> CheckReport:
 def _lost(lost: Sequence[LostRecord], acked: int, known: bool, evidence: CheckInput) -> Check:
     """What the name claims is what the count and the objective leave: none, at most so many, or without a limit."""
     allowed = evidence.rpo_records_allowed
-    counted = f"{len(lost):,} of {acked:,} acknowledged records are not in {evidence.remote_topic}"
+    counted = f"{len(lost):,} of {acked:,} acknowledged records are not in {evidence.remote_topic} on {evidence.target}"
     if not lost or allowed == 0:
         return decide("no acknowledged record is lost", known, not lost, f"{counted}{first_of(lost)}")
     if allowed is None:
