@@ -74,7 +74,7 @@ def test_failover_drill_with_identical_names_moves_clients_by_their_address_alon
 def test_failback_drill_with_identical_names_loses_nothing_and_both_clusters_end_with_the_same_records(
     tmp_path: Path,
 ) -> None:
-    run = run_of("failback-drill", tmp_path, *IDENTICAL)
+    run = run_of("failback-drill", tmp_path, *IDENTICAL, "-p", "stopped_seconds=10")  # other tests may have the cores
     card = Scorecard.read(run / "scorecard.json")
     assert card.verdict.value in {"pass", "conditions"}
     assert card.records.lost == card.records.duplicated == card.records.out_of_order == 0
