@@ -18,8 +18,10 @@ from drlib.drill.run import registry
 from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
+from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
 from drlib.lab.workload.mirrors import LabMirrors
 from drlib.lab.workload.topics import TopicSpec, acknowledged, create_topics, log_ends
@@ -69,10 +71,11 @@ class Site:
         wait_for(f"{records} records crossed", lambda: self.mirrors.crossed(FLOW, ends), 60)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+@pytest.fixture(scope="module", params=["without logins", "scram"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """With logins the mirror and all producers here are one super user: the client ID alone tells them apart."""
     root = tmp_path_factory.mktemp("throttle")
-    with Lab(root / "lab") as lab:
+    with Lab(root / "lab", security=MODES.get(request.param)) as lab:
         create_topics(lab.clusters["LEFT"].settings(), [TopicSpec("orders", 2)])
         create_topics(lab.clusters["RIGHT"].settings(), [TopicSpec("own", 1)])
         mirrors = LabMirrors(lab, "mirror", "orders", (FLOW,), positions=True)
@@ -90,7 +93,7 @@ def done(action: Action) -> dict[str, object]:
 def written(site: Site, records: int, within_s: float) -> int:
     """How many of so many records, in as many requests, a new producer of librdkafka is acknowledged in that time."""
     acked: list[None] = []
-    producer = Producer({"bootstrap.servers": site.lab.clusters["RIGHT"].bootstrap, "log_level": 0, "linger.ms": 0})
+    producer = Producer({**librdkafka(site.right), "log_level": 0, "linger.ms": 0})
     for _ in range(records):
         producer.produce("own", b"y" * 100, on_delivery=lambda error, _: acked.append(None) if error is None else None)
         producer.flush(within_s / records)
