@@ -29,6 +29,7 @@ from fix_engine import wait_for
 from testbed_quotas import set_quotas
 
 from drlib import publish_pointer
+from drlib.config.replication_policy import Names
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.readiness.role import Role
@@ -51,7 +52,6 @@ from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
 from drlib.mirror.status import worker_status
 from drlib.model import Flow, TopicPartition
-from drlib.runbook.first_runbooks.naming import Names
 from drlib.runs import journal
 from drlib.runs.journal import JOURNAL
 

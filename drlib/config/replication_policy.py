@@ -10,6 +10,7 @@ import string
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from drlib.errors import UsageError
@@ -24,6 +25,13 @@ DRILLS_TOPIC: Final = "drlib.drills.internal"  # on the target of a flow: where 
 JOURNAL_PREFIX: Final = "__drlib-journal"
 DEFAULT: Final = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"  # as values of replication.policy.class
 IDENTITY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+class Names(StrEnum):
+    """How mirror topics are named."""
+
+    IDENTICAL = "identical"  # orders is orders on both clusters
+    PREFIXED = "prefixed"  # orders of paris is paris.orders on lyon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,9 +26,11 @@ from drlib.drill.run import planning, registry, request
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.request import ClusterTarget, Request
+from drlib.drill.scenarios.failover.mirror import names_of
 from drlib.drill.session.session import DrillSession, Leased
 from drlib.drill.step.action import Action, Probe
 from drlib.drill.step.context import DrillContext
+from drlib.drill.testbed.failover_testbed import PROPERTIES_NAME, name_topics
 from drlib.errors import UsageError
 from drlib.lab import choose_flow
 from drlib.lab.lab import Lab
@@ -255,7 +257,9 @@ def _workplace(
     if not target.lab_dir:
         raise _no_clusters(wanted.name)
     lab, own = _lab(target.lab_dir, wants, start_lab)
-    file = lab.root / "connect-mirror-maker.properties"
+    file = lab.root / PROPERTIES_NAME
+    if (names := names_of(wanted)) is not None:
+        name_topics(lab, names, wanted.flow)
     clusters = {a: c.settings(user=lab.operator) for a, c in lab.clusters.items()}
     context = DrillContext(
         clusters=clusters,

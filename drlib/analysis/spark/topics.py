@@ -13,7 +13,7 @@ Not for: following a topic as it grows; logins (`kafka_source`).
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -64,6 +64,11 @@ class TopicRange:
     def offsets(self) -> int:
         """Offsets in the range: records, control records and gaps."""
         return sum(end - self.start[partition] for partition, end in self.end.items())
+
+    def up_to(self, ends: Mapping[int, int]) -> "TopicRange":
+        """The same up to `ends`, of each partition; nothing of one that these lack."""
+        last = {n: max(self.start[n], min(end, ends.get(n, 0))) for n, end in self.end.items()}
+        return replace(self, end=last, undecided={n: at for n, at in self.undecided.items() if at < last[n]})
 
 
 _RANGES: Final = TypeAdapter(dict[str, TopicRange])

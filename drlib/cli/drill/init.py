@@ -17,10 +17,10 @@ import typer
 
 from drlib import decoding
 from drlib.cli.drill.confirmation import ask
+from drlib.config.replication_policy import Names
 from drlib.errors import UsageError
 from drlib.formats import one_line
 from drlib.outgoing.terminal import can_ask, show
-from drlib.runbook.first_runbooks.naming import Names
 
 if TYPE_CHECKING:
     from drlib.config.settings import MirrorSettings

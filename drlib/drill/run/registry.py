@@ -58,6 +58,7 @@ ACTIONS: Final[dict[str, str | type[DrillAction]]] = {
     "clients.refuse": "actions.clients.refuse:RefuseClients",
     "clients.gone": "actions.clients.gone:ClientsGone",
     "clients.admit": "actions.clients.refuse:AdmitClients",
+    "clients.throttle": "actions.clients.throttle:ThrottleClients",
     # hooks
     "hook.command": "actions.hooks.actions:CallCommand",
     "hook.http": "actions.hooks.actions:CallHttp",

@@ -2,23 +2,26 @@
 
 Rules: everything runs as a process registered with the lab and is found there by its name, so that `drlib lab down`, an
 abort and the process that resumes a run find all of it; it lives as long as the lab's brokers do. Every wait has a deadline
-and names what it waits for. The applications are moved by the pointer alone.
+and names what it waits for. The applications are moved by the pointer alone. How mirror topics are named is what the lab's file
+says: under identical names one worker copies every topic in both directions, and the topics are there before it starts.
 Not for: deciding or judging; the drill's actions and proofs do that.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from drlib.client import pointer as pointers
 from drlib.client import pointer_file
+from drlib.config.both_ways.shared_topics import all_shared
+from drlib.config.replication_policy import IDENTITY, Names
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.lab.apps import specs
 from drlib.lab.lab import Lab
 from drlib.lab.workload.applications import LabApplications
-from drlib.lab.workload.mirrors import MirrorWorker
-from drlib.lab.workload.topics import SOURCE_TOPICS, STANDBY_TOPICS, create_topics
+from drlib.lab.workload.mirrors import MirrorWorker, partition_statuses
+from drlib.lab.workload.topics import SOURCE_TOPICS, STANDBY_TOPICS, TopicSpec, create_topics, log_ends, partitions_of
 from drlib.mirror.status.worker_status import WorkerStatus
 from drlib.model import Flow
 from drlib.runs.abort import Abort
@@ -27,6 +30,7 @@ from drlib.runs.waiting import look_at, wait_for
 GROUPS = ("arrivals", "delays")
 PRODUCERS = ("flights", "flights-tx", "flights-2013")
 APPLICATIONS = (*PRODUCERS, *GROUPS)
+PROPERTIES_NAME = "connect-mirror-maker.properties"
 ENDS_BY_ITSELF = "flights-2013"  # it writes its records and exits
 MIRROR = "mirror"
 FLOW = Flow("LEFT", "RIGHT")
@@ -34,14 +38,26 @@ SILENT_EVENTS = frozenset({"SourceUnreachable", "GroupTailUnavailable"})
 _POLL_S = 0.05  # files on this machine
 
 
-def _keys(flow: Flow, lanes: int) -> dict[str, str]:
+def _keys(flow: Flow, lanes: int, *, shared: bool) -> dict[str, str]:
     """Keys that the drill adds to the mirror's file. A short session frees a dead worker's lanes sooner."""
     return {
         "drlib.lanes": str(lanes),
         "drlib.session.timeout.ms": "3000",
         f"{flow}.enabled": "true",
-        f"{flow.reverse}.enabled": "false",
+        f"{flow.reverse}.enabled": str(shared).lower(),
+        **({"replication.policy.class": IDENTITY} if shared else {}),
     }
+
+
+def name_topics(lab: Lab, names: Names, flow: Flow = FLOW) -> None:
+    """Write the file of a lab that no mirror has run on, so that mirror topics are named so; else leave it as it is.
+
+    A secured lab's roles have the rights that its prefixed topics need.
+    """
+    testbed = FailoverTestbed(lab, lab.root, flow=flow)
+    wanted = names is Names.IDENTICAL
+    if testbed.shared != wanted and not testbed.mirrored and not lab.operator:
+        lab.write_properties(None, **_keys(flow, 2, shared=wanted))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +85,12 @@ class FailoverTestbed:
         self.pointer_path = lab.root / pointers.POINTER_NAME
         self._traffic = traffic
         self._tag = "" if flow == FLOW else f"-{flow.source}-{flow.target}"
-        path = None if flow == FLOW else lab.root / f"mirror{self._tag}.properties"
+        usual = lab.root / PROPERTIES_NAME
+        self.shared = usual.exists() and all_shared(load_mirror_settings(usual), flow)
+        self._own = "" if self.shared else self._tag
+        self.properties = lab.root / f"mirror{self._own}.properties" if self._own else usual
         if lanes is not None:
-            lab.write_properties(path, topics="flights.*", **_keys(flow, lanes))
-        self.properties = path or lab.root / "connect-mirror-maker.properties"
+            lab.write_properties(self.properties, topics="flights.*", **_keys(flow, lanes, shared=self.shared))
 
     @property
     def settings(self) -> MirrorSettings:
@@ -91,7 +109,7 @@ class FailoverTestbed:
 
     @property
     def mirror_status_path(self) -> Path:
-        return self.lab.root / f"mirror{self._tag}-status.json"
+        return self.lab.root / f"mirror{self._own}-status.json"
 
     def worker(self, number: int) -> MirrorWorker:
         """The `number`th worker of this flow, from 1. All of them report to one file."""
@@ -102,13 +120,47 @@ class FailoverTestbed:
         status = self.mirror()
         alive = {process.pid for process in self.lab.status() if process.alive}
         lanes = self.settings.flow(self.flow.source, self.flow.target).lanes
+        wanted = {str(flow) for flow in self._flows}
         running = [
-            lane.lane
+            (flow.flow, lane.lane)
             for flow in status.flows
             for lane in flow.lanes
-            if flow.flow == str(self.flow) and lane.state == "running"
+            if flow.flow in wanted and lane.state == "running"
         ]
-        return status.state == "running" and status.pid in alive and len(running) == lanes
+        return status.state == "running" and status.pid in alive and len(running) == lanes * len(wanted)
+
+    @property
+    def _flows(self) -> tuple[Flow, ...]:
+        """What a worker mirrors."""
+        return (self.flow, self.flow.reverse) if self.shared else (self.flow,)
+
+    @property
+    def mirrored(self) -> bool:
+        """Has a worker ever been started on the lab?"""
+        return any(record.name.startswith(MIRROR) for record in self.lab.registry.records())
+
+    def share(self, topics: Iterable[TopicSpec]) -> None:
+        """Create `topics` on both clusters, as those are that both directions copy.
+
+        Raises `UsageError` where they hold records that no mirror has seen: which of them are copies is not known.
+        """
+        both = [self.lab.clusters[alias] for alias in (self.flow.source, self.flow.target)]
+        wanted = tuple(topics)
+        for cluster in both:
+            create_topics(cluster.settings(), wanted)
+        if self.mirrored:
+            return
+        if holding := [each.alias for each in both if any(log_ends(each, [topic.name for topic in wanted]).values())]:
+            raise UsageError(
+                f"the lab's topics on {' and '.join(holding)} hold records already",
+                "a topic that both directions copy has to be empty when its mirror is first started",
+                "Take the lab down and up again: drlib lab down.",
+            )
+
+    def copies(self, topics: Iterable[TopicSpec]) -> bool:
+        """Has the worker claimed all partitions of `topics`, in each direction? What is written before that is unexplained."""
+        status, wanted = self.mirror(), {partition for topic in topics for partition in partitions_of(topic)}
+        return all(wanted <= partition_statuses(status, flow).keys() for flow in self._flows)
 
     def mirror(self) -> WorkerStatus:
         """The last report of a worker."""
@@ -134,6 +186,10 @@ class FailoverTestbed:
             return pointer_file.read(self.pointer_path).active
         except FileNotFoundError:
             return None
+
+    def moved_at(self, topic: str) -> dict[int, int]:
+        """By partition, where a topic that keeps its name ended on the cluster that the pointer names, when it moved there."""
+        return dict(enumerate(pointer_file.read(self.pointer_path).cutover.get(topic, ())))
 
     def start_applications(self) -> None:
         """Create the topics, point the applications at the source, start those that do not run.

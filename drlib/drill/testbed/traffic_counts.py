@@ -50,7 +50,7 @@ class FlightCounts:
         self._mirrored = 0
 
     def __call__(self) -> Counts:
-        rows = partition_statuses(self._testbed.mirror())
+        rows = partition_statuses(self._testbed.mirror(), self._testbed.flow)
         mirrored = sum(row.mirrored for partition, row in rows.items() if partition.topic == "flights")
         self._mirrored = max(self._mirrored, mirrored)
         done = self._testbed.applications.done

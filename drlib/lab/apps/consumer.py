@@ -29,7 +29,7 @@ from drlib.clock import now_ms
 from drlib.formats import one_line
 from drlib.kafka.admin.descriptions import Record
 from drlib.lab.apps import specs
-from drlib.lab.apps.in_doubt import find_on_mirror
+from drlib.lab.apps.in_doubt import find_on_mirror, mirror_of
 from drlib.lab.apps.pacing import Pace
 from drlib.lab.apps.process import StatusFile, Stop, run_app
 from drlib.lab.checker.history import CommitStatus, Committed, Consumed, Mirrored
@@ -150,7 +150,7 @@ class ConsumerRun:
         return newest
 
     def _on_one_cluster(self, pointer: Pointer) -> None:
-        remote = pointer.remote_topic(self._spec.topic)
+        remote = mirror_of(pointer, self._spec.topic)
         max_batch = self._spec.max_batch
         if self._rate > 0:  # about four batches a second
             max_batch = max(1, min(max_batch, int(self._rate * _BATCH_S)))

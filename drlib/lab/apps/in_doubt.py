@@ -1,7 +1,8 @@
 """Records in doubt at a move: those that the mirror topic on the new cluster holds already.
 
-Rules: the search is repeated until it is answered; producing without an answer could duplicate records, processing without one
-could repeat or skip them. Records that the mirror holds are written to the history and not produced again.
+Rules: the mirror topic is the one that the pointer names or, under identical names, the topic itself. The search is repeated
+until it is answered; producing without an answer could duplicate records, processing without one could repeat or skip them.
+Records that the mirror holds are written to the history and not produced again.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -35,6 +36,14 @@ def find_on_mirror(
     return None
 
 
+def mirror_of(pointer: Pointer, topic: str) -> str | None:
+    """The topic on the new cluster that has what the mirror of `topic` holds; None where nothing was mirrored.
+
+    A pointer that was moved says where each topic ended that keeps its name.
+    """
+    return pointer.remote_topic(topic) or (topic if topic in pointer.cutover else None)
+
+
 def still_to_send(
     doubts: Sequence[Sent],
     pointer: Pointer,
@@ -47,7 +56,7 @@ def still_to_send(
 
     `where`: how to reach it, by default at the pointer's address without security.
     """
-    remote = pointer.remote_topic(topic)
+    remote = mirror_of(pointer, topic)
     if not doubts or remote is None:
         return [sent.flight for sent in doubts]
     oldest_ms = min(sent.stamp_ms for sent in doubts)  # the log is searched by the producer's timestamps

@@ -38,8 +38,7 @@ def check(evidence: CheckInput) -> CheckReport:
     """Judge one move of one topic. Never raises, whatever the evidence holds or lacks."""
     produced = None if evidence.produced is None else [row for row in evidence.produced if row.topic == evidence.topic]
     acked = {} if produced is None else _acked(produced, evidence.source)
-    remote = _log(evidence.mirrored, evidence.remote_topic)
-    local = _log(evidence.mirrored, evidence.topic)
+    remote, local = _logs(evidence)
     can_compare = bool(acked) and evidence.mirrored is not None
     whole = not (evidence.torn or evidence.open or evidence.missing)
 
@@ -104,7 +103,7 @@ def check(evidence: CheckInput) -> CheckReport:
 def _lost(lost: Sequence[LostRecord], acked: int, known: bool, evidence: CheckInput) -> Check:
     """What the name claims is what the count and the objective leave: none, at most so many, or without a limit."""
     allowed = evidence.rpo_records_allowed
-    counted = f"{len(lost):,} of {acked:,} acknowledged records are not in {evidence.remote_topic}"
+    counted = f"{len(lost):,} of {acked:,} acknowledged records are not in {evidence.remote_topic} on {evidence.target}"
     if not lost or allowed == 0:
         return decide("no acknowledged record is lost", known, not lost, f"{counted}{first_of(lost)}")
     if allowed is None:
@@ -126,6 +125,15 @@ def _log(mirrored: Sequence[Mirrored] | None, topic: str) -> list[Mirrored]:
     rows = [row for row in mirrored or () if row.topic == topic]
     rows.sort(key=lambda row: (row.partition, row.offset))
     return rows
+
+
+def _logs(evidence: CheckInput) -> tuple[list[Mirrored], list[Mirrored]]:
+    """What was mirrored, and what was written after the move."""
+    moved_at, local = evidence.moved_at, _log(evidence.mirrored, evidence.topic)
+    if moved_at is None:
+        return _log(evidence.mirrored, evidence.remote_topic), local
+    remote = [row for row in local if row.offset < moved_at.get(row.partition, 0)]
+    return remote, [row for row in local if row.offset >= moved_at.get(row.partition, 0)]
 
 
 def _in_tail(lost: Sequence[LostRecord], acked: dict[str, Produced], remote: Iterable[Mirrored]) -> bool:
@@ -236,11 +244,12 @@ def _judge_group(
         origin = acked.get(seen.id)
         if origin is not None and origin.offset < last_commit.get(origin.partition, 0):
             start[seen.partition] = max(start.get(seen.partition, 0), seen.offset + 1)
-    due = [row for row in remote if row.offset >= start.get(row.partition, 0)] + list(local)
+    mirrored = [row for row in remote if row.offset >= start.get(row.partition, 0)]
+    due = mirrored + list(local)
     passed = [row for row in due if row.offset < final.get((row.topic, row.partition), 0)]
     skipped = [place(row) for row in passed if row.id not in done]
     unread = [row for row in due if row.offset >= final.get((row.topic, row.partition), 0)]
-    reached = not any(row.topic == evidence.remote_topic for row in unread)
+    reached = all(row.offset < final.get((row.topic, row.partition), 0) for row in mirrored)
     out_of_order = _disordered(consumed, group)
 
     knows_source = bool(acked) and bool(last_commit)

@@ -21,6 +21,8 @@ class CheckInput:
     `topic` on `source` was mirrored into `remote_topic` on `target`; after the move the applications work with `topic`
     on `target`. `mirrored` are the records of both topics on the target. `torn`, `open` and `missing` are those of
     `History`. `rpo_records_allowed` is how many acknowledged records the objective allows to lose; None: no objective is set.
+    `moved_at`: where both topics are one, under identical names, the end of each of its partitions when the applications moved:
+    what lies before it was mirrored. None: they are two.
     """
 
     source: str
@@ -36,6 +38,7 @@ class CheckInput:
     open: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     rpo_records_allowed: int | None = 0
+    moved_at: Mapping[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

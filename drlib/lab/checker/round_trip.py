@@ -111,7 +111,8 @@ def check_round_trip(trip: Trip) -> TripReport:
         Settle.QUARANTINE: tail <= quarantined,
         Settle.LEAVE: tail <= at_home.keys(),
     }[trip.settled]
-    sent = Counter(row.id for row in produced) if shared else Counter[str]()  # without an answer it may be sent again
+    rows = [row for row in produced if shared and row.status is not ProducedStatus.MIRRORED]
+    sent = Counter(row.id for row in rows)  # without an answer it may be sent again
     twice = [name for log in (at_home, back_home, away, mirrored) for name, n in log.items() if n > max(1, sent[name])]
     both = (at_home.keys() & back_home.keys()) - tail - doubted
     known = bool(acked) and bool(trip.home_log) and bool(trip.away_log)

@@ -2,7 +2,8 @@
 
 Rules:
 - Each family has a topic of its own, so that no two of them write to one partition: redirected producers keep their IDs. It is
-  there on both clusters under both names, as some clients look at their topics once only (kafkajs).
+  there on both clusters under both names, as some clients look at their topics once only (kafkajs). Under identical names
+  (`shared`) there is one, and `ready` waits until it is copied, before anything is written to it.
 - The address is `drlib bootstrap`, which follows the applications' pointer file; where there is none yet, one that names the
   source is written. A client that is left behind has the source's own address instead. All use the applications' network.
 - What runs, and what cannot, is a file in the run's folder, so that another process finds it. Starting again what runs
@@ -13,7 +14,7 @@ Not for: judging (`rules`).
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -83,12 +84,13 @@ class One:
 
 @dataclass(frozen=True, slots=True)
 class LabClients:
-    """The clients of the run in `run_dir`; `pointer` is the applications' pointer file."""
+    """The clients of the run in `run_dir`; `pointer` is the applications' pointer file. `shared`: topics have one name."""
 
     lab: Lab
     run_dir: Path
     flow: Flow
     pointer: Path
+    shared: bool = False
 
     @property
     def chosen(self) -> Chosen:
@@ -106,18 +108,19 @@ class LabClients:
             found = {runtime.family: runtime for runtime in chosen.families}
             yield One(found.get(chosen.left_behind) or Runtime(chosen.left_behind, ""), left_behind=True)
 
-    def start(self, chosen: Chosen) -> None:
-        """Create topics, and start the address and every client that does not run."""
+    def start(self, chosen: Chosen, ready: Callable[[Sequence[TopicSpec]], None] = lambda _: None) -> None:
+        """Create topics, wait for `ready`, and start the address and every client that does not run."""
         kept = self.chosen
         address, ours = kept.address or f"127.0.0.1:{free_ports(1)[0]}", kept.pointer or not self.pointer.exists()
         chosen = replace(chosen, address=address, pointer=ours)
         write_whole(self.run_dir / _FILE, _CHOSEN.dump_json(chosen))
-        topics = [name for one in self.each() for name in (one.topic, self.remote(one))]
+        topics = [TopicSpec(name, 1) for one in self.each() for name in self._names(one)]
         source = self._cluster(self.flow.source)
         if not self.pointer.exists():
             pointer_file.write_atomic(self.pointer, Pointer(1, self.flow.source, source.bootstrap))
-        create_topics(source.settings(), [TopicSpec(name, 1) for name in topics])
+        create_topics(source.settings(), topics)
         create_topics(self._cluster(self.flow.target).settings(), [TopicSpec(one.topic, 1) for one in self.each()])
+        ready(topics)
         self._start_address(chosen.address)
         for one in self.each():
             servers = source.apps_bootstrap if one.left_behind else chosen.address
@@ -125,7 +128,11 @@ class LabClients:
                 self._start(one, role, servers)
 
     def remote(self, one: One) -> str:
-        return _POLICY.remote_topic(self.flow.source, one.topic)
+        return one.topic if self.shared else _POLICY.remote_topic(self.flow.source, one.topic)
+
+    def _names(self, one: One) -> tuple[str, ...]:
+        """The names that its topic has on the target, those on which its consumer is."""
+        return (one.topic,) if self.shared else (one.topic, self.remote(one))
 
     def runs(self) -> bool:
         """Whether the address and all clients do."""
@@ -161,10 +168,13 @@ class LabClients:
         return frozenset(row.id for row in rows)
 
     def logged(self, one: One) -> Seen:
-        """The same, with the ids in both topics on the target."""
+        """The same, with the ids in both topics on the target; in one log, before and behind where it ended at the move."""
         where = self._cluster(self.flow.target).settings()
-        remote, local = ([row.id for row in scan(where, topic)] for topic in (self.remote(one), one.topic))
-        return replace(self.seen(one), remote=tuple(remote), local=tuple(local))
+        remote, local = list(scan(where, self.remote(one))), [] if self.shared else list(scan(where, one.topic))
+        if self.shared:
+            (end,) = pointer_file.read(self.pointer).cutover.get(one.topic, (0,))
+            remote, local = [row for row in remote if row.offset < end], [row for row in remote if row.offset >= end]
+        return replace(self.seen(one), remote=tuple(r.id for r in remote), local=tuple(r.id for r in local))
 
     def stop(self, *roles: Role) -> None:
         """SIGTERM to the clients of these roles at once, then wait: histories end whole."""
@@ -202,7 +212,7 @@ class LabClients:
             return
         history = self._histories.history_path(name)
         history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        topics = (one.topic,) if role == "produce" else (one.topic, self.remote(one))
+        topics = (one.topic,) if role == "produce" else self._names(one)
         client = Client(
             one.runtime.family, role, one.name, "address", servers, topics, history, PER_SECOND, self.lab.client_file()
         )

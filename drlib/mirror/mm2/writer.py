@@ -71,8 +71,10 @@ class Mm2Writer:
         to_source = settings.offset_syncs_location == "source"
         other = settings.flow.target if to_source else settings.flow.source
         self._syncs = policy.offset_syncs_topic(other)
-        self._target = _RestartingProducer(target)
-        self._sync_producer = _RestartingProducer(source) if to_source else self._target
+        self._target = _RestartingProducer(target, settings.client_id(target.alias))
+        self._sync_producer = self._target
+        if to_source:
+            self._sync_producer = _RestartingProducer(source, settings.client_id(source.alias))
         self.failures = 0
 
     def heartbeat(self) -> None:
@@ -157,11 +159,12 @@ class Mm2Writer:
 
 
 class _RestartingProducer:
-    """A producer that is replaced when it reports a fatal error, as `WriterFailed` then says."""
+    """A producer that is replaced when it reports a fatal error, as `WriterFailed` then says. `client_id`: by which quotas know
+    the mirror."""
 
-    def __init__(self, cluster: ClusterSettings) -> None:
-        self._cluster = cluster
-        self._producer = _producer(cluster)
+    def __init__(self, cluster: ClusterSettings, client_id: str) -> None:
+        self._cluster, self._client_id = cluster, client_id
+        self._producer = _producer(cluster, client_id)
 
     def produce(
         self,
@@ -209,14 +212,15 @@ class _RestartingProducer:
             return
         with contextlib.suppress(KafkaException):
             self._producer.purge()
-        self._producer = _producer(self._cluster)
+        self._producer = _producer(self._cluster, self._client_id)
         raise WriterFailed(self._cluster.alias, error) from error
 
 
-def _producer(cluster: ClusterSettings) -> Producer:
+def _producer(cluster: ClusterSettings, client_id: str) -> Producer:
     return Producer(
         {
             **librdkafka(cluster),
+            "client.id": client_id,
             "enable.idempotence": True,
             "linger.ms": 5,
             "queue.buffering.max.messages": 100_000,

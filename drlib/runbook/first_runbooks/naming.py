@@ -15,19 +15,12 @@ from typing import Final
 
 from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.flow_settings import FlowSettings
-from drlib.config.replication_policy import DEFAULT, IDENTITY, IdentityReplicationPolicy
+from drlib.config.replication_policy import DEFAULT, IDENTITY, IdentityReplicationPolicy, Names
 from drlib.config.settings import MirrorSettings
 from drlib.errors import UsageError
 from drlib.runbook.first_runbooks.observation import FlowFacts
 
 KEY: Final = "replication.policy.class"
-
-
-class Names(StrEnum):
-    """How mirror topics are named."""
-
-    IDENTICAL = "identical"  # orders is orders on both clusters
-    PREFIXED = "prefixed"  # orders of paris is paris.orders on lyon
 
 
 class Scheme(StrEnum):

@@ -27,12 +27,12 @@ from testbed_secured_night import (
     rows,
 )
 
+from drlib.config.replication_policy import Names
 from drlib.drill.plan.states import DrillState
 from drlib.lab.checker.history import History, Mirrored, Produced, ProducedStatus
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.mirror.offsets.unreplicated.rules import Settle
 from drlib.model import Flow
-from drlib.runbook.first_runbooks.naming import Names
 from drlib.runs.check import Verdict
 
 FAST_S = 1.0

@@ -20,6 +20,7 @@ from typing import Final
 from drlib.drill.actions.clients import limits, rules
 from drlib.drill.actions.clients.limits import ClientLimits
 from drlib.drill.actions.clients.rules import Limits
+from drlib.drill.actions.clients.throttled import ThrottledProducers
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -43,6 +44,10 @@ class LeftCluster(ClusterArguments):
     @property
     def written(self) -> ClientLimits:
         return ClientLimits(self.context.run_dir, self.settings)
+
+    @property
+    def throttled(self) -> ThrottledProducers:
+        return ThrottledProducers(self.context.run_dir, self.settings)
 
     def cluster_id(self) -> str:
         return cluster_id(self.settings)
@@ -166,7 +171,8 @@ class RefuseClients(LeftCluster, DrillAction):
 
 
 class AdmitClients(LeftCluster, DrillAction):
-    """Take back the limits by which this run, and those beside it, refused connections. An undo writes them again."""
+    """Take back the limits by which this run, and those beside it, refused connections, and the quotas by which they slowed
+    producers down. An undo writes them again."""
 
     name = "clients.admit"
     shared_topics = Shared.SOME
@@ -174,6 +180,10 @@ class AdmitClients(LeftCluster, DrillAction):
     @property
     def _taken(self) -> str:
         return f"{self.step}.taken-back"
+
+    @property
+    def _quotas(self) -> str:
+        return f"{self.step}.quotas-taken-back"
 
     @property
     def entity(self) -> str:
@@ -195,24 +205,28 @@ class AdmitClients(LeftCluster, DrillAction):
         abort.check()
         if not details.read_rows(self.context.run_dir, self._taken):
             details.write_rows(self.context.run_dir, self._taken, self.written.kept())
-        brokers = self.written.restore()
+        if not details.read_rows(self.context.run_dir, self._quotas):
+            details.write_rows(self.context.run_dir, self._quotas, self.throttled.rows())
+        brokers, quotas = self.written.restore(), self.throttled.restore()
         details.write_rows(self.context.run_dir, self._admitted, [{"brokers": brokers}])
-        return {"cluster": self.alias, "brokers": brokers}
+        return {"cluster": self.alias, "brokers": brokers, **({"quotas_taken_back": quotas} if quotas else {})}
 
     def probe(self, changes: Changes) -> Reach:
         if details.read_rows(self.context.run_dir, self._admitted):
             return Reach.DONE
-        begun = bool(details.read_rows(self.context.run_dir, self._taken))
+        begun = any(details.read_rows(self.context.run_dir, name) for name in (self._taken, self._quotas))
         return Reach.PARTLY if begun else Reach.UNTOUCHED  # act takes back what is left
 
     def undo(self, changes: Changes) -> None:
         """What this run wrote is written again; limits of runs beside it stay as they are now."""
-        rows = details.read_rows(self.context.run_dir, self._taken)
+        rows, quotas = (details.read_rows(self.context.run_dir, name) for name in (self._taken, self._quotas))
         details.write_rows(self.context.run_dir, self._admitted, [])
-        if not rows:
-            return
-        self.written.write_again(rows)
-        details.write_rows(self.context.run_dir, self._taken, [])
+        if rows:
+            self.written.write_again(rows)
+            details.write_rows(self.context.run_dir, self._taken, [])
+        if quotas:
+            self.throttled.write_again(quotas)
+            details.write_rows(self.context.run_dir, self._quotas, [])
 
 
 def _members(cluster: Cluster) -> list[dict[str, Scalar]]:

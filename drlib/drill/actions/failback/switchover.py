@@ -16,7 +16,8 @@ Rules:
   application. The pointer is moved in the first half of that time or not at all. Records that producers without support for
   the hold write to the source afterwards are counted once the applications have moved: that is the RPO.
 - A step resumed after a kill begins at the hold again; the pointer shows its progress. ACLs by which an earlier failover
-  denied writing to the new cluster are removed before the move (`deny_writes`). After the move the only undo is a move back.
+  denied writing to the new cluster, and quotas by which a drill slowed its producers down, are removed before the move
+  (`deny_writes`, `throttled`). After the move the only undo is a move back.
 - `stopped_seconds` is from the hold to the first record on the other cluster; None without one within 10 s. More than
   `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where nothing was written before the
   hold either, as where producers were stopped by hand, there is no pause to check. Groups with members then are kept, as
@@ -42,6 +43,7 @@ from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.pointer import PointerArgument, PointerPlace, conflict
 from drlib.drill.actions.applications.pointer_places import PointerPlaces, newest_at
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
+from drlib.drill.actions.clients.throttled import ThrottledProducers
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
     evidence,
@@ -240,7 +242,8 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                     cutover = _cutover(settings, moving, target_admin, topics, topics.keys() - ending)
                     ends = target_admin.log_ends(local)
                     self._refuse_late(began, limit_s)
-                    lifted = WriteRules(self.context.run_dir, settings.clusters[moving.target]).lift()
+                    lifted = WriteRules(self.context.run_dir, target).lift()
+                    lifted += ThrottledProducers(self.context.run_dir, target).restore()
                     if not growth.written(still.ends, source_admin.log_ends(quiet)):
                         break
             except BaseException:

@@ -22,6 +22,7 @@ from drlib.lab.clients import rules, runtimes
 from drlib.lab.clients.families import ALL, BY_NAME, Runtime, chosen, on_secured_lab
 from drlib.lab.clients.on_lab import Chosen, LabClients, One
 from drlib.lab.clients.rules import Move
+from drlib.lab.workload.topics import TopicSpec
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import ClientScore, RtoSeconds
@@ -44,7 +45,8 @@ class ClientsStep(FailoverStep):
 
     @property
     def clients_on_lab(self) -> LabClients:
-        return LabClients(self.lab, self.context.run_dir, self.flow, self.testbed.pointer_path)
+        testbed = self.testbed
+        return LabClients(self.lab, self.context.run_dir, self.flow, testbed.pointer_path, testbed.shared)
 
 
 class StartClients(StateChangeAction, ClientsStep):
@@ -112,7 +114,7 @@ class StartClients(StateChangeAction, ClientsStep):
             return {"clients": 0}
         abort.check()
         clients, wanted = self.clients_on_lab, self._chosen()
-        clients.start(wanted)
+        clients.start(wanted, lambda topics: self._wait_copied(topics, abort))
         self.testbed.wait("the bootstrap address listens", clients.listening, 60, abort)
         self._wait_all(clients, abort)
         rows: list[dict[str, Scalar]] = [
@@ -125,6 +127,13 @@ class StartClients(StateChangeAction, ClientsStep):
             "not_run": "; ".join(f"{each.family}: {each.missing}" for each in wanted.families if each.missing),
             "left_behind": self.left_behind,
         }
+
+    def _wait_copied(self, topics: Sequence[TopicSpec], abort: Abort) -> None:
+        """Under identical names, until both directions copy them: what is written before that is unexplained."""
+        if self.testbed.shared:
+            self.testbed.wait(
+                "both directions copy the clients' topics", lambda: self.testbed.copies(topics), 60, abort
+            )
 
     def _wait_all(self, clients: LabClients, abort: Abort) -> None:
         """Raises `Unreachable` naming those that have not processed enough."""

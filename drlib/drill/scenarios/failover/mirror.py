@@ -6,6 +6,8 @@ Rules: each worker has a number, from 1 on, and is started and killed once. A ki
 import signal
 
 from drlib import clock
+from drlib.config.replication_policy import Names
+from drlib.drill.plan.plan import Drill
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step.action import Changes, Evidence
@@ -14,6 +16,7 @@ from drlib.drill.testbed import sampler
 from drlib.drill.testbed.failover_step import StateChangeAction
 from drlib.drill.testbed.failover_testbed import FailoverTestbed
 from drlib.drill.testbed.traffic_counts import FlightCounts
+from drlib.errors import UsageError
 from drlib.lab.workload.mirrors import not_crossed
 from drlib.lab.workload.topics import SOURCE_TOPICS, log_ends
 from drlib.runs.abort import Abort
@@ -46,6 +49,21 @@ class StartMirror(WorkerAction):
     """How many lanes the mirror has."""
     caught_up: Flag = True
     """Whether to wait until it has mirrored what the source had when it began to run."""
+    names: Names | None = None
+    """How mirror topics are named; by default as the lab's file says. With `identical` it copies every topic in both directions
+    under one name, and the drill's topics are created on both clusters before it starts."""
+
+    def check(self) -> None:
+        """Raises `UsageError` where the lab names topics otherwise, and cannot be changed any more (`name_topics`)."""
+        super().check()
+        if self.names is not None and self.testbed.shared != (self.names is Names.IDENTICAL):
+            raise UsageError(
+                f"{self.name}: names: {self.names}",
+                "this lab names mirror topics otherwise: its users have rights for prefixed names alone"
+                if self.lab.operator
+                else "this lab names mirror topics otherwise, and a mirror has run on it",
+                "Leave lab_dir out, so that the run has a lab of its own, or take this one down: drlib lab down.",
+            )
 
     @property
     def entity(self) -> str:
@@ -57,8 +75,12 @@ class StartMirror(WorkerAction):
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         testbed = FailoverTestbed(self.lab, self.context.run_dir, lanes=self.lanes, flow=self.flow)
         sampler.start(testbed.run_dir, FlightCounts(testbed))
+        if testbed.shared:
+            testbed.share(SOURCE_TOPICS)
         testbed.worker(self.number).launch()
         testbed.wait("the mirror runs", testbed.mirror_runs, 60, abort)
+        if testbed.shared:
+            testbed.wait("both directions copy the topics", lambda: testbed.copies(SOURCE_TOPICS), 60, abort)
         at_ms = clock.now_ms()
         if self.number > 1:
             self.mark(
@@ -145,3 +167,10 @@ class StopMirror(EndingAction):
         left = self.testbed.mirror().lag
         self.show_progress()
         return {"stopped": self.worker, "records_not_mirrored": left}
+
+
+def names_of(drill: Drill) -> Names | None:
+    """How the drill's own mirror is to name topics; None where none of its steps says it."""
+    kind = StartMirror.name
+    found = (StartMirror.parse(step.action, step.name).names for step in drill.steps if step.action.name == kind)
+    return next((names for names in found if names is not None), None)

@@ -2,7 +2,8 @@
 
 Rules: checker and audit share no code with the engine and are compared with each other; what one of them could not read is
 unknown. Records on the source that were never acknowledged do not count as lost. The checker's report is a file in the run's
-folder, so that the audit can be compared with a check by another process.
+folder, so that the audit can be compared with a check by another process. Under identical names the target's one topic has what
+was mirrored, up to where it ended when the pointer moved, as the pointer says, and then what was written there.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Proof:
     def __init__(self, testbed: FailoverTestbed) -> None:
         self._testbed = testbed
         self._flow = testbed.flow
-        self._remote = f"{testbed.flow.source}."
+        self._remote = "" if testbed.shared else f"{testbed.flow.source}."
         self._report: CheckReport | None = None
         self._audits: dict[str, AuditResult] = {}
         self._session: Future[SparkSession] | None = None
@@ -74,6 +75,10 @@ class Proof:
     def _report_path(self) -> Path:
         return self._testbed.run_dir / "check.json"
 
+    def moved_at(self, topic: str) -> dict[int, int] | None:
+        """Where the target's topic of that name ended when the pointer moved; None where the mirror has a topic of its own."""
+        return self._testbed.moved_at(topic) if self._testbed.shared else None
+
     def close(self) -> None:
         if self._session is not None:
             self._session.result().stop()
@@ -94,11 +99,12 @@ class Proof:
                 produced=history.produced,
                 consumed=history.consumed,
                 committed=history.committed,
-                mirrored=(*scan(right, remote), *scan(right, "flights")),
+                mirrored=tuple(row for topic in sorted({remote, "flights"}) for row in scan(right, topic)),
                 torn=history.torn,
                 open=history.open,
                 missing=history.missing,
                 rpo_records_allowed=rpo_records,
+                moved_at=self.moved_at("flights"),
             )
         )
         write_whole(self._report_path, _REPORT.dump_json(self._report))
@@ -107,15 +113,18 @@ class Proof:
     def audit(self) -> list[dict[str, Scalar]]:
         """Compare both clusters with Spark."""
         from drlib.analysis.audit.staged import audit_topics
+        from drlib.analysis.spark.topics import pin_range
 
         self.warm_up()
         assert self._session is not None
         session = self._session.result()
         left, right = self._where(self._flow.source), self._where(self._flow.target)
         for topic in AUDITED:
-            self._audits[topic] = audit_topics(session, left, right, topic, f"{self._remote}{topic}")
+            remote, ends = f"{self._remote}{topic}", self.moved_at(topic)
+            pinned = None if ends is None else pin_range(right, topic).up_to(ends)
+            self._audits[topic] = audit_topics(session, left, right, topic, remote, target_range=pinned)
         self._source_ends = self._ends(self._flow.source, "flights")
-        self._target_ends = self._ends(self._flow.target, f"{self._remote}flights")
+        self._target_ends = self.moved_at("flights") or self._ends(self._flow.target, f"{self._remote}flights")
         return [
             {
                 "topic": topic,

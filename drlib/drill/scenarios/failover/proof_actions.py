@@ -5,6 +5,8 @@ process that resumes the run starts another one. Results are in the run's folder
 """
 
 import threading
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +15,13 @@ from drlib.drill.actions.groups import decided as positions
 from drlib.drill.run import planning
 from drlib.drill.scenarios.failover.applications import PARTITIONS
 from drlib.drill.scenarios.failover.proof import Proof
+from drlib.drill.scenarios.failover.round_trip import keep_ends
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.drill.testbed.failover_step import FailoverStep
 from drlib.drill.testbed.failover_testbed import GROUPS
 from drlib.kafka.admin.cluster import Cluster
+from drlib.lab.workload.topics import log_ends
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.scorecard import Mark
@@ -42,19 +46,32 @@ class ProofAction(ReadOnlyAction, FailoverStep):
 
 
 class ReadLocally(ProofAction):
-    """Wait until every group has read the remote topic to its end and continues in the local one."""
+    """Wait until every group has read the remote topic to its end and continues in the local one; under identical names, where
+    both are one topic, until it has read what was mirrored."""
 
     name = "lab.read_locally"
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         self.proof.warm_up()
+        testbed = self.testbed
+        read = partial(self._reached, testbed.moved_at("flights")) if testbed.shared else self._local
         for group in GROUPS:
-            condition = f"{group} reads the local topic"
-            self.testbed.wait(condition, lambda group=group: self._local(group), 90, abort)  # type: ignore[misc]
+            condition = f"{group} has read what was mirrored" if testbed.shared else f"{group} reads the local topic"
+            testbed.wait(condition, partial(read, group), 90, abort)
         at_ms = clock.now_ms()
-        self.mark(Mark(name="groups read locally", at_ms=at_ms, detail="the remote topic is read to its end"))
+        if testbed.shared:
+            keep_ends(self.context.run_dir, log_ends(self.lab.clusters[self.flow.target], ["flights"]))
+        detail = "what was mirrored is read" if testbed.shared else "the remote topic is read to its end"
+        self.mark(Mark(name="groups read locally", at_ms=at_ms, detail=detail))
         self.show_progress()
-        return {"groups": ", ".join(GROUPS), "at_ms": at_ms}
+        one = {"topics": "one name on both clusters: there is no other topic to change to"} if testbed.shared else {}
+        return {"groups": ", ".join(GROUPS), "at_ms": at_ms, **one}
+
+    def _reached(self, moved_at: Mapping[int, int], group: str) -> bool:
+        with Cluster(self.context.cluster(self.flow.target)) as cluster:
+            committed = cluster.group_offsets(group)
+        at = {number: committed.get(TopicPartition("flights", number)) for number in moved_at}
+        return all(end == 0 or ((own := at[n]) is not None and own.offset >= end) for n, end in moved_at.items())
 
     def _local(self, group: str) -> bool:
         with Cluster(self.context.cluster(self.flow.target)) as cluster:

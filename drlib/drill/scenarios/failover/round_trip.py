@@ -1,25 +1,41 @@
 """The proof of a failover and failback on a lab: the applications' histories and plain scans of both clusters.
 
 Rules: it changes nothing and does not use the engine. `tail` says how the tail was settled, so that records of the
-tail are distinguished from losses; without it the move was planned and there must be no tail.
+tail are distinguished from losses; without it the move was planned and there must be no tail. Under identical names nothing is
+settled: what crossed late lies behind where the target's log ended before the source returned, which is kept (`keep_ends`).
 """
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
+from drlib.drill.actions.failback.actions import wait_caught_up
+from drlib.drill.actions.failback.unreplicated_actions import settings_of
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
-from drlib.drill.step.step_output import ScorecardPart
+from drlib.drill.step.step_output import ScorecardPart, read_rows, write_rows
 from drlib.drill.testbed.failover_step import ClusterArgument, FailoverStep
 from drlib.drill.testbed.failover_testbed import GROUPS
 from drlib.errors import Deviated
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
 from drlib.lab.checker.scan import scan
 from drlib.mirror.offsets.unreplicated.rules import Settle, quarantine_topic
+from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import GroupScore, Records, Rpo, RtoSeconds
 from drlib.runs.table import check_rows
 
 TOPIC: Final = "flights"
+_ENDS: Final = "before-return"
+
+
+def keep_ends(run_dir: Path, ends: Mapping[TopicPartition, int]) -> None:
+    """Keep where the target's log of `TOPIC` ends while the source is away."""
+    write_rows(run_dir, _ENDS, [{"partition": p.partition, "end": end} for p, end in ends.items() if p.topic == TOPIC])
+
+
+def kept_ends(run_dir: Path) -> dict[int, int]:
+    return {int(row["partition"] or 0): int(row["end"] or 0) for row in read_rows(run_dir, _ENDS)}
 
 
 class WaitTraffic(ReadOnlyAction, ClusterArgument):
@@ -53,10 +69,14 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
     name = "proof.round_trip"
 
     tail: Settle | None = None
-    """How the tail was settled; by default there must be none."""
+    """How the tail was settled; by default there must be none. Under identical names nothing is settled."""
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         """Raises `Deviated` where a record was lost, duplicated or read twice; the results are kept first."""
+        if self.testbed.shared:
+            settings = settings_of(self.context)
+            for flow in (self.flow, self.flow.reverse):
+                wait_caught_up(settings, flow, abort, 0, 60)
         report = self._judged()
         abort.check()
         self.show(check_rows(report.checks))
@@ -83,13 +103,21 @@ class ProveRoundTrip(ReadOnlyAction, FailoverStep):
     def _judged(self) -> TripReport:
         flow, testbed = self.flow, self.testbed
         home, away = (testbed.lab.clusters[alias].settings() for alias in (flow.source, flow.target))
+        history = testbed.applications.history(TOPIC, *GROUPS)
+        if testbed.shared:
+            home_log, away_log = tuple(scan(home, TOPIC)), tuple(scan(away, TOPIC))
+            ends = kept_ends(self.context.run_dir)
+            before = tuple(row for row in away_log if row.offset < ends.get(row.partition, 0))
+            return check_round_trip(
+                Trip(flow.source, flow.target, TOPIC, GROUPS, history, home_log, away_log, before_return=before)
+            )
         return check_round_trip(
             Trip(
                 flow.source,
                 flow.target,
                 TOPIC,
                 GROUPS,
-                testbed.applications.history(TOPIC, *GROUPS),
+                history,
                 (*scan(home, TOPIC), *scan(home, f"{flow.target}.{TOPIC}")),
                 (*scan(away, TOPIC), *scan(away, f"{flow.source}.{TOPIC}")),
                 tuple(scan(away, quarantine_topic(flow.source, TOPIC))),

@@ -81,6 +81,18 @@ COMMITTED = (
 )
 CLEAN = CheckInput("LEFT", "RIGHT", "flights", "LEFT.flights", ("arrivals",), PRODUCED, CONSUMED, COMMITTED, MIRRORED)
 
+# The same under identical names: RIGHT's one topic has the copies, and behind them what was written there after the move.
+LOCAL_AT = {"6": 3, "7": 4}
+ONE_TOPIC = replace(
+    CLEAN,
+    remote_topic="flights",
+    produced=tuple(replace(row, offset=LOCAL_AT.get(row.id, row.offset)) for row in PRODUCED),
+    mirrored=tuple(replace(row, topic="flights", offset=LOCAL_AT.get(row.id, row.offset)) for row in MIRRORED),
+    consumed=tuple(replace(row, topic="flights", offset=LOCAL_AT.get(row.id, row.offset)) for row in CONSUMED),
+    committed=(*COMMITTED[:3], committed("RIGHT", "flights", 0, 4), committed("RIGHT", "flights", 1, 5)),
+    moved_at={0: 3, 1: 4},
+)
+
 LOST = "no acknowledged record is lost"
 TAIL = "what is lost is the unmirrored tail"
 TWICE = "no record is there twice"
@@ -468,3 +480,32 @@ def test_checker_shares_no_code_with_the_engine() -> None:
         "drlib.lab.checker.report",
         "drlib.runs.check",
     }
+
+
+def test_check_identical_names_clean_move_passes_and_counts_copies_alone() -> None:
+    report = check(ONE_TOPIC)
+    assert with_verdict(report, Verdict.PASS) == ALL
+    assert (report.produced, report.mirrored, report.lost_count, report.groups[0].reached) == (6, 6, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "failed"),
+    [
+        ({"mirrored": tuple(row for row in ONE_TOPIC.mirrored or () if row.id != "5")}, {LOST}),
+        ({"mirrored": tuple(row for row in ONE_TOPIC.mirrored or () if row.id != "2")}, {LOST, TAIL}),
+        ({"mirrored": tuple(row for row in ONE_TOPIC.mirrored or () if row.id != "7")}, {AFTER}),
+        ({"mirrored": (*(ONE_TOPIC.mirrored or ()), mirrored(4, "UA1", 2, 0, 4, "flights"))}, {TWICE}),
+        ({"moved_at": {}}, {LOST}),  # a pointer that does not say where the topic ended proves no copy
+        ({"consumed": tuple(row for row in ONE_TOPIC.consumed or () if row.id != "5")}, {SKIPPED}),
+        ({"consumed": (*(ONE_TOPIC.consumed or ()), consumed("RIGHT", "flights", 0, 0, 0, "UA1", 0))}, {AGAIN}),
+    ],
+)
+def test_check_identical_names_each_fault_is_found(changes: dict[str, Any], failed: set[str]) -> None:
+    assert with_verdict(check(replace(ONE_TOPIC, **changes)), Verdict.FAIL) == failed
+
+
+def test_check_identical_names_group_that_has_not_read_the_copies_is_unknown() -> None:
+    early = (*COMMITTED[:3], committed("RIGHT", "flights", 0, 2), committed("RIGHT", "flights", 1, 5))
+    report = check(replace(ONE_TOPIC, committed=early))
+    assert finding(report, SKIPPED).verdict is Verdict.UNKNOWN
+    assert not report.groups[0].reached

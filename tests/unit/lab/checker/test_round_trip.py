@@ -345,6 +345,14 @@ def test_shared_topic_record_sent_twice_by_its_producer_is_there_twice_and_no_mo
     assert failed(check_round_trip(more)) == ["no record is there twice"]
 
 
+def test_shared_topic_record_that_its_producer_found_on_the_other_side_was_not_sent_again() -> None:
+    found = (*PRODUCED, produced("b", 0, AWAY, 2031, ProducedStatus.MIRRORED))
+    trip = replace(CROSSED, history=replace(CROSSED.history, produced=found))
+    assert failed(check_round_trip(trip)) == failed(check_round_trip(CROSSED))
+    twice = replace(trip, away_log=(*trip.away_log, *in_order(("b", 3), first=20)))
+    assert "no record is there twice" in failed(check_round_trip(twice))
+
+
 @pytest.mark.parametrize(
     ("changes", "name"),
     [

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from first_runbooks import facts_of, paris_and_lyon
 
-from drlib.config.replication_policy import DEFAULT, IDENTITY
+from drlib.config.replication_policy import DEFAULT, IDENTITY, Names
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.errors import UsageError
 from drlib.runbook.first_runbooks.naming import (
-    Names,
     choices,
     question,
     refuse_other_names,

@@ -1,0 +1,100 @@
+"""The quotas by which a drill slowed producers down, recorded so that exactly the former ones come back.
+
+Rules: what each entity had is in the run's folder before anything is set, with the ID of the cluster, and is forgotten once it
+is back. A quota that another client changed meanwhile is left, and named. A later run looks in its own folder and in those
+beside it.
+Not for: which quotas (`throttle_rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from drlib.drill.actions.applications.create_topics import QUOTA, quota_of
+from drlib.drill.actions.clients.throttle_rules import named
+from drlib.drill.step import step_output as details
+from drlib.drill.step.cluster_identity import cluster_id
+from drlib.errors import Deviated
+from drlib.kafka.admin.descriptions import Quota
+from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
+from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.runs.journal import Scalar
+
+Kept = Mapping[Entity, tuple[float, float | None]]
+"""By entity: the limit that was set and the one before, None where there was none."""
+
+
+class ThrottledProducers:
+    """What runs beside `run_dir`, and itself, set on `cluster`."""
+
+    def __init__(self, run_dir: Path, cluster: ClusterSettings) -> None:
+        self._run_dir, self._cluster = run_dir, cluster
+        self._file = f"throttled-producers.{cluster.alias}"
+
+    def kept(self) -> Kept:
+        """What this run set, or was about to when it was killed."""
+        return _kept(self.rows())
+
+    def rows(self) -> tuple[details.Row, ...]:
+        """The same as it is recorded."""
+        return tuple(details.read_rows(self._run_dir, self._file))
+
+    def write(self, limits: Mapping[Entity, float]) -> None:
+        """Record what is there, unless that was done, and set `limits`."""
+        if not self.kept():
+            self.record(limits)
+        set_producer_quotas(self._cluster, limits)
+
+    def record(self, limits: Mapping[Entity, float]) -> None:
+        """Record `limits` with what is there."""
+        now = {quota.entity: quota.bytes_per_s for quota in producer_quotas(self._cluster)}
+        this = cluster_id(self._cluster)
+        rows: list[dict[str, Scalar]] = [
+            {"cluster_id": this, "quota": QUOTA.dump_json((entity, limit, now.get(entity))).decode()}
+            for entity, limit in limits.items()
+        ]
+        details.write_rows(self._run_dir, self._file, rows)
+
+    def restore_own(self) -> int:
+        """Set what was there before this run, on how many entities. Safe to repeat. Raises `Deviated`."""
+        return self._restore([(self._run_dir, self.kept())])
+
+    def restore(self) -> int:
+        """The same for what runs beside this one set, too."""
+        return self._restore(self._of_all())
+
+    def write_again(self, rows: Sequence[details.Row]) -> None:
+        """Record and set `rows` that were taken back."""
+        details.write_rows(self._run_dir, self._file, rows)
+        set_producer_quotas(self._cluster, {entity: limit for entity, (limit, _) in _kept(rows).items()})
+
+    def _of_all(self) -> list[tuple[Path, Kept]]:
+        folders = sorted(path for path in self._run_dir.parent.iterdir() if path.is_dir())
+        found = [(folder, rows) for folder in folders if (rows := details.read_rows(folder, self._file))]
+        this = cluster_id(self._cluster) if found else ""
+        return [(folder, _kept(rows)) for folder, rows in found if rows[0]["cluster_id"] == this]
+
+    def _restore(self, kept_of: Iterable[tuple[Path, Kept]]) -> int:
+        restored, changed = 0, []
+        for folder, kept in kept_of:
+            if not kept:
+                continue
+            now = {quota.entity: quota.bytes_per_s for quota in producer_quotas(self._cluster)}
+            ours = {entity: before for entity, (limit, before) in kept.items() if now.get(entity) == limit}
+            changed += [named(Quota(entity, 0.0)) for entity, limits in kept.items() if now.get(entity) not in limits]
+            set_producer_quotas(self._cluster, ours)
+            details.write_rows(folder, self._file, [])
+            restored += len(kept)
+        if changed:
+            raise Deviated(
+                f"quotas on {self._cluster.alias} were not put back",
+                f"another client changed them since: {'; '.join(changed)}",
+                "Set them with kafka-configs.sh --alter; the former values are in the run's journal.",
+            )
+        return restored
+
+
+def _kept(rows: Iterable[details.Row]) -> dict[Entity, tuple[float, float | None]]:
+    found = (quota_of(str(row.get("quota"))) for row in rows)
+    return {entity: (limit, before) for entity, limit, before in found}
