@@ -3,6 +3,8 @@
 Rules:
 - Each family has a topic of its own, so that no two of them write to one partition: redirected producers keep their IDs. It is
   there on both clusters under both names, as some clients look at their topics once only (kafkajs).
+- The topic of a Streams application's sums is there on both clusters, and is not mirrored; nor are its internal topics, which
+  it creates itself. A runbook leaves its positions out, too, so that it rebuilds its state from its input.
 - The address is `drlib bootstrap`, which follows the applications' pointer file; where there is none yet, one that names the
   source is written. A client that is left behind has the source's own address instead. All use the applications' network.
 - What runs, and what cannot, is a file in the run's folder, so that another process finds it. Starting again what runs
@@ -26,9 +28,10 @@ from drlib.client.pointer import Pointer
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.files import read_json, read_stored, write_whole
 from drlib.lab.brokers.cluster import Cluster
+from drlib.lab.checker.history import History
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.scan import scan
-from drlib.lab.clients.families import Runtime
+from drlib.lab.clients.families import BY_NAME, Runtime
 from drlib.lab.clients.python_client import starts_path
 from drlib.lab.clients.rules import Seen
 from drlib.lab.clients.runtimes import Client, Role, command
@@ -38,7 +41,6 @@ from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.model import Flow
 
-GROUPS: Final = "client-.*"  # all groups of such clients
 LEFT_BEHIND: Final = "left-behind"
 ADDRESS: Final = "bootstrap-address"
 PER_SECOND: Final = 20.0
@@ -77,6 +79,11 @@ class One:
     def topic(self) -> str:
         return f"flights-{self.name}"  # the mirror takes flights.*
 
+    @property
+    def output(self) -> str:
+        """Where a Streams application writes its sums."""
+        return f"sums-{self.name}" if BY_NAME[self.runtime.family].sums else ""
+
     def process(self, role: Role) -> str:
         return f"{self.name}-{role}"
 
@@ -112,12 +119,14 @@ class LabClients:
         address, ours = kept.address or f"127.0.0.1:{free_ports(1)[0]}", kept.pointer or not self.pointer.exists()
         chosen = replace(chosen, address=address, pointer=ours)
         write_whole(self.run_dir / _FILE, _CHOSEN.dump_json(chosen))
+        sums = [TopicSpec(one.output, 1) for one in self.each() if one.output]
         topics = [name for one in self.each() for name in (one.topic, self.remote(one))]
         source = self._cluster(self.flow.source)
         if not self.pointer.exists():
             pointer_file.write_atomic(self.pointer, Pointer(1, self.flow.source, source.bootstrap))
-        create_topics(source.settings(), [TopicSpec(name, 1) for name in topics])
-        create_topics(self._cluster(self.flow.target).settings(), [TopicSpec(one.topic, 1) for one in self.each()])
+        create_topics(source.settings(), [*(TopicSpec(name, 1) for name in topics), *sums])
+        local = [TopicSpec(one.topic, 1) for one in self.each()]
+        create_topics(self._cluster(self.flow.target).settings(), [*local, *sums])
         self._start_address(chosen.address)
         for one in self.each():
             servers = source.apps_bootstrap if one.left_behind else chosen.address
@@ -155,10 +164,9 @@ class LabClients:
             one.left_behind,
         )
 
-    def read(self, one: One) -> frozenset[str]:
-        """Ids that its consumer has processed."""
-        rows = read_history(self._histories.history_path(one.process("consume"))).consumed
-        return frozenset(row.id for row in rows)
+    def consumed(self, one: One) -> History:
+        """What its consumer has processed."""
+        return read_history(self._histories.history_path(one.process("consume")))
 
     def logged(self, one: One) -> Seen:
         """The same, with the ids in both topics on the target."""
@@ -204,7 +212,16 @@ class LabClients:
         history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         topics = (one.topic,) if role == "produce" else (one.topic, self.remote(one))
         client = Client(
-            one.runtime.family, role, one.name, "address", servers, topics, history, PER_SECOND, self.lab.client_file()
+            one.runtime.family,
+            role,
+            one.name,
+            "address",
+            servers,
+            topics,
+            history,
+            PER_SECOND,
+            self.lab.client_file(),
+            one.output,
         )
         self.lab.start_program(name, command(client))
 

@@ -35,6 +35,7 @@ from drlib.outgoing.terminal import show
 Role = Literal["produce", "consume"]
 PROGRAMS: Final = Path(__file__).with_name("programs")
 JAVA_SOURCE: Final = PROGRAMS / "PlainClient.java"
+STREAMS_SOURCE: Final = PROGRAMS / "StreamsClient.java"
 JVM: Final = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _OLDER: Final = "kafka-clients-3.9"
 _BESIDE: Final = ("slf4j-api", "lz4-java", "snappy-java", "zstd-jni")  # what kafka-clients needs
@@ -54,7 +55,8 @@ _OF_MANAGERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client to start: `name` is its group, or how its records are named; `servers` its `bootstrap.servers`."""
+    """One client to start: `name` is its group, or how its records are named; `servers` its `bootstrap.servers`; `output` the
+    topic of the sums of Kafka Streams."""
 
     family: str
     role: Role
@@ -65,6 +67,7 @@ class Client:
     history: Path
     per_second: float
     config: Path | None = None  # security, as Java has it
+    output: str = ""
 
 
 class _Package(BaseModel):
@@ -91,6 +94,7 @@ def look() -> Machine:
     return Machine(
         compiler=_has_compiler(),
         older_jars=any(jar.name.startswith(_OLDER) for jar in _older_classpath()),
+        streams_jar=bool(_streams_jar()),
         node=shutil.which("node") is not None,
         kafkajs=_made("kafkajs").is_dir(),
         go=shutil.which("go") is not None,
@@ -125,8 +129,22 @@ def command(client: Client) -> list[str]:
     place = [client.role, client.name, client.alias, client.servers]
     java = [str(jars.java().path), *JVM, "-cp"]
     match client.family:
-        case "java" | "java-3.9":
-            paths = jars.classpath("kafka") if client.family == "java" else _older_classpath()
+        case "streams" if client.role == "consume":
+            paths = (*jars.classpath("kafka"), *_streams_jar())
+            state = f"state.dir={client.history.with_suffix('.state')}"
+            return [
+                *java,
+                os.pathsep.join(map(str, paths)),
+                str(STREAMS_SOURCE),
+                *place[1:],
+                str(client.config or ""),
+                topics,
+                client.output,
+                str(client.history),
+                state,
+            ]
+        case "java" | "java-3.9" | "streams":
+            paths = _older_classpath() if client.family == "java-3.9" else jars.classpath("kafka")
             launched = [*java, os.pathsep.join(map(str, paths)), str(JAVA_SOURCE)]
             return [
                 *launched,
@@ -219,6 +237,14 @@ def _older_classpath() -> tuple[Path, ...]:
     try:
         older = [jar for jar in jars.classpath("spark") if jar.name.startswith(_OLDER)]
         return (*older, *(jar for jar in jars.classpath("kafka") if jar.name.startswith(_BESIDE)))
+    except MissingDependency:
+        return ()
+
+
+def _streams_jar() -> tuple[Path, ...]:
+    """Kafka Streams; none where it is not there."""
+    try:
+        return jars.classpath("streams")
     except MissingDependency:
         return ()
 

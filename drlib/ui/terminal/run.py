@@ -171,7 +171,7 @@ def _clients(card: Scorecard) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in ("family", "version"):
         table.add_column(name, overflow="fold")
-    for name in ("wrote", "read", "read again", "lost", "skipped", "verdict"):
+    for name in ("wrote", "read", "read again", "lost", "skipped", "sums", "verdict"):
         table.add_column(name, justify="right", overflow="fold")
     for each in card.clients:
         cells = (
@@ -180,6 +180,7 @@ def _clients(card: Scorecard) -> Table:
             words.after(each.wrote_after_s),
             words.after(each.read_after_s),
             *map(words.counted, (each.re_read, each.lost, each.skipped)),
+            words.sums(each),
             each.verdict.value,
         )
         table.add_row(*(Text(formats.one_line(text)) for text in cells))
