@@ -168,7 +168,7 @@ def _groups(card: Scorecard) -> Table:
 
 def _clients(card: Scorecard) -> Table:
     """Unmodified clients; seconds are from the fault to the first record. Why one did not pass is among the checks."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for name in ("family", "version"):
         table.add_column(name, overflow="fold")
     for name in ("wrote", "read", "read again", "lost", "skipped", "sums", "verdict"):
