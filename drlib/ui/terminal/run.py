@@ -167,12 +167,14 @@ def _groups(card: Scorecard) -> Table:
 
 
 def _clients(card: Scorecard) -> Table:
-    """Unmodified clients; seconds are from the fault to the first record. Why one did not pass is among the checks."""
+    """Unmodified clients; seconds are from the fault to the first record, `again` was read again.
+
+    Why one did not pass is among the checks."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    for name in ("family", "version"):
-        table.add_column(name, overflow="fold")
-    for name in ("wrote", "read", "read again", "lost", "skipped", "sums", "verdict"):
-        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("family", overflow="fold")
+    table.add_column("version", overflow="fold")
+    for name in ("wrote", "read", "again", "lost", "skipped", "sums", "verdict"):
+        table.add_column(name, justify="right", no_wrap=name == "verdict", overflow="fold")
     for each in card.clients:
         cells = (
             f"{each.family} (left behind)" if each.left_behind else each.family,

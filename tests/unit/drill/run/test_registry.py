@@ -47,12 +47,12 @@ HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
     "emergency-failover": "87c3b044aa059381c91966484b064cbdd1f8cb3530078099596b8a8372dee3fa",
     "failback-drill": "aaf440875c0760f64cddc472c5a30c70f80eb4a82845226b30bb0c872abee669",
-    "failover-drill": "58bc3dcd89b382f6a707763f3a298ed19afc845d37a33c156ca8808e16f43352",
+    "failover-drill": "4617bed84f4f14f18406336259f48a813ac66c84626e871864e4a79d4a06da02",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
     "planned-switchover": "15bd58ed2603ee194574c0aff25756b0f77ac5b8424e298553c2fb444d9bea98",
     "rehearse-failover": "040ca4b193621e21889fdb7e9428551d45117d3de298b7fba25639a0c413fb21",
-    "rolling-switchover-drill": "904d4d5889208694ee59a2c5d6a9d082f745bd17e114ff8582d1be5b909f7215",
-    "switchover-drill": "3301aa6b405fee6f6073a7cdc1147210963b707e91f0d176723c4ebcc1bb61ec",
+    "rolling-switchover-drill": "55450e3e93c0aef14df9123388d49fb8a74d90c1209fbd9c67a2b8f88f54ae5c",
+    "switchover-drill": "4840558293d13c94cf0a8d01e649bf50bdb89146e11fb28d45d123f4f27bf04e",
 }
 
 

@@ -39,7 +39,8 @@ def test_print_scorecard_lists_unmodified_clients_in_80_columns() -> None:
         for name, lost in (("librdkafka", 1234), ("console", None))
     )
     differs = {"family": "streams", "version": "4.3.1", "verdict": Verdict.CONDITIONS, "sums": 7, "sums_differ": 7}
-    rows += (ClientScore.model_validate({**some, **differs}),)
+    left = {"family": "java", "version": "4.3.1", "left_behind": True}
+    rows += tuple(ClientScore.model_validate({**some, **row}) for row in (differs, left))
     text = printed(sample.scorecard(clients=rows), width=200)
     assert max(map(len, text.splitlines())) <= 80
     table = text.partition("Clients\n")[2]
