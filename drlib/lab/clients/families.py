@@ -36,7 +36,15 @@ class Family:
 FAMILIES: Final = (
     Family("java", "Java kafka-clients", logs_in=True),
     Family("java-3.9", "Java kafka-clients", settings=("metadata.recovery.strategy=rebootstrap",), logs_in=True),
-    Family("streams", "Kafka Streams (exactly_once_v2)", logs_in=True, sums=True),
+    Family(
+        "streams",
+        "Kafka Streams (exactly_once_v2)",
+        settings=(
+            "uncaught.exception.handler=REPLACE_THREAD",
+        ),  # else it ends where TxnOffsetCommit is the first to fail
+        logs_in=True,
+        sums=True,
+    ),
     Family("console", "Kafka's console producer and consumer", acknowledges=False, logs_in=True),
     Family("librdkafka", "librdkafka (confluent-kafka)", logs_in=True),
     Family("kafka-python", "kafka-python", restarts=True),

@@ -90,12 +90,14 @@ class One:
 
 @dataclass(frozen=True, slots=True)
 class LabClients:
-    """The clients of the run in `run_dir`; `pointer` is the applications' pointer file."""
+    """The clients of the run in `run_dir`; `pointer` is the applications' pointer file. They are as docs/clients.md recommends,
+    or have their libraries' defaults alone."""
 
     lab: Lab
     run_dir: Path
     flow: Flow
     pointer: Path
+    recommended: bool = True
 
     @property
     def chosen(self) -> Chosen:
@@ -222,6 +224,7 @@ class LabClients:
             PER_SECOND,
             self.lab.client_file(),
             one.output,
+            self.recommended,
         )
         self.lab.start_program(name, command(client))
 

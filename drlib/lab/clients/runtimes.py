@@ -41,6 +41,7 @@ _OLDER: Final = "kafka-clients-3.9"
 _BESIDE: Final = ("slf4j-api", "lz4-java", "snappy-java", "zstd-jni")  # what kafka-clients needs
 _LIBRARIES: Final = {"kafka-python": "kafka-python", "aiokafka": "aiokafka", "librdkafka": "confluent-kafka"}
 _PATIENCE_S: Final = 300
+_NEVER_S: Final = 86_400
 _OF_MANAGERS: Final = (
     "GOPROXY",
     "GOFLAGS",
@@ -68,6 +69,9 @@ class Client:
     per_second: float
     config: Path | None = None  # security, as Java has it
     output: str = ""
+    recommended: bool = (
+        True  # as docs/clients.md recommends: settings, and begun again; else the library's defaults alone
+    )
 
 
 class _Package(BaseModel):
@@ -128,6 +132,7 @@ def command(client: Client) -> list[str]:
     family, topics, pace = BY_NAME[client.family], ",".join(client.topics), f"{client.per_second:g}"
     place = [client.role, client.name, client.alias, client.servers]
     java = [str(jars.java().path), *JVM, "-cp"]
+    settings, restarts = (family.settings, family.restarts) if client.recommended else ((), False)
     match client.family:
         case "streams" if client.role == "consume":
             paths = (*jars.classpath("kafka"), *_streams_jar())
@@ -142,6 +147,7 @@ def command(client: Client) -> list[str]:
                 client.output,
                 str(client.history),
                 state,
+                *settings,
             ]
         case "java" | "java-3.9" | "streams":
             paths = _older_classpath() if client.family == "java-3.9" else jars.classpath("kafka")
@@ -154,7 +160,7 @@ def command(client: Client) -> list[str]:
                 str(client.history),
                 "0",
                 pace,
-                *family.settings,
+                *(() if family.sums else settings),
             ]
         case "console":
             tool = [*java, os.pathsep.join(map(str, jars.classpath("kafka")))]
@@ -170,10 +176,10 @@ def command(client: Client) -> list[str]:
                 pace,
             ]
         case "franz-go":
-            again = f"{RESTART_AFTER_S:g}"
+            again = f"{RESTART_AFTER_S if restarts else _NEVER_S:g}"
             return [str(_made("franz-go") / "client"), *place, topics, str(client.history), pace, "0", again]
     named = ["--name", client.name, "--alias", client.alias, "--bootstrap", client.servers, "--topics", topics]
-    more = ["--restart-after", str(RESTART_AFTER_S)] if family.restarts else []
+    more = ["--restart-after", str(RESTART_AFTER_S)] if restarts else []
     more += [] if client.config is None else ["--config", str(client.config)]
     kept = ["--history", str(client.history), "--per-s", pace, *more]
     return [*_python("python_client"), _LIBRARIES[client.family], client.role, *named, *kept]

@@ -10,6 +10,7 @@ import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -24,9 +25,11 @@ import org.apache.kafka.streams.state.Stores;
  * address and follows no pointer. It writes each record that it has added as a line of a history, with where the record was and
  * the new sum, whether or not the transaction commits.
  * Arguments: application.id, alias, bootstrap.servers, a properties file or "", input topics, output topic, history, then
- * key=value of settings. It prints its states, and ends on SIGTERM.
+ * key=value of settings; uncaught.exception.handler is what the application sets in its code, SHUTDOWN_CLIENT by default. It
+ * prints its states, and ends on SIGTERM, or in the state ERROR.
  */
 public class StreamsClient {
+    static final String HANDLER = "uncaught.exception.handler";
     static final Duration END = Duration.ofSeconds(5);
     static String name, alias;
     static PrintStream history;
@@ -46,6 +49,8 @@ public class StreamsClient {
         config.put("auto.offset.reset", "earliest");
         for (String setting : List.of(args).subList(7, args.length))
             config.put(setting.substring(0, setting.indexOf('=')), setting.substring(setting.indexOf('=') + 1));
+        var response = StreamThreadExceptionResponse.valueOf((String) config.getOrDefault(HANDLER, "SHUTDOWN_CLIENT"));
+        config.remove(HANDLER);
         var builder = new StreamsBuilder();
         builder.stream(List.of(args[4].split(",")), Consumed.with(Serdes.String(), Serdes.String()))
             .process(Read::new)
@@ -55,6 +60,10 @@ public class StreamsClient {
             .process(Added::new)
             .to(args[5], Produced.with(Serdes.String(), Serdes.String()));
         var streams = new KafkaStreams(builder.build(), config);
+        streams.setUncaughtExceptionHandler(error -> {
+            System.out.println(response + ": " + error);
+            return response;
+        });
         var ended = new CountDownLatch(1);
         streams.setStateListener((now, before) -> {
             System.out.println(now);
