@@ -129,7 +129,7 @@ def families(site: Site, names: Sequence[str]) -> Iterator[Mapping[str, Family]]
         if name == "librdkafka":
             found[name] = Librdkafka()
             continue
-        process = site.processes[name] = Process(_command(name, site.root), site.root / f"{name}.log", fed=True)
+        process = site.processes[name] = Process(_command(name, site.root), site.root / f"{name}.log")
         found[name] = Program(process)
     yield found
 
@@ -430,7 +430,7 @@ class Streams:
             create_topic(stage.lyon, topic, 1)
         same_next_id(stage.site.settings())
         command = sums_command(stage.site.address, APP, stage.site.root / "sums", INPUT, OUTPUT)
-        stage.site.processes["sums"] = Process(command, stage.site.root / "sums.log", fed=True)
+        stage.site.processes["sums"] = Process(command, stage.site.root / "sums.log")
         wait_for("its topics are there", lambda: all(has_topic(stage.paris, topic) for topic in _INTERNAL), 90)
         numbers(stage.paris, BEFORE)
         wait_for("its sum is there", lambda: str(sum(BEFORE)) in self.sums(stage.paris), 60)

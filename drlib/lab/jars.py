@@ -36,7 +36,7 @@ from drlib.files import cache_folder, file_lock, open_stored, read_stored, write
 from drlib.outgoing.environment import child_environment
 from drlib.outgoing.terminal import show
 
-Kind = Literal["kafka", "mm2", "spark"]
+Kind = Literal["kafka", "mm2", "streams", "spark"]
 
 KAFKA_VERSION: Final = "4.3.1"
 JAVA_MINIMUM: Final = 17  # Kafka 4 brokers and Spark 4 both refuse anything older
@@ -52,6 +52,8 @@ _KAFKA_ROOTS: Final = (
     f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}",
     f"org.apache.kafka:connect-mirror-client:{KAFKA_VERSION}",
 )
+# Alone: beside `kafka` it lacks rocksdbjni, of 70 MB, and the lab's stores are in memory.
+_STREAMS: Final = f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}"
 # Exactly these: everything else the connector asks for is already inside pyspark.
 _SPARK_ROOTS: Final = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
@@ -118,8 +120,9 @@ def locked_jars() -> tuple[Jar, ...]:
 def classpath(kind: Kind) -> tuple[Path, ...]:
     """The verified jars of one class path, in a stable order.
 
-    `kafka` and `mm2` hold the broker, its tools and MirrorMaker 2; `spark` holds the Kafka connector without any
-    transitive dependency. Raises `MissingDependency` when a jar is not there, or is not the one that the lock pins.
+    `kafka` and `mm2` hold the broker, its tools and MirrorMaker 2; `streams` holds Kafka Streams alone, which goes beside
+    `kafka`; `spark` holds the Kafka connector without any transitive dependency. Raises `MissingDependency` when a jar is
+    not there, or is not the one that the lock pins.
     """
     if kind not in get_args(Kind):
         raise ValueError(f"unknown class path {kind!r}; known: {', '.join(get_args(Kind))}")
@@ -179,6 +182,7 @@ def resolve_lock(*, on_event: Callable[[str], None] = lambda _: None) -> tuple[J
     # The backend alone: as a root it would impose its parent's dependency management (another jackson, snappy) on Kafka's.
     for coordinate in (*resolve(_KAFKA_ROOTS), _SLF4J_BACKEND):
         kinds.setdefault(coordinate, set()).update({"kafka", "mm2"})
+    kinds.setdefault(_STREAMS, set()).add("streams")
     for coordinate in _SPARK_ROOTS:
         kinds.setdefault(coordinate, set()).add("spark")
     on_event(f"{len(kinds)} jars resolved")

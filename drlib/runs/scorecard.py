@@ -75,8 +75,9 @@ class GroupScore(_Frozen):
 
 class ClientScore(_Frozen):
     """One family of unmodified clients at one address. The seconds are from the fault to the first record that was
-    acknowledged, and processed, on the other cluster. `settings` were set beside the library's defaults. A family that did not
-    run has a `why` alone."""
+    acknowledged, and processed, on the other cluster. `settings` were set beside the library's defaults. `sums`: the keys of
+    which a Kafka Streams application has a running sum, and `sums_differ` those of which it is not that of the records there.
+    A family that did not run has a `why` alone."""
 
     family: str
     library: str
@@ -94,6 +95,8 @@ class ClientScore(_Frozen):
     not_crossed: int | None = None
     lost: int | None = None
     skipped: int | None = None
+    sums: int | None = None
+    sums_differ: int | None = None
     left_behind: bool = False
 
 

@@ -76,6 +76,11 @@ def after(seconds: float | None) -> str:
     return NOT_KNOWN if seconds is None else formats.seconds(seconds)
 
 
+def sums(score: ClientScore) -> str:
+    """Of a Kafka Streams application: whether its running sums are those of the records on the other cluster."""
+    return NOT_KNOWN if score.sums_differ is None else "differ" if score.sums_differ else "equal"
+
+
 def counted(many: int | None) -> str:
     return NOT_KNOWN if many is None else formats.count(many)
 

@@ -189,6 +189,7 @@ HISTORIES: Final[tuple[Case, ...]] = (
     (
         history.encode(history.Produced("i1", "k", 0, "LEFT", "t", 0, 5, 1, 2, history.ProducedStatus.ACKED, 77))
         + history.encode(history.Consumed("g", "LEFT", "t", 0, 5, "i1", "k", 0, 9))
+        + history.encode(history.Consumed("g", "LEFT", "t", 0, 6, "i2", "k", 1, 9, 12))
         + history.encode(history.Committed("g", "LEFT", "t", 0, 6, 9))
         + history.encode(history.Mirrored("LEFT.t", 0, 5, "i1", "k", 0, 9, None))
         + history.encode_end(),

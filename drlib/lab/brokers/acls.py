@@ -42,10 +42,12 @@ def grant(cluster: Cluster, user: str, rights: Iterable[Right]) -> None:
 
 
 def grant_application(cluster: Cluster) -> None:
-    """Let the user of applications read and write topics, and keep it from writing to drlib's own. Raises `KafkaException`."""
+    """Let the user of applications read and write topics, and create those of a Streams application of ours; keep it from
+    writing to drlib's own. Raises `KafkaException`."""
     every = "*"
     rights = (
         Right("topic", every, ("READ", "WRITE")),
+        Right("topic", "client-", ("CREATE",), prefixed=True),
         Right("group", every, ("READ",)),
         Right("transactional-id", every, ("WRITE",)),
     )

@@ -58,7 +58,8 @@ class Produced:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """One record a group processed, written only after its position was committed. `offset` is the record's own."""
+    """One record a group processed, written only after its position was committed. `offset` is the record's own; `total` the
+    running sum of its key with it, of an application that sums."""
 
     group: str
     cluster: str
@@ -69,6 +70,7 @@ class Consumed:
     key: str
     n: int
     at_ms: int
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,7 @@ def encode(row: Row) -> bytes:
                 row.key,
                 row.n,
                 row.at_ms,
+                *([] if row.total is None else [row.total]),
             ]
         case Committed():
             fields = ["K", row.group, row.cluster, row.topic, row.partition, row.offset, row.at_ms, row.status]
@@ -231,6 +234,8 @@ def _decode_line(line: bytes) -> Row | str | None:
                 return Produced(i, k, n, c, t, p, o, sent, acked, ProducedStatus(s), _optional_int(d))
             case ["C", str(g), str(c), str(t), int(p), int(o), str(i), str(k), int(n), int(at)]:
                 return Consumed(g, c, t, p, o, i, k, n, at)
+            case ["C", str(g), str(c), str(t), int(p), int(o), str(i), str(k), int(n), int(at), int(total)]:
+                return Consumed(g, c, t, p, o, i, k, n, at, total)
             case ["K", str(g), str(c), str(t), int(p), int(o), int(at), str(s)]:
                 return Committed(g, c, t, p, o, at, CommitStatus(s))
             case ["M", str(t), int(p), int(o), str(i), str(k), int(n), int(at), d]:

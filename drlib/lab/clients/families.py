@@ -21,6 +21,7 @@ class Family:
     """`settings` are set beside the defaults, by need; `restarts`: it continues in a new process only.
 
     `acknowledges`: its producer reports what was acknowledged. `logs_in`: its program reads Java's security keys.
+    `sums`: its consumer is a Kafka Streams application, which keeps the running sum of each key.
     """
 
     name: str
@@ -29,11 +30,21 @@ class Family:
     restarts: bool = False
     acknowledges: bool = True
     logs_in: bool = False
+    sums: bool = False
 
 
 FAMILIES: Final = (
     Family("java", "Java kafka-clients", logs_in=True),
     Family("java-3.9", "Java kafka-clients", settings=("metadata.recovery.strategy=rebootstrap",), logs_in=True),
+    Family(
+        "streams",
+        "Kafka Streams (exactly_once_v2)",
+        settings=(
+            "uncaught.exception.handler=REPLACE_THREAD",
+        ),  # else it ends where TxnOffsetCommit is the first to fail
+        logs_in=True,
+        sums=True,
+    ),
     Family("console", "Kafka's console producer and consumer", acknowledges=False, logs_in=True),
     Family("librdkafka", "librdkafka (confluent-kafka)", logs_in=True),
     Family("kafka-python", "kafka-python", restarts=True),
@@ -59,6 +70,7 @@ class Machine:
 
     compiler: bool = True  # Java has one, which runs a source file
     older_jars: bool = True
+    streams_jar: bool = True
     node: bool = True
     kafkajs: bool = True  # fetched
     go: bool = True
@@ -71,10 +83,12 @@ FETCH: Final = "python -m drlib.lab.clients.runtimes"
 
 def missing(name: str, machine: Machine) -> str:
     """Why the family cannot run on `machine`, in words; empty where it can."""
-    if name in ("java", "java-3.9") and not machine.compiler:
+    if name in ("java", "java-3.9", "streams") and not machine.compiler:
         return "the Java on this machine has no compiler: a JDK is needed"
     if name == "java-3.9" and not machine.older_jars:
         return "no kafka-clients 3.9 among the jars: python -m drlib.lab.jars"
+    if name == "streams" and not machine.streams_jar:
+        return "no kafka-streams among the jars: python -m drlib.lab.jars"
     if name == "kafkajs" and not machine.node:
         return "no node on this machine"
     if name == "kafkajs" and not machine.kafkajs:

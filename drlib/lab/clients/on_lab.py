@@ -4,6 +4,8 @@ Rules:
 - Each family has a topic of its own, so that no two of them write to one partition: redirected producers keep their IDs. It is
   there on both clusters under both names, as some clients look at their topics once only (kafkajs). Under identical names
   (`shared`) there is one, and `ready` waits until it is copied, before anything is written to it.
+- The topic of a Streams application's sums is there on both clusters, and is not mirrored; nor are its internal topics, which
+  it creates itself. A runbook leaves its positions out, too, so that it rebuilds its state from its input.
 - The address is `drlib bootstrap`, which follows the applications' pointer file; where there is none yet, one that names the
   source is written. A client that is left behind has the source's own address instead. All use the applications' network.
 - What runs, and what cannot, is a file in the run's folder, so that another process finds it. Starting again what runs
@@ -27,9 +29,10 @@ from drlib.client.pointer import Pointer
 from drlib.config.replication_policy import DefaultReplicationPolicy
 from drlib.files import read_json, read_stored, write_whole
 from drlib.lab.brokers.cluster import Cluster
+from drlib.lab.checker.history import History
 from drlib.lab.checker.history_files import read_history
 from drlib.lab.checker.scan import scan
-from drlib.lab.clients.families import Runtime
+from drlib.lab.clients.families import BY_NAME, Runtime
 from drlib.lab.clients.python_client import starts_path
 from drlib.lab.clients.rules import Seen
 from drlib.lab.clients.runtimes import Client, Role, command
@@ -39,7 +42,6 @@ from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.model import Flow
 
-GROUPS: Final = "client-.*"  # all groups of such clients
 LEFT_BEHIND: Final = "left-behind"
 ADDRESS: Final = "bootstrap-address"
 PER_SECOND: Final = 20.0
@@ -78,19 +80,26 @@ class One:
     def topic(self) -> str:
         return f"flights-{self.name}"  # the mirror takes flights.*
 
+    @property
+    def output(self) -> str:
+        """Where a Streams application writes its sums."""
+        return f"sums-{self.name}" if BY_NAME[self.runtime.family].sums else ""
+
     def process(self, role: Role) -> str:
         return f"{self.name}-{role}"
 
 
 @dataclass(frozen=True, slots=True)
 class LabClients:
-    """The clients of the run in `run_dir`; `pointer` is the applications' pointer file. `shared`: topics have one name."""
+    """The clients of the run in `run_dir`; `pointer` is the applications' pointer file. `shared`: topics have one name.
+    `recommended`: they are as docs/clients.md recommends, or have their libraries' defaults alone."""
 
     lab: Lab
     run_dir: Path
     flow: Flow
     pointer: Path
     shared: bool = False
+    recommended: bool = True
 
     @property
     def chosen(self) -> Chosen:
@@ -115,11 +124,13 @@ class LabClients:
         chosen = replace(chosen, address=address, pointer=ours)
         write_whole(self.run_dir / _FILE, _CHOSEN.dump_json(chosen))
         topics = [TopicSpec(name, 1) for one in self.each() for name in self._names(one)]
+        sums = [TopicSpec(one.output, 1) for one in self.each() if one.output]
         source = self._cluster(self.flow.source)
         if not self.pointer.exists():
             pointer_file.write_atomic(self.pointer, Pointer(1, self.flow.source, source.bootstrap))
-        create_topics(source.settings(), topics)
-        create_topics(self._cluster(self.flow.target).settings(), [TopicSpec(one.topic, 1) for one in self.each()])
+        create_topics(source.settings(), [*topics, *sums])
+        local = [TopicSpec(one.topic, 1) for one in self.each()]
+        create_topics(self._cluster(self.flow.target).settings(), [*local, *sums])
         ready(topics)
         self._start_address(chosen.address)
         for one in self.each():
@@ -162,10 +173,9 @@ class LabClients:
             one.left_behind,
         )
 
-    def read(self, one: One) -> frozenset[str]:
-        """Ids that its consumer has processed."""
-        rows = read_history(self._histories.history_path(one.process("consume"))).consumed
-        return frozenset(row.id for row in rows)
+    def consumed(self, one: One) -> History:
+        """What its consumer has processed."""
+        return read_history(self._histories.history_path(one.process("consume")))
 
     def logged(self, one: One) -> Seen:
         """The same, with the ids in both topics on the target; in one log, before and behind where it ended at the move."""
@@ -214,7 +224,17 @@ class LabClients:
         history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         topics = (one.topic,) if role == "produce" else self._names(one)
         client = Client(
-            one.runtime.family, role, one.name, "address", servers, topics, history, PER_SECOND, self.lab.client_file()
+            one.runtime.family,
+            role,
+            one.name,
+            "address",
+            servers,
+            topics,
+            history,
+            PER_SECOND,
+            self.lab.client_file(),
+            one.output,
+            self.recommended,
         )
         self.lab.start_program(name, command(client))
 

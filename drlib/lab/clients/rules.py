@@ -12,6 +12,8 @@ Rules:
 - A producer's history has to end whole: what it leaves out may be lost. A consumer's need not: what it leaves out is skipped.
 - A client may process, long after the move, what it had fetched from the source. A record that was written to the source and is
   processed under its topic's name there is no sign that the client continued.
+- A Kafka Streams application is judged by its running sums, too (`sums`): other sums than those of the records on the target
+  are a condition, as its state cannot be continued.
 - A client that did nothing before the fault proves nothing. One that was left behind on purpose is reported, whatever it did.
 Not for: the drill's own applications, which follow the pointer (`drlib.lab.checker`).
 """
@@ -21,11 +23,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from drlib.lab.checker.history import History, Produced, ProducedStatus
 from drlib.lab.clients.families import Family
+from drlib.lab.clients.sums import Sums, compare
 from drlib.runs.check import Check, Verdict
 from drlib.runs.scorecard import ClientScore
+
+REBUILD: Final = (
+    "Rebuild its state: before it is started there, delete its internal topics and set it to the beginning of its input"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,11 @@ def unread(seen: Seen) -> frozenset[str]:
     return frozenset(name for name in (*seen.remote, *seen.local) if name not in done)
 
 
+def finished(family: Family, seen: Seen, move: Move) -> bool:
+    """Whether all that is in the target's logs was processed, and is in the sums of a family that has them."""
+    return not unread(seen) and not (family.sums and _sums(seen, move).differing)
+
+
 def judge(family: Family, version: str, seen: Seen, move: Move) -> ClientScore:
     """The row of one client: its figures, verdict and what that rests on."""
     since = move.decided_ms
@@ -89,6 +102,7 @@ def judge(family: Family, version: str, seen: Seen, move: Move) -> ClientScore:
     absent = [at for name, at in acked.items() if name not in logged]
     processed = Counter(row.id for row in seen.consumed.consumed)
     gone = [move.planned or at >= since for at in absent]
+    sums = _sums(seen, move) if family.sums and read is not None else None
     again = sum(max(0, times - max(1, logged[name])) for name, times in processed.items())
     score = ClientScore(
         family=family.name,
@@ -105,10 +119,12 @@ def judge(family: Family, version: str, seen: Seen, move: Move) -> ClientScore:
         not_crossed=gone.count(False),
         lost=gone.count(True) if family.acknowledges else None,
         skipped=len(unread(seen)),
+        sums=None if sums is None else len({*sums.logged, *sums.kept}),
+        sums_differ=None if sums is None else len(sums.differing),
         left_behind=seen.left_behind,
         verdict=Verdict.UNKNOWN,
     )
-    verdict, why = _verdict(family, seen, score, move)
+    verdict, why = _verdict(family, seen, score, move, sums)
     return score.model_copy(update={"verdict": verdict, "why": why})
 
 
@@ -134,6 +150,9 @@ def check(score: ClientScore, move: Move) -> Check:
         return Check(f"clients of {score.family} were not run", score.verdict, score.why)
     if score.left_behind:
         return Check(f"the {score.family} client left behind at {move.source} is reported", score.verdict, score.why)
+    if score.verdict is Verdict.CONDITIONS:
+        name = f"unmodified {score.family} clients continue on {move.target}, with other sums than those of the records there"
+        return Check(name, score.verdict, score.why)
     name = f"unmodified {score.family} clients continue on {move.target}, and nothing is lost or skipped"
     return Check(name, score.verdict, score.why)
 
@@ -144,11 +163,17 @@ def _on_target(seen: Seen) -> History:
     return History(consumed=tuple(r for r in seen.consumed.consumed if r.topic not in topics or r.id in local))
 
 
+def _sums(seen: Seen, move: Move) -> Sums:
+    rows = [row for row in _on_target(seen).consumed if row.at_ms >= move.decided_ms]
+    keys = {row.id: row.key for row in seen.produced.produced} | {row.id: row.key for row in seen.consumed.consumed}
+    return compare((*seen.remote, *seen.local), keys, rows)
+
+
 def _seconds(at_ms: int | None, move: Move) -> float | None:
     return None if at_ms is None else round((at_ms - move.fault_ms) / 1000, 3)
 
 
-def _verdict(family: Family, seen: Seen, score: ClientScore, move: Move) -> tuple[Verdict, str]:
+def _verdict(family: Family, seen: Seen, score: ClientScore, move: Move, sums: Sums | None) -> tuple[Verdict, str]:
     before = any(row.at_ms < move.fault_ms for row in seen.consumed.consumed)
     writes = score.wrote_after_s is not None if family.acknowledges else bool(seen.local)
     if not before:
@@ -173,4 +198,8 @@ def _verdict(family: Family, seen: Seen, score: ClientScore, move: Move) -> tupl
         return Verdict.UNKNOWN, f"its history is incomplete: {', '.join(gaps)}"
     counted = "" if score.acknowledged is None else f"{score.acknowledged:,} acknowledged, "
     how = f"; restarted {score.restarts} times" if score.restarts else ""
-    return Verdict.PASS, f"{counted}{score.processed:,} processed, {score.re_read:,} of them again{how}"
+    done = f"{counted}{score.processed:,} processed, {score.re_read:,} of them again{how}"
+    if sums is None:
+        return Verdict.PASS, done
+    said = f"{done}; {sums.in_words(move.source, move.target)}"
+    return (Verdict.CONDITIONS, f"{said}. {REBUILD}") if sums.differing else (Verdict.PASS, said)

@@ -35,11 +35,13 @@ from drlib.outgoing.terminal import show
 Role = Literal["produce", "consume"]
 PROGRAMS: Final = Path(__file__).with_name("programs")
 JAVA_SOURCE: Final = PROGRAMS / "PlainClient.java"
+STREAMS_SOURCE: Final = PROGRAMS / "StreamsClient.java"
 JVM: Final = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _OLDER: Final = "kafka-clients-3.9"
 _BESIDE: Final = ("slf4j-api", "lz4-java", "snappy-java", "zstd-jni")  # what kafka-clients needs
 _LIBRARIES: Final = {"kafka-python": "kafka-python", "aiokafka": "aiokafka", "librdkafka": "confluent-kafka"}
 _PATIENCE_S: Final = 300
+_NEVER_S: Final = 86_400
 _OF_MANAGERS: Final = (
     "GOPROXY",
     "GOFLAGS",
@@ -54,7 +56,8 @@ _OF_MANAGERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client to start: `name` is its group, or how its records are named; `servers` its `bootstrap.servers`."""
+    """One client to start: `name` is its group, or how its records are named; `servers` its `bootstrap.servers`; `output` the
+    topic of the sums of Kafka Streams."""
 
     family: str
     role: Role
@@ -65,6 +68,10 @@ class Client:
     history: Path
     per_second: float
     config: Path | None = None  # security, as Java has it
+    output: str = ""
+    recommended: bool = (
+        True  # as docs/clients.md recommends: settings, and begun again; else the library's defaults alone
+    )
 
 
 class _Package(BaseModel):
@@ -91,6 +98,7 @@ def look() -> Machine:
     return Machine(
         compiler=_has_compiler(),
         older_jars=any(jar.name.startswith(_OLDER) for jar in _older_classpath()),
+        streams_jar=bool(_streams_jar()),
         node=shutil.which("node") is not None,
         kafkajs=_made("kafkajs").is_dir(),
         go=shutil.which("go") is not None,
@@ -124,9 +132,25 @@ def command(client: Client) -> list[str]:
     family, topics, pace = BY_NAME[client.family], ",".join(client.topics), f"{client.per_second:g}"
     place = [client.role, client.name, client.alias, client.servers]
     java = [str(jars.java().path), *JVM, "-cp"]
+    settings, restarts = (family.settings, family.restarts) if client.recommended else ((), False)
     match client.family:
-        case "java" | "java-3.9":
-            paths = jars.classpath("kafka") if client.family == "java" else _older_classpath()
+        case "streams" if client.role == "consume":
+            paths = (*jars.classpath("kafka"), *_streams_jar())
+            state = f"state.dir={client.history.with_suffix('.state')}"
+            return [
+                *java,
+                os.pathsep.join(map(str, paths)),
+                str(STREAMS_SOURCE),
+                *place[1:],
+                str(client.config or ""),
+                topics,
+                client.output,
+                str(client.history),
+                state,
+                *settings,
+            ]
+        case "java" | "java-3.9" | "streams":
+            paths = _older_classpath() if client.family == "java-3.9" else jars.classpath("kafka")
             launched = [*java, os.pathsep.join(map(str, paths)), str(JAVA_SOURCE)]
             return [
                 *launched,
@@ -136,7 +160,7 @@ def command(client: Client) -> list[str]:
                 str(client.history),
                 "0",
                 pace,
-                *family.settings,
+                *(() if family.sums else settings),
             ]
         case "console":
             tool = [*java, os.pathsep.join(map(str, jars.classpath("kafka")))]
@@ -152,10 +176,10 @@ def command(client: Client) -> list[str]:
                 pace,
             ]
         case "franz-go":
-            again = f"{RESTART_AFTER_S:g}"
+            again = f"{RESTART_AFTER_S if restarts else _NEVER_S:g}"
             return [str(_made("franz-go") / "client"), *place, topics, str(client.history), pace, "0", again]
     named = ["--name", client.name, "--alias", client.alias, "--bootstrap", client.servers, "--topics", topics]
-    more = ["--restart-after", str(RESTART_AFTER_S)] if family.restarts else []
+    more = ["--restart-after", str(RESTART_AFTER_S)] if restarts else []
     more += [] if client.config is None else ["--config", str(client.config)]
     kept = ["--history", str(client.history), "--per-s", pace, *more]
     return [*_python("python_client"), _LIBRARIES[client.family], client.role, *named, *kept]
@@ -219,6 +243,14 @@ def _older_classpath() -> tuple[Path, ...]:
     try:
         older = [jar for jar in jars.classpath("spark") if jar.name.startswith(_OLDER)]
         return (*older, *(jar for jar in jars.classpath("kafka") if jar.name.startswith(_BESIDE)))
+    except MissingDependency:
+        return ()
+
+
+def _streams_jar() -> tuple[Path, ...]:
+    """Kafka Streams; none where it is not there."""
+    try:
+        return jars.classpath("streams")
     except MissingDependency:
         return ()
 

@@ -105,6 +105,7 @@ def _drill(card: Scorecard) -> list[str]:
                     words.after(each.wrote_after_s),
                     words.after(each.read_after_s),
                     *map(words.counted, (each.restarts, each.re_read, each.lost, each.skipped)),
+                    words.sums(each),
                     code(each.why, cell=True),
                 )
                 for each in card.clients
@@ -144,6 +145,7 @@ _CLIENTS = (
     "read again",
     "lost",
     "skipped",
+    "sums",
     "why",
 )
 _LAG = ("state", "reader", "on", "partition", "records behind", "for certain", "oldest", "trend", "why")

@@ -167,12 +167,14 @@ def _groups(card: Scorecard) -> Table:
 
 
 def _clients(card: Scorecard) -> Table:
-    """Unmodified clients; seconds are from the fault to the first record. Why one did not pass is among the checks."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("family", "version"):
-        table.add_column(name, overflow="fold")
-    for name in ("wrote", "read", "read again", "lost", "skipped", "verdict"):
-        table.add_column(name, justify="right", overflow="fold")
+    """Unmodified clients; seconds are from the fault to the first record, `again` was read again.
+
+    Why one did not pass is among the checks."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("family", overflow="fold")
+    table.add_column("version", overflow="fold")
+    for name in ("wrote", "read", "again", "lost", "skipped", "sums", "verdict"):
+        table.add_column(name, justify="right", no_wrap=name == "verdict", overflow="fold")
     for each in card.clients:
         cells = (
             f"{each.family} (left behind)" if each.left_behind else each.family,
@@ -180,6 +182,7 @@ def _clients(card: Scorecard) -> Table:
             words.after(each.wrote_after_s),
             words.after(each.read_after_s),
             *map(words.counted, (each.re_read, each.lost, each.skipped)),
+            words.sums(each),
             each.verdict.value,
         )
         table.add_row(*(Text(formats.one_line(text)) for text in cells))

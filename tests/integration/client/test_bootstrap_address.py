@@ -109,7 +109,7 @@ def test_streams_application_continues_on_the_next_cluster_when_its_own_was_kill
             for alias in site.lab.aliases:
                 create_topic(bootstrap[alias], topic, 1)
         command = sums_command(site.address, "sums", tmp_path / "state", "numbers", "totals")
-        site.processes["sums"] = Process(command, tmp_path / "sums.log", fed=True)
+        site.processes["sums"] = Process(command, tmp_path / "sums.log")
 
         def total(alias: str, count: int) -> None:
             """Write the numbers below `count`, and wait for their sum."""

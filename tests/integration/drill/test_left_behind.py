@@ -177,7 +177,7 @@ def test_inventory_of_share_and_streams_groups_has_members_and_when_they_were_ac
 
     begin_at_earliest(site.engine.left, share)
     log = tmp_path / "sums.log"
-    with log.open("wb") as out, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out) as process:
+    with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out) as process:
         try:
             with in_group(site.engine.left, share, site.topic) as consumer:
                 consume(consumer, lambda _: AcknowledgeType.ACCEPT, lambda found: len(found) >= 5)

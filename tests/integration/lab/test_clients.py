@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from drlib.lab.clients import runtimes
 from drlib.lab.clients.families import BY_NAME, chosen, on_secured_lab
 from drlib.lab.clients.on_lab import Chosen, LabClients, One
 from drlib.lab.clients.python_client import starts_path
-from drlib.lab.clients.rules import Move, continued, judge
+from drlib.lab.clients.rules import Move, continued, finished, judge
 from drlib.lab.lab import Lab
 from drlib.model import Flow
 from drlib.runs.check import Verdict
@@ -38,9 +39,9 @@ def test_secured_clients_continue_through_the_address_and_doctor_compares_its_na
         pointer = tmp_path / "pointer.json"
         pointer_file.write_atomic(pointer, Pointer(1, "LEFT", lab.clusters["LEFT"].bootstrap))
         clients = LabClients(lab, tmp_path, FLOW, pointer)
-        clients.start(Chosen(chosen(["java", "librdkafka"], on_secured_lab(runtimes.found()))))
+        clients.start(Chosen(chosen(["java", "streams", "librdkafka"], on_secured_lab(runtimes.found()))))
         every = list(clients.each())
-        assert len(every) == 2
+        assert len(every) == 3
         wait_for("they work", lambda: all(clients.processed(one) > 20 for one in every), 90)
         assert certificates(lab, "localhost").severity is Severity.OK
         other = certificates(lab, "kafka.example")
@@ -58,8 +59,12 @@ def test_secured_clients_continue_through_the_address_and_doctor_compares_its_na
             60,
         )
         clients.stop("produce")
-        due = {one: {*clients.logged(one).local} for one in every}
-        wait_for("they have read everything", lambda: all(due[one] <= clients.read(one) for one in every), 60)
+        logged = {one: clients.logged(one) for one in every}
+
+        def have_read(one: One) -> bool:
+            return finished(BY_NAME[one.runtime.family], replace(logged[one], consumed=clients.consumed(one)), move)
+
+        wait_for("they have read everything", lambda: all(map(have_read, every)), 60)
         clients.stop_all()
         for one in every:
             score = judge(BY_NAME[one.runtime.family], one.runtime.version, clients.logged(one), move)

@@ -22,7 +22,7 @@ JARS = st.builds(
     coordinate=COORDINATES,
     sha256=st.text("0123456789abcdef", min_size=64, max_size=64),
     size=st.integers(0, 2**40),
-    kinds=st.sets(st.sampled_from(["kafka", "mm2", "spark"]), min_size=1).map(frozenset),
+    kinds=st.sets(st.sampled_from(["kafka", "mm2", "streams", "spark"]), min_size=1).map(frozenset),
 )
 
 
@@ -47,7 +47,7 @@ def test_spark_class_path_is_the_connector_alone() -> None:
 
 
 def test_class_paths_hold_one_version_per_artifact() -> None:
-    for kind in ("kafka", "mm2", "spark"):
+    for kind in ("kafka", "mm2", "streams", "spark"):
         artifacts = [jar.coordinate.rpartition(":")[0] for jar in jars.locked_jars() if kind in jar.kinds]
         assert len(artifacts) == len(set(artifacts))
 

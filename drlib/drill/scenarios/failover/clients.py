@@ -6,6 +6,7 @@ history has, and the run's verdict says it. Each check is about one family.
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pydantic import field_validator
@@ -21,7 +22,7 @@ from drlib.errors import Unreachable, UsageError
 from drlib.lab.clients import rules, runtimes
 from drlib.lab.clients.families import ALL, BY_NAME, Runtime, chosen, on_secured_lab
 from drlib.lab.clients.on_lab import Chosen, LabClients, One
-from drlib.lab.clients.rules import Move
+from drlib.lab.clients.rules import Move, Seen
 from drlib.lab.workload.topics import TopicSpec
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
@@ -29,7 +30,7 @@ from drlib.runs.scorecard import ClientScore, RtoSeconds
 from drlib.runs.waiting import look_at, wait_for
 
 ENOUGH: Final = 20  # records that each client has processed before the fault
-_START_S: Final = 180.0
+_START_S: Final = 240.0
 _LOOK_S: Final = 0.5
 
 
@@ -180,8 +181,10 @@ class JudgeClients(ReadOnlyAction, ClientsStep):
             return {"clients": 0}
         self._wait("unmodified clients continue", lambda: all(self._continued(one, move) for one in ran), abort)
         clients.stop("produce")
-        due = {one: rules.unread(clients.logged(one)) for one in ran}
-        self._wait("they have read everything", lambda: not any(due[one] - clients.read(one) for one in ran), abort)
+        logged = {one: clients.logged(one) for one in ran}
+        self._wait(
+            "they have read everything", lambda: all(self._finished(logged[one], one, move) for one in ran), abort
+        )
         clients.stop_all()
         scores = [self._score(one, move) for one in clients.each()]
         rto = self._rto(scores, move) if self.planned else None
@@ -224,6 +227,10 @@ class JudgeClients(ReadOnlyAction, ClientsStep):
     def _continued(self, one: One, move: Move) -> bool:
         return rules.continued(BY_NAME[one.runtime.family], self.clients_on_lab.seen(one), move)
 
+    def _finished(self, logged: Seen, one: One, move: Move) -> bool:
+        now = replace(logged, consumed=self.clients_on_lab.consumed(one))
+        return rules.finished(BY_NAME[one.runtime.family], now, move)
+
     def _score(self, one: One, move: Move) -> ClientScore:
         return rules.judge(BY_NAME[one.runtime.family], one.runtime.version, self.clients_on_lab.logged(one), move)
 
@@ -242,5 +249,6 @@ def _row(score: ClientScore) -> dict[str, Scalar]:
         "read again": score.re_read,
         "lost": score.lost,
         "skipped": score.skipped,
+        "sums that differ": score.sums_differ,
         "why": score.why,
     }

@@ -74,7 +74,7 @@ public class PlainClient {
         long began = System.nanoTime();
         for (long number = first; !ended; number++) {
             long current = number, sent = System.currentTimeMillis();
-            var record = new ProducerRecord<>(topic, name + "-k" + number % KEYS, "x".repeat(100));
+            var record = new ProducerRecord<>(topic, name + "-k" + number % KEYS, String.format("%0100d", number));
             record.headers().add("id", (name + "-" + number).getBytes()).add("n", ("" + number / KEYS).getBytes());
             waiting.put(current, sent);
             try {

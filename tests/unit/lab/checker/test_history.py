@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,8 @@ def test_history_rows_round_trip() -> None:
     lines = [encode(row) for row in (PRODUCED, CONSUMED, COMMITTED, MIRRORED)] + [encode_end()]
     assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
     assert decode(lines) == History((PRODUCED,), (CONSUMED,), (COMMITTED,), (MIRRORED,))
+    summed = replace(CONSUMED, total=1010)
+    assert decode([encode(summed), encode_end()]) == History(consumed=(summed,))
 
 
 INTEGERS = st.integers(-(1 << 63), (1 << 63) - 1)

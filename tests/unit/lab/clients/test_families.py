@@ -23,7 +23,9 @@ def test_machine_that_has_everything_misses_nothing() -> None:
     [
         ("java", Machine(compiler=False), "a JDK is needed"),
         ("java-3.9", Machine(compiler=False), "a JDK is needed"),
+        ("streams", Machine(compiler=False), "a JDK is needed"),
         ("java-3.9", Machine(older_jars=False), "no kafka-clients 3.9"),
+        ("streams", Machine(streams_jar=False), "no kafka-streams among the jars: python -m drlib.lab.jars"),
         ("kafkajs", Machine(node=False), "no node on this machine"),
         ("kafkajs", Machine(node=False, kafkajs=False), "no node on this machine"),
         ("kafkajs", Machine(kafkajs=False), "is not fetched: python -m drlib.lab.clients.runtimes"),
@@ -34,7 +36,7 @@ def test_machine_that_has_everything_misses_nothing() -> None:
 def test_family_says_what_the_machine_lacks(name: str, machine: Machine, why: str) -> None:
     assert why in missing(name, machine)
     others = [other for other in NAMES if other != name and missing(other, machine)]
-    assert others == ([n for n in ("java", "java-3.9") if n != name] if not machine.compiler else [])
+    assert others == ([n for n in ("java", "java-3.9", "streams") if n != name] if not machine.compiler else [])
 
 
 def test_program_that_was_built_elsewhere_runs_without_go() -> None:
@@ -61,7 +63,7 @@ def test_family_that_was_named_and_cannot_run_is_refused() -> None:
 
 def test_families_that_cannot_log_in_are_not_run_on_a_secured_lab() -> None:
     found = on_secured_lab(runtimes(java="no JDK"))
-    assert {each.family for each in found if not each.missing} == {"java-3.9", "console", "librdkafka"}
+    assert {each.family for each in found if not each.missing} == {"java-3.9", "streams", "console", "librdkafka"}
     assert {each.family: each.missing for each in found}["java"] == "no JDK"
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from drlib.lab.checker.history import Consumed, History, Produced, ProducedStatus
 from drlib.lab.clients.families import BY_NAME, FAMILIES, Family
-from drlib.lab.clients.rules import Move, Seen, check, continued, continued_at, judge, not_run, unread
+from drlib.lab.clients.rules import Move, Seen, check, continued, continued_at, finished, judge, not_run, unread
 from drlib.runs.check import Verdict
 
 MOVE = Move("LEFT", "RIGHT", fault_ms=10_000, decided_ms=12_000)
-JAVA, CONSOLE = BY_NAME["java"], BY_NAME["console"]
+JAVA, CONSOLE, STREAMS = BY_NAME["java"], BY_NAME["console"], BY_NAME["streams"]
 
 
 def produced(times: dict[str, int], status: ProducedStatus = ProducedStatus.ACKED) -> History:
@@ -132,6 +132,59 @@ def test_console_producer_reports_no_acknowledgement_so_losses_are_unknown() -> 
     assert (score.lost, score.acknowledged, score.wrote_after_s, score.verdict) == (None, None, None, Verdict.PASS)
     silent = judge(CONSOLE, "", replace(GOOD, produced=doubts, local=()), MOVE)
     assert (silent.verdict, silent.why) == (Verdict.FAIL, "no record was written on RIGHT")
+
+
+def summed(rows: Sequence[tuple[str, str, int, int]]) -> History:
+    """Topic, record, when it was processed, and the sum with it; a record's number is its offset."""
+    return History(
+        consumed=tuple(
+            Consumed("g", "address", t, 0, int(name[2:]), name, "k", 0, at, total) for t, name, at, total in rows
+        )
+    )
+
+
+# s-1 and s-2 cross, s-3 is written on RIGHT
+LEFT_SUMS = summed([("t", "s-1", 8_001, 1), ("t", "s-2", 9_001, 3)])
+LEFT_WROTE = produced({"s-1": 8_000, "s-2": 9_000})
+SUMMED = Seen(
+    produced=LEFT_WROTE + produced({"s-3": 14_500}),
+    consumed=LEFT_SUMS,
+    remote=("s-1", "s-2"),
+    local=("s-3",),
+)
+
+
+def test_streams_application_that_rebuilt_its_state_passes_with_all_read_again() -> None:
+    again = summed([("LEFT.t", "s-1", 15_000, 1), ("LEFT.t", "s-2", 15_001, 3), ("t", "s-3", 15_002, 6)])
+    seen = replace(SUMMED, consumed=LEFT_SUMS + again)
+    score = judge(STREAMS, "4.3.1", seen, MOVE)
+    assert (score.verdict, score.sums, score.sums_differ, score.re_read) == (Verdict.PASS, 1, 0, 2)
+    assert score.why.endswith("2 of them again; its 1 running sums are those of the records on RIGHT")
+    assert finished(STREAMS, seen, MOVE)
+    half = replace(SUMMED, consumed=LEFT_SUMS + summed([("t", "s-3", 15_000, 3)]))
+    assert not unread(half)
+    assert not finished(STREAMS, half, MOVE)
+    assert finished(JAVA, half, MOVE)
+
+
+def test_streams_application_with_other_sums_is_a_condition_with_the_remedy() -> None:
+    score = judge(STREAMS, "", replace(SUMMED, consumed=LEFT_SUMS + summed([("t", "s-3", 15_002, 3)])), MOVE)
+    assert (score.verdict, score.sums_differ, score.skipped) == (Verdict.CONDITIONS, 1, 0)
+    assert "it began with an empty state on RIGHT" in score.why
+    assert "delete its internal topics" in score.why
+    found = check(score, MOVE)
+    assert found.name == "unmodified streams clients continue on RIGHT, with other sums than those of the records there"
+    assert found.verdict is Verdict.CONDITIONS
+
+
+def test_streams_application_that_does_not_continue_or_skips_fails_whatever_its_sums() -> None:
+    stuck = judge(STREAMS, "", SUMMED, MOVE)
+    assert (stuck.verdict, stuck.sums, stuck.sums_differ) == (Verdict.FAIL, None, None)
+    skips = replace(SUMMED, local=("s-3", "s-4"), consumed=LEFT_SUMS + summed([("t", "s-3", 15_002, 3)]))
+    assert judge(STREAMS, "", skips, MOVE).verdict is Verdict.FAIL
+    left = judge(STREAMS, "", replace(SUMMED, produced=LEFT_WROTE, local=(), left_behind=True), MOVE)
+    assert (left.verdict, left.sums) == (Verdict.CONDITIONS, None)
+    assert judge(JAVA, "", replace(SUMMED, consumed=skips.consumed), MOVE).sums is None
 
 
 def test_starts_after_the_fault_are_counted() -> None:

@@ -172,7 +172,9 @@ def test_report_has_clients_only_where_some_ran(tmp_path: Path) -> None:
         lost=0,
         left_behind=True,
     )
-    html, page = written(tmp_path, sample.scorecard(clients=(row,)))
+    sums = row.model_copy(update={"family": "streams", "left_behind": False, "sums": 7, "sums_differ": 7})
+    html, page = written(tmp_path, sample.scorecard(clients=(row, sums)))
+    assert "<td>differ</td>" in html
     assert 'href="#clients"' in html
     assert "java (left behind)" in page.text
     assert "4.25 s" in page.text

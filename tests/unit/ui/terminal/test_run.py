@@ -38,11 +38,16 @@ def test_print_scorecard_lists_unmodified_clients_in_80_columns() -> None:
         ClientScore.model_validate({**some, "family": name, "version": "2.16.1", "lost": lost})
         for name, lost in (("librdkafka", 1234), ("console", None))
     )
+    differs = {"family": "streams", "version": "4.3.1", "verdict": Verdict.CONDITIONS, "sums": 7, "sums_differ": 7}
+    left = {"family": "java", "version": "4.3.1", "left_behind": True}
+    rows += tuple(ClientScore.model_validate({**some, **row}) for row in (differs, left))
     text = printed(sample.scorecard(clients=rows), width=200)
     assert max(map(len, text.splitlines())) <= 80
     table = text.partition("Clients\n")[2]
     cells = next(line.split() for line in table.splitlines() if line.startswith("librdkafka"))
-    assert cells == ["librdkafka", "2.16.1", "3.20", "s", "12.3", "s", "-", "1,234", "0", "pass"]
+    assert cells == ["librdkafka", "2.16.1", "3.20", "s", "12.3", "s", "-", "1,234", "0", "-", "pass"]
+    cells = next(line.split() for line in table.splitlines() if line.startswith("streams"))
+    assert cells[-2:] == ["differ", "conditions"]
     assert "Clients" not in printed(sample.scorecard())
 
 
