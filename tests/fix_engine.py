@@ -45,6 +45,9 @@ YOUNG_TOPIC = (  # or one whose leader has just been elected
     KafkaError.UNKNOWN_LEADER_EPOCH,
 )
 
+# Of a worker that will be killed: the next one takes over when its session has expired.
+SOON_REPLACED = {"drlib.session.timeout.ms": "3000"}
+
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
 
 
@@ -278,7 +281,9 @@ class Engine:
     def start(
         self, *arguments: str, failpoint: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start another worker, with `arguments` after the file."""
+        """Start another worker, with `arguments` after the file; at `failpoint` it is killed."""
+        if failpoint:
+            self.extra = SOON_REPLACED | self.extra
         number = len(self.processes)
         variables = {**os.environ, "DRLIB_FAILPOINT": failpoint, **(environment or {})}
         with (self.root / f"worker-{number}.log").open("wb") as log:
