@@ -10,6 +10,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from longest_files import LONGEST
 from repository_root import ROOT, TESTS
 
 PACKAGE = ROOT / "drlib"
@@ -107,6 +108,10 @@ def test_each_notebook_has_a_lab_of_its_own_and_says_how_to_end_it() -> None:
         if folder:  # a drill on clusters of one's own has none
             assert found.setdefault(folder, path) == path, f"{folder} is another notebook's too"
     assert len(found) > 10
+
+
+def test_longest_files_exist() -> None:
+    assert [path for path in LONGEST if not (ROOT / path).is_file()] == []
 
 
 def sources_with_names() -> list[Path]:
