@@ -99,7 +99,7 @@ def test_integration_tests_are_grouped_by_package() -> None:
 
 def test_each_notebook_has_a_lab_of_its_own_and_says_how_to_end_it() -> None:
     """Two that ran at once on one lab would each kill the other's clusters. Lessons take turns on one, and are not here."""
-    found = {}
+    found: dict[str, Path] = {}
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
         (folder,) = re.findall(r'^lab_dir: str = "(.*?)"', "\n".join(cells), re.MULTILINE)
