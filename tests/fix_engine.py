@@ -107,17 +107,19 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
         return found is not None and len(found.partitions) == partitions
 
     wait_for(f"{topic} is visible", visible)
-    wait_for(f"the leaders of {topic} answer", lambda: latest_offsets(admin, topic, partitions) is not None)
+    wait_for(f"the leaders of {topic} answer", lambda: latest_offsets(bootstrap, topic, partitions) is not None)
 
 
-def latest_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int] | None:
+def latest_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int] | None:
     """The log ends by partition; None while not all leaders answer: a new one learns of it later than who listed the topic."""
+    admin = admin_client(bootstrap)
     wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
     try:
         return {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
     except KafkaException as error:
         if error.args[0].code() not in YOUNG_TOPIC:
             raise
+        admin_client.cache_clear()  # it asks by the leader's epoch that it knows
         return None
 
 
@@ -206,11 +208,10 @@ def traffic(
 
 def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Record]]:
     """Every committed record of a topic, by partition, in log order."""
-    admin = admin_client(bootstrap)
     ends: dict[int, int] = {}
 
     def leaders_answer() -> bool:
-        ends.update(latest_offsets(admin, topic, partitions) or {})
+        ends.update(latest_offsets(bootstrap, topic, partitions) or {})
         return len(ends) == partitions
 
     wait_for(f"the leaders of {topic} answer", leaders_answer, 30)
@@ -335,7 +336,7 @@ class Engine:
             state = status.read(self.status_path(number))
         except Exception:
             return False
-        ends = latest_offsets(admin_client(self.left), topic, partitions)
+        ends = latest_offsets(self.left, topic, partitions)
         reported = {p.partition: p.mirrored for f in state.flows for p in f.partitions if p.topic == topic}
         return ends is not None and all(reported.get(p, 0) >= end for p, end in ends.items())
 
