@@ -3,6 +3,7 @@ PYTHON ?= python3
 WORKLOADS ?= all
 REPEATS ?= 3
 BIN := .venv/bin
+WHOLE_FILES := --dist loadfile --no-loadscope-reorder
 # Compiled once, whatever the caller's environment says: the tests start drlib hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -49,24 +50,26 @@ shell: setup
 lab: setup
 	@$(BIN)/drlib notebook
 
-test: setup lint unit integration
+# The linters beside the pure tests: mypy works on one processor.
+test: setup
+	$(MAKE) -j2 lint unit
+	$(MAKE) integration
 
 # Two at a time: an incident waits for its clusters about as long as it works.
 incidents: setup
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/integration/training/test_incidents.py tests/notebooks/test_game_day.py
 
-# Secured clusters of three brokers each alone: beside anything else two cores do not keep their deadlines. The notebooks one
-# after the other: they share a lab, which the drill of one would take from another.
+# Secured clusters of three brokers each alone: beside anything else two cores do not keep their deadlines.
 ALONE := tests/integration/drill/test_secured_night.py tests/integration/runbook/test_secured_lab.py
 test-all: test long
 
 long: setup
 	$(BIN)/python -m pytest -q --durations=20 -m "long or mm2" $(ALONE)
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=30 -m "long or mm2" $(addprefix --ignore=,$(ALONE)) \
+	$(BIN)/python -m pytest -q -n 2 $(WHOLE_FILES) --durations=30 -m "long or mm2" $(addprefix --ignore=,$(ALONE)) \
 	  tests/integration tests/notebooks
-	$(BIN)/python -m pytest -q --nbval-lax notebooks/01_mirror_two_clusters.ipynb notebooks/04_consume_in_order.ipynb \
-	  notebooks/05_find_duplicates.ipynb notebooks/06_analyse_lag.ipynb notebooks/07_size_the_link.ipynb \
-	  notebooks/08_audit_clusters.ipynb notebooks/09_follow_both_clusters.ipynb
+	$(BIN)/python -m pytest -q -n 2 $(WHOLE_FILES) --nbval-lax notebooks/01_mirror_two_clusters.ipynb \
+	  notebooks/04_consume_in_order.ipynb notebooks/05_find_duplicates.ipynb notebooks/06_analyse_lag.ipynb \
+	  notebooks/07_size_the_link.ipynb notebooks/08_audit_clusters.ipynb notebooks/09_follow_both_clusters.ipynb
 
 bench: setup
 	$(BIN)/python -m bench --workloads "$(WORKLOADS)" --repeats $(REPEATS)
@@ -93,9 +96,10 @@ lint: setup
 unit: setup
 	$(BIN)/python -m pytest -q -n 2 tests/unit tests/contract tests/repository
 
-# Two at a time, a file in one of them: tests on brokers wait about as long as they work. The 30 slowest are printed.
+# Two at a time, a file in one of them, the longest first: tests on brokers wait about as long as they work. The 30 slowest are
+# printed.
 integration: setup
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations=30 -m "not long and not mm2" --nbval-lax \
+	$(BIN)/python -m pytest -q -n 2 $(WHOLE_FILES) --durations=30 -m "not long and not mm2" --nbval-lax \
 	  tests/integration tests/notebooks notebooks/00_start_here.ipynb notebooks/02_fail_over.ipynb notebooks/03_fail_back.ipynb
 
 docs: setup
@@ -116,4 +120,4 @@ sbom:
 	PYTHONPATH=. $(BIN)/python docs/make_sbom.py > sbom.cdx.json
 
 clean:
-	rm -rf .venv .lab runs build
+	rm -rf .venv .lab .lab-* runs build

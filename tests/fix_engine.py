@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,9 @@ YOUNG_TOPIC = (  # or one whose leader has just been elected
     KafkaError.UNKNOWN_LEADER_EPOCH,
 )
 
+# Of a worker that will be killed: the next one takes over when its session has expired.
+SOON_REPLACED = {"drlib.session.timeout.ms": "3000"}
+
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int]
 
 
@@ -66,8 +70,35 @@ def wait_for_markers(bootstrap: str, topic: str, partitions: int) -> None:
         )
 
 
+def _client(bootstrap: str) -> dict[str, str | int]:
+    """Of one that may be older than its brokers' last restart."""
+    return {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0}
+
+
+@lru_cache(maxsize=8)
+def admin_client(bootstrap: str) -> AdminClient:
+    """One for all that asks for log ends: a new client now and then asks for the leaders before it is connected, and again only
+    after three seconds."""
+    return AdminClient(_client(bootstrap))
+
+
+def idempotent_producer(bootstrap: str, **settings: str | int) -> Producer:
+    """A new one. It is made ahead, when the one before is asked for: its producer ID takes librdkafka half a second."""
+    wanted = {**_client(bootstrap), "enable.idempotence": True, **settings}
+    key = tuple(sorted(wanted.items()))
+    ready = _ahead.pop(key, None)
+    _ahead[key] = Producer(wanted)
+    for former in list(_ahead)[:-MOST_AHEAD]:
+        _ahead.pop(former, None)
+    return Producer(wanted) if ready is None else ready
+
+
+_ahead: dict[tuple[tuple[str, str | int], ...], Producer] = {}
+MOST_AHEAD = 4
+
+
 def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin = admin_client(bootstrap)
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
 
@@ -76,17 +107,19 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
         return found is not None and len(found.partitions) == partitions
 
     wait_for(f"{topic} is visible", visible)
-    wait_for(f"the leaders of {topic} answer", lambda: latest_offsets(admin, topic, partitions) is not None)
+    wait_for(f"the leaders of {topic} answer", lambda: latest_offsets(bootstrap, topic, partitions) is not None)
 
 
-def latest_offsets(admin: AdminClient, topic: str, partitions: int) -> dict[int, int] | None:
+def latest_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int] | None:
     """The log ends by partition; None while not all leaders answer: a new one learns of it later than who listed the topic."""
+    admin = admin_client(bootstrap)
     wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
     try:
         return {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
     except KafkaException as error:
         if error.args[0].code() not in YOUNG_TOPIC:
             raise
+        admin_client.cache_clear()  # it asks by the leader's epoch that it knows
         return None
 
 
@@ -130,16 +163,8 @@ def produce(
     batch: int = 16384,
     keys: int = 97,
 ) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "compression.type": codec,
-            "batch.size": batch,
-            "linger.ms": 5,
-            "log_level": 0,
-        }
-    )
+    settings: dict[str, str | int] = {"compression.type": codec, "batch.size": batch, "linger.ms": 5}
+    producer = idempotent_producer(bootstrap, **settings)
     for number in range(first, first + count):
         producer.produce(
             topic,
@@ -161,15 +186,14 @@ def traffic(
     partitions: int,
     first: int = 0,
     count: int = 60,
-    every_s: float = 0.04,
     batch: int = 4000,
 ) -> Iterator[None]:
-    """`count` records every `every_s` seconds while inside, numbered from `first`."""
+    """`count` records every half second while inside, numbered from `first`."""
     over = threading.Event()
 
     def write() -> None:
         at = first
-        while not over.wait(every_s):
+        while not over.wait(0.5):
             produce(bootstrap, topic, count, partitions=partitions, first=at, batch=batch)
             at += count
 
@@ -184,11 +208,10 @@ def traffic(
 
 def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Record]]:
     """Every committed record of a topic, by partition, in log order."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     ends: dict[int, int] = {}
 
     def leaders_answer() -> bool:
-        ends.update(latest_offsets(admin, topic, partitions) or {})
+        ends.update(latest_offsets(bootstrap, topic, partitions) or {})
         return len(ends) == partitions
 
     wait_for(f"the leaders of {topic} answer", leaders_answer, 30)
@@ -211,7 +234,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Reco
                 f"{topic} is not read to its ends {ends}; records and positions: "
                 f"{[(p, len(found[p]), _position(consumer, topic, p)) for p in ends if ends[p]]}"
             )
-            for message in consumer.consume(1000, timeout=0.2):
+            for message in consumer.consume(1000, timeout=0.02):
                 assert message.error() is None, message.error()
                 found[message.partition()].append(
                     (
@@ -278,7 +301,9 @@ class Engine:
     def start(
         self, *arguments: str, failpoint: str = "", environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
-        """Start another worker, with `arguments` after the file."""
+        """Start another worker, with `arguments` after the file; at `failpoint` it is killed."""
+        if failpoint:
+            self.extra = SOON_REPLACED | self.extra
         number = len(self.processes)
         variables = {**os.environ, "DRLIB_FAILPOINT": failpoint, **(environment or {})}
         with (self.root / f"worker-{number}.log").open("wb") as log:
@@ -311,11 +336,9 @@ class Engine:
             state = status.read(self.status_path(number))
         except Exception:
             return False
-        admin = AdminClient({"bootstrap.servers": self.left, "log_level": 0})
-        wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
-        ends = {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
+        ends = latest_offsets(self.left, topic, partitions)
         reported = {p.partition: p.mirrored for f in state.flows for p in f.partitions if p.topic == topic}
-        return all(reported.get(p, 0) >= end for p, end in ends.items())
+        return ends is not None and all(reported.get(p, 0) >= end for p, end in ends.items())
 
     def wait_caught_up(self, topic: str, partitions: int, number: int = -1, deadline_s: float = 60.0) -> None:
         try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Producer
 from deadline import Deadline
-from fix_engine import Engine
+from fix_engine import Engine, idempotent_producer
 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.net import group_requests, requests
@@ -216,9 +216,7 @@ def send(
     bootstrap: str, topic: str, values: Sequence[str], *, partition: int = 0, timestamp: int | None = None
 ) -> None:
     """Send records with these values and ascending timestamps; all are acknowledged when it returns."""
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 2, "log_level": 0, "batch.size": 2000}
-    )
+    producer = idempotent_producer(bootstrap, **{"linger.ms": 2, "batch.size": 2000})
     when = int(time.time() * 1000) if timestamp is None else timestamp
     for at, value in enumerate(values):
         producer.produce(topic, key=value.encode(), value=value.encode(), partition=partition, timestamp=when + at)

@@ -190,7 +190,11 @@ class Lab:
 
     def down(self, *, keep: bool = False, deadline_s: float = 10.0) -> None:
         """Stop every registered process and, without `keep`, remove the folder. Safe to repeat."""
-        self.registry.stop_all(deadline_s=deadline_s if keep else min(deadline_s, 5.0))
+        if not keep:  # all others end while brokers and links work; what brokers would save at their own end is removed
+            last = {PROXY, *(broker.name for cluster in self._clusters.values() for broker in cluster.brokers)}
+            others = [record.name for record in self.registry.records() if record.name not in last]
+            self.registry.stop(*others, deadline_s=min(deadline_s, 5.0))
+        self.registry.stop_all(deadline_s=deadline_s if keep else 0.0)
         if not keep and (self.root / _MARK).exists():
             shutil.rmtree(self.root, ignore_errors=True)
             self._clusters = {}

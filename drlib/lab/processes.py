@@ -164,13 +164,13 @@ class ProcessRegistry:
         self._reap_all()
         return killed
 
-    def stop(self, name: str, *, deadline_s: float = 10.0) -> None:
-        """SIGTERM (with SIGCONT for a paused process), SIGKILL at the deadline, and remove it from the register."""
-        self._stop([name], deadline_s)
+    def stop(self, *names: str, deadline_s: float = 10.0) -> None:
+        """SIGTERM (with SIGCONT for a paused process), SIGKILL at the deadline for all, and remove them from the register."""
+        self._stop(names, deadline_s)
 
     def stop_all(self, *, deadline_s: float = 10.0) -> None:
         """`stop` for every registered process, with one deadline for all."""
-        self._stop([record.name for record in self.records()], deadline_s)
+        self.stop(*(record.name for record in self.records()), deadline_s=deadline_s)
 
     def _stop(self, names: Sequence[str], deadline_s: float) -> None:
         records = self._read()

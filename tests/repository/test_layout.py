@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from functools import cache
@@ -9,6 +10,7 @@ from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from longest_files import LONGEST
 from repository_root import ROOT, TESTS
 
 PACKAGE = ROOT / "drlib"
@@ -93,6 +95,23 @@ def test_integration_tests_are_grouped_by_package() -> None:
     packages = {path.name for path in PACKAGE.iterdir() if path.is_dir()} | {"bench"}
     assert tested - packages == set()
     assert list((TESTS / "integration").glob("test_*.py")) == []
+
+
+def test_each_notebook_has_a_lab_of_its_own_and_says_how_to_end_it() -> None:
+    """Two that ran at once on one lab would each kill the other's clusters. Lessons take turns on one, and are not here."""
+    found: dict[str, Path] = {}
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+        (folder,) = re.findall(r'^lab_dir: str = "(.*?)"', "\n".join(cells), re.MULTILINE)
+        down = "`drlib lab down`" if folder == "../.lab" else f"`drlib lab down --dir {folder.removeprefix('../')}`"
+        assert cells[0].count("`drlib lab down") == cells[0].count(down), f"{path.name} is to say {down}"
+        if folder:  # a drill on clusters of one's own has none
+            assert found.setdefault(folder, path) == path, f"{folder} is another notebook's too"
+    assert len(found) > 10
+
+
+def test_longest_files_exist() -> None:
+    assert [path for path in LONGEST if not (ROOT / path).is_file()] == []
 
 
 def sources_with_names() -> list[Path]:

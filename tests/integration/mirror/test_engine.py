@@ -36,7 +36,7 @@ def test_worker_kill_nine_at_every_failpoint_copies_exactly_once(engine: Engine,
     create_topic(engine.left, topic, PARTITIONS)
     produce(engine.left, topic, 3000, partitions=PARTITIONS, batch=4000)
     first = engine.start(failpoint=f"{stage}:{passage}")
-    with traffic(engine.left, topic, partitions=PARTITIONS, first=3000, every_s=0.02):
+    with traffic(engine.left, topic, partitions=PARTITIONS, first=3000):
         assert first.wait(60) == -signal.SIGKILL, engine.log()
     second = engine.start()
     engine.wait_caught_up(topic, PARTITIONS)
@@ -50,7 +50,7 @@ def test_lane_owner_resumed_after_takeover_changes_nothing(engine: Engine) -> No
     produce(engine.left, topic, 3000, partitions=PARTITIONS)
     sleeper = engine.start()
     engine.wait_caught_up(topic, PARTITIONS, 0)
-    with traffic(engine.left, topic, partitions=PARTITIONS, first=3000, count=90, every_s=0.05):
+    with traffic(engine.left, topic, partitions=PARTITIONS, first=3000, count=90):
         sleeper.send_signal(signal.SIGSTOP)
         heir = engine.start()
         engine.wait_caught_up(topic, PARTITIONS, 1)

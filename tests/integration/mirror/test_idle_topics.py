@@ -8,7 +8,7 @@ import signal
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
-from fix_engine import Engine, commit, create_topic, delete_records, produce, wait_for
+from fix_engine import SOON_REPLACED, Engine, commit, create_topic, delete_records, produce, wait_for
 from testbed_lane import OLD_MS, connected, journal_of, send, take
 
 from drlib.config.settings import load_mirror_settings
@@ -74,7 +74,7 @@ def test_idle_topic_whose_logs_are_empty_keeps_exact_positions(engine: Engine, m
     """A worker that was killed while idle: what is missing in the mirror's log was markers, never a record of ours."""
     topic, mirror = engine.topics, f"{engine.source}.{engine.topics}"
     group = f"{GROUP}-{engine.source}"
-    engine.extra |= {"drlib.lanes": "1", "sync.group.offsets.enabled": "true"}
+    engine.extra |= {"drlib.lanes": "1", "sync.group.offsets.enabled": "true"} | SOON_REPLACED
     engine.extra["sync.group.offsets.interval.seconds"] = "1"
     create_topic(engine.left, topic, 1, retention_ms="-1")
     old = OLD_MS if markers == "of the claim" else None

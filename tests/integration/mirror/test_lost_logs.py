@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from fix_engine import Engine, create_topic, produce, read_all, wait_for, wait_for_markers
+from fix_engine import SOON_REPLACED, Engine, create_topic, produce, read_all, wait_for, wait_for_markers
 from testbed_lane import connected, journal_of, take
 from testbed_log_files import cut_at_offset, log_of
 
@@ -133,6 +133,7 @@ def test_journal_that_lost_its_end_duplicates_nothing(
     topic, other = engine.topics, fresh_topic("other")
     mirror = f"{engine.source}.{topic}"
     on_authorizer_lab(engine, authorizer_lab, other)
+    engine.extra |= SOON_REPLACED
     produce(engine.left, topic, 10, partitions=1)
     engine.mirror_now(topic)
     worker = engine.start()

@@ -57,7 +57,7 @@ def test_old_source_killed_worker_copies_exactly_once_and_translates_exactly(eng
     transactions(engine.left, topic, 30)
     move(engine.left, group, topic, 700)
     first = engine.start(failpoint="mid-produce:3")
-    with traffic(engine.left, topic, partitions=PARTITIONS, first=10_000, every_s=0.02):
+    with traffic(engine.left, topic, partitions=PARTITIONS, first=10_000):
         assert first.wait(60) == -signal.SIGKILL, engine.log()
         second = engine.start()
         mirror = f"{engine.source}.{topic}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Producer
-from fix_engine import Engine, create_topic, wait_for
+from fix_engine import SOON_REPLACED, Engine, create_topic, wait_for
 
 from drlib.config.settings import load_mirror_settings
 from drlib.kafka.admin.connect import blocking, wire_client
@@ -26,7 +26,7 @@ def test_producers_from_before_the_mirror_and_of_copied_records_are_known_withou
         before = keyed(of_leaders(engine.left, partition))
         assert len(before) == 2
         # None of these records is copied: only the leader can name who wrote them.
-        engine.extra["consumer.auto.offset.reset"] = "latest"
+        engine.extra |= {"consumer.auto.offset.reset": "latest"} | SOON_REPLACED
         worker = engine.start()
         wait_for("the leader has named them", lambda: has_journal(engine) and keyed(kept(engine)) == before, 60)
         found = kept_of(engine)

@@ -172,7 +172,7 @@ def test_executor_killed_under_traffic_ends_its_worker_and_another_continues(
         shown = "".join(read_page(f"{page}/{path}/") for path in ("jobs", "stages", "environment", "executors"))
         for number in (1, 2):
             assert f"{engine.source}->{engine.target}: worker {number} of 2" in html.unescape(shown), shown
-        with traffic(engine.left, topic, partitions=PARTITIONS, first=10_000, count=80, every_s=0.05):
+        with traffic(engine.left, topic, partitions=PARTITIONS, first=10_000, count=80):
             mirror.wait("traffic flows", lambda: mirror.copied_at_least(topic, 6200))
             before = mirror.running()
             os.kill(spark_cluster.executors()[0], signal.SIGKILL)
@@ -230,7 +230,7 @@ def test_worker_run_twice_by_spark_duplicates_nothing_and_ends_with_the_driver(
     speculating = ("spark.cores.max=2", "spark.speculation=true", "spark.speculation.task.duration.threshold=3s")
     settings = [word for pair in speculating for word in ("--spark-conf", pair)]
     with on_spark(engine, spark_cluster.master, *settings, environment=spark_cluster.environment) as mirror:
-        with traffic(engine.left, topic, partitions=PARTITIONS, first=10_000, count=80, every_s=0.05):
+        with traffic(engine.left, topic, partitions=PARTITIONS, first=10_000, count=80):
             mirror.wait("two attempts run", lambda: len(mirror.running()) == 2)
             assert {name.split(".")[-2] for name in mirror.running()} == {"0", "1"}
             mirror.wait("they share the lanes", lambda: mirror.shared(2))

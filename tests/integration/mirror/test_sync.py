@@ -60,7 +60,7 @@ def test_mirror_topics_created_grown_and_deleted_without_reclaiming_other_lanes(
     engine.wait_caught_up(steady, 1)
     wait_for("every lane runs", lambda: len(claims(engine)) == lanes)
     before = claims(engine)
-    with traffic(engine.left, steady, partitions=1, count=30, every_s=0.02):
+    with traffic(engine.left, steady, partitions=1, count=30):
         create_topic(engine.left, comes, 1)
         produce(engine.left, comes, 100, partitions=1)
         engine.wait_caught_up(comes, 1)

@@ -210,8 +210,8 @@ def test_both_sides_write_to_one_topic_and_each_record_is_once_on_both_logs(both
     topic = create_both(both, 3)
     with worker(both, 3):
         with (
-            traffic(both.left, topic, partitions=3, every_s=0.2) as _,
-            traffic(both.right, topic, partitions=3, first=RIGHTS_FIRST, every_s=0.2) as _,
+            traffic(both.left, topic, partitions=3) as _,
+            traffic(both.right, topic, partitions=3, first=RIGHTS_FIRST) as _,
         ):
             transactions(both.left, topic, 500_000, 100, partitions=3)
             transactions(both.left, topic, 600_000, 50, partitions=3, commit=False)

@@ -26,6 +26,12 @@ from drlib.model import Flow
 HERE, THERE = Pointer(3, "paris", "p:1"), Pointer(4, "lyon", "l:1")
 
 
+@pytest.fixture(autouse=True)
+def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cluster here answers, now or later."""
+    monkeypatch.setattr("drlib.client.pointer_copies.READ_S", 0.2)
+
+
 def copies(silent: tuple[str, ...] = (), **held: dict[str, Pointer]) -> PointerCopies:
     """`paris={"*": pointer}`: what each place holds."""
     places = {place: {name: Copy(p, 1000 * p.version) for name, p in each.items()} for place, each in held.items()}

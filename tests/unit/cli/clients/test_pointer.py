@@ -1,16 +1,20 @@
 """`drlib pointer` for what it refuses, and on a pointer file alone."""
 
 import json
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from command_line import drlib, error_line
+from command_line import drlib_here, error_line
 from silent_clusters import silent_clusters
 
 from drlib.cli.clients import pointer as cli
-from drlib.client import pointer_file
+from drlib.client import pointer_copies, pointer_file, pointer_topic
 from drlib.client.pointer import Pointer
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -19,11 +23,26 @@ def file(tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
-def test_pointer_show_without_an_answer_says_so(file: Path) -> None:
+@pytest.fixture
+def drlib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`drlib` in this process, which gives a silent cluster up soon: no answer will come later either."""
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(pointer_copies, "READ_S", 0.5)
+    for asks in (pointer_copies.read_copies, pointer_topic.publish):
+        monkeypatch.setitem(asks.__kwdefaults__ or {}, "timeout_s", 0.5)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        code = drlib_here(*arguments)
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return run
+
+
+def test_pointer_show_without_an_answer_says_so(file: Path, drlib: Command) -> None:
     assert "the pointer cannot be read" in error_line(drlib("pointer", "show", str(file)), 11)
 
 
-def test_pointer_file_is_shown_moved_with_a_reason_and_shown_again(file: Path, tmp_path: Path) -> None:
+def test_pointer_file_is_shown_moved_with_a_reason_and_shown_again(file: Path, tmp_path: Path, drlib: Command) -> None:
     path = tmp_path / "pointer.json"
     pointer_file.write_atomic(path, Pointer(3, "paris", "p:1", by="run 7"))
     shown = drlib("pointer", "show", str(file), "--pointer", str(path))

@@ -100,11 +100,16 @@ def test_plan_wrong_parameter_starts_nothing(tmp_path: Path, file: Path, pair: s
         assert message in refused(tmp_path, 2, command, runbook(tmp_path), file, "-p", pair)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A silent cluster is given up soon: no answer will come later either."""
+    monkeypatch.setitem(Cluster.__init__.__kwdefaults__ or {}, "timeout_s", 0.5)
+    monkeypatch.setattr("drlib.drill.flow_state.takeover._COORDINATOR_S", 0.5)
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("command", [("plan",), ("run",), ("run", "--dry-run")])
-def test_plan_unreachable_clusters_are_named(
-    tmp_path: Path, file: Path, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(Cluster.__init__.__kwdefaults__ or {}, "timeout_s", 0.5)  # no answer will come later either
+def test_plan_unreachable_clusters_are_named(tmp_path: Path, file: Path, command: tuple[str, ...]) -> None:
     step: dict[str, Any] = {"title": "Create it"}
     if command == ("run",):  # the readiness gate would be asked first, and is passed over
         book = runbook(tmp_path, drill={"mode": "emergency"}, **step)
@@ -114,6 +119,7 @@ def test_plan_unreachable_clusters_are_named(
     assert "RIGHT" in line
 
 
+@pytest.mark.usefixtures("impatient")
 def test_readiness_gate_of_an_unreachable_flow_is_closed(tmp_path: Path, file: Path) -> None:
     line = refused(tmp_path, 3, "run", runbook(tmp_path), file)
     assert "not ready for a failover" in line

@@ -30,11 +30,11 @@ def test_lab_folder_is_kept_while_a_process_lives(
     lab = Lab(tmp_path / "lab")
     record = lab.registry.start("one", SLEEP, log=tmp_path / "one.log")
 
-    def cannot(**_: float) -> None:
+    def cannot(*_: str, **__: float) -> None:
         raise TimeoutError("one outlived SIGKILL")
 
     with monkeypatch.context() as patched:
-        patched.setattr(lab.registry, "stop_all", cannot)
+        patched.setattr(lab.registry, "stop", cannot)
         running._end(lab)
     assert lab.root.exists()
     output = capsys.readouterr().err
