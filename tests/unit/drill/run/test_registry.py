@@ -47,12 +47,12 @@ HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
     "emergency-failover": "87c3b044aa059381c91966484b064cbdd1f8cb3530078099596b8a8372dee3fa",
     "failback-drill": "463957e412d00f006246da5e03b211e36add5f3cf01d8e6dbc921649b1a90b60",
-    "failover-drill": "0a5478303e166a7023224671be9026c093e395684ed5e54dbe8b25a7ad763001",
+    "failover-drill": "c38318114ab438f2379fcd0ebeeb66df1c74e67d57f74e5919590e838d8f5384",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
     "planned-switchover": "15bd58ed2603ee194574c0aff25756b0f77ac5b8424e298553c2fb444d9bea98",
     "rehearse-failover": "040ca4b193621e21889fdb7e9428551d45117d3de298b7fba25639a0c413fb21",
-    "rolling-switchover-drill": "f991c36b1efd3afd4cdd24405802023c220ae77f8653c3e0d969375a12cb29ce",
-    "switchover-drill": "8db3f3f9761027622198409a7a04b7a9596ca0262341c8de3268c51b4d4f7675",
+    "rolling-switchover-drill": "356df9ddd38f5750f6c22c173bbfc65a037f7730fad10b554ed23ddf8bc60ec8",
+    "switchover-drill": "04eac037250510c83f5572786472e980f6a7999a16bc69cdef00d2cd55b474b7",
 }
 
 
