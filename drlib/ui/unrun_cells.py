@@ -32,6 +32,7 @@ PARAMETERS: Final = frozenset(
         "left_behind",
         "level",
         "master",
+        "names",
         "objective",
         "outage",
         "partitions",

@@ -24,7 +24,7 @@ def parse(**arguments: str | tuple[str, ...]) -> StartClients:
         ({"clients": ("java", "al")}, "clients: al: there is no such family of clients. Did you mean all?"),
         (
             {"clients": ("x",)},
-            "clients: x: there is no such family of clients. There are all, java, java-3.9, console,",
+            "clients: x: there is no such family of clients. There are all, java, java-3.9, streams,",
         ),
         ({"left_behind": "jav"}, "left_behind: jav: there is no such family of clients. Did you mean java?"),
         ({"left_behind": "all"}, "left_behind: all: there is no such family of clients."),
