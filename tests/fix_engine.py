@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -70,21 +69,15 @@ def wait_for_markers(bootstrap: str, topic: str, partitions: int) -> None:
         )
 
 
-def _client(bootstrap: str) -> dict[str, str | int]:
-    """Of one that may be older than its brokers' last restart."""
-    return {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 200, "log_level": 0}
-
-
-@lru_cache(maxsize=8)
-def admin_client(bootstrap: str) -> AdminClient:
-    """One for all that asks for log ends: a new client now and then asks for the leaders before it is connected, and again only
-    after three seconds."""
-    return AdminClient(_client(bootstrap))
-
-
 def idempotent_producer(bootstrap: str, **settings: str | int) -> Producer:
     """A new one. It is made ahead, when the one before is asked for: its producer ID takes librdkafka half a second."""
-    wanted = {**_client(bootstrap), "enable.idempotence": True, **settings}
+    wanted: dict[str, str | int] = {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "reconnect.backoff.max.ms": 200,  # its brokers may have been restarted since it was made
+        "log_level": 0,
+        **settings,
+    }
     key = tuple(sorted(wanted.items()))
     ready = _ahead.pop(key, None)
     _ahead[key] = Producer(wanted)
@@ -98,7 +91,7 @@ MOST_AHEAD = 4
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> None:
-    admin = admin_client(bootstrap)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
 
@@ -112,14 +105,15 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
 
 def latest_offsets(bootstrap: str, topic: str, partitions: int) -> dict[int, int] | None:
     """The log ends by partition; None while not all leaders answer: a new one learns of it later than who listed the topic."""
-    admin = admin_client(bootstrap)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    # A client that asks for the leaders before it is connected asks again after three seconds: this connects it.
+    admin.list_topics(topic, timeout=10)
     wanted = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
     try:
         return {tp.partition: future.result(10).offset for tp, future in admin.list_offsets(wanted).items()}
     except KafkaException as error:
         if error.args[0].code() not in YOUNG_TOPIC:
             raise
-        admin_client.cache_clear()  # it asks by the leader's epoch that it knows
         return None
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from fix_engine import admin_client, latest_offsets, wait_for
+from confluent_kafka.admin import AdminClient
+from fix_engine import latest_offsets, wait_for
 from testbed_mm2 import connect_keys
 
 from drlib.config.settings import load_mirror_settings
@@ -84,8 +85,10 @@ class Night:
         return path
 
     def copied(self, records: int) -> Callable[[], bool]:
+        admin = AdminClient({"bootstrap.servers": self.lyon, "log_level": 0})
+
         def there() -> bool:
-            if self.mirror not in admin_client(self.lyon).list_topics(timeout=10).topics:
+            if self.mirror not in admin.list_topics(timeout=10).topics:
                 return False
             return sum((latest_offsets(self.lyon, self.mirror, PARTITIONS) or {}).values()) >= records
 

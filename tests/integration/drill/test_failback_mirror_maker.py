@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from fix_engine import admin_client, create_topic, latest_offsets, produce, read_all, wait_for
+from confluent_kafka.admin import AdminClient
+from fix_engine import create_topic, latest_offsets, produce, read_all, wait_for
 from testbed_mirror_maker import FLOW, GROUP, PARTITIONS, TOPIC, Night, commit_at, read_on
 from testbed_way_back import Application
 
@@ -59,7 +60,8 @@ def documents(night: Night, *arguments: str) -> Iterator[dict[str, object]]:
 
 
 def arrived(bootstrap: str, topic: str, records: int) -> bool:
-    if topic not in admin_client(bootstrap).list_topics(timeout=10).topics:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    if topic not in admin.list_topics(timeout=10).topics:
         return False
     return sum((latest_offsets(bootstrap, topic, PARTITIONS) or {}).values()) >= records
 
