@@ -85,7 +85,7 @@ def cases(names: Sequence[str]) -> list[Case]:
 def measure(case: Case, runtime: Runtime, delay_s: float, limit_s: float) -> Times:
     """One run on clusters of its own. Raises `RuntimeError` for clients that do not work before it."""
     with tempfile.TemporaryDirectory(prefix="client-times-") as folder, Lab(Path(folder) / "lab") as lab:
-        clients = LabClients(lab, Path(folder), FLOW, Path(folder) / "pointer.json", case.recommended)
+        clients = LabClients(lab, Path(folder), FLOW, Path(folder) / "pointer.json", recommended=case.recommended)
         right = lab.clusters[FLOW.target]
         (one,) = clients.each(Chosen((runtime,)))
         create_topics(right.settings(), [TopicSpec(clients.remote(one), 1)])
