@@ -1,10 +1,14 @@
 """Which cluster a step is about: the ID it was formatted with, as it answers now.
 
 Rules: a plan is for the cluster it was made on, wherever an alias or an address leads by then; so the ID is a fact of the
-plan, and what is typed before something is destroyed.
+plan, and what is typed before something is destroyed. What a step changes on a cluster it records with that ID
+(`cluster_id`), so that a later run finds what is still to be taken back there.
 """
 
+from pathlib import Path
+
 from drlib.drill.plan.plan import Fact
+from drlib.drill.step.step_output import Row, read_rows
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -23,3 +27,15 @@ def identity(cluster: ClusterSettings) -> Fact:
 def identified(alias: str, its_id: str) -> Fact:
     """The fact of a cluster whose ID is known."""
     return Fact(f"ID of cluster {alias}", its_id)
+
+
+def rows_beside(run_dir: Path, name: str, cluster: ClusterSettings) -> dict[Path, tuple[Row, ...]]:
+    """By folder, the rows of that name and of this cluster that a run and those beside it keep, in their order.
+
+    The cluster is asked only where there are rows. Raises `Unreachable`.
+    """
+    folders = sorted(path for path in run_dir.parent.iterdir() if path.is_dir())
+    found = {folder: rows for folder in folders if (rows := read_rows(folder, name))}
+    this = cluster_id(cluster) if found else ""
+    of_it = {folder: tuple(row for row in rows if row["cluster_id"] == this) for folder, rows in found.items()}
+    return {folder: rows for folder, rows in of_it.items() if rows}

@@ -163,9 +163,8 @@ def own_records(offsets: PartitionMap | None, start: int, end: int) -> tuple[Wri
         return Written(0), ((start, end),)
     most, least = offsets.segments().mirrored(start, end), offsets.segments().mirrored_at_least(start, end)
     begin = start if offsets.taken is None else max(start, min(end, offsets.taken.takeover.source_offset))
-    taken = (
-        ((start, begin),) if start < begin else ()
-    )  # MirrorMaker 2 copied it, and how many records it is has to be read
+    # MirrorMaker 2 copied it, and how many records it is has to be read.
+    taken = ((start, begin),) if start < begin else ()
     return Written(least, least < most), (*taken, *offsets.absent(begin, end))
 
 

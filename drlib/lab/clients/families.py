@@ -39,9 +39,8 @@ FAMILIES: Final = (
     Family(
         "streams",
         "Kafka Streams (exactly_once_v2)",
-        settings=(
-            "uncaught.exception.handler=REPLACE_THREAD",
-        ),  # else it ends where TxnOffsetCommit is the first to fail
+        # Else it ends where TxnOffsetCommit is the first to fail.
+        settings=("uncaught.exception.handler=REPLACE_THREAD",),
         logs_in=True,
         sums=True,
     ),

@@ -57,7 +57,8 @@ _OF_MANAGERS: Final = (
 @dataclass(frozen=True, slots=True)
 class Client:
     """One client to start: `name` is its group, or how its records are named; `servers` its `bootstrap.servers`; `output` the
-    topic of the sums of Kafka Streams."""
+    topic of the sums of Kafka Streams. `recommended`: as docs/clients.md recommends, with settings and begun again; else with
+    the library's defaults alone."""
 
     family: str
     role: Role
@@ -69,9 +70,7 @@ class Client:
     per_second: float
     config: Path | None = None  # security, as Java has it
     output: str = ""
-    recommended: bool = (
-        True  # as docs/clients.md recommends: settings, and begun again; else the library's defaults alone
-    )
+    recommended: bool = True
 
 
 class _Package(BaseModel):

@@ -50,7 +50,7 @@ REQUEST_S: Final = 10.0
 MISSING: Final = "missing"
 EXISTS: Final = "exists"
 EXISTED: Final = "existed"  # another client created it first
-QUOTA: Final = TypeAdapter(tuple[Entity, float, float | None])
+_QUOTA: Final = TypeAdapter(tuple[Entity, float, float | None])
 
 
 class CreateTopics(FlowArguments, DrillAction):
@@ -262,7 +262,7 @@ class CreateTopics(FlowArguments, DrillAction):
             for quota, now in missing:  # of an entity that was set before, what was there at first is kept
                 kept[quota.entity] = (quota.bytes_per_s, kept.get(quota.entity, (0.0, now))[1])
             rows: list[Mapping[str, Scalar]] = [
-                {"quota": QUOTA.dump_json((entity, *limits)).decode()} for entity, limits in kept.items()
+                {"quota": quota_text(entity, *limits)} for entity, limits in kept.items()
             ]
             step_output.write_rows(self.context.run_dir, f"{self.step}.quotas", rows)
             set_producer_quotas(self.target_cluster, {quota.entity: quota.bytes_per_s for quota, _ in missing})
@@ -302,10 +302,15 @@ class CreateTopics(FlowArguments, DrillAction):
         self.score(ScorecardPart(checks=(check,)))
 
 
+def quota_text(entity: Entity, limit: float, before: float | None) -> str:
+    """What `quota_of` reads."""
+    return _QUOTA.dump_json((entity, limit, before)).decode()
+
+
 def quota_of(text: str) -> tuple[Entity, float, float | None]:
     """An entity, the limit that was set and the one before, as this step keeps them. Raises `UsageError`."""
     try:
-        return decoding.json_as(QUOTA, text)
+        return decoding.json_as(_QUOTA, text)
     except decoding.Undecodable as error:
         raise UsageError(
             "the quotas that were set are not known",

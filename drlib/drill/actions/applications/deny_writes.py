@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from drlib.drill.step import step_output as details
-from drlib.drill.step.cluster_identity import cluster_id
+from drlib.drill.step.cluster_identity import cluster_id, rows_beside
 from drlib.kafka.admin.topic_acls import create_rules, delete_rules
 from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -48,16 +48,8 @@ class WriteRules:
         return self._lift(self._of_all())
 
     def _of_all(self) -> dict[Path, tuple[TopicAcl, ...]]:
-        folders = [path for path in self._run_dir.parent.iterdir() if path.is_dir()]
-        rows_of = {folder: details.read_rows(folder, self._file) for folder in sorted(folders)}
-        if not any(rows_of.values()):
-            return {}
-        this_cluster = cluster_id(self._cluster)
-        return {
-            folder: tuple(rule_of(row) for row in rows if row["cluster_id"] == this_cluster)
-            for folder, rows in rows_of.items()
-            if any(row["cluster_id"] == this_cluster for row in rows)
-        }
+        rows_of = rows_beside(self._run_dir, self._file, self._cluster)
+        return {folder: tuple(map(rule_of, rows)) for folder, rows in rows_of.items()}
 
     def _lift(self, rules_of: Mapping[Path, Sequence[TopicAcl]]) -> int:
         for folder, rules in rules_of.items():

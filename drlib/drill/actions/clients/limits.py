@@ -14,7 +14,7 @@ from pathlib import Path
 
 from drlib.drill.actions.clients.rules import NAMES, Limits, limits_of
 from drlib.drill.step import step_output as details
-from drlib.drill.step.cluster_identity import cluster_id
+from drlib.drill.step.cluster_identity import cluster_id, rows_beside
 from drlib.errors import Deviated
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource
@@ -39,17 +39,17 @@ class ClientLimits:
         self._run_dir, self._cluster = run_dir, cluster
         self._file = f"client-limits.{cluster.alias}"
 
-    def kept(self) -> tuple[details.Row, ...]:
+    def rows(self) -> tuple[details.Row, ...]:
         """What this run wrote, or was about to when it was killed: a row for each setting of each broker."""
         return tuple(details.read_rows(self._run_dir, self._file))
 
     def written(self) -> int:
         """To how many brokers this run and those beside it wrote limits that are not taken back yet."""
-        return len({row["broker"] for _, rows in self._of_all() for row in rows})
+        return len({row["broker"] for rows in self._of_all().values() for row in rows})
 
     def write(self, cluster: Cluster, node: int, now: Limits, wanted: Limits) -> None:
         """Record what the broker has itself, and write what of `wanted` is not so now. Raises `ClusterRefused`."""
-        kept = self.kept()
+        kept = self.rows()
         if not any(row["broker"] == node for row in kept):
             own = _own(cluster, node)
             this = cluster_id(self._cluster)
@@ -59,7 +59,7 @@ class ClientLimits:
                 if now.values[name] != wanted.values[name]
             ]
             details.write_rows(self._run_dir, self._file, [*kept, *rows])
-        self._write(cluster, node, self.kept())
+        self._write(cluster, node, self.rows())
 
     def write_again(self, rows: Sequence[details.Row]) -> None:
         """Record and write `rows` that were taken back."""
@@ -84,23 +84,18 @@ class ClientLimits:
 
     def restore_own(self) -> int:
         """Give the brokers back what they had before this run; on how many. Safe to repeat. Raises `Deviated`."""
-        return self._restore([(self._run_dir, self.kept())])
+        return self._restore({self._run_dir: self.rows()})
 
     def restore(self) -> int:
         """The same for what runs beside this one wrote, too."""
         return self._restore(self._of_all())
 
-    def _of_all(self) -> list[tuple[Path, tuple[details.Row, ...]]]:
-        folders = sorted(path for path in self._run_dir.parent.iterdir() if path.is_dir())
-        found = [(folder, tuple(details.read_rows(folder, self._file))) for folder in folders]
-        if not any(rows for _, rows in found):
-            return []
-        this = cluster_id(self._cluster)
-        return [(folder, rows) for folder, rows in found if rows and rows[0]["cluster_id"] == this]
+    def _of_all(self) -> Mapping[Path, tuple[details.Row, ...]]:
+        return rows_beside(self._run_dir, self._file, self._cluster)
 
-    def _restore(self, rows_of: Iterable[tuple[Path, tuple[details.Row, ...]]]) -> int:
+    def _restore(self, rows_of: Mapping[Path, tuple[details.Row, ...]]) -> int:
         restored, changed = set(), []
-        for folder, rows in rows_of:
+        for folder, rows in rows_of.items():
             if not rows:
                 continue
             with Cluster(self._cluster) as cluster:

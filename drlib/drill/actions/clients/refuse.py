@@ -163,7 +163,7 @@ class RefuseClients(LeftCluster, DrillAction):
 
     def probe(self, changes: Changes) -> Reach:
         found = reach(self.observe(), changes)
-        return Reach.PARTLY if found is Reach.UNTOUCHED and self.written.kept() else found
+        return Reach.PARTLY if found is Reach.UNTOUCHED and self.written.rows() else found
 
     def undo(self, changes: Changes) -> None:
         """Raises `Deviated` for settings that another client changed since, `Unreachable` for a broker that does not answer."""
@@ -178,12 +178,9 @@ class AdmitClients(LeftCluster, DrillAction):
     shared_topics = Shared.SOME
 
     @property
-    def _taken(self) -> str:
-        return f"{self.step}.taken-back"
-
-    @property
-    def _quotas(self) -> str:
-        return f"{self.step}.quotas-taken-back"
+    def _taken_back(self) -> Mapping[str, ClientLimits | ThrottledProducers]:
+        """What is taken back, by where this step keeps what this run had written."""
+        return {f"{self.step}.taken-back": self.written, f"{self.step}.quotas-taken-back": self.throttled}
 
     @property
     def entity(self) -> str:
@@ -203,10 +200,9 @@ class AdmitClients(LeftCluster, DrillAction):
 
     def act(self, changes: Changes, abort: Abort) -> Evidence:
         abort.check()
-        if not details.read_rows(self.context.run_dir, self._taken):
-            details.write_rows(self.context.run_dir, self._taken, self.written.kept())
-        if not details.read_rows(self.context.run_dir, self._quotas):
-            details.write_rows(self.context.run_dir, self._quotas, self.throttled.rows())
+        for name, written in self._taken_back.items():
+            if not details.read_rows(self.context.run_dir, name):
+                details.write_rows(self.context.run_dir, name, written.rows())
         brokers, quotas = self.written.restore(), self.throttled.restore()
         details.write_rows(self.context.run_dir, self._admitted, [{"brokers": brokers}])
         return {"cluster": self.alias, "brokers": brokers, **({"quotas_taken_back": quotas} if quotas else {})}
@@ -214,19 +210,16 @@ class AdmitClients(LeftCluster, DrillAction):
     def probe(self, changes: Changes) -> Reach:
         if details.read_rows(self.context.run_dir, self._admitted):
             return Reach.DONE
-        begun = any(details.read_rows(self.context.run_dir, name) for name in (self._taken, self._quotas))
+        begun = any(details.read_rows(self.context.run_dir, name) for name in self._taken_back)
         return Reach.PARTLY if begun else Reach.UNTOUCHED  # act takes back what is left
 
     def undo(self, changes: Changes) -> None:
         """What this run wrote is written again; limits of runs beside it stay as they are now."""
-        rows, quotas = (details.read_rows(self.context.run_dir, name) for name in (self._taken, self._quotas))
         details.write_rows(self.context.run_dir, self._admitted, [])
-        if rows:
-            self.written.write_again(rows)
-            details.write_rows(self.context.run_dir, self._taken, [])
-        if quotas:
-            self.throttled.write_again(quotas)
-            details.write_rows(self.context.run_dir, self._quotas, [])
+        for name, written in self._taken_back.items():
+            if rows := details.read_rows(self.context.run_dir, name):
+                written.write_again(rows)
+                details.write_rows(self.context.run_dir, name, [])
 
 
 def _members(cluster: Cluster) -> list[dict[str, Scalar]]:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from drlib.drill.actions.applications.create_topics import QUOTA, quota_of
+from drlib.drill.actions.applications.create_topics import quota_of, quota_text
 from drlib.drill.actions.clients.throttle_rules import named
 from drlib.drill.step import step_output as details
-from drlib.drill.step.cluster_identity import cluster_id
+from drlib.drill.step.cluster_identity import cluster_id, rows_beside
 from drlib.errors import Deviated
 from drlib.kafka.admin.descriptions import Quota
 from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
@@ -51,34 +51,28 @@ class ThrottledProducers:
         now = {quota.entity: quota.bytes_per_s for quota in producer_quotas(self._cluster)}
         this = cluster_id(self._cluster)
         rows: list[dict[str, Scalar]] = [
-            {"cluster_id": this, "quota": QUOTA.dump_json((entity, limit, now.get(entity))).decode()}
+            {"cluster_id": this, "quota": quota_text(entity, limit, now.get(entity))}
             for entity, limit in limits.items()
         ]
         details.write_rows(self._run_dir, self._file, rows)
 
     def restore_own(self) -> int:
         """Set what was there before this run, on how many entities. Safe to repeat. Raises `Deviated`."""
-        return self._restore([(self._run_dir, self.kept())])
+        return self._restore({self._run_dir: self.rows()})
 
     def restore(self) -> int:
         """The same for what runs beside this one set, too."""
-        return self._restore(self._of_all())
+        return self._restore(rows_beside(self._run_dir, self._file, self._cluster))
 
     def write_again(self, rows: Sequence[details.Row]) -> None:
         """Record and set `rows` that were taken back."""
         details.write_rows(self._run_dir, self._file, rows)
         set_producer_quotas(self._cluster, {entity: limit for entity, (limit, _) in _kept(rows).items()})
 
-    def _of_all(self) -> list[tuple[Path, Kept]]:
-        folders = sorted(path for path in self._run_dir.parent.iterdir() if path.is_dir())
-        found = [(folder, rows) for folder in folders if (rows := details.read_rows(folder, self._file))]
-        this = cluster_id(self._cluster) if found else ""
-        return [(folder, _kept(rows)) for folder, rows in found if rows[0]["cluster_id"] == this]
-
-    def _restore(self, kept_of: Iterable[tuple[Path, Kept]]) -> int:
+    def _restore(self, rows_of: Mapping[Path, tuple[details.Row, ...]]) -> int:
         restored, changed = 0, []
-        for folder, kept in kept_of:
-            if not kept:
+        for folder, rows in rows_of.items():
+            if not (kept := _kept(rows)):
                 continue
             now = {quota.entity: quota.bytes_per_s for quota in producer_quotas(self._cluster)}
             ours = {entity: before for entity, (limit, before) in kept.items() if now.get(entity) == limit}

@@ -261,9 +261,8 @@ class ReverseJournal:
                 if before is None:
                     return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
                 return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
-            if not lane.writes(
-                topic_id, stream.key.partition
-            ):  # it may yet take it over, with copies that no claim explains
+            # It may yet take it over, with copies that no claim explains.
+            if not lane.writes(topic_id, stream.key.partition):
                 return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
             if (journal.lane, topic_id) not in self._journaled:
                 await journal.append([Shared(topic_id, self._id)])

@@ -18,7 +18,6 @@ Not for: reading the journal (`drlib.mirror.engine.reverse.journal`), nor for sk
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -26,6 +25,7 @@ from typing import Final
 
 from drlib.kafka.protocol.batch import BatchHeader
 from drlib.mirror.journal.entries import Claim, Entry, Folded, Placement
+from drlib.mirror.offsets.map.taken_part import within
 
 NO_PRODUCER: Final = -1
 """The producer ID of a batch that was written without one."""
@@ -75,11 +75,6 @@ class TakenOver:
     end: int
     own: Sequence[tuple[int, int]] = ()
 
-    def is_own(self, offset: int) -> bool:
-        """Does the cluster's own client's batch lie at `offset`, which is below `end`?"""
-        index = bisect_right(self.own, offset, key=lambda each: each[0]) - 1
-        return index >= 0 and offset < self.own[index][1]
-
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -104,7 +99,7 @@ class Known:
     def is_copy(self, header: BatchHeader) -> bool:
         """Did the reverse flow, or MirrorMaker 2 before it, write the records of a batch whose writer was judged?"""
         if self.taken is not None and header.base_offset < self.taken.end:
-            return not self.taken.is_own(header.base_offset)
+            return not within(self.taken.own, header.base_offset)
         return header.producer_id in self.newest and header.magic >= 2
 
     def judge(self, writer: Writer, *, marked: bool | None, whole: bool) -> Origin:

@@ -19,7 +19,7 @@ import time
 import uuid
 from array import array
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -29,14 +29,14 @@ from drlib.kafka.net import requests
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.connection import Connection
 from drlib.kafka.protocol import recode
-from drlib.kafka.protocol.batch import CorruptBatch
+from drlib.kafka.protocol.batch import BatchHeader, CorruptBatch
 from drlib.kafka.protocol.error_codes import OFFSET_OUT_OF_RANGE, BrokerError
 from drlib.kafka.topic_ids import may_be
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import Entry, SourcePartition
 from drlib.mirror.offsets.comparison.align import Alignment, LogPart, align
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.mirror.offsets.map.taken_part import TakenPart
+from drlib.mirror.offsets.map.taken_part import TakenPart, within
 from drlib.mirror.read_batches import locate, read_range
 from drlib.mirror.status.worker_status import EventLog
 from drlib.mirror.threads import in_daemon
@@ -159,9 +159,8 @@ class LogComparison:
             for entry in entries:
                 item.map.apply(entry)
         if found.finished:
-            self.events.resolve(
-                "TakeoverDiffers", str(item.source)
-            )  # of an attempt before the target's own records were known
+            # Of an attempt before the target's own records were known.
+            self.events.resolve("TakeoverDiffers", str(item.source))
             self._over[item.key] = _over(taken)
         elif not explained:
             self._end(item, found.why)
@@ -275,20 +274,18 @@ async def _align(
     """
     source, target = logs
     below = at[1] - records, at[1]
-    mirror = await _read(target, below, pace, timed=True, committed=True, own=own)
-    timed = mirror is not None
-    if mirror is None:  # with LogAppendTime the copies do not have the source's timestamps
-        mirror = await _read(target, below, pace, timed=False, committed=True, own=own)
-    original = await _read(source, (at[0] - records, at[0] + records), pace, timed=timed)
-    assert mirror is not None
-    assert original is not None
+    try:
+        mirror, timed = await _part(target, below, pace, timed=True, committed=True, own=own), True
+    except LogAppendTime:
+        mirror, timed = await _part(target, below, pace, timed=False, committed=True, own=own), False
+    original = await _part(source, (at[0] - records, at[0] + records), pace, timed=timed)
     began = time.monotonic()
     found = await in_daemon(partial(align, original[0], mirror[0], at))
     await pace.pause(began)
     return found, original[1] + mirror[1]
 
 
-async def _read(
+async def _part(
     log: ComparedLog,
     wanted: tuple[int, int],
     pace: Pace,
@@ -296,38 +293,67 @@ async def _read(
     timed: bool,
     committed: bool = False,
     own: Sequence[tuple[int, int]] = (),
-) -> tuple[LogPart, int] | None:
-    """The records of a range of offsets, and the bytes read; None where they are `timed` and a batch has LogAppendTime.
+) -> tuple[LogPart, int]:
+    """The records of a range of offsets, and the bytes read. Raises as `read`."""
+    offsets, contents, transactional, size = array("q"), array("Q"), bytearray(), 0
+    async for batch in read(log, wanted, pace, timed=timed, committed=committed, own=own):
+        offsets.extend(batch.offsets)
+        contents.extend(batch.contents)
+        transactional += bytes((batch.header.is_transactional,)) * len(batch.offsets)
+        size += batch.size
+    start = max(wanted[0], log.start)
+    return LogPart(start, offsets, contents, start <= log.start, bytes(transactional)), size
 
-    Of the mirror (`committed`) without aborted ones: an MM2 with exactly-once support copies those again.
+
+class LogAppendTime(Exception):
+    """The mirror's records do not have the source's timestamps."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """`offsets` and 64-bit `contents` of a batch's records in the range; none of control records, and of the target's own."""
+
+    header: BatchHeader
+    offsets: array[int]
+    contents: array[int]
+    size: int
+
+
+async def read(
+    log: ComparedLog,
+    wanted: tuple[int, int],
+    pace: Pace,
+    *,
+    timed: bool,
+    committed: bool = False,
+    own: Sequence[tuple[int, int]] = (),
+) -> AsyncIterator[ReadBatch]:
+    """The batches of a range of offsets, with pauses. `own`: ranges that are left out.
+
+    Of the mirror (`committed`) without aborted ones: an MM2 with exactly-once support copies those again. Raises
+    `LogAppendTime` where they are `timed` and a batch of the mirror has that.
     """
     start, end = max(wanted[0], log.start), min(wanted[1], log.end)
-    offsets, found, transactional, size = array("q"), array("Q"), bytearray(), 0
-    without = [each for each in own if each[0] < end and each[1] > start]
     began = time.monotonic()
     reading = read_range(log.connection, log.topic_id, log.partition, start, end, committed=committed, most_bytes=CHUNK)
     async for header, view in reading:
         if committed and timed and header.is_log_append_time:
-            return None
-        others = any(first <= header.base_offset < last for first, last in without)
-        if not header.is_control and header.count > 0 and not others:
-            decode = partial(contents, view, start, end, timed)
-            decoded = decode() if len(view) < SMALL_BYTES else await in_daemon(decode)
-            offsets.extend(decoded[0])
-            found.extend(decoded[1])
-            transactional += bytes((header.is_transactional,)) * len(decoded[0])
-        size += len(view)
+            raise LogAppendTime
+        offsets, contents = array("q"), array("Q")
+        if not header.is_control and header.count > 0 and not within(own, header.base_offset):
+            decode = partial(_contents, view, start, end, timed)
+            offsets, contents = decode() if len(view) < SMALL_BYTES else await in_daemon(decode)
+        yield ReadBatch(header, offsets, contents, len(view))
         await pace.pause(began)
         began = time.monotonic()
-    return LogPart(start, offsets, found, start <= log.start, bytes(transactional)), size
 
 
-def contents(batch: memoryview, start: int, end: int, timed: bool) -> tuple[array[int], array[int]]:
+def _contents(batch: memoryview, start: int, end: int, timed: bool) -> tuple[array[int], array[int]]:
     """The offsets of a batch's records within a range, and 64 bits of the digest of each."""
-    offsets, found = array("q"), array("Q")
+    offsets, contents = array("q"), array("Q")
     for record in recode.records(batch):
         if start <= record.offset < end:
             digest = recode.digest(record.key, record.value, record.headers, record.timestamp if timed else None)
             offsets.append(record.offset)
-            found.append(int.from_bytes(digest[:8]))
-    return offsets, found
+            contents.append(int.from_bytes(digest[:8]))
+    return offsets, contents

@@ -13,10 +13,8 @@ Not for: skipping copies (`drlib.mirror.engine.reverse`), nor positions (`drlib.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Final
 
 from drlib.errors import Unreachable
@@ -25,12 +23,17 @@ from drlib.kafka.protocol.batch import CorruptBatch
 from drlib.kafka.protocol.error_codes import OFFSET_OUT_OF_RANGE, BrokerError
 from drlib.mirror.errors import LaneFault, LaneLost
 from drlib.mirror.journal.entries import OwnRecords, SourcePartition
-from drlib.mirror.offsets.comparison.compare_logs import CHUNK, IDLE_S, ComparedLog, ComparedPartition, Pace, contents
+from drlib.mirror.offsets.comparison.compare_logs import (
+    IDLE_S,
+    ComparedLog,
+    ComparedPartition,
+    LogAppendTime,
+    Pace,
+    read,
+)
 from drlib.mirror.offsets.map.offset_map import PartitionMap
 from drlib.mirror.offsets.map.taken_part import TakenPart
-from drlib.mirror.read_batches import read_range
 from drlib.mirror.status.worker_status import EventLog
-from drlib.mirror.threads import in_daemon
 from drlib.model import Flow
 
 EVENT: Final = "TakeoverUnexplained"
@@ -82,10 +85,6 @@ def question(found: Unmatched, item: ComparedPartition, taken: TakenPart, flow: 
         )
     remedy += f" set {key}.copied.records.journal = {journal} and none is copied back. Then restart the worker."
     return detail, remedy
-
-
-class _LogAppendTime(Exception):
-    """The mirror's records do not have the source's timestamps."""
 
 
 @dataclass(slots=True)
@@ -161,13 +160,13 @@ class OwnRecordsSearch:
         ranges = list(taken.not_compared(target.start))
         try:
             batches, timed = await _batches(target, ranges, pace, timed=True), True
-        except _LogAppendTime:
+        except LogAppendTime:
             batches, timed = await _batches(target, ranges, pace, timed=False), False
         if batches is None:
             return Unmatched(too_many=True)
         wanted = {content for _, _, found in batches for content in found}
-        async for _, _, found in _read(source, (source.start, source.end), pace, timed=timed, committed=False):
-            wanted.difference_update(found)
+        async for batch in read(source, (source.start, source.end), pace, timed=timed):
+            wanted.difference_update(batch.contents)
             if not wanted:
                 break
         return unmatched(batches, wanted)
@@ -190,29 +189,14 @@ def unmatched(batches: Sequence[Batch], missing: set[int]) -> Unmatched:
 
 
 async def _batches(log: ComparedLog, ranges: Iterable[Range], pace: Pace, *, timed: bool) -> list[Batch] | None:
-    """The batches in `ranges`; None for too many records."""
+    """The batches with records in `ranges`; None for too many records. Raises `LogAppendTime`."""
     found: list[Batch] = []
     records = 0
     for each in ranges:
-        async for batch in _read(log, each, pace, timed=timed, committed=True):
-            if batch[2]:
-                found.append(batch)
-                records += len(batch[2])
+        async for batch in read(log, each, pace, timed=timed, committed=True):
+            if batch.contents:
+                found.append((batch.header.base_offset, batch.header.next_offset, batch.contents))
+                records += len(batch.contents)
             if records > MOST_RECORDS:
                 return None
     return found
-
-
-async def _read(log: ComparedLog, wanted: Range, pace: Pace, *, timed: bool, committed: bool) -> AsyncIterator[Batch]:
-    """The batches with data in a range; of the mirror (`committed`) without aborted ones. Raises `_LogAppendTime`."""
-    start, end = max(wanted[0], log.start), min(wanted[1], log.end)
-    began = time.monotonic()
-    reading = read_range(log.connection, log.topic_id, log.partition, start, end, committed=committed, most_bytes=CHUNK)
-    async for header, view in reading:
-        if committed and timed and header.is_log_append_time:
-            raise _LogAppendTime
-        if not header.is_control and header.count > 0:
-            _, found = await in_daemon(partial(contents, view, start, end, timed))
-            yield header.base_offset, header.next_offset, found
-        await pace.pause(began)
-        began = time.monotonic()

@@ -34,6 +34,12 @@ class _Part:
     segments: SegmentList
 
 
+def within(ranges: Sequence[tuple[int, int]], offset: int) -> bool:
+    """Is `offset` in one of `ranges`, (first, end) ascending, as `OwnRecords` has them?"""
+    index = bisect_right(ranges, offset, key=lambda each: each[0]) - 1
+    return index >= 0 and offset < ranges[index][1]
+
+
 class TakenPart:
     """What another replicator copied before us, and what of it was compared."""
 

@@ -29,7 +29,7 @@ from drlib.kafka.protocol.error_codes import OFFSET_OUT_OF_RANGE, BrokerError
 from drlib.mirror.journal.entries import SourcePartition, TopicNames
 from drlib.mirror.offsets.map.load_maps import Maps, read_maps
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.mirror.offsets.translation.shared_position import may_be_own, shared_position, taken_over
+from drlib.mirror.offsets.translation.shared_position import copies_read, may_be_own, shared_position
 from drlib.mirror.read_batches import LogBounds, concurrently, locate, log_bounds, read_range
 from drlib.model import Flow, TopicPartition, Translation, TranslationKind
 
@@ -230,7 +230,7 @@ def translate_shared(
 ) -> SharedAnswer:
     """One position, from both maps of the same partition, of which none is in doubt. Pure."""
     segments = there.segments()
-    taken = taken_over(there, back, position, start)
+    taken = copies_read(there, back, position, start)
     found = shared_position(
         position,
         segments,

@@ -9,7 +9,7 @@ not copied yet come later, and are read again then (`following`).
   else says that the group has read it. How many of them it reads again has a bound: no more than there are, and no more than
   this log has offsets before the position that hold no record of its own.
 - What MirrorMaker 2 copied before a takeover is on both logs: a position before it is translated by what was compared, or by
-  offset syncs, and one behind it has read all of it (`TakenOver`). How much of it is read again has a bound.
+  offset syncs, and one behind it has read all of it (`CopiesRead`). How much of it is read again has a bound.
 - Of a map that was thinned out a position counts at the beginning of its part: again a bound, and nothing is skipped.
 Not for: reading the maps and the log there (`shared_topics`), or writing positions.
 """
@@ -47,7 +47,7 @@ class SharedPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenOver:
+class CopiesRead:
     """Of what MirrorMaker 2 copied, all below offset `offset` there was read here, and of the rest `again` records at most.
 
     `reached`: all of it was read here. `gone`: records that were not read here and have expired there. `own`: where in the log
@@ -67,22 +67,22 @@ class TakenOver:
         return self.again + max(0, self.offset - first) - own
 
 
-def taken_over(there: PartitionMap, back: PartitionMap | None, position: int, start: int) -> tuple[TakenOver, ...]:
+def copies_read(there: PartitionMap, back: PartitionMap | None, position: int, start: int) -> tuple[CopiesRead, ...]:
     """The same for a position here, of each direction that MirrorMaker 2 copied. `start`: where the log there begins."""
-    found: list[TakenOver] = []
+    found: list[CopiesRead] = []
     if (taken := there.taken) is not None:
         at, end = taken.takeover.source_offset, taken.takeover.target_offset
-        part = _taken(end, taken.forward(position), taken.on_target, start) if position < at else TakenOver(end)
+        part = _taken(end, taken.forward(position), taken.on_target, start) if position < at else CopiesRead(end)
         found.append(replace(part, own=taken.own or (), source_end=at))
     if back is not None and (taken := back.taken) is not None:
         at, end = taken.takeover.target_offset, taken.takeover.source_offset
-        found.append(_taken(end, taken.backward(position), taken.mirrored, start) if position < at else TakenOver(end))
+        found.append(_taken(end, taken.backward(position), taken.mirrored, start) if position < at else CopiesRead(end))
     return tuple(found)
 
 
-def _taken(end: int, found: Translation, copies: Callable[[int, int], int], start: int) -> TakenOver:
+def _taken(end: int, found: Translation, copies: Callable[[int, int], int], start: int) -> CopiesRead:
     offset = end if found.offset is None else found.offset
-    return TakenOver(offset, 0 if found.exact else found.records, False, copies(offset, start))
+    return CopiesRead(offset, 0 if found.exact else found.records, False, copies(offset, start))
 
 
 def shared_position(
@@ -94,7 +94,7 @@ def shared_position(
     unread: int | None,
     end: int,
     start: int = 0,
-    taken: Sequence[TakenOver] = (),
+    taken: Sequence[CopiesRead] = (),
 ) -> SharedPosition:
     """Where a group at `position` here continues there.
 

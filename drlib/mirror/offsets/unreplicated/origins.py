@@ -22,7 +22,7 @@ from drlib.kafka.admin.descriptions import Range
 from drlib.mirror.journal.entries import SourcePartition
 from drlib.mirror.offsets.map.flow_maps import read_flow_maps
 from drlib.mirror.offsets.map.load_maps import Maps
-from drlib.mirror.offsets.map.taken_part import TakenPart
+from drlib.mirror.offsets.map.taken_part import TakenPart, within
 from drlib.mirror.read_batches import concurrently, locate, read_range
 from drlib.model import Flow, TopicPartition
 
@@ -90,7 +90,7 @@ async def _read(
             found, taken = Stretches(whole), _taken(maps, partition)
             async for header, _ in read_range(connection, topic_id, partition, whole.start, whole.end, committed=True):
                 if taken is not None and header.base_offset < taken.takeover.target_offset:
-                    copied = not any(first <= header.base_offset < end for first, end in taken.own or ())
+                    copied = not within(taken.own or (), header.base_offset)
                 else:
                     copied = header.magic >= 2 and header.producer_id in maps.producers
                 found.add(copied, header.base_offset, header.next_offset)

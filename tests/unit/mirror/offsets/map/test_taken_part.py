@@ -20,7 +20,7 @@ from drlib.mirror.journal.entries import (
 from drlib.mirror.offsets.map import taken_part
 from drlib.mirror.offsets.map.fold_claims import fold, unfold
 from drlib.mirror.offsets.map.offset_map import PartitionMap
-from drlib.mirror.offsets.map.taken_part import TakenPart, translate_sparse
+from drlib.mirror.offsets.map.taken_part import TakenPart, translate_sparse, within
 from drlib.model import Segment, Translation, TranslationKind
 
 P = SourcePartition(UUID(int=1), 0)
@@ -249,3 +249,11 @@ def test_not_compared_is_what_lies_between_the_copies_that_were_found() -> None:
     assert list(taken.not_compared(0)) == [(0, 40), (60, 70), (80, 90)]
     assert list(taken.not_compared(65)) == [(65, 70), (80, 90)]
     assert list(taken_over().not_compared(5)) == [(5, 110)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "found"), [(9, False), (10, True), (19, True), (20, False), (30, True), (31, False), (99, False)]
+)
+def test_within_ranges_has_their_first_offset_and_not_their_end(offset: int, *, found: bool) -> None:
+    assert within(((10, 20), (30, 31)), offset) is found
+    assert not within((), offset)
