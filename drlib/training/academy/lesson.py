@@ -110,7 +110,9 @@ class Lesson(ABC):
             return Table("No prediction is recorded", [], note=f"'{one_line(text)}' is not a number. {question}")
         self._update(lambda attempt: points.with_prediction(attempt, text))
         if not self._attempt.prediction:
-            return Table("No prediction is recorded yet", [], note=question)
+            return Table(
+                "No prediction is recorded yet", [], note=f"{question} Record your answer with lesson.predict(...)."
+            )
         note = f"You wrote: {self._attempt.prediction}. It is recorded; lesson.truth() shows the answer."
         return Table(question, [], note=note)
 

@@ -7,7 +7,9 @@ down by `finish`; a lab that was passed in stays up.
 Not for: tables and figures (`pictures`), solving the incident (`reference_player`).
 """
 
+import difflib
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -216,6 +218,12 @@ class Incident:
         """The mirror's file, for `drlib status`."""
         return self.testbed().properties
 
+    def is_watched(self) -> bool:
+        """Whether its watch process runs: it does from the start to the end of an incident."""
+        with suppress(UsageError):
+            return bool(self.record.lines()) and self.testbed().applications.runs(WATCH)
+        return False
+
     def require_watch(self) -> bool:
         """Return True. Raises `UsageError` when the watch process has ended: then there are no new observations."""
         testbed = self.testbed()
@@ -304,7 +312,12 @@ def _made_by(seat: str) -> dict[str, str]:
 def require_cause(cause: str) -> None:
     """Raises `UsageError` for a name that no cause has."""
     if cause not in CAUSES:
-        raise UsageError(f"cause {cause}", "there is no cause of that name", f"Use one of {', '.join(CAUSES)}.")
+        raise UsageError(f"cause {cause}", "there is no cause of that name", _meant(cause))
+
+
+def _meant(cause: str) -> str:
+    near = difflib.get_close_matches(cause, CAUSES, 1)
+    return f"Did you mean {near[0]}?" if near else f"Use one of {', '.join(CAUSES)}."
 
 
 def choose_cause(cause: str, where: str = "", how: str = "") -> InjectedCause:

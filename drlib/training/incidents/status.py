@@ -22,7 +22,8 @@ _FINISH: Final = (
     "Next: drlib incident finish, in a notebook incident.finish(). It measures what was lost, and shows the score."
 )
 _WAIT: Final = "Not everything has recovered yet: look again in some seconds, and at what symptoms do not show."
-_ACT: Final = "Next: drlib incident act acknowledge, then find the cause. What can be done: drlib incident list."
+_ACT: Final = "Next: drlib incident act acknowledge, then find the cause, and repair it: drlib incident list."
+_STANDBY: Final = "used after a failover"
 _BEFORE: Final = "Next: look again. The fault follows 8 to 40 seconds after the start."
 
 
@@ -90,7 +91,7 @@ def _topic_rows(topic: TopicObservation, at_ms: int) -> Iterator[dict[str, objec
     yield _row("topic", topic.topic, formats.count(topic.end), "", formats.count(source), newest)
     yield _row("mirror topic", topic.topic, "", "", formats.count(mirror), f"lag {formats.count(topic.lag)}")
     if standby is not None:
-        yield _row("standby topic", topic.topic, "", formats.count(topic.local), formats.count(standby))
+        yield _row("standby topic", topic.topic, "", formats.count(topic.local), formats.count(standby), _STANDBY)
 
 
 def _row(

@@ -52,6 +52,11 @@ def find(runs_dir: Path, run: Path | None = None) -> Incident:
     return Incident(newest.parent)
 
 
+def running(runs_dir: Path) -> tuple[Path, ...]:
+    """Folders of the incidents that are watched, and hold their clusters, oldest first."""
+    return tuple(path.parent for path in sorted(_journals(runs_dir)) if Incident(path.parent).is_watched())
+
+
 def open_incident(
     run_dir: str | Path = "",
     *,

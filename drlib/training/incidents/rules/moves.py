@@ -132,7 +132,7 @@ def parse_move(words: Sequence[str]) -> Move:
         raise UsageError(
             f"move {name}",
             f"it takes {' '.join(parameters) or 'no arguments'}",
-            f"Write: {' '.join((name, *parameters))}",
+            f"Write: drlib incident act {' '.join((name, *parameters))}",
         )
     for parameter, argument in zip(parameters, arguments, strict=True):
         if parameter == "SITE" and argument not in SITES:

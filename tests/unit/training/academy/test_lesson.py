@@ -150,6 +150,7 @@ def test_answer_before_the_fault_is_refused(key: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", [key for key in LESSONS if key != "L1"])
 def test_predict_of_what_is_no_number_is_not_recorded_and_asked_again(key: str, tmp_path: Path) -> None:
     lesson = opened(key, tmp_path, class_of(key).first[0])
+    assert lesson.predict().note == f"{lesson.question()} Record your answer with lesson.predict(...)."
     refused = lesson.predict("the same")
     assert refused.title == "No prediction is recorded"
     assert refused.note == f"'the same' is not a number. {lesson.question()}"

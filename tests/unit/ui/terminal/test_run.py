@@ -59,8 +59,18 @@ def test_print_scorecard_says_unknown() -> None:
     text = printed(sample.unmeasured())
     assert "RTO      not measured by this drill" in text
     assert "RPO      unknown" in text
-    assert "unknown lost" in text
+    assert [line.rstrip() for line in text.splitlines() if line.startswith("Records")] == ["Records  unknown"]
+    assert "decide" not in text, "no stage was reached"
     assert "0 " not in text.replace("T100000Z", "")
+
+
+def test_print_scorecard_shows_long_evidence_once() -> None:
+    same = "73,603 processed; last committed on LEFT, by partition: 0 at 9,620, 1 at 8,724"
+    names = ("reads nothing again", "skips nothing", "sees every key in order")
+    checks = [Check(name=name, verdict=Verdict.PASS, evidence=same) for name in names]
+    text = " ".join(printed(sample.scorecard(checks=(*checks, Check("x", Verdict.PASS, "yes"))), width=80).split())
+    assert text.count("73,603 processed") == 1
+    assert text.count("as above") == 2
 
 
 def test_print_scorecard_escapes_evidence() -> None:

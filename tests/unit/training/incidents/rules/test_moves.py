@@ -19,7 +19,7 @@ from drlib.training.incidents.rules.moves import parse_move
         (["start", "billing"], "Did you mean start-application billing"),
         (["heal", "LEFT"], "Did you mean heal-link LEFT"),
         (["repair"], "List the moves"),
-        (["restart-broker"], "it takes SITE"),
+        (["restart-broker"], "it takes SITE. Write: drlib incident act restart-broker SITE"),
         (["restart-broker", "UP"], "Use LEFT or RIGHT"),
         ([], "nothing to do"),
         (["stop-mirror", "now"], "it takes no arguments"),
