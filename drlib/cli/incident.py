@@ -83,6 +83,7 @@ def act(
         raise UsageError("--estimate", "a team estimates its moves, and none of it was named", "Give --seat NAME too.")
     with _seated(runs_dir, run, seat) as session:
         show(str(session.act(*words, estimate_s=estimate)))
+    show("Next: drlib incident status")
 
 
 @incident_app.command()
