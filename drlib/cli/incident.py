@@ -65,7 +65,11 @@ def start(
 @incident_app.command()
 def status(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """Show what an operator can see: symptoms, topics, groups, applications."""
-    _show(_session(runs_dir, run).status())
+    table = _session(runs_dir, run).status()
+    symptoms, table.above = table.above, None
+    _show(table)
+    if symptoms is not None:  # what to do next comes last, where a terminal shows it
+        show(str(symptoms))
 
 
 @incident_app.command()

@@ -28,7 +28,7 @@ from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import parse_move
 from drlib.training.incidents.rules.recovery import unresolved
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal
-from drlib.training.incidents.rules.score import EventKind, quiet_since, recovered_since
+from drlib.training.incidents.rules.score import EventKind, acknowledges, quiet_since, recovered_since
 from drlib.training.incidents.rules.seed import IncidentPlan, draw_plan
 from drlib.training.incidents.rules.symptoms import STALL_S, Observation, Symptom, detect_symptoms
 from drlib.training.incidents.watch import inject_and_record
@@ -39,10 +39,14 @@ _SETTLE_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Calm:
-    """Since when the incident has recovered, and since when no symptom is seen, ms since the epoch; None if that is not so."""
+    """Since when the incident has recovered, and since when no symptom is seen, ms since the epoch; None if that is not so.
+
+    `acknowledged`: the player has reported that something is wrong.
+    """
 
     recovered_ms: int | None
     quiet_ms: int | None
+    acknowledged: bool = False
 
 
 class Incident:
@@ -97,13 +101,13 @@ class Incident:
         return observations[-1], detect_symptoms(observations, self.record.baseline())
 
     def calm(self) -> Calm:
-        """Since when it has recovered, and since when no symptom is seen."""
+        """Since when it has recovered, since when no symptom is seen, and whether it is acknowledged."""
         events, started_ms = self.record.events(), self.record.started_ms()
 
         def moment(at_s: float | None) -> int | None:
             return None if at_s is None else started_ms + round(at_s * 1000)
 
-        return Calm(moment(recovered_since(events)), moment(quiet_since(events)))
+        return Calm(moment(recovered_since(events)), moment(quiet_since(events)), any(map(acknowledges, events)))
 
     def act(self, *words: str, seat: str = "") -> str:
         """Make one move, such as `act("restart-broker", "LEFT")` or the same in one string, and return its outcome.

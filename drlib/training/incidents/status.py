@@ -23,6 +23,7 @@ _FINISH: Final = (
 )
 _WAIT: Final = "Not everything has recovered yet: look again in some seconds, and at what symptoms do not show."
 _ACT: Final = "Next: drlib incident act acknowledge, then find the cause, and repair it: drlib incident list."
+_FIND: Final = "Next: find the cause, and repair it: drlib incident list."
 _STANDBY: Final = "used after a failover"
 _BEFORE: Final = "Next: look again. The fault follows 8 to 40 seconds after the start."
 
@@ -78,7 +79,7 @@ def headline(symptoms: Sequence[Symptom], calm: Calm) -> str:
 def next_step(symptoms: Sequence[Symptom], calm: Calm) -> str:
     """What to do now."""
     if symptoms:
-        return _ACT
+        return _FIND if calm.acknowledged else _ACT
     if calm.recovered_ms is not None:
         return _FINISH
     return _BEFORE if calm.quiet_ms is None else _WAIT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from drlib.errors import DrlibError, UsageError
 from drlib.lab.processes import ProcessRegistry
 from drlib.runbook import history
+from drlib.runs.journal import JOURNAL
 from drlib.training.incidents import store
 from drlib.training.incidents.incident import Incident
 from drlib.training.incidents.lab.testbed import WATCH
@@ -35,6 +37,18 @@ def test_find_returns_newest_incident_and_refuses_missing_ones(record: IncidentR
     ):
         with pytest.raises(UsageError, match="is over"):
             call()
+
+
+def test_find_returns_the_incident_that_was_started_last_not_the_one_that_wrote_last(tmp_path: Path) -> None:
+    for name, written_s in (
+        ("20261128T082101Z-incident-9f0023", 2_000_000_000),
+        ("20261128T082133Z-incident-6bc8b7", 1),
+    ):
+        record = IncidentRecord(tmp_path / name)
+        record.folder.mkdir(parents=True)
+        record.write(EventKind.STARTED, sealed=record.seal_plan(draw_plan(1, 1)), seed=1, level=1, lab="", own_lab=True)
+        os.utime(record.folder / JOURNAL, (written_s, written_s))
+    assert store.find(tmp_path).folder.name == "20261128T082133Z-incident-6bc8b7"
 
 
 def test_running_incidents_are_those_that_are_watched(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from drlib.training.incidents.rules.moves import parse_move
         (["restart", "mirror"], "Did you mean restart-broker SITE or restart-mirror"),
         (["start", "billing"], "Did you mean start-application billing"),
         (["heal", "LEFT"], "Did you mean heal-link LEFT"),
+        (["restartbroker"], "Did you mean restart-broker SITE"),
         (["repair"], "List the moves"),
         (["restart-broker"], "it takes SITE. Write: drlib incident act restart-broker SITE"),
         (["restart-broker", "UP"], "Use LEFT or RIGHT"),
