@@ -84,6 +84,10 @@ class Progress:
         """A line that stays, above the bars."""
         self._console.print(f"  {formats.one_line(text)}", markup=False, soft_wrap=True)
 
+    def complete(self) -> None:
+        """Complete this step; none follows."""
+        self._finish(done=True)
+
     def fail(self) -> None:
         """Mark this step as stopped where it is."""
         self._finish(done=False)

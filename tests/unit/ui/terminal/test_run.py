@@ -97,6 +97,24 @@ def test_progress_without_terminal_is_one_line_per_step() -> None:
     )
 
 
+def test_progress_that_was_stopped_marks_that_step_and_completes_what_cleans_up() -> None:
+    out = io.StringIO()
+
+    def broken_off() -> None:
+        with Progress(Console(file=out, width=100, force_terminal=True)) as progress:
+            progress.stage("first")
+            progress.fail()
+            progress.stage("cleaning up")
+            progress.complete()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken_off()
+    first, last = out.getvalue().rsplit("first", 1)[1].split("cleaning up")
+    assert "stopped here" in first
+    assert "stopped here" not in last
+
+
 def test_progress_on_a_terminal_says_where_it_stopped() -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True)
