@@ -222,6 +222,7 @@ CASES = [
     ("positions-ahead", {"target_positions": (on_target(8, 5, 9, in_use=True),)}, "ok",
      "1 position of groups with members", ""),
     ("partitions", {"topics": topics(3, None)}, "critical", "no mirror topic", "drlib"),
+    ("partitions", {"topics": replace(topics(3, 3), names={})}, "advice", "no topic of the source", "correct `topics` in"),
     ("partitions", {"topics": topics(3, 2)}, "critical", "are not mirrored",
      "kafka-topics.sh --bootstrap-server right:9092 --alter --topic LEFT.orders --partitions 3"),
     ("partitions", {"topics": topics(2, 3)}, "warn", "other partitions",
