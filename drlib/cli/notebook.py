@@ -59,8 +59,12 @@ def copy_shipped(to: Path) -> None:
         if folder is None:
             raise UsageError(f"drlib's {name} are missing", "this installation has none", "Install drlib again.")
         for path in sorted(folder.rglob("*")):
-            new = to / name / path.relative_to(folder)
-            if path.is_file() and path.suffix in _COPIED and not os.path.lexists(new):
+            inside = path.relative_to(folder)
+            new, hidden = (
+                to / name / inside,
+                any(part.startswith(".") for part in inside.parts),
+            )  # JupyterLab's checkpoints
+            if not hidden and path.is_file() and path.suffix in _COPIED and not os.path.lexists(new):
                 new.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(new, read_given(path, "a file of drlib"))
 
