@@ -64,7 +64,7 @@ class Table:
 
     def text(self, columns: int = 0) -> str:
         """The title, an aligned table with numbers to the right, and the note. A table that is wider than `columns`, if any are
-        given, has its widest column broken into lines between words."""
+        given, has its widest column broken into lines between words, and so are the lines around it."""
         cells = [[formats.one_line(formats.cell(row.get(column))) for column in self.columns] for row in self.rows]
         widths = [max(map(_width, [column, *(line[n] for line in cells)])) for n, column in enumerate(self.columns)]
         broken = widths.index(max(widths)) if widths else 0
@@ -84,11 +84,14 @@ class Table:
             ]
             return "  ".join(padded).rstrip()
 
-        lines = [self.title] if self.above is None else [str(self.above), self.title]
+        def around(text: str) -> str:
+            return "\n".join(_wrapped(line, columns) for line in text.split("\n"))
+
+        lines = [around(text) for text in (*([str(self.above)] if self.above is not None else []), self.title)]
         if self.columns:
             lines += [aligned(self.columns), "  ".join("─" * width for width in widths)]
             lines += [line for row in cells for line in (lines_of(row) if columns else [aligned(row)])]
-        return "\n".join([*lines, self.note] if self.note else lines)
+        return "\n".join([*lines, around(self.note)] if self.note else lines)
 
     def _html(self) -> str:
         """A table with a caption and scoped headings, or a paragraph when there are no rows. Words begin at the left, numbers
@@ -149,6 +152,13 @@ def bundle(
 
 def _data(text: str, side: str) -> str:
     return f'<td style="text-align:{side}{NOWRAP if len(text) <= SHORT else ""}">{html_text(text)}</td>'
+
+
+def _wrapped(line: str, columns: int) -> str:
+    """`line` in lines of `columns` where it is longer; a path or an address is not broken. 0: as it is."""
+    if not columns or _width(line) <= columns:
+        return line
+    return textwrap.fill(line, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _width(text: str) -> int:

@@ -18,6 +18,7 @@ from drlib.training.incidents.incident import Calm
 from drlib.training.incidents.rules.symptoms import Observation, Symptom, TopicObservation
 
 WIDE: Final = 100  # columns
+_NARROW: Final = 80  # columns of a sentence
 _FINISH: Final = (
     "Next: drlib incident finish, in a notebook incident.finish(). It measures what was lost, and shows the score."
 )
@@ -36,7 +37,7 @@ class _Said:
 
     def __str__(self) -> str:
         return "\n".join(
-            textwrap.fill(formats.one_line(line), WIDE, subsequent_indent="  ", break_long_words=False)
+            textwrap.fill(formats.one_line(line), _NARROW, subsequent_indent="  ", break_long_words=False)
             for line in self.lines
         )
 

@@ -66,7 +66,7 @@ def test_status_without_symptoms_says_whether_it_recovered_since_when_and_what_t
 ) -> None:
     shown = status_shown(OBSERVATION, symptoms, calm, FILE)
     assert shown.title.startswith(title)
-    assert says in str(shown.above)
+    assert says in " ".join(str(shown.above).split())
     page = shown._repr_mimebundle_()["text/html"]
     assert isinstance(page, str)
     assert all(symptom.value in page for symptom in symptoms)
