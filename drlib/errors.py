@@ -28,7 +28,7 @@ class DrlibError(Exception):
         self.retriable = retriable
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.why}. {self.remedy}"
+        return f"{self.what}: {self.why.removesuffix('.')}. {self.remedy}"
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows in a notebook: the three sentences, as the terminal does."""

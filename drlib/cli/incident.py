@@ -19,6 +19,7 @@ from drlib.errors import UsageError
 from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
+    from drlib.runs.table import Table
     from drlib.training.incidents.session import IncidentSession
 
 incident_app = typer.Typer(
@@ -41,7 +42,9 @@ def list_all() -> None:
     """List every move and every possible diagnosis."""
     from drlib.training.incidents.pictures import catalogue_shown
 
-    show(str(catalogue_shown()))
+    _show(
+        catalogue_shown("Make a move: drlib incident act NAME. When you know the cause: drlib incident diagnose NAME")
+    )
 
 
 @incident_app.command()
@@ -51,16 +54,22 @@ def start(
     """Start clusters, applications and mirror (half a minute); the fault follows 8 to 40 seconds later."""
     from drlib.training.incidents import store
 
+    for path in store.running(runs_dir):
+        show(f"{path.name} still runs; from now on, commands without --run mean the new incident.")
+        show(f"End it: drlib incident end --run {path}")
     incident = store.begin(runs_dir, seed, level, lab_dir=lab_dir, at_once=at_once)
     show(f"Everything works in {incident.folder}. A fault will follow.")
-    show(f"Watch: drlib incident status, drlib status {incident.properties}")
-    show("Then: drlib incident act acknowledge, diagnose CAUSE, act MOVE, finish. Names: drlib incident list")
+    show("Next: drlib incident status")
 
 
 @incident_app.command()
 def status(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """Show what an operator can see: symptoms, topics, groups, applications."""
-    show(str(_session(runs_dir, run).status()))
+    table = _session(runs_dir, run).status()
+    symptoms, table.above = table.above, None
+    _show(table)
+    if symptoms is not None:  # what to do next comes last, where a terminal shows it
+        show(str(symptoms))
 
 
 @incident_app.command()
@@ -78,6 +87,7 @@ def act(
         raise UsageError("--estimate", "a team estimates its moves, and none of it was named", "Give --seat NAME too.")
     with _seated(runs_dir, run, seat) as session:
         show(str(session.act(*words, estimate_s=estimate)))
+    show("Next: drlib incident status")
 
 
 @incident_app.command()
@@ -161,7 +171,7 @@ def solve(
         IncidentSession(incident).write_debriefing()
     finally:
         incident.close()
-    show(str(score_shown(result)))
+    _show(score_shown(result))
     if not result.score.full:
         raise ObjectiveMissed(
             "the reference solution did not get all points",
@@ -185,7 +195,7 @@ def inject(
 @incident_app.command()
 def master(run: Run = None, runs_dir: RunsDir = RUNS) -> None:
     """For the game master: injected faults, what still has to recover, and the player's last moves."""
-    show(str(_session(runs_dir, run).master()))
+    _show(_session(runs_dir, run).master())
 
 
 @incident_app.command()
@@ -205,7 +215,7 @@ def debriefing(
     if md:
         show(markdown_of(session.played()).rstrip("\n"))
     else:
-        show(str(session.debriefing()))
+        _show(session.debriefing())
 
 
 @incident_app.command("end")
@@ -241,6 +251,14 @@ def _seated(runs_dir: Path, run: Path | None, seat: str) -> Iterator[IncidentSes
 
 
 def _print_reveal(session: IncidentSession) -> None:
-    show(str(session.score()))
+    _show(session.score())
     show()
-    show(str(session.reveal()))
+    _show(session.reveal())
+
+
+def _show(table: Table) -> None:
+    """As wide as the terminal at most; in a file or pipe, a row is a line."""
+    from drlib.ui.terminal.plain_console import plain_console
+
+    out = plain_console()
+    show(table.text(out.width if out.is_terminal else 0))

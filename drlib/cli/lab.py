@@ -4,6 +4,7 @@ Rules: with `--secured` every role gets exactly the rights that `drlib doctor --
 printed holds names of files and addresses, no secret.
 """
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -64,7 +65,10 @@ def lab_up(
     width = max(map(len, lab.aliases))
     for alias, cluster in lab.clusters.items():
         show(f"{alias:{width}} {cluster.bootstrap}")
-    show(f"Properties: {lab.write_properties()}, whose addresses lead over the link between them, which faults cut")
+    file = lab.write_properties()
+    show(f"FILE: {file}  (clusters without topics and groups yet)")
+    if not lab.secured:
+        show(f"Next: drlib mirror {shlex.quote(str(file))} &")
     for line in _users_lines(lab):
         show(line)
     show(f"Stop it with: drlib lab down --dir {directory}")

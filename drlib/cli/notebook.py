@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -41,6 +42,7 @@ def notebook(
         handled(lambda *_: stop.set()),
         JupyterLab(project, port=port, browser=browser, arguments=arguments or ()) as it,
     ):
+        show("JupyterLab runs. In a browser:", error=True)
         show(it.url)  # the one line of stdout: a script can read it
         show(lab_line(lab_dir), error=True)
         show("Ctrl-C ends JupyterLab and its kernels; labs and mirrors keep running.", error=True)
@@ -57,8 +59,12 @@ def copy_shipped(to: Path) -> None:
         if folder is None:
             raise UsageError(f"drlib's {name} are missing", "this installation has none", "Install drlib again.")
         for path in sorted(folder.rglob("*")):
-            new = to / name / path.relative_to(folder)
-            if path.is_file() and path.suffix in _COPIED and not os.path.lexists(new):
+            inside = path.relative_to(folder)
+            new, hidden = (
+                to / name / inside,
+                any(part.startswith(".") for part in inside.parts),
+            )  # JupyterLab's checkpoints
+            if not hidden and path.is_file() and path.suffix in _COPIED and not os.path.lexists(new):
                 new.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(new, read_given(path, "a file of drlib"))
 
@@ -67,9 +73,10 @@ def lab_line(directory: Path) -> str:
     """Whether a lab runs in `directory`, in one line."""
     from drlib.lab.lab import Lab
 
-    try:
+    lab = None
+    with suppress(UsageError):
         lab = Lab.attach(directory)
-    except UsageError:
+    if lab is None or not (lab.owner or any(process.alive for process in lab.status())):
         return f"No lab is running in {directory}: the notebooks start one, or run `drlib lab up --dir {directory}`."
     down = [alias for alias, cluster in lab.clusters.items() if not cluster.alive]
     if down and lab.owner:

@@ -155,7 +155,9 @@ class Lab:
         jars.classpath("kafka")
         if any(status.alive for status in self.status()):
             raise UsageError(
-                "The lab is up already", f"processes of {self.root} are alive", "Run `drlib lab down` first"
+                "the lab is up already",
+                f"processes of {self.root} are alive",
+                f"Use it as it is, or first: drlib lab down --dir {self.root}",
             )
         self._claim_folder()
         bootstrap_checkpoint()

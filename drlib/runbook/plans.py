@@ -218,8 +218,9 @@ def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Re
         )
     if ended is not None and not ended.resumable:
         raise UsageError(f"{folder.name} has ended", "there is nothing left to do", "Make a new plan and run that.")
+    asked.require_lab(folder.name, book.name)
     if asked.lab_dir is not None:
-        Lab.attach(asked.lab_dir)  # a lab that was started for the run alone went with it
+        Lab.attach(asked.lab_dir)
     return book, asked.granted(granted.approved, granted.cluster_ids)
 
 

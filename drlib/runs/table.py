@@ -6,8 +6,9 @@ is left with nothing. Everything is escaped. None is shown as "unknown".
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from drlib import decoding, formats
@@ -59,9 +60,22 @@ class Table:
         return bool(known) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in known)
 
     def __repr__(self) -> str:
-        """The title, an aligned table with numbers to the right, and the note."""
+        return self.text()
+
+    def text(self, columns: int = 0) -> str:
+        """The title, an aligned table with numbers to the right, and the note. A table that is wider than `columns`, if any are
+        given, has its widest column broken into lines between words, and so are the lines around it."""
         cells = [[formats.one_line(formats.cell(row.get(column))) for column in self.columns] for row in self.rows]
         widths = [max(map(_width, [column, *(line[n] for line in cells)])) for n, column in enumerate(self.columns)]
+        broken = widths.index(max(widths)) if widths else 0
+        if (over := sum(widths) + 2 * (len(widths) - 1) - columns) > 0 and columns and widths:
+            widths[broken] = max(widths[broken] - over, SHORT)
+
+        def lines_of(row: Sequence[str]) -> Iterator[str]:
+            first, *more = textwrap.wrap(row[broken], widths[broken]) or [""]
+            yield aligned([*row[:broken], first, *row[broken + 1 :]])
+            for part in more:
+                yield aligned([part if n == broken else "" for n in range(len(row))])
 
         def aligned(line: Sequence[str]) -> str:
             padded = [
@@ -70,10 +84,14 @@ class Table:
             ]
             return "  ".join(padded).rstrip()
 
-        lines = [self.title] if self.above is None else [str(self.above), self.title]
+        def around(text: str) -> str:
+            return "\n".join(_wrapped(line, columns) for line in text.split("\n"))
+
+        lines = [around(text) for text in (*([str(self.above)] if self.above is not None else []), self.title)]
         if self.columns:
-            lines += [aligned(self.columns), "  ".join("─" * width for width in widths), *map(aligned, cells)]
-        return "\n".join([*lines, self.note] if self.note else lines)
+            lines += [aligned(self.columns), "  ".join("─" * width for width in widths)]
+            lines += [line for row in cells for line in (lines_of(row) if columns else [aligned(row)])]
+        return "\n".join([*lines, around(self.note)] if self.note else lines)
 
     def _html(self) -> str:
         """A table with a caption and scoped headings, or a paragraph when there are no rows. Words begin at the left, numbers
@@ -134,6 +152,13 @@ def bundle(
 
 def _data(text: str, side: str) -> str:
     return f'<td style="text-align:{side}{NOWRAP if len(text) <= SHORT else ""}">{html_text(text)}</td>'
+
+
+def _wrapped(line: str, columns: int) -> str:
+    """`line` in lines of `columns` where it is longer; a path or an address is not broken. 0: as it is."""
+    if not columns or _width(line) <= columns:
+        return line
+    return textwrap.fill(line, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _width(text: str) -> int:

@@ -16,10 +16,12 @@ from drlib.drill.actions.failover.transactions import CHECK, NOT_DETERMINED
 from drlib.drill.run import stored_run
 from drlib.drill.step import rto_clock as moments
 from drlib.drill.step import step_output
+from drlib.errors import UsageError
 from drlib.lab.checker import history_files
 from drlib.lab.checker.history import ProducedStatus
 from drlib.lab.clients import runtimes
 from drlib.lab.clients.families import BY_NAME
+from drlib.runbook import plans
 from drlib.runs import folder, journal
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Scorecard
@@ -191,4 +193,13 @@ def test_failover_drill_ctrl_c_stops_all_processes(tmp_path: Path, stage: str) -
     rest, _ = process.communicate(timeout=90)
     assert process.returncode == 8, seen + rest
     assert "Traceback" not in rest
+    if stage == "starting clusters":
+        assert "the run was stopped before its first step: Ctrl-C or SIGTERM. Start it again when ready." in rest
+    else:  # its lab is gone: nothing to continue or to undo, and nothing was written after its manifest
+        (run,) = (tmp_path / "runs").iterdir()
+        assert "start it again: drlib run failover-drill --lab" in rest
+        assert "--rollback" not in rest.splitlines()[-1]
+        assert stored_run.read(run).evidence is stored_run.Evidence.VERIFIED
+        with pytest.raises(UsageError, match="gone with the lab"):
+            plans.take_up(*plans.run_of(tmp_path / "runs", run), plans.Granted())
     assert processes_of(tmp_path) == []

@@ -70,7 +70,13 @@ def run(
     ] = None,
     file: File = None,
     parameter: Parameters = None,
-    lab: Annotated[bool, typer.Option("--lab", help="Start a lab for this run, and stop it afterwards.")] = False,
+    lab: Annotated[
+        bool,
+        typer.Option(
+            "--lab",
+            help="Start a lab for this run, and stop it afterwards. Without, a drill on the lab uses .lab beside notebooks/.",
+        ),
+    ] = False,
     secured: Annotated[bool, typer.Option("--secured", help="With --lab: TLS, a login and ACLs.")] = False,
     brokers: Annotated[int, typer.Option(help="With --lab: brokers of each cluster.", min=1, max=3)] = 1,
     lab_dir: LabDir = None,
@@ -238,7 +244,7 @@ def abort(
     from drlib.runbook import plans as drills
 
     if every == (run_folder is not None):
-        raise UsageError("drlib abort", "one run is stopped, or all of them", "Give RUN, or --all.")
+        raise UsageError("abort", "one run is stopped, or all of them", "Give RUN, or --all.")
     if run_folder is not None:
         _abort_one(drills.run_of(runs_dir, run_folder)[0], wait)
         return

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from drlib.cli import print_error
 from drlib.cli.lab import SCRAM, up_deadline_s
+from drlib.drill.run import request
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
 from drlib.extras import require
@@ -122,7 +123,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
                 )
 
         try:
-            result = _in_lab(wanted, runbook, arguments, progress.stage, ready) if wanted.lab else ready(wanted.target)
+            result = _in_lab(wanted, runbook, arguments, progress, ready) if wanted.lab else ready(wanted.target)
         except DrlibError as refused:
             _alert(runbook, refused)
             raise
@@ -214,7 +215,8 @@ def _introduce(run: Introduction) -> None:
 
     show(one_line(run.title))
     if run.banner is not None:
-        plain_console().print(banner_line(run.banner), soft_wrap=True)
+        console = plain_console()
+        console.print(banner_line(run.banner), soft_wrap=not console.is_terminal)
     show("")
 
 
@@ -249,6 +251,9 @@ def _told(result: RunResult) -> int:
     if result.undelivered:
         print_error(str(result.undelivered))
     if result.exit_code in RESUMABLE and drills.unfinished(result.folder):
+        if (asked := request.find(result.folder)) is not None and asked.lab_is_gone:
+            show(f"Its clusters are gone, so start it again: drlib run {result.scorecard.runbook} --lab", error=True)
+            return result.exit_code
         waits = drills.missing_approval(result.folder) if result.exit_code == ApprovalMissing.exit_code else ""
         approve = f" --approve {waits}" if waits else ""
         show(f"Continue: drlib run --resume {result.folder}{approve}", error=True)
@@ -260,7 +265,7 @@ def _in_lab(
     wanted: Wanted,
     runbook: Runbook,
     arguments: Mapping[str, Value],
-    stage: Callable[[str], None],
+    progress: Progress,
     ready: Callable[[ClusterTarget], RunResult],
 ) -> RunResult:
     aliases, flow = runbook.lab.to_start, _of_any_clusters(runbook, arguments)
@@ -268,6 +273,7 @@ def _in_lab(
     root.parent.mkdir(parents=True, exist_ok=True)
     shape = wanted.shape
     security = MODES[SCRAM] if shape.secured else None
+    stage = progress.stage
     lab = Lab(root, aliases, brokers=shape.brokers, security=security, on_event=stage)
     with _signals_interrupt():
         try:
@@ -283,15 +289,20 @@ def _in_lab(
 
                 stage("starting a mirror and applications")
                 start_practice(lab, flow)
-            return ready(ClusterTarget(lab_dir=root))
+            result = ready(ClusterTarget(lab_dir=root))
         except KeyboardInterrupt:
+            progress.fail()
             raise Aborted(
-                "the run was stopped", "a signal came before the notebook started", "Start it again when ready."
+                "the run was stopped before its first step", "Ctrl-C or SIGTERM", "Start it again when ready."
             ) from None
         finally:
             with _signals_ignored():
                 stage("stopping the lab")
                 _end(lab)
+                progress.complete()
+    if drills.unfinished(result.folder):  # its applications ran, and wrote, until the lab was stopped
+        folders.seal(result.folder)
+    return result
 
 
 def _of_any_clusters(runbook: Runbook, arguments: Mapping[str, Value]) -> Flow | None:

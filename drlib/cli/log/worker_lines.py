@@ -123,9 +123,13 @@ def write_message(name: str, detail: str, *, level: Level = Level.INFO, status: 
 
 
 def write_notices(file: Path, notices: Sequence[Notice]) -> None:
-    """A line for each key of `file` that has no effect."""
-    for notice in notices:
-        write_message("ConfigNotice", f"{file}:{notice.line}: {notice.key}: {notice.text}", level=Level.WARNING)
+    """A line for the keys of `file` that have no effect for the same reason."""
+    for text in dict.fromkeys(notice.text for notice in notices):
+        those = [notice for notice in notices if notice.text == text]
+        at, keys = (
+            ", ".join(str(each) for each in column) for column in zip(*((n.line, n.key) for n in those), strict=True)
+        )
+        write_message("ConfigNotice", f"{file}:{at}: {keys}: {text}", level=Level.WARNING)
 
 
 def _topic(event: Event) -> tuple[str, int | None]:

@@ -18,6 +18,7 @@ from drlib.errors import ReadinessError
 from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
+    from rich.console import JustifyMethod
     from rich.table import Table
     from rich.text import Text
 
@@ -153,7 +154,8 @@ def _runs(newest: list[PastRun]) -> Table:
 
     table = Table(title="Runs, newest first", title_justify="left")
     for name in ("run", "verdict", "RTO s", "RPO records", "RPO s"):
-        table.add_column(name, justify="right" if name.startswith("R") else "left", overflow="fold")
+        justify: JustifyMethod = "right" if name.startswith("R") else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name == "run")  # a name is copied as a whole
     for run in newest:
         outcome, why = run.outcome, run.stored.why.replace(f"{run.outcome.run}: ", "")
         table.add_row(
@@ -183,7 +185,7 @@ def _stands(standings: list[Standing]) -> Table:
     from rich.table import Table
 
     table = Table(title="Runbooks", title_justify="left")
-    for name in ("runbook", "runs", "last verdict", "RTO", "RPO", "next due, UTC"):
+    for name in ("runbook", "runs", "last verdict", "RTO trend", "RPO trend", "next due, UTC"):
         table.add_column(name, justify="right" if name == "runs" else "left")
     for each in standings:
         last = each.last.verdict if each.last is not None else "never run"

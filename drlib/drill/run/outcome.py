@@ -18,7 +18,7 @@ from drlib.runs.scorecard import Rpo, RtoSeconds
 # a later step's figure replaces the earlier whole
 _RPO = frozenset({"rpo_records", "rpo_seconds", "rpo_at_least", "rpo_seconds_at_least", "rpo_why"})
 _RTO = frozenset({"rto_seconds", "rto_at_least", "rto_why"})
-NO_STEP = "no step of this drill observes when applications are served again"
+NO_STEP = "no step observed when applications are served again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,20 @@ class Request(BaseModel):
         return ClusterTarget(self.properties, self.lab_dir)
 
     @property
+    def lab_is_gone(self) -> bool:
+        """Whether it is for a lab whose folder is no longer there, as one that was started for a run alone."""
+        return self.lab_dir is not None and not self.lab_dir.exists()
+
+    def require_lab(self, run: str, runbook: str) -> None:
+        """Raises `UsageError` where the lab of `run` is gone: there is nothing to resume or to roll back."""
+        if self.lab_is_gone:
+            raise UsageError(
+                f"{run} cannot be resumed or rolled back",
+                "its clusters are gone with the lab that it ran on",
+                f"Start it again: drlib run {runbook} --lab",
+            )
+
+    @property
     def command(self) -> str:
         """The command line that asks for the same again, without what was granted."""
         given = [f"-p {shlex.quote(f'{name}={_written(value)}')}" for name, value in self.parameters.items()]

@@ -50,7 +50,7 @@ class PropertiesFile:
 def read(path: str | Path) -> PropertiesFile:
     """The file at `path`. Raises `UsageError` when it cannot be read or parsed."""
     path = Path(path)
-    return parse(read_given(path, "a .properties file"), path)
+    return parse(read_given(path, "a .properties file (drlib lab up writes one)"), path)
 
 
 def parse(text: str, path: Path) -> PropertiesFile:

@@ -95,9 +95,8 @@ def main() -> int:
     except (DrlibError, KafkaException, OSError) as problem:
         show(f"no class-data archive was recorded, so each broker starts more slowly: {problem}", error=True)
         return 0
-    show(
-        f"{class_archive.archive()}: the classes of a broker, {'recorded' if new else 'as recorded before'}", error=True
-    )
+    if new:
+        show(f"{class_archive.archive()}: the classes of a broker, recorded so that it starts faster", error=True)
     return 0
 
 

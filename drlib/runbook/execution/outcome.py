@@ -26,7 +26,7 @@ KERNEL_DIED = Outcome(errors.Deviated.exit_code, "the notebook's kernel died")
 
 def stopped(by: str) -> Outcome:
     """The run was stopped by the signal `by`."""
-    return Outcome(errors.Aborted.exit_code, f"stopped by {by}; the notebook's kernel was ended")
+    return Outcome(errors.Aborted.exit_code, f"stopped by {by}")
 
 
 def failed_cell(name: str, text: str, cell: int | None) -> Outcome:

@@ -35,9 +35,11 @@ def refuse_missing(path: Path) -> None:
     beside = sorted(p.name for p in path.parent.glob("*.yaml")) if len(path.parts) > 1 else []
     names = beside or list(known())
     near = difflib.get_close_matches(path.name if beside else path.stem, names, 1)
-    hint = f"Did you mean {near[0]}?" if near else "Give one of these, or another path."
     name = path if beside else path.stem
-    raise UsageError(f"there is no runbook {name}", f"there are {', '.join(names) or 'none'}", hint)
+    if near:
+        raise UsageError(f"there is no runbook {name}", "it is not among those in reach", f"Did you mean {near[0]}?")
+    all_names = f"there are {', '.join(names) or 'none'}"
+    raise UsageError(f"there is no runbook {name}", all_names, "Give one of these, or another path.")
 
 
 def known() -> tuple[str, ...]:

@@ -34,6 +34,7 @@ NOTED_S: Final = 5.0
 REFERENCE: Final = "reference"
 BREAK: Final = "break"
 _ANSWERS: Final = {True: "yes", False: "not yet", None: "unknown"}
+_EXAMPLE: Final = 'Record your answer, a number, such as lesson.predict("12").'
 _HINTS: Final = ("where to look", "which calls help", "the solution")
 _FOREIGN: Final = "Something else wrote to the mirror topic; the mirror does not know these records."
 
@@ -107,10 +108,12 @@ class Lesson(ABC):
         question = self.question()
         text = str(prediction) or (self.reference_answer() if self.dry_run else "")
         if text.strip() and not self._attempt.prediction and points.number_in(text) is None:
-            return Table("No prediction is recorded", [], note=f"'{one_line(text)}' is not a number. {question}")
+            return Table(
+                "No prediction is recorded", [], note=f"'{one_line(text)}' is not a number. {question} {_EXAMPLE}"
+            )
         self._update(lambda attempt: points.with_prediction(attempt, text))
         if not self._attempt.prediction:
-            return Table("No prediction is recorded yet", [], note=question)
+            return Table("No prediction is recorded yet", [], note=f"{question} {_EXAMPLE}")
         note = f"You wrote: {self._attempt.prediction}. It is recorded; lesson.truth() shows the answer."
         return Table(question, [], note=note)
 
@@ -371,5 +374,8 @@ class Lesson(ABC):
             {"what": "checks passed", "so far": ", ".join(map(str, attempt.passed)) or "none yet"},
             {"what": "hints read", "so far": ", ".join(map(str, attempt.hints)) or "none"},
         ]
+        record = progress.read(self._folder).of(self.key)
+        if record.attempts > 1 and record.best is not None:
+            rows.insert(0, {"what": "attempt", "so far": f"{record.attempts}; the best has {record.best} points"})
         names = f"{self.score()} Topics and groups of this attempt: {self.testbed.prefix}*"
         return Table(f"{self.key}: {self.title}", rows, note=" ".join(filter(None, (self._notice, names))))

@@ -7,7 +7,9 @@ down by `finish`; a lab that was passed in stays up.
 Not for: tables and figures (`pictures`), solving the incident (`reference_player`).
 """
 
+import difflib
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -26,7 +28,7 @@ from drlib.training.incidents.rules.causes import CAUSES, InjectedCause
 from drlib.training.incidents.rules.moves import parse_move
 from drlib.training.incidents.rules.recovery import unresolved
 from drlib.training.incidents.rules.reveal import Reveal, build_reveal
-from drlib.training.incidents.rules.score import EventKind, quiet_since, recovered_since
+from drlib.training.incidents.rules.score import EventKind, acknowledges, quiet_since, recovered_since
 from drlib.training.incidents.rules.seed import IncidentPlan, draw_plan
 from drlib.training.incidents.rules.symptoms import STALL_S, Observation, Symptom, detect_symptoms
 from drlib.training.incidents.watch import inject_and_record
@@ -37,10 +39,14 @@ _SETTLE_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Calm:
-    """Since when the incident has recovered, and since when no symptom is seen, ms since the epoch; None if that is not so."""
+    """Since when the incident has recovered, and since when no symptom is seen, ms since the epoch; None if that is not so.
+
+    `acknowledged`: the player has reported that something is wrong.
+    """
 
     recovered_ms: int | None
     quiet_ms: int | None
+    acknowledged: bool = False
 
 
 class Incident:
@@ -95,13 +101,13 @@ class Incident:
         return observations[-1], detect_symptoms(observations, self.record.baseline())
 
     def calm(self) -> Calm:
-        """Since when it has recovered, and since when no symptom is seen."""
+        """Since when it has recovered, since when no symptom is seen, and whether it is acknowledged."""
         events, started_ms = self.record.events(), self.record.started_ms()
 
         def moment(at_s: float | None) -> int | None:
             return None if at_s is None else started_ms + round(at_s * 1000)
 
-        return Calm(moment(recovered_since(events)), moment(quiet_since(events)))
+        return Calm(moment(recovered_since(events)), moment(quiet_since(events)), any(map(acknowledges, events)))
 
     def act(self, *words: str, seat: str = "") -> str:
         """Make one move, such as `act("restart-broker", "LEFT")` or the same in one string, and return its outcome.
@@ -216,6 +222,12 @@ class Incident:
         """The mirror's file, for `drlib status`."""
         return self.testbed().properties
 
+    def is_watched(self) -> bool:
+        """Whether its watch process runs: it does from the start to the end of an incident."""
+        with suppress(UsageError):
+            return bool(self.record.lines()) and self.testbed().applications.runs(WATCH)
+        return False
+
     def require_watch(self) -> bool:
         """Return True. Raises `UsageError` when the watch process has ended: then there are no new observations."""
         testbed = self.testbed()
@@ -304,7 +316,12 @@ def _made_by(seat: str) -> dict[str, str]:
 def require_cause(cause: str) -> None:
     """Raises `UsageError` for a name that no cause has."""
     if cause not in CAUSES:
-        raise UsageError(f"cause {cause}", "there is no cause of that name", f"Use one of {', '.join(CAUSES)}.")
+        raise UsageError(f"cause {cause}", "there is no cause of that name", _meant(cause))
+
+
+def _meant(cause: str) -> str:
+    near = difflib.get_close_matches(cause, CAUSES, 1)
+    return f"Did you mean {near[0]}?" if near else f"Use one of {', '.join(CAUSES)}."
 
 
 def choose_cause(cause: str, where: str = "", how: str = "") -> InjectedCause:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from drlib.training.incidents.live.view import LiveView
 
 PLAYERS: Final = ("you", "reference")
-RECORDED: Final = "Recorded. The reveal says whether it is right."
+RECORDED: Final = "Recorded; whether it is right shows at the end. Next: repair it, with a move of drlib incident list."
 
 
 class IncidentSession(Closing):

@@ -18,11 +18,14 @@ from drlib.training.incidents.incident import Calm
 from drlib.training.incidents.rules.symptoms import Observation, Symptom, TopicObservation
 
 WIDE: Final = 100  # columns
+_NARROW: Final = 80  # columns of a sentence
 _FINISH: Final = (
     "Next: drlib incident finish, in a notebook incident.finish(). It measures what was lost, and shows the score."
 )
 _WAIT: Final = "Not everything has recovered yet: look again in some seconds, and at what symptoms do not show."
-_ACT: Final = "Next: drlib incident act acknowledge, then find the cause. What can be done: drlib incident list."
+_ACT: Final = "Next: drlib incident act acknowledge, then find the cause, and repair it: drlib incident list."
+_FIND: Final = "Next: find the cause, and repair it: drlib incident list."
+_STANDBY: Final = "used after a failover"
 _BEFORE: Final = "Next: look again. The fault follows 8 to 40 seconds after the start."
 
 
@@ -34,7 +37,7 @@ class _Said:
 
     def __str__(self) -> str:
         return "\n".join(
-            textwrap.fill(formats.one_line(line), WIDE, subsequent_indent="  ", break_long_words=False)
+            textwrap.fill(formats.one_line(line), _NARROW, subsequent_indent="  ", break_long_words=False)
             for line in self.lines
         )
 
@@ -77,7 +80,7 @@ def headline(symptoms: Sequence[Symptom], calm: Calm) -> str:
 def next_step(symptoms: Sequence[Symptom], calm: Calm) -> str:
     """What to do now."""
     if symptoms:
-        return _ACT
+        return _FIND if calm.acknowledged else _ACT
     if calm.recovered_ms is not None:
         return _FINISH
     return _BEFORE if calm.quiet_ms is None else _WAIT
@@ -90,7 +93,7 @@ def _topic_rows(topic: TopicObservation, at_ms: int) -> Iterator[dict[str, objec
     yield _row("topic", topic.topic, formats.count(topic.end), "", formats.count(source), newest)
     yield _row("mirror topic", topic.topic, "", "", formats.count(mirror), f"lag {formats.count(topic.lag)}")
     if standby is not None:
-        yield _row("standby topic", topic.topic, "", formats.count(topic.local), formats.count(standby))
+        yield _row("standby topic", topic.topic, "", formats.count(topic.local), formats.count(standby), _STANDBY)
 
 
 def _row(

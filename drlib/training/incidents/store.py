@@ -44,12 +44,19 @@ def find(runs_dir: Path, run: Path | None = None) -> Incident:
             if (path / GAME).is_dir() and (path / JOURNAL).is_file():
                 return Incident(path)
         raise UsageError(f"no incident {run}", "this is not the folder of an incident", "Name its folder with --run.")
-    newest = max(_journals(runs_dir), key=lambda path: path.stat().st_mtime, default=None)
+    newest = max(
+        _journals(runs_dir), default=None
+    )  # names begin with the time of the start; an older one may still run
     if newest is None:
         raise UsageError(
             f"no incident in {runs_dir}", "none was started there", "Start one: drlib incident start --seed N"
         )
     return Incident(newest.parent)
+
+
+def running(runs_dir: Path) -> tuple[Path, ...]:
+    """Folders of the incidents that are watched, and hold their clusters, oldest first."""
+    return tuple(path.parent for path in sorted(_journals(runs_dir)) if Incident(path.parent).is_watched())
 
 
 def open_incident(

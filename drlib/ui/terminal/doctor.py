@@ -1,8 +1,8 @@
 """Render the readiness of flows for a terminal: the score, then findings with evidence and fix, worst first.
 
 Rules: while the source is lost the head line says whether the gate of an emergency is open. The verdict is a word, with colour
-where there is colour; a check that is ok takes one line; of many findings of one check the first few are shown and the rest
-counted. A fix has its own line, and is not repeated. Text from outside never becomes markup.
+where there is colour; a check that is ok or unknown takes one line; of many findings of one check the first few are shown and
+the rest counted. A fix has its own line, and is not repeated. Text from outside never becomes markup.
 """
 
 from collections.abc import Iterator, Sequence
@@ -68,12 +68,16 @@ def _table(readiness: Readiness) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("costs", justify="right", no_wrap=True)
     table.add_column("check, evidence, fix", overflow="fold")
+    said: set[str] = set()
     for check, findings in groupby(readiness.worst_first(), key=lambda finding: finding.check):
         of_check = list(findings)
         costs = _costs(readiness, check, of_check[0])
         for number, finding in enumerate(of_check[:SHOWN]):
             verdict = Text(finding.severity.value, style=COLOURS[finding.severity])
             repeated = number > 0 and of_check[number - 1].fix == finding.fix
+            if finding.severity is Severity.UNKNOWN:
+                repeated = repeated or finding.fix in said
+                said.add(finding.fix)
             lines = _lines(readiness, finding, first=number == 0, fix="" if repeated else finding.fix)
             table.add_row(verdict, costs if number == 0 else "", Group(*lines))
         if len(of_check) > SHOWN:
@@ -95,9 +99,13 @@ def _lines(readiness: Readiness, finding: Finding, *, first: bool, fix: str) -> 
     if finding.severity is Severity.OK:
         yield Text.assemble((finding.title, ""), (f": {formats.one_line(finding.evidence)}", "dim"))
         return
-    if first:
-        yield Text(finding.title, style="bold")
     about = f"{formats.one_line(finding.entity)}: " if finding.entity and finding.entity != readiness.flow else ""
-    yield Text(f"{about}{formats.one_line(finding.evidence)}")
+    evidence = f"{about}{formats.one_line(finding.evidence)}"
+    if first and finding.severity is Severity.UNKNOWN:
+        yield Text.assemble((finding.title, "bold"), f": {evidence}")
+    else:
+        if first:
+            yield Text(finding.title, style="bold")
+        yield Text(evidence)
     if fix:
         yield Text(formats.one_line(fix), style="cyan")

@@ -26,6 +26,8 @@ from drlib.ui import severity, words
 from drlib.ui.terminal.plain_console import plain_console
 
 WIDTH: Final = 80
+_LONG: Final = 60  # characters of evidence that are not shown twice
+_AS_ABOVE: Final = "as above"
 COLOURS: Final = {Verdict.PASS: "green", Verdict.CONDITIONS: "yellow", Verdict.FAIL: "red", Verdict.UNKNOWN: "magenta"}
 
 
@@ -81,6 +83,10 @@ class Progress:
     def note(self, text: str) -> None:
         """A line that stays, above the bars."""
         self._console.print(f"  {formats.one_line(text)}", markup=False, soft_wrap=True)
+
+    def complete(self) -> None:
+        """Complete this step; none follows."""
+        self._finish(done=True)
 
     def fail(self) -> None:
         """Mark this step as stopped where it is."""
@@ -138,7 +144,8 @@ def _numbers(card: Scorecard) -> Table:
     against = "" if target is None else f"  (objective {formats.seconds(target)})"
     table.add_row(Text("RTO"), Text(f"{formats.one_line(words.served_again(rto))}{against}"))
     split = " → ".join(f"{name} {formats.seconds(getattr(rto, name))}" for name in words.STAGES)
-    table.add_row(Text(""), Text(split))
+    if any(getattr(rto, name) is not None for name in words.STAGES):
+        table.add_row(Text(""), Text(split))
     table.add_row(Text("RPO"), Text(words.at_risk(card.rpo)))
     if card.rpo.why:
         table.add_row(Text(""), Text(formats.one_line(card.rpo.why)))
@@ -149,7 +156,8 @@ def _numbers(card: Scorecard) -> Table:
         ("duplicated", records.duplicated),
         ("out of order", records.out_of_order),
     )
-    table.add_row(Text("Records"), Text(", ".join(f"{formats.count(n)} {name}" for name, n in counts)))
+    said = ", ".join(f"{formats.count(n)} {name}" for name, n in counts)
+    table.add_row(Text("Records"), Text(said if any(n is not None for _, n in counts) else formats.UNKNOWN))
     return table
 
 
@@ -194,8 +202,13 @@ def _checks(card: Scorecard) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("check", overflow="fold", ratio=2)
     table.add_column("evidence", overflow="fold", ratio=3)
+    shown: set[str] = set()
     for row in severity.rows(card):
+        repeated = len(row.evidence) > _LONG and row.evidence in shown
+        shown.add(row.evidence)
         colour = "dim" if row.state is severity.State.NOT_MEASURED else f"bold {COLOURS[Verdict(row.state.value)]}"
         state = Text(row.state.value, style=colour)
-        table.add_row(state, Text(formats.one_line(row.name)), Text(formats.one_line(row.evidence)))
+        table.add_row(
+            state, Text(formats.one_line(row.name)), Text(_AS_ABOVE if repeated else formats.one_line(row.evidence))
+        )
     return table

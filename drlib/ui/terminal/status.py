@@ -234,8 +234,8 @@ def _partitions(view: FlowView, rows: int) -> RenderableType:
         ("about", 1),
         ("oldest", 1),
         ("in, out/s", 1),
-        ("caught up in", 1),
-        ("expires in", 1),
+        ("caught up", 1),
+        ("expires", 1),
     )
     worst = sorted(view.partitions, key=_urgency)
     for partition in worst[:rows]:

@@ -25,6 +25,7 @@ def test_incident_commands_list_names_and_refuse_missing_incidents(
     code, listed = run("list")
     assert code == 0
     assert "restart-broker SITE" in listed
+    assert "drlib incident diagnose NAME" in listed
     code, missing = run("status", "--runs-dir", str(tmp_path))
     assert code == 2
     assert "no incident in" in missing

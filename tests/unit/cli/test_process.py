@@ -212,6 +212,7 @@ def test_run_without_a_file_asks_for_it_at_a_terminal(tmp_path: Path) -> None:
     )
     assert "which connect-mirror-maker.properties file?" in shown
     assert "drlib: nowhere.properties cannot be read: No such file or directory." in shown
+    assert "(drlib lab up writes one)." in shown.replace("\r\n", "")
     assert (code, list(tmp_path.iterdir())) == (2, [])
 
 

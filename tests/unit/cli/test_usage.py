@@ -78,7 +78,10 @@ def test_usage_error_says_what_why_and_the_next_command(message: str, line: str)
         (["--sideways"], ["there is no option --sideways", "drlib --help"]),
         (["mirror", "a", "b\x1b[31m"], ["mirror: unexpected: b\\x1b[31m", "drlib mirror --help"]),
         (["run"], ["there is nothing to run", "failover-drill", "drlib run failover-drill --lab"]),
-        (["run", "failover-dril"], ["there is no runbook failover-dril", "Did you mean failover-drill?"]),
+        (
+            ["run", "failover-dril"],
+            ["there is no runbook failover-dril: it is not among those in reach. Did you mean failover-drill?"],
+        ),
         (["doctor", b"caf\xe9".decode("utf-8", "surrogateescape")], ["it is not UTF-8"]),
     ],
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from drlib.errors import UsageError
 from drlib.lab.lab import Lab
 
 
@@ -24,5 +25,15 @@ def test_lab_that_runs_keeps_its_owner_whoever_attaches(tmp_path: Path) -> None:
     try:
         lab, started = Lab.attach_or_up(tmp_path, owner="lessons")
         assert (lab.owner, started) == ("", False)
+    finally:
+        registry.stop_all(deadline_s=5.0)
+
+
+def test_lab_that_is_up_is_not_started_again_and_says_that_it_can_be_used(tmp_path: Path) -> None:
+    registry = Lab(tmp_path).registry
+    registry.start("proxy", [sys.executable, "-c", "import time; time.sleep(60)"], log=tmp_path / "log")
+    try:
+        with pytest.raises(UsageError, match=f"Use it as it is, or first: drlib lab down --dir {tmp_path}"):
+            Lab(tmp_path).up()
     finally:
         registry.stop_all(deadline_s=5.0)

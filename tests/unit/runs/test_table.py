@@ -29,6 +29,31 @@ def test_table_text_columns_fit_their_widest_value() -> None:
     ]
 
 
+def test_table_wider_than_the_terminal_breaks_its_widest_column_between_words() -> None:
+    table = Table("Moves", [{"name": "act", "what": "show the end of the log of a broker", "state": "right"}])
+    assert table.text(40).splitlines() == [
+        "Moves",
+        "name  what                         state",
+        "────  ───────────────────────────  ─────",
+        "act   show the end of the log of   right",
+        "      a broker",
+    ]
+    assert table.text(60) == table.text() == repr(table)
+
+
+def test_table_lines_around_it_break_between_words_and_not_in_a_path() -> None:
+    table = Table(
+        "Recovered", [], note="It measures what was lost:\ndrlib status runs/20261128T084023Z/lab/mirror.properties"
+    )
+    assert table.text(20).splitlines() == [
+        "Recovered",
+        "It measures what was",
+        "  lost:",
+        "drlib status",
+        "  runs/20261128T084023Z/lab/mirror.properties",
+    ]
+
+
 def test_table_without_rows_is_its_title() -> None:
     assert repr(Table("t", [{"a": 1}])) == "t\na\n─\n1"
     assert repr(Table("Nothing", [])).split() == ["Nothing"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from drlib.cli.notebook import lab_line
 from drlib.errors import UsageError
 from drlib.lab.brokers.cluster import link_names, new_specs
+from drlib.lab.processes import ProcessRegistry
 from drlib.ui import jupyterlab
 
 
@@ -57,15 +59,30 @@ def test_lab_line_without_a_lab_names_the_command(tmp_path: Path) -> None:
     assert "\n" not in output
 
 
+def test_lab_line_of_a_lab_without_a_process_is_that_of_none_as_notebooks_start_another(tmp_path: Path) -> None:
+    written(tmp_path)
+    assert lab_line(tmp_path) == lab_line(tmp_path / "none").replace(str(tmp_path / "none"), str(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("owner", "advice"), [("", "Restart it: `drlib lab down`"), ("lessons", "from its top: it continues")]
 )
 def test_lab_line_of_a_cluster_that_a_lesson_has_killed_does_not_say_to_take_the_lab_down(
     owner: str, advice: str, tmp_path: Path
 ) -> None:
-    ports = dict.fromkeys(link_names("LEFT", 1), 1)
-    specs = [asdict(spec) for spec in new_specs("LEFT", str(tmp_path), ports, 1)]
-    (tmp_path / "state.json").write_text(json.dumps({"clusters": {"LEFT": specs}, "extra": {}, "owner": owner}))
-    line = lab_line(tmp_path)
+    written(tmp_path, owner)
+    registry = ProcessRegistry(tmp_path)
+    registry.start("RIGHT-1", [sys.executable, "-c", "input()"], log=tmp_path / "log", die_with_parent=True)
+    try:
+        line = lab_line(tmp_path)
+    finally:
+        registry.stop("RIGHT-1")
     assert "LEFT is not running" in line
     assert advice in line
+
+
+def written(root: Path, owner: str = "") -> None:
+    """The state of a lab whose cluster LEFT does not run."""
+    ports = dict.fromkeys(link_names("LEFT", 1), 1)
+    specs = [asdict(spec) for spec in new_specs("LEFT", str(root), ports, 1)]
+    (root / "state.json").write_text(json.dumps({"clusters": {"LEFT": specs}, "extra": {}, "owner": owner}))

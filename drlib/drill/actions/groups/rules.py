@@ -19,10 +19,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
+from drlib.errors import UsageError
 from drlib.formats import second
 from drlib.kafka.admin.descriptions import CommittedOffset, Range, Stretch
 from drlib.mirror.sync.rules.group_offsets import SyncDecision, TranslatedPosition, decide_position
-from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
+from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.check import Check, Verdict
 
 GroupPositions = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
@@ -305,6 +306,23 @@ def left_check(moves: Sequence[PositionMove], unknown: Mapping[str, str]) -> tup
     more = f"; and {len(shown) - 5:,} more" if len(shown) > 5 else ""
     words = f"{len(moved):,} groups were moved, {len(not_moved):,} were left: {'; '.join(shown[:5])}{more}"
     return (Check(name=CHECK, verdict=Verdict.CONDITIONS if moved else Verdict.FAIL, evidence=f"{words}. {BY_HAND}"),)
+
+
+def no_group(flow: Flow, known: Iterable[str], patterns: Sequence[str], run: str) -> UsageError:
+    """The error of a move without a group. `known`: groups with a position on a mirrored topic."""
+    what, others = f"no group to move to {flow.target}", ", ".join(sorted(set(known))[:10])
+    if not others:
+        return UsageError(
+            what,
+            f"no group has a position on a topic that {flow} mirrors",
+            "A group has one once it has committed there. With clusters and applications of its own: "
+            "drlib run rehearse-failover --lab",
+        )
+    return UsageError(
+        what,
+        f"no group with a position on a mirrored topic matches {', '.join(patterns)}",
+        f"Groups with a position: {others}. Correct `groups` in the runbook, and run it again with --supersede {run}",
+    )
 
 
 def reasons(stuck: Mapping[str, Sequence[Decided]]) -> dict[str, str]:

@@ -33,6 +33,7 @@ from drlib.drill.actions.groups.rules import (
     leave_groups,
     left_check,
     named,
+    no_group,
     reasons,
 )
 from drlib.drill.actions.groups.rules import as_of as as_of_words
@@ -263,13 +264,7 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         if not chosen and (not alone or (not translations and self.none_is_enough)):
             return ()  # the applications move all the same: there is no group to place
         if not chosen:
-            others = ", ".join(sorted({item.group for item in translations})[:10]) or "none"
-            raise UsageError(
-                f"no group to move to {flow.target}",
-                f"no group with a position on a mirrored topic matches {', '.join(self.groups)}",
-                f"Groups with a position: {others}. Correct `groups` in the runbook, and run it again with "
-                f"--supersede {self.context.run_dir.name}.",
-            )
+            raise no_group(flow, [item.group for item in translations], self.groups, self.context.run_dir.name)
         names = {item.group: self.named(item.group) for item in chosen}
         in_use = set(group_writing.in_use(self.target_cluster, set(names.values())))
         if not self.leaves_used:

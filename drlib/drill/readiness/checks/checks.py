@@ -7,6 +7,7 @@ without a counterpart is a guess.
 Not for: weights, score and gate (`drlib.drill.readiness.score`).
 """
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
@@ -49,8 +50,7 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
             *_judge(
                 observed.obstacles,
                 lambda obstacles: (
-                    [(o.entity, Severity.CRITICAL, o.detail, o.fix) for o in obstacles]
-                    or passed("the mirror has every right it needs")
+                    [(o.entity, Severity.CRITICAL, o.detail, o.fix) for o in obstacles] or passed("none is missing")
                 ),
             ),
             *_advice(observed.advice),
@@ -199,7 +199,7 @@ def _identities(identities: Iterable[ClusterIdentity]) -> Judgements:
 
 
 def _drills(drills: PastDrills, observed: FlowObservation, context: CheckContext) -> Judgements:
-    fix = "drlib init FILE writes a rehearsal for these clusters: drlib run runbooks/rehearse.yaml FILE"
+    fix = f"Rehearse one beside your applications: {shlex.join(['drlib', 'run', 'rehearse-failover', context.file])}"
     runs = [drill for drill in drills.runs if drill.flow == str(observed.flow)]
     passing = [drill for drill in runs if drill.verdict in PASSING]
     if not runs:

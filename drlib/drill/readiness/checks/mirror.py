@@ -46,7 +46,7 @@ def workers(status: MirrorStatus, flow: str, context: CheckContext) -> Judgement
     """Does a worker own every lane?"""
     view = status.view
     if status.target_error and not view.workers:
-        return _cluster_silent("target", "the members of the flow's group")
+        return _cluster_silent("target", "the membership of the flow's group")
     start = f"Start one; it resumes at the exact record: {context.drlib('mirror')}"
     if view.mirror_maker is not None:
         return _mirror_maker(view, flow, context)

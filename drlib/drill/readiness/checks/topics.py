@@ -40,6 +40,9 @@ def partitions(topics: MirrorTopics, context: CheckContext) -> Judgements:
             f"Grant Describe on it ({context.drlib('doctor')} --rights), or delete its mirror topic if it was deleted."
         )
         rows.append((topic, Severity.UNKNOWN, why, fix))
+    if not topics.names and not rows:
+        fix = f"Create such a topic, or correct `topics` in {context.file}."
+        return [("", Severity.ADVICE, "no topic of the source is to be mirrored: none is as `topics` says", fix)]
     return rows or passed(f"{count(len(topics.names), 'topic')}, each with its mirror topic and the same partitions")
 
 

@@ -268,7 +268,7 @@ def _agreement(report: CheckReport, audit: AuditResult, source: str) -> Check:
     extra = audit.missing - report.lost_count
     same = extra >= 0 and report.mirrored == audit.target_records
     evidence = (
-        f"{report.mirrored} and {audit.target_records} mirrored; {audit.missing} only on {source}, "
-        f"{report.lost_count} of them acknowledged, {extra} never acknowledged"
+        f"{report.mirrored:,} and {audit.target_records:,} mirrored; {audit.missing:,} only on {source}, "
+        f"{report.lost_count:,} of them acknowledged, {extra:,} never acknowledged"
     )
     return Check(name=name, verdict=Verdict.PASS if same else Verdict.FAIL, evidence=evidence)

@@ -17,6 +17,7 @@ from drlib.errors import UsageError
 
 SITES: Final = ("LEFT", "RIGHT")
 ACKNOWLEDGE: Final = "acknowledge"
+_MISTYPED: Final = 0.85  # as similar as a name with one wrong letter is
 _PARTITION: Final = re.compile(r"[0-9]{1,5}")
 _SECONDS: Final = re.compile(r"[1-9][0-9]{0,4}")
 
@@ -101,10 +102,12 @@ class Move:
 
 
 def _meant(name: str, arguments: Sequence[str]) -> str:
-    """Which move was probably meant, written with its arguments: of those that take such arguments, one that begins with the
-    same word or has a similar name; else those that begin so."""
+    """Which move was probably meant, written with its arguments: the one that has almost this name; of those that take such
+    arguments, one that begins with the same word or has a similar name; else those that begin so."""
     fitting = [known for known, move in MOVES.items() if _takes(move.parameters, arguments)]
     same_word = [known for known in MOVES if known.partition("-")[0] == name.partition("-")[0]]
+    for known in difflib.get_close_matches(name, MOVES, 1, _MISTYPED):
+        return f"Did you mean {' '.join((known, *(arguments or MOVES[known].parameters)))}?"
     for known in (*(one for one in fitting if one in same_word), *difflib.get_close_matches(name, fitting, 1)):
         return f"Did you mean {' '.join((known, *arguments))}?"
     if same_word:
@@ -132,7 +135,7 @@ def parse_move(words: Sequence[str]) -> Move:
         raise UsageError(
             f"move {name}",
             f"it takes {' '.join(parameters) or 'no arguments'}",
-            f"Write: {' '.join((name, *parameters))}",
+            f"Write: drlib incident act {' '.join((name, *parameters))}",
         )
     for parameter, argument in zip(parameters, arguments, strict=True):
         if parameter == "SITE" and argument not in SITES:

@@ -143,7 +143,7 @@ def score_incident(events: Sequence[IncidentEvent], measurements: Measurements) 
     last_s = injected[-1][0] if injected else 0.0
     after = [event for event in events if injected and event.at_s >= first_s]
     names = {cause.cause for cause in causes}
-    detected = _first(event.at_s for event in after if _acknowledges(event) or _diagnosis(event) in names)
+    detected = _first(event.at_s for event in after if acknowledges(event) or _diagnosis(event) in names)
     diagnosed = {
         cause.cause: _first(event.at_s for event in after if _diagnosis(event) == cause.cause) for cause in causes
     }
@@ -214,7 +214,8 @@ def quiet_since(events: Iterable[IncidentEvent]) -> float | None:
     return quiet_s
 
 
-def _acknowledges(event: IncidentEvent) -> bool:
+def acknowledges(event: IncidentEvent) -> bool:
+    """Whether the player reports by it that something is wrong."""
     return event.move is not None and event.move.name == ACKNOWLEDGE
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from sample_flow import FLOW, NOW, worker
 
 from drlib.cli.log.lines import LogLine, as_json, as_text
-from drlib.cli.log.worker_lines import StatePrinter
+from drlib.cli.log.worker_lines import StatePrinter, write_notices
+from drlib.config.notices import Notice
 from drlib.mirror.status.causes import bounded, group_by_cause
 from drlib.mirror.status.event_kinds import HOLD_S, KINDS, Level
 from drlib.mirror.status.event_log import Event, EventLog
@@ -186,3 +189,13 @@ def test_every_kind_of_event_is_one_line_in_both_forms() -> None:
     assert {line.name for line in lines} == {"Worker", *KINDS}
     assert all(line.level is KINDS[line.name].level for line in lines[1:])
     assert all(len(form(line).splitlines()) == 1 for line in lines for form in (as_text, as_json))
+
+
+def test_keys_without_effect_for_one_reason_are_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    same = "drlib runs no Connect worker"
+    with caplog.at_level(logging.WARNING, "drlib.mirror"):
+        write_notices(Path("a.properties"), (Notice(3, "x", same), Notice(4, "z", "other"), Notice(5, "y", same)))
+    assert [record.__dict__["line"].detail for record in caplog.records] == [
+        f"a.properties:3, 5: x, y: {same}",
+        "a.properties:4: z: other",
+    ]

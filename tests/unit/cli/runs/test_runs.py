@@ -144,6 +144,15 @@ def test_runs_unverified_run_has_no_verdict_says_why_and_fails_the_check(
     assert "is not verified" in capsys.readouterr().err
 
 
+def test_runs_name_of_a_run_is_on_one_line_of_a_narrow_terminal(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    cut(ran(place, "20261128T081629Z", "rehearse-failover") / "journal.jsonl")
+    assert drlib_here("runs") == 0
+    assert "20261128T081629Z-rehearse-failover" in capsys.readouterr().out
+
+
 def test_runs_check_of_nothing_is_no_pass(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert drlib_here("runs", "--check", "--runs-dir", "nowhere", "--runbooks", "elsewhere") == 3
     assert "nothing was checked" in capsys.readouterr().err

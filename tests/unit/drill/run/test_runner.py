@@ -332,7 +332,7 @@ def test_step_of_unknown_reach_ends_the_run(here: Setting) -> None:
         ({"rto_seconds": 61.0, "rpo_records": 3}, "RTO in seconds: 61 of at most 60"),
         ({"rto_seconds": 59.0, "rpo_records": 4}, "RPO in records: 4 of at most 3"),
         ({"rto_seconds": 59.0}, "d is not proven: RPO in records was not measured"),
-        ({"rpo_records": 3}, "RTO in seconds was not measured: no step of this drill observes"),
+        ({"rpo_records": 3}, "RTO in seconds was not measured: no step observed when"),
         ({"rto_seconds": 59.0, "rpo_records": 3}, ""),
         ({"rto_seconds": 59.0, "rpo_records": 3, "rpo_at_least": True}, ""),
         (

@@ -66,8 +66,10 @@ def test_runbook_wrong_key_or_value_is_named(folder: Path, old: str, new: str, m
 
 def test_runbook_missing_file_lists_the_known_ones(folder: Path) -> None:
     put(folder, GOOD)
-    with pytest.raises(UsageError, match=r"there are tiny\.yaml\. Did you mean tiny\.yaml"):
+    with pytest.raises(UsageError, match=r"not among those in reach\. Did you mean tiny\.yaml"):
         load(folder / "tinny.yaml")
+    with pytest.raises(UsageError, match=r"there are tiny\.yaml\. Give one of these"):
+        load(folder / "zzz.yml")
 
 
 def test_shipped_runbooks_fit_their_notebooks() -> None:

@@ -144,15 +144,25 @@ def test_answer_before_the_fault_is_refused(key: str, tmp_path: Path) -> None:
     assert refused.value.why == "lesson.break_it() was not run yet"
 
 
+def test_lesson_opened_once_more_names_the_attempt_and_the_best_result(tmp_path: Path) -> None:
+    first = opened("L0", tmp_path, *class_of("L0").first)
+    assert "attempt" not in repr(first).splitlines()[3]
+    first.predict("3")
+    progress.close(tmp_path, first._attempt)
+    assert "attempt        2; the best has 10 points" in repr(opened("L0", tmp_path))
+
+
 # -- predictions -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", [key for key in LESSONS if key != "L1"])
 def test_predict_of_what_is_no_number_is_not_recorded_and_asked_again(key: str, tmp_path: Path) -> None:
     lesson = opened(key, tmp_path, class_of(key).first[0])
+    example = 'Record your answer, a number, such as lesson.predict("12").'
+    assert lesson.predict().note == f"{lesson.question()} {example}"
     refused = lesson.predict("the same")
     assert refused.title == "No prediction is recorded"
-    assert refused.note == f"'the same' is not a number. {lesson.question()}"
+    assert refused.note == f"'the same' is not a number. {lesson.question()} {example}"
     assert lesson.predict("3,000").note.startswith("You wrote: 3,000.")
     assert lesson.predict("other").note.startswith("You wrote: 3,000.")
 

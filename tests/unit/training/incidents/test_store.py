@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from drlib.errors import DrlibError, UsageError
+from drlib.lab.processes import ProcessRegistry
 from drlib.runbook import history
+from drlib.runs.journal import JOURNAL
 from drlib.training.incidents import store
 from drlib.training.incidents.incident import Incident
+from drlib.training.incidents.lab.testbed import WATCH
 from drlib.training.incidents.record import IncidentRecord
+from drlib.training.incidents.rules.score import EventKind
+from drlib.training.incidents.rules.seed import draw_plan
 
 
 def test_find_returns_newest_incident_and_refuses_missing_ones(record: IncidentRecord, tmp_path: Path) -> None:
@@ -30,6 +37,37 @@ def test_find_returns_newest_incident_and_refuses_missing_ones(record: IncidentR
     ):
         with pytest.raises(UsageError, match="is over"):
             call()
+
+
+def test_find_returns_the_incident_that_was_started_last_not_the_one_that_wrote_last(tmp_path: Path) -> None:
+    for name, written_s in (
+        ("20261128T082101Z-incident-9f0023", 2_000_000_000),
+        ("20261128T082133Z-incident-6bc8b7", 1),
+    ):
+        record = IncidentRecord(tmp_path / name)
+        record.folder.mkdir(parents=True)
+        record.write(EventKind.STARTED, sealed=record.seal_plan(draw_plan(1, 1)), seed=1, level=1, lab="", own_lab=True)
+        os.utime(record.folder / JOURNAL, (written_s, written_s))
+    assert store.find(tmp_path).folder.name == "20261128T082133Z-incident-6bc8b7"
+
+
+def test_running_incidents_are_those_that_are_watched(tmp_path: Path) -> None:
+    lab = tmp_path / "lab"
+    lab.mkdir()
+    (lab / "state.json").write_text('{"clusters": {}, "extra": {}}')
+    for name in ("first", "second"):
+        record = IncidentRecord(tmp_path / "runs" / name)
+        record.folder.mkdir(parents=True)
+        sealed, there = record.seal_plan(draw_plan(1, 1)), lab if name == "first" else tmp_path / "none"
+        record.write(EventKind.STARTED, seed=1, level=1, sealed=sealed, lab=str(there), own_lab=True)
+    assert store.running(tmp_path / "runs") == ()
+    registry = ProcessRegistry(lab)
+    registry.start(WATCH, [sys.executable, "-c", "input()"], log=tmp_path / "log", die_with_parent=True)
+    try:
+        assert store.running(tmp_path / "runs") == (tmp_path / "runs" / "first",)
+    finally:
+        registry.stop(WATCH)
+    assert store.running(tmp_path / "runs") == ()
 
 
 @pytest.mark.parametrize(

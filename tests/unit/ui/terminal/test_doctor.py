@@ -52,6 +52,18 @@ def test_readiness_of_worst_finding_first_and_every_line_fits(width: int) -> Non
     assert "--partitions 3" in text
 
 
+def test_readiness_unknown_checks_take_one_line_each_and_name_their_common_remedy_once() -> None:
+    fix = "Restore RIGHT, then run drlib doctor again."
+    unknown = [
+        Finding(check, "", Severity.UNKNOWN, "RIGHT does not answer", fix, NOW + 1) for check in ("rights", "lag")
+    ]
+    out = io.StringIO()
+    Console(file=out, width=120).print(render_readiness([Readiness("LEFT->RIGHT", NOW, tuple(unknown))], 80))
+    lines = out.getvalue().splitlines()
+    assert sum("RIGHT does not answer" in line and line.startswith("unknown") for line in lines) == 2
+    assert out.getvalue().count(fix) == 1
+
+
 def test_readiness_advice_costs_nothing_and_stands_behind_warnings_with_its_fix() -> None:
     advice = Finding("rights", "__transaction_state", Severity.ADVICE, "may not READ", "kafka-acls.sh --add", NOW + 1)
     of_rights = (Finding("rights", "", Severity.OK, "every right", "", NOW + 1), advice)

@@ -59,8 +59,18 @@ def test_print_scorecard_says_unknown() -> None:
     text = printed(sample.unmeasured())
     assert "RTO      not measured by this drill" in text
     assert "RPO      unknown" in text
-    assert "unknown lost" in text
+    assert [line.rstrip() for line in text.splitlines() if line.startswith("Records")] == ["Records  unknown"]
+    assert "decide" not in text, "no stage was reached"
     assert "0 " not in text.replace("T100000Z", "")
+
+
+def test_print_scorecard_shows_long_evidence_once() -> None:
+    same = "73,603 processed; last committed on LEFT, by partition: 0 at 9,620, 1 at 8,724"
+    names = ("reads nothing again", "skips nothing", "sees every key in order")
+    checks = [Check(name=name, verdict=Verdict.PASS, evidence=same) for name in names]
+    text = " ".join(printed(sample.scorecard(checks=(*checks, Check("x", Verdict.PASS, "yes"))), width=80).split())
+    assert text.count("73,603 processed") == 1
+    assert text.count("as above") == 2
 
 
 def test_print_scorecard_escapes_evidence() -> None:
@@ -85,6 +95,24 @@ def test_progress_without_terminal_is_one_line_per_step() -> None:
     assert out.getvalue() == (
         "  [  12.3s] starting [bold]LEFT[/bold] and RIGHT, two real clusters\n  [ 101.0s] killing LEFT\n"
     )
+
+
+def test_progress_that_was_stopped_marks_that_step_and_completes_what_cleans_up() -> None:
+    out = io.StringIO()
+
+    def broken_off() -> None:
+        with Progress(Console(file=out, width=100, force_terminal=True)) as progress:
+            progress.stage("first")
+            progress.fail()
+            progress.stage("cleaning up")
+            progress.complete()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        broken_off()
+    first, last = out.getvalue().rsplit("first", 1)[1].split("cleaning up")
+    assert "stopped here" in first
+    assert "stopped here" not in last
 
 
 def test_progress_on_a_terminal_says_where_it_stopped() -> None:

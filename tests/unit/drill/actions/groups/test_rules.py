@@ -19,10 +19,11 @@ from drlib.drill.actions.groups.rules import (
     decide_all,
     leave_groups,
     left_check,
+    no_group,
     read_again,
 )
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
-from drlib.model import GroupTranslation, TopicPartition, Translation, TranslationKind
+from drlib.model import Flow, GroupTranslation, TopicPartition, Translation, TranslationKind
 from drlib.runs.check import Verdict
 
 SOURCE, TARGET = TopicPartition("orders", 0), TopicPartition("LEFT.orders", 0)
@@ -364,3 +365,14 @@ def test_decide_unknown_position_is_left_for_the_reason_of_its_translation() -> 
     unknown = Translation(None, TranslationKind.UNKNOWN)
     item = GroupTranslation("billing", SOURCE, 70, SOURCE, unknown, 1, both_maps=False, why="the journal is gone")
     assert decide(item, BOUNDS).why == "the journal is gone"
+
+
+def test_move_without_a_group_says_whether_none_matches_or_there_is_none() -> None:
+    flow = Flow("LEFT", "RIGHT")
+    none = str(no_group(flow, [], [".*"], "run-1"))
+    assert "no group has a position on a topic that LEFT->RIGHT mirrors" in none
+    assert none.endswith("drlib run rehearse-failover --lab")
+    assert "`groups`" not in none, "there is nothing to correct in the runbook"
+    other = str(no_group(flow, ["b", "a"], ["x.*"], "run-1"))
+    assert "matches x.*. Groups with a position: a, b. Correct `groups`" in other
+    assert other.endswith("--supersede run-1")
