@@ -129,7 +129,7 @@ def families(site: Site, names: Sequence[str]) -> Iterator[Mapping[str, Family]]
         if name == "librdkafka":
             found[name] = Librdkafka()
             continue
-        process = site.processes[name] = Process(_command(name, site.root), site.root / f"{name}.log")
+        process = site.processes[name] = Process(_command(name, site.root), site.root / f"{name}.log", fed=True)
         found[name] = Program(process)
     yield found
 
