@@ -1,6 +1,7 @@
 """`python -m bench.client_times`: seconds from SIGKILL of a cluster's only broker until unmodified clients work on another one.
 
-A lab of its own for each run, with one producer and one consumer of one family at `drlib bootstrap`; no mirror. The pointer is
+A lab of its own for each run, with one producer and one consumer of one family at `drlib bootstrap`; no mirror, but the topic
+of transactions that each mirror leaves on its target: without it a transactional client waits there for minutes. The pointer is
 moved a fixed delay after SIGKILL, which the seconds contain. Records for the consumer are written to the other cluster all the
 time, so that its seconds do not depend on its producer's. A family runs with its library's defaults, and with what
 docs/clients.md recommends where that is more. Prints a Markdown table of medians and ranges; `--place` puts it into the page.
@@ -89,6 +90,7 @@ def measure(case: Case, runtime: Runtime, delay_s: float, limit_s: float) -> Tim
         right = lab.clusters[FLOW.target]
         (one,) = clients.each(Chosen((runtime,)))
         create_topics(right.settings(), [TopicSpec(clients.remote(one), 1)])
+        Producer({"bootstrap.servers": right.bootstrap, "transactional.id": FED}).init_transactions(30.0)
         try:
             clients.start(Chosen((runtime,)))
             if not wait_until(lambda: clients.processed(one) >= _WORKS, _START_S):
