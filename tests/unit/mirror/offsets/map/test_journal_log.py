@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import uuid
 from collections import deque
 from types import SimpleNamespace
@@ -159,3 +160,23 @@ async def test_journal_that_takes_no_entry_names_the_setting() -> None:
     broker.let_go(MESSAGE_TOO_LARGE)
     with pytest.raises(LaneFault, match=r"--topic journal --add-config max\.message\.bytes"):
         await journal_at(broker).append(acks(1))
+
+
+def test_write_that_fails_after_its_caller_was_cancelled_prints_no_traceback() -> None:
+    reported: list[object] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+        broker = Broker()
+        journal = journal_at(broker)
+        caller = asyncio.create_task(journal.append(acks(1)))
+        await turn()
+        caller.cancel()
+        await turn()
+        broker.let_go(ConnectionLost("b", "reset"))
+        await turn()
+        del caller, journal, broker
+        gc.collect()
+
+    asyncio.run(scenario())
+    assert reported == []
