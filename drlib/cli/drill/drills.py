@@ -8,6 +8,7 @@ is said before what runs a runbook is loaded, and before a lab is started.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,7 +51,7 @@ def plan(
 
     book, arguments = _asked(runbook, parameter, file)
     folders.refuse_unusable(runs_dir)
-    target = _clusters(book, arguments, ClusterTarget(file, lab_dir), "plan")
+    target = _clusters(book, runbook, arguments, ClusterTarget(file, lab_dir), "plan")
     from drlib.drill.run import planning
     from drlib.runbook import plans as drills
     from drlib.ui.terminal.plan import plan_of
@@ -74,7 +75,7 @@ def run(
         bool,
         typer.Option(
             "--lab",
-            help="Start a lab for this run, and stop it afterwards. Without, a drill on the lab uses .lab beside notebooks/.",
+            help="Start a lab for this run, and stop it afterwards.",
         ),
     ] = False,
     secured: Annotated[bool, typer.Option("--secured", help="With --lab: TLS, a login and ACLs.")] = False,
@@ -151,7 +152,7 @@ def run(
     if runbook is not None and not kept:
         book, arguments = _asked(runbook, parameter, file)
         folders.refuse_unusable(runs_dir)
-        target = target if lab else _clusters(book, arguments, target, "run")
+        target = target if lab else _clusters(book, runbook, arguments, target, "run --dry-run" if dry_run else "run")
     from drlib.cli.drill import run as running
     from drlib.runbook import plans as drills
     from drlib.runbook.plans import Granted
@@ -200,24 +201,31 @@ def _asked(runbook: Path, pairs: list[str] | None, file: Path | None) -> tuple[R
     return book, arguments
 
 
-def _clusters(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget, command: str) -> ClusterTarget:
+def _clusters(
+    book: Runbook, typed: Path, arguments: Mapping[str, Value], target: ClusterTarget, command: str
+) -> ClusterTarget:
     """`target`, or the file that is given at the terminal where the runbook needs one and nothing names its clusters.
 
-    Raises `UsageError` with the command to type where there is no terminal.
+    Raises `UsageError` with the command to type where there is no terminal, and where a lab of its own would do as well.
     """
     from drlib.drill.run.request import ClusterTarget
-    from drlib.runbook.file import parameters
+    from drlib.runbook.file import clusters
 
-    known = parameters.declared(book.notebook)
-    defaults = {name: each.default for name, each in known.items()}
-    named = [{**defaults, **book.parameters, **arguments}.get(name) for name in ("properties", "lab_dir")]
-    if target != ClusterTarget() or "properties" not in known or any(named):
+    if target != ClusterTarget() or not clusters.unnamed(book, arguments):
         return target
-    if not can_ask():
+    on_file = f"drlib {command} {shlex.quote(str(typed))} connect-mirror-maker.properties"
+    own_lab = clusters.has_own_lab(book)
+    if own_lab or not clusters.takes_file(book) or not can_ask():
+        ways = [on_file] if clusters.takes_file(book) else []
+        ways += (
+            [f"drlib run {shlex.quote(str(typed))} --lab for clusters of its own"]
+            if own_lab and command == "run"
+            else []
+        )
         raise UsageError(
             f"runbook {book.name}",
             "it needs clusters, and none were given",
-            f"For example: drlib {command} {book.name} connect-mirror-maker.properties, or --lab-dir DIR of a running lab",
+            f"For example: {', or '.join([*ways, '--lab-dir DIR of a running lab'])}",
         )
     usual = Path("connect-mirror-maker.properties")
     given = Path(
