@@ -270,11 +270,12 @@ def abort(
 def _abort_one(folder: Path, wait: float) -> None:
     from drlib.drill.plan.progress import Outcome
     from drlib.drill.run import outcome as endings
+    from drlib.drill.run import request
     from drlib.runbook import plans as drills
 
     ending, seconds = drills.abort(folder, wait)
     if ending is None:
-        show(f"{folder.name} was asked to stop and has not ended yet. To undo it then: drlib run --rollback {folder}")
+        show(f"{folder.name} was asked to stop and has not ended yet. {request.ways_on(folder).undo_sentence}")
         return
     if not ending.standing:
         show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s; everything it changed is undone.")
@@ -283,7 +284,7 @@ def _abort_one(folder: Path, wait: float) -> None:
         show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s, before the abort took effect.")
         return
     show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s. Not undone: {', '.join(ending.standing)}.")
-    show(f"Continue: drlib run --resume {folder}\nUndo:     drlib run --rollback {folder}")
+    show("\n".join(request.ways_on(folder).lines()))
 
 
 def _refuse_mixture(kept: list[str], runbook: Path | None, more: bool) -> None:

@@ -251,13 +251,9 @@ def _told(result: RunResult) -> int:
     if result.undelivered:
         print_error(str(result.undelivered))
     if result.exit_code in RESUMABLE and drills.unfinished(result.folder):
-        if (asked := request.find(result.folder)) is not None and asked.lab_is_gone:
-            show(f"Its clusters are gone, so start it again: drlib run {result.scorecard.runbook} --lab", error=True)
-            return result.exit_code
         waits = drills.missing_approval(result.folder) if result.exit_code == ApprovalMissing.exit_code else ""
-        approve = f" --approve {waits}" if waits else ""
-        show(f"Continue: drlib run --resume {result.folder}{approve}", error=True)
-        show(f"Undo:     drlib run --rollback {result.folder}", error=True)
+        for line in request.ways_on(result.folder).lines(waits):
+            show(line, error=True)
     return result.exit_code
 
 
@@ -289,7 +285,7 @@ def _in_lab(
 
                 stage("starting a mirror and applications")
                 start_practice(lab, flow)
-            result = ready(ClusterTarget(lab_dir=root))
+            result = ready(ClusterTarget(lab_dir=root, lab_ends=True))
         except KeyboardInterrupt:
             progress.fail()
             raise Aborted(

@@ -55,7 +55,7 @@ class LeaseLost(LeaseHeld):
         super().__init__(
             f"the lease of {flow} was lost",
             why,
-            "Nothing was changed after that. See who holds it, then resume the run.",
+            "Nothing was changed after that. See who holds it.",
         )
 
 
@@ -66,7 +66,7 @@ class LeaseUnconfirmed(Unreachable):
         super().__init__(
             f"the lease of {flow} cannot be confirmed",
             f"{flow.target} does not answer ({answer}); {why}",
-            f"Nothing was changed after that. When {flow.target} answers, resume the run.",
+            f"Nothing was changed after that. Wait until {flow.target} answers.",
         )
 
 

@@ -277,9 +277,7 @@ def _failed(evidence: hooks.Evidence) -> Deviated:
         Outcome.NOT_DONE: "could not be called",
         Outcome.UNKNOWN: "was called, and its outcome is unknown",
     }.get(evidence.outcome, str(evidence.outcome))
-    return Deviated(
-        f"hook {evidence.name} {outcome}", evidence.reason + output, f"See what {evidence.target} does, then resume."
-    )
+    return Deviated(f"hook {evidence.name} {outcome}", evidence.reason + output, f"See what {evidence.target} does.")
 
 
 def _resolve_secrets(hook: Hook) -> None:

@@ -18,6 +18,7 @@ from tiny_notebook import write_notebook
 
 from drlib.cli.app import app
 from drlib.drill.plan.plan import Call, Drill, Mode, Plan, Step, StepPlan
+from drlib.drill.plan.ways_on import WaysOn
 from drlib.drill.run import planning, request
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK
@@ -278,10 +279,10 @@ def test_run_on_a_full_disk_stops_and_resumes_when_there_is_space(tmp_path: Path
 
 
 def test_run_folder_on_a_full_disk_is_a_user_error() -> None:
-    ended = outcome.failed(OSError(errno.ENOSPC, "No space left on device"))
+    ended = outcome.failed(OSError(errno.ENOSPC, "No space left on device"), WaysOn("one"))
     assert ended.code == 6
-    assert "its folder cannot be written: No space left on device. Free space" in ended.error
-    assert outcome.failed(OSError(errno.EBADF, "Bad file descriptor")).code == 1
+    assert "No space left on device. Free space first. Resume it: drlib run --resume one." in ended.error
+    assert outcome.failed(OSError(errno.EBADF, "Bad file descriptor"), WaysOn("one")).code == 1
 
 
 def test_run_folder_that_cannot_be_created_starts_nothing(tmp_path: Path) -> None:
