@@ -1,16 +1,18 @@
 """A run on a terminal: its progress, and its scorecard, in 80 columns.
 
-Rules: a progress bar on a terminal; in a file or pipe one plain line per step, with the seconds since the start. Text from
-outside never becomes markup. None is "unknown". The verdict is a word, coloured where there is colour.
+Rules: on a terminal a progress bar of the current step, below a line for each step before it, so that a low terminal shows
+where the run is; what is typed meanwhile is not shown. In a file or pipe one plain line per step, with the seconds since the
+start. Text from outside never becomes markup. None is "unknown". The verdict is a word, coloured where there is colour.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, TextIO, cast
 
 from rich import box
 from rich.console import Console
@@ -20,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
+from drlib.outgoing.terminal import typing_hidden
 from drlib.runs.check import Verdict
 from drlib.runs.scorecard import Kind, Scorecard
 from drlib.ui import severity, words
@@ -40,12 +43,14 @@ class Progress:
         self._began = now()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
+        self._while_drawn = ExitStack()
 
     def __enter__(self) -> Progress:
         self._began = self._now()
         if self._console.is_terminal:
+            self._while_drawn.enter_context(typing_hidden(cast(TextIO, self._console.file)))
             self._bar = Bar(
-                SpinnerColumn(finished_text="✓"),
+                SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=18),
                 TextColumn("{task.fields[detail]}", markup=False, style="dim"),
@@ -63,6 +68,7 @@ class Progress:
         self._finish(done=kind is None)
         self._bar.stop()
         self._bar = None
+        self._while_drawn.close()
 
     def stage(self, text: str) -> None:
         """Complete the step before and begin this one."""
@@ -73,6 +79,7 @@ class Progress:
             return
         self._finish(done=True)
         self._task = self._bar.add_task(text, total=None, detail="")
+        self._bar.refresh()
 
     def advance(self, fraction: float, text: str = "") -> None:
         """Set the progress of this step, 0 to 1, with a short text. Shown on a terminal only."""
@@ -93,15 +100,15 @@ class Progress:
         self._finish(done=False)
 
     def _finish(self, *, done: bool) -> None:
-        """A finished step has a full bar; an interrupted one keeps its progress and is marked."""
+        """The step gives up its bar for a line; an interrupted one is marked."""
         if self._bar is None or self._task is None:
             return
-        if done:
-            self._bar.update(self._task, total=1.0, completed=1.0, detail="")
-        else:
-            self._bar.update(self._task, detail="stopped here")
-        self._bar.stop_task(self._task)
+        (task,) = self._bar.tasks
+        self._bar.remove_task(self._task)
         self._task = None
+        took = formats.duration(task.elapsed or 0.0)
+        mark, end = ("✓", took) if done else ("✗", f"stopped here after {took}")
+        self._console.print(f"{mark} {task.description}  {end}", markup=False, soft_wrap=True)
 
 
 def print_scorecard(card: Scorecard, report: Path, console: Console | None = None) -> None:

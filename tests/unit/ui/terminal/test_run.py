@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import sample_scorecard as sample
+from deadline import Deadline
 from rich.console import Console
 
 from drlib.runs.check import Check, Verdict
@@ -110,9 +112,24 @@ def test_progress_that_was_stopped_marks_that_step_and_completes_what_cleans_up(
 
     with pytest.raises(KeyboardInterrupt):
         broken_off()
-    first, last = out.getvalue().rsplit("first", 1)[1].split("cleaning up")
-    assert "stopped here" in first
-    assert "stopped here" not in last
+    assert "✗ first  stopped here after" in out.getvalue()
+    assert "✓ cleaning up  " in out.getvalue()
+
+
+def test_progress_on_a_low_terminal_shows_the_current_step() -> None:
+    out = io.StringIO()
+    with Progress(Console(file=out, width=80, height=4, force_terminal=True, color_system=None)) as progress:
+        for number in range(10):
+            progress.stage(f"step {number}")
+        before = len(out.getvalue())
+        progress.advance(0.5, "half of it")
+        deadline = Deadline(10)  # it is drawn ten times a second
+        while "half of it" not in out.getvalue()[before:] and not deadline.passed:
+            time.sleep(0.02)
+        drawn = out.getvalue()[before:]
+        assert "step 9" in drawn
+        assert "…" not in drawn
+    assert [out.getvalue().count(f"✓ step {number}  ") for number in range(10)] == [1] * 10
 
 
 def test_progress_on_a_terminal_says_where_it_stopped() -> None:
