@@ -288,7 +288,8 @@ class _Observer:
         names = {
             name: mirror for name, mirror in names.items() if available(target.topics, mirror) or not unasked(name)
         }
-        return MirrorTopics(names, source.topics, target.topics, unlisted)
+        way_back = topics.mirrors_of(self.flow, source, self.flow.flow.target)
+        return MirrorTopics(names, source.topics, target.topics, unlisted, way_back)
 
     def _compared(
         self, names: dict[str, str], source: TopicSettings | Unanswered, target: TopicSettings | Unanswered
