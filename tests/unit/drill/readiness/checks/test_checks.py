@@ -575,7 +575,9 @@ def test_flow_that_mirrors_no_topic_is_not_ready_and_its_checks_prove_nothing() 
     assert readiness.score == 57
     (finding,) = readiness.critical
     assert finding.check == "partitions"
-    assert finding.fix == "Create such a topic, or correct `topics` in mm2.properties: drlib config explain mm2.properties"
+    assert (
+        finding.fix == "Create such a topic, or correct `topics` in mm2.properties: drlib config explain mm2.properties"
+    )
     over_nothing = {f.check for f in readiness.findings if f.evidence == "nothing to check: no topic is mirrored"}
     assert over_nothing == set(OF_TOPICS)
     assert all(readiness.severity(check) is Severity.UNKNOWN for check in OF_TOPICS)
