@@ -26,11 +26,21 @@ if TYPE_CHECKING:
     from drlib.runbook.file.model import Runbook, Value
 
 ABORT_WAIT_S = 60.0
-RunsDir = Annotated[Path, typer.Option(help="Where run folders are made.")]
-Parameters = Annotated[list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE")]
-LabDir = Annotated[Path | None, typer.Option("--lab-dir", help="The folder of a running lab.", metavar="DIR")]
+RunsDir = Annotated[Path, typer.Option(help="Each run has a folder here, with its report.", metavar="DIR")]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-p",
+        "--parameter",
+        help="A parameter of the runbook, which its file and its notebook list; repeat for more.",
+        metavar="NAME=VALUE",
+    ),
+]
+LabDir = Annotated[
+    Path | None, typer.Option("--lab-dir", help="The folder of a lab that runs (drlib lab up).", metavar="DIR")
+]
 File = Annotated[
-    Path | None, typer.Argument(help="A connect-mirror-maker.properties file, for your own clusters.", metavar="FILE")
+    Path | None, typer.Argument(help="Your clusters: their connect-mirror-maker.properties file.", metavar="FILE")
 ]
 RUNS = Path("runs")
 
@@ -67,7 +77,8 @@ def plan(
 
 def run(
     runbook: Annotated[
-        Path | None, typer.Argument(help="A runbook: its file, or its name in runbooks/.", metavar="RUNBOOK")
+        Path | None,
+        typer.Argument(help="Its file, or its name; drlib run without it lists the names.", metavar="RUNBOOK"),
     ] = None,
     file: File = None,
     parameter: Parameters = None,
@@ -75,11 +86,13 @@ def run(
         bool,
         typer.Option(
             "--lab",
-            help="Start a lab for this run, and stop it afterwards.",
+            help="Start Kafka clusters on this machine for this run, and stop them afterwards.",
         ),
     ] = False,
-    secured: Annotated[bool, typer.Option("--secured", help="With --lab: TLS, a login and ACLs.")] = False,
-    brokers: Annotated[int, typer.Option(help="With --lab: brokers of each cluster.", min=1, max=3)] = 1,
+    secured: Annotated[
+        bool, typer.Option("--secured", help="With --lab: clusters with TLS, a login and ACLs.")
+    ] = False,
+    brokers: Annotated[int, typer.Option(help="With --lab: brokers of each cluster.", min=1, max=3, metavar="N")] = 1,
     lab_dir: LabDir = None,
     runs_dir: RunsDir = RUNS,
     plan_hash: Annotated[
@@ -95,30 +108,39 @@ def run(
     rollback: Annotated[
         Path | None, typer.Option("--rollback", help="Undo what a run changed and has not undone.", metavar="RUN")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; save nothing, change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would change; change and keep nothing.")
+    ] = False,
     approve: Annotated[
-        list[str] | None, typer.Option(help="Approve this step; repeat for more.", metavar="STEP")
+        list[str] | None,
+        typer.Option(help="Approve this step, where its runbook asks for that; repeat for more.", metavar="STEP"),
     ] = None,
     cluster_id: Annotated[
         list[str] | None,
-        typer.Option(help="Confirm a cluster by its ID for destructive steps; repeat for more.", metavar="ID"),
+        typer.Option(
+            help="Confirm the cluster of a destructive step; the refusal has its ID. Repeat for more.", metavar="ID"
+        ),
     ] = None,
     skip_gate: Annotated[
         str | None,
-        typer.Option(help="Skip the readiness gate, for this reason; in an emergency only.", metavar="REASON"),
+        typer.Option(help="In an emergency: begin although drlib doctor finds the flow not ready.", metavar="REASON"),
     ] = None,
     supersede: Annotated[
         str | None,
         typer.Option(
-            help="Give up this unfinished run of the flow, which is less urgent: it is stopped, its changes stay, and it is "
-            "never resumed or rolled back.",
+            help="Begin although this less urgent run is unfinished: it is stopped for good, and its changes stay.",
             metavar="RUN",
         ),
     ] = None,
 ) -> None:
-    """Execute a runbook: its notebook through papermill, with verdict, scorecard and report.
+    """Run a runbook, a drill or an analysis, and end with a verdict and a report.
 
-    Give one of: RUNBOOK, a saved plan (--plan), an unfinished run (--resume or --rollback).
+    Give RUNBOOK and its clusters (FILE, --lab or --lab-dir), a saved plan (--plan), or an unfinished run (--resume or
+    --rollback). Ctrl-C and drlib abort stop it, and undo it as its runbook says.
+
+    Exit code 0: passed; 3: not ready, nothing was changed; 4: the clusters were not as the drill expects, nothing was changed;
+    5: failed, and rolled back; 6: a check failed, or changes remain; 7: an objective was missed; 8: stopped; 9: waits for an
+    approval; 10: another run has the flow; 11: a cluster does not answer; 12: the plan is out of date.
     """
     from drlib.runbook.file import find
 
