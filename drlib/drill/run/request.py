@@ -40,7 +40,8 @@ class ClusterTarget:
     @classmethod
     def of(cls, properties: str | Path, lab_dir: str | Path) -> Self:
         """As a notebook gives them: empty is not given."""
-        return cls(*(Path(path) if str(path) else None for path in (properties, lab_dir)))
+        file, lab = (Path(path) if str(path) else None for path in (properties, lab_dir))
+        return cls(file, lab)
 
 
 class Request(BaseModel):

@@ -1,7 +1,7 @@
 """Whether it is said which clusters a runbook runs on: by the command line, by the runbook, or by its notebook.
 
 Rules: a lab's folder that a notebook has as its default is for its cells, which a person runs: a command uses no lab that was
-not named, since a drill would kill what runs there, and an analysis would audit clusters that are of no interest. Pure.
+not named, since a drill would kill what runs there, and an analysis would audit clusters that are of no interest.
 Not for: which flow of these clusters (`drlib.lab.choose_flow`).
 """
 
