@@ -21,7 +21,7 @@ from drlib.cli import print_error
 from drlib.cli.lab import SCRAM, up_deadline_s
 from drlib.drill.run import request
 from drlib.drill.run.request import ClusterTarget, Request
-from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
+from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, ObjectiveMissed, UsageError
 from drlib.extras import require
 from drlib.formats import one_line
 from drlib.lab import choose_flow
@@ -112,7 +112,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
         def ready(target: ClusterTarget) -> RunResult:
             run, lab_dir = _prepared(runbook, arguments, wanted, target), target.lab_dir
             with screen.following(run.path if run else None, progress) as tell:
-                return execute(
+                result = execute(
                     runbook,
                     arguments,
                     runs_dir=wanted.runs_dir,
@@ -121,6 +121,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
                     run=run,
                     early=wanted.early,
                 )
+            return _marked(result, progress)
 
         try:
             result = _in_lab(wanted, runbook, arguments, progress, ready) if wanted.lab else ready(wanted.target)
@@ -188,7 +189,15 @@ def _again(
             run=run,
             early=early,
         )
+        _marked(result, progress)
     return screen.result(result)
+
+
+def _marked(result: RunResult, progress: Progress) -> RunResult:
+    """The step in which a run was stopped is not shown as done."""
+    if result.exit_code not in (0, ObjectiveMissed.exit_code):
+        progress.fail()
+    return result
 
 
 def _prepared(
