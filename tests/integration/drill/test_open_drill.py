@@ -12,6 +12,7 @@ import papermill as pm
 import pytest
 import yaml
 from fix_engine import create_topic, produce, wait_for
+from fix_lab import LabFactory
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from testbed_actions import KERNEL
@@ -248,29 +249,29 @@ os.kill(int(sys.argv[1]), signal.SIGCONT)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("outage_s", [0, 30], ids=["not declared", "declared"])
 def test_drill_that_keeps_its_target_from_answering_keeps_its_lease_if_it_says_so(
-    lab: Lab, tmp_path: Path, outage_s: int
+    lab_factory: LabFactory, tmp_path: Path
 ) -> None:
+    lab = lab_factory(ALIASES)
     broker = lab.clusters["TARGET"].brokers[0]
     (pid,) = (process.pid for process in lab.status() if process.name == broker.name)
-    book = runbook(tmp_path, f"frozen-{outage_s}")
-    document = yaml.safe_load(book.read_text())
-    argv = [sys.executable, "-c", FROZEN, str(pid)]
-    arguments = {"argv": argv, "outage_seconds": outage_s}
-    hook = {"name": "roll", "title": "Roll", "action": "hook.command", "undoable": False, "arguments": arguments}
-    document["drill"]["steps"].insert(0, hook)
-    book.write_text(yaml.safe_dump(document))
-    with open_drill(book, tmp_path / "run", lab_dir=lab.root, partitions=2) as drill:
-        if outage_s:
-            assert drill.finish().title == "Verdict: pass"
-        else:
+    for name, outage_s in (("declared", 30), ("not-declared", 0)):
+        book = runbook(tmp_path, name)
+        document = yaml.safe_load(book.read_text())
+        arguments = {"argv": [sys.executable, "-c", FROZEN, str(pid)], "outage_seconds": outage_s}
+        hook = {"name": "roll", "title": "Roll", "action": "hook.command", "undoable": False, "arguments": arguments}
+        document["drill"]["steps"].insert(0, hook)
+        book.write_text(yaml.safe_dump(document))
+        with open_drill(book, tmp_path / name, lab_dir=lab.root, partitions=2) as drill:
+            if outage_s:
+                assert drill.finish().title == "Verdict: pass"
+                continue
             try:
                 with pytest.raises((LeaseLost, LeaseUnconfirmed)):
                     drill.finish()
             finally:
                 broker.resume()  # the hook was ended before it did
-    assert there(lab, f"frozen-{outage_s}") == ({f"frozen-{outage_s}"} if outage_s else set())
+    assert there(lab, "declared", "not-declared") == {"declared"}
 
 
 def test_run_second_run_of_a_flow_is_refused(lab: Lab, tmp_path: Path) -> None:
