@@ -26,7 +26,7 @@ def inventory(
     ] = "",
     runs_dir: Annotated[Path, typer.Option(help="Where run folders are.")] = Path("runs"),
 ) -> None:
-    """List consumer groups, Kafka Streams, Connect and producers of the flows' clusters, and how each moves.
+    """List consumer and share groups, Kafka Streams, Connect and producers of the flows' clusters, and how each moves.
 
     Works while a cluster is down. With --left-behind: those that are still members of groups, or write, on the cluster that
     RUN moved the applications from, until none is left there.

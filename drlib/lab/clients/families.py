@@ -39,8 +39,8 @@ FAMILIES: Final = (
     Family(
         "streams",
         "Kafka Streams (exactly_once_v2)",
-        # Else it ends where TxnOffsetCommit is the first to fail.
-        settings=("uncaught.exception.handler=REPLACE_THREAD",),
+        # Else it ends where TxnOffsetCommit is the first to fail, or waits 45 s for the session of the thread that ended.
+        settings=("uncaught.exception.handler=REPLACE_THREAD", "session.timeout.ms=10000"),
         logs_in=True,
         sums=True,
     ),

@@ -51,7 +51,7 @@ HASHES = {
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
     "planned-switchover": "15bd58ed2603ee194574c0aff25756b0f77ac5b8424e298553c2fb444d9bea98",
     "rehearse-failover": "040ca4b193621e21889fdb7e9428551d45117d3de298b7fba25639a0c413fb21",
-    "rolling-switchover-drill": "356df9ddd38f5750f6c22c173bbfc65a037f7730fad10b554ed23ddf8bc60ec8",
+    "rolling-switchover-drill": "e987202bccfec55b69cfc7dc2e7d0c4043dec41a862e46e20772586f788b07a8",
     "switchover-drill": "04eac037250510c83f5572786472e980f6a7999a16bc69cdef00d2cd55b474b7",
 }
 
