@@ -131,7 +131,8 @@ def test_group_with_a_member_on_the_target_is_left_and_named_and_the_others_move
 
 def test_group_that_is_not_moved_and_has_positions_in_an_open_transaction_holds_up_no_other(place: Place) -> None:
     moves, open_ = (f"{name}-{place.tag}" for name in ("moves", "open"))
-    place.commit(place.engine.source, moves, 5, 7)
+    for group in (moves, open_):
+        place.commit(place.engine.source, group, 5, 7)
     producer = Producer({"bootstrap.servers": place.engine.left, "transactional.id": open_, "log_level": 0})
     member = Consumer({"bootstrap.servers": place.engine.left, "group.id": open_, "log_level": 0})
     try:
