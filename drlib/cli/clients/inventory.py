@@ -28,7 +28,7 @@ def inventory(
     ] = "",
     runs_dir: Annotated[Path, typer.Option(help="Where the folder of RUN is.", metavar="DIR")] = Path("runs"),
 ) -> None:
-    """List who uses the topics: consumer groups, Kafka Streams, Connect, producers, and how each would move.
+    """List consumer and share groups, Kafka Streams, Connect and producers of the flows' clusters, and how each moves.
 
     It changes nothing, and works while a cluster is down.
 

@@ -58,6 +58,13 @@ class HookAction(DrillAction):
     """How often it is tried; more than once only where it is idempotent."""
     cluster: Text = ""
     """Alias of the cluster whose ID has to be confirmed where the step is destructive; by default the flow's target."""
+    outage_seconds: Seconds = 0.0
+    """How long it may keep the flow's target from answering, as a restart of its brokers: the run's lease lasts that much
+    longer."""
+
+    @property
+    def outage_s(self) -> float:
+        return self.outage_seconds
 
     @property
     @abstractmethod
