@@ -120,6 +120,7 @@ class Own:
     source: TopicPartition = ORDERS
     target: TopicPartition = ORDERS
     target_id: UUID = THERE
+    hop: int = 0
 
     async def append(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
