@@ -47,9 +47,7 @@ def _closing(flows: Collection[FlowSettings]) -> set[Flow]:
     """One flow of each ring whose copies are recognised: without it the clusters of the ring are in a row."""
     in_rings = flows_of_rings(flows)
     return {
-        flow
-        for flow in in_rings
-        if (ring := ring_of(flow, flows)) is not None and flow.source == min(ring.aliases)
+        flow for flow in in_rings if (ring := ring_of(flow, flows)) is not None and flow.source == min(ring.aliases)
     }
 
 

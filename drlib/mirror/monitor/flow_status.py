@@ -33,7 +33,9 @@ def flow_status(
     kept = memory.by_owner()
     now = now_ms()
     owned = sorted(lanes.items())
-    shown: dict[TopicPartition, tuple[int, PartitionStream]] = {}  # of a lane and its relays in a ring the one that is behind
+    shown: dict[
+        TopicPartition, tuple[int, PartitionStream]
+    ] = {}  # of a lane and its relays in a ring the one that is behind
     for number, lane in owned:
         for stream in lane.streams:
             before = shown.get(stream.source)

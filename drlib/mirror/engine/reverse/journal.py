@@ -326,7 +326,9 @@ class ReverseJournal:
         return self.known if taken is None else replace(self.known, taken=taken)
 
     def _doubt(self, stream: SharedPartition) -> str:
-        doubts = (each.lane_of(stream.target).doubt(stream.key.topic_id, stream.key.partition) for each in self._journals)
+        doubts = (
+            each.lane_of(stream.target).doubt(stream.key.topic_id, stream.key.partition) for each in self._journals
+        )
         return next(filter(None, doubts), "")
 
     async def _admit(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
