@@ -1,7 +1,7 @@
 """Clusters in a ring, each with one log of one topic, and what happens to them: a model of the rules alone.
 
 A flow copies in one lane what clients wrote to its source, and in one more for each number of flows that copied a record
-before: a relay. Each lane has a journal and a producer ID of its own, so a batch says by its producer how far it has come. Lanes
+before: a relay. Each lane has a journal and a producer ID of its own, so a batch shows how far it has come. Lanes
 claim, promise, append and are killed between any two of these steps. What recovery counts is taken from the truth, as in
 `two_way_model`, which also has clients that contradict a journal.
 """

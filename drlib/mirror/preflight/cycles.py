@@ -52,6 +52,6 @@ def refuse_cycles(flows: Sequence[tuple[Flow, Callable[[str], bool]]], topics: I
             raise TopicLoop(
                 f"topic {topic} would be copied in a cycle: {' -> '.join(cycle)}",
                 "IdentityReplicationPolicy keeps its name, so each cluster would copy its own records again, without end",
-                "Give the flows topics that do not overlap, disable one of them, or use DefaultReplicationPolicy. Possible are both "
-                "directions of a pair, and a ring of one direction, where no other flow that keeps names fills a cluster of it.",
+                "Give the flows topics that do not overlap, disable one of them, or use DefaultReplicationPolicy. Possible are "
+                "both directions of a pair, and a ring of one direction, if no other flow that keeps names fills its clusters.",
             )

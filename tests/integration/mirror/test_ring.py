@@ -1,4 +1,4 @@
-"""Three clusters in a ring of flows that keep topic names: clients write to all of them, and each record is once on every log."""
+"""Three clusters in a ring of flows that keep topic names: clients write to all, and each record is once on every log."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class JournalTopic:
         return self.lanes.get(lane_of(partition.topic, partition.partition, self.count), JournalLane())
 
     async def read(self) -> None:
-        """Read every partition to its end as it is now. Raises `BrokerError`, `Unreachable`, `JournalCorrupt`, `CorruptBatch`."""
+        """Read every partition to its end as it is now. Raises also `JournalCorrupt` and `CorruptBatch`."""
         described = (await self.cluster.metadata([self.topic])).topics[self.topic]
         raise_for(described.error_code, f"looking up {self.topic}", topics=[self.topic])
         if self.id not in (None, described.topic_id):

@@ -85,8 +85,8 @@ class TakenOver:
 @dataclass(frozen=True, slots=True)
 class Known:
     """What was read of the reverse flow's journal. `newest`: as `newest_epochs`; `clients`: producer IDs that were looked for
-    and are not in it. `taken`: where one partition is judged that MirrorMaker 2 began. `relayed`: the producer IDs whose batches
-    a relay copies, and no others; None for a lane that copies what clients wrote."""
+    and are not in it. `taken`: where one partition is judged that MirrorMaker 2 began. `relayed`: the producer IDs whose
+    batches a relay copies, and no others; None for a lane that copies what clients wrote."""
 
     newest: Mapping[int, int]
     clients: Collection[int] = frozenset()

@@ -79,6 +79,6 @@ def test_topics_are_shared_if_all_flows_of_the_ring_select_them(tmp_path: Path) 
 def test_positions_are_refused_in_a_ring_and_between_two_of_its_clusters_backwards(tmp_path: Path, flow: Flow) -> None:
     settings = load(tmp_path, ROUND)
     for refuse in (refuse_shared_topics, refuse_partly_shared):
-        with pytest.raises(TopicsShared, match="is not possible between . and ."):
+        with pytest.raises(TopicsShared, match=r"is not possible between . and ."):
             refuse(settings, flow, "it is not possible")
     refuse_shared_topics(settings, Flow("A", "D"), "it is possible")
