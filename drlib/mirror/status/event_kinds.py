@@ -290,9 +290,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         level=Level.ERROR,
     ),
     "ReverseFlowNotReady": Kind(
-        "a topic that both directions copy under one name waits until the reverse flow, in a ring the incoming one, has claimed "
-        "it",
-        "Run both directions, or the whole ring; it begins by itself, unless an event of the other flow asks for something first.",
+        "a topic that both directions, or a ring, copy under one name waits until the flow that fills the source claimed it",
+        "Run both directions, or the whole ring; it begins by itself, unless another flow's event asks for something first.",
         about=PARTITION,
     ),
     "LaneStalled": Kind(

@@ -84,6 +84,17 @@ class Ring:
                     assert here == there, f"records of {cluster} differ on {at}\n{self.engine.log()}"
         return written
 
+    def wait_at_peace(self) -> None:
+        """Wait until nothing is wrong: what is settled only waits to be read."""
+
+        def wrong() -> list[status.Event]:
+            return [event for event in self.engine.events() if event.resolved_ms is None and not event.settled]
+
+        try:
+            wait_for("nothing is wrong", lambda: not wrong())
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{wrong()}\n{self.engine.log()}") from None
+
 
 def of_cluster(records: list[Record], at: int) -> list[Record]:
     return [r for r in records if int(dict(r[2])["n"]) // SHARE == at]
@@ -128,12 +139,12 @@ def test_clients_of_all_three_write_and_each_record_is_once_on_every_log(ring: R
             transactions(ring, at, 5000, commit=True)
             transactions(ring, at, 6000, commit=False)
         assert ring.wait_once() == 100 + 903 + 150
-        ring.engine.wait_all_resolved()
+        ring.wait_at_peace()
     with ring.worker():  # what was copied is recognised again by other claims
         for at in range(3):
             ring.produce(at, 200, 10_000)
         assert ring.wait_once() == 1153 + 600
-        ring.engine.wait_all_resolved()
+        ring.wait_at_peace()
 
 
 def test_workers_killed_at_every_step_copy_each_record_once_round_the_ring(ring: Ring) -> None:
@@ -150,7 +161,7 @@ def test_workers_killed_at_every_step_copy_each_record_once_round_the_ring(ring:
             assert process.wait(60) == -signal.SIGKILL, ring.engine.log()
     with ring.worker():
         ring.wait_once()
-        ring.engine.wait_all_resolved()
+        ring.wait_at_peace()
 
 
 @pytest.mark.parametrize("kind", ["journal", "relay"])
@@ -178,6 +189,6 @@ def test_journal_that_is_deleted_parks_what_it_explained_and_copies_nothing_twic
     wait_for("third -> first continues", third_is_on_first)
     counts = [[sum(len(of_cluster(r, c)) for r in log.values()) for c in range(3)] for log in ring.logs()]
     # Behind the deleted journal nothing is copied: neither the flow's own records, nor, at the next one, any.
-    assert counts[1] in ([40, 60, 40], [60, 60, 40]), counts
+    assert counts[1] == [40, 60, 40], counts
     assert counts[2] == [40, 40, 60], counts
     assert counts[0] == [60, 40, 60], counts
