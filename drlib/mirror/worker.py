@@ -156,7 +156,8 @@ class Worker:
 
     def _runner(self, flow: FlowSettings) -> FlowRunner:
         clusters = self._settings.clusters
-        reverse = next((f for f in self._settings.flows if f.flow == flow.flow.reverse), None)
+        slow = self._slow_pattern(flow.flow)
+        flows = tuple(replace(each, on_slow_pattern=slow) for each in self._settings.flows)
         setup = FlowSetup(
             settings=flow,
             source=clusters[flow.flow.source],
@@ -166,9 +167,9 @@ class Worker:
             events=self._logs[flow.flow],
             memory=self._memory,
             keeping=self._keeping,
-            flows=self._settings.flows,
+            flows=flows,
             stopped=self._stopped[flow.flow],
-            reverse=None if reverse is None else replace(reverse, on_slow_pattern=self._slow_pattern(flow.flow)),
+            reverse=next((each for each in flows if each.flow == flow.flow.reverse), None),
         )
         return FlowRunner(setup)
 
