@@ -433,10 +433,13 @@ class RunningFlow:
     async def _refresh(self) -> None:
         failed_before = False
         pause = ASKED_REFRESH_S
+        interval_s: float = self._settings.refresh_topics_s
+        if self._setup.ring is not None:  # a new topic is created from cluster to cluster before any of it is copied
+            interval_s = min(interval_s, LONGEST_ASKED_S)
         while True:
             if self._discovery.expects_topics:
                 self._context.missing_mirrors.set()
-            asked = await wait_for_refresh(self._context.missing_mirrors, pause, self._settings.refresh_topics_s)
+            asked = await wait_for_refresh(self._context.missing_mirrors, pause, interval_s)
             if not self._settings.refresh_topics and not asked:
                 continue
             pause = min(pause * 2, LONGEST_ASKED_S) if asked else ASKED_REFRESH_S
