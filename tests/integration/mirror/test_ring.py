@@ -19,7 +19,6 @@ from drlib.errors import UsageError
 from drlib.mirror.status import worker_status as status
 
 SHARE = 1_000_000  # records of the n-th cluster's clients are numbered from n times that on
-THIRD = "THIRD"
 
 
 @dataclass
@@ -91,16 +90,17 @@ def of_cluster(records: list[Record], at: int) -> list[Record]:
 
 @pytest.fixture
 def ring(engine: Engine, lab_factory: LabFactory) -> Ring:
-    third = lab_factory(aliases=(THIRD,)).clusters[THIRD].bootstrap
-    names = [engine.source, engine.target, THIRD]
+    third = lab_factory(aliases=("THIRD",)).clusters["THIRD"].bootstrap
+    last = engine.target.replace("DST", "THD")  # the two others are shared with other tests, aliases are not
+    names = [engine.source, engine.target, last]
     engine.extra |= {
         "clusters": ", ".join(names),
-        f"{THIRD}.bootstrap.servers": third,
+        f"{last}.bootstrap.servers": third,
         "replication.policy.class": IDENTITY,
         "emit.checkpoints.enabled": "false",
         "emit.offset-syncs.enabled": "false",
-        f"{engine.target}->{THIRD}.enabled": "true",
-        f"{THIRD}->{engine.source}.enabled": "true",
+        f"{engine.target}->{last}.enabled": "true",
+        f"{last}->{engine.source}.enabled": "true",
         **{f"{one}->{other}.emit.heartbeats.enabled": "false" for one in names for other in names if one != other},
     }
     return Ring(engine, (engine.left, engine.right, third))
