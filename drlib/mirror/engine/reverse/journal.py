@@ -384,8 +384,13 @@ class ReverseJournal:
     async def _admit_own(self, stream: SharedPartition) -> Hold | None:
         """Why one of the flow's own journals does not know the target yet: it has to before another lane fills it."""
         for each in self._own:
-            await each.read()
-            if stream.target_id is None or not each.lane_of(stream.source).accepted(stream.target_id):
+            try:
+                await each.read()
+            except BrokerError as error:
+                if error.code not in _NO_JOURNAL:
+                    raise
+                return Hold(WAITS, f"{each.topic}, a journal of this flow, cannot be read: {error}")
+            if each.lost or stream.target_id is None or not each.lane_of(stream.source).accepted(stream.target_id):
                 return Hold(WAITS, f"{each.topic}, a journal of this flow, does not explain {stream.target} yet")
         return None
 

@@ -338,8 +338,11 @@ def test_partition_in_a_ring_waits_until_each_journal_of_both_flows_knows_the_to
         late = cluster.of(missing)
         kept, late.batches, end, late.end = late.batches, [], late.end, 0
         assert event(await held(follower, own, records_of(CLIENT))) == WAITS
+        late.exists = False
+        gone = WAITS if missing.startswith("own") else UNDECIDED
+        assert event(await held(follower, own, records_of(CLIENT))) == gone
         assert not own.entries
-        late.batches, late.end = kept, end
+        late.batches, late.end, late.exists = kept, end, True
         assert await held(follower, own, records_of(CLIENT)) is None
         assert own.entries == [Shared(HERE, JOURNAL), SharedRelay(HERE, 1, UUID(int=91))]
 
