@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from drlib import clock, decoding
-from drlib.config.both_ways.shared_topics import shared_between
+from drlib.config.both_ways.shared_topics import refuse_ring, shared_between
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
@@ -232,6 +232,7 @@ def translate_known(
     that is needed and does not answer.
     """
     settings.flow(flow.source, flow.target)
+    refuse_ring(settings, flow, "positions cannot be translated")
     if positions is None:
         positions = _positions(settings, flow, source_alive, wanted)
     unknown = set(groups or ()) - {group for group, _ in positions}
