@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from testbed_actions import ACTIONS
@@ -48,7 +49,7 @@ def drill(topic: str, old_topic: str, *, rollback: Rollback = Rollback.DEFAULT, 
     return Drill(name="drill", flow=Flow("LEFT", flow), mode=Mode.PLANNED, steps=steps, rollback=rollback)
 
 
-def actions(drill: Drill, context: DrillContext) -> dict[str, Action]:
+def actions(drill: Drill, context: DrillContext) -> Mapping[str, Action]:
     return registry.parse_drill(drill, ACTIONS).bind(context)[0]
 
 

@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from drlib.kafka.protocol.batch import BatchHeader
 from drlib.mirror.engine.reverse.rules import NO_PRODUCER, Known, Origin, newest_epochs
 from drlib.mirror.journal.entries import Claim, ClaimId
 
@@ -34,6 +35,10 @@ class Batch:
     @property
     def end(self) -> int:
         return self.base + self.size
+
+    @property
+    def header(self) -> BatchHeader:
+        return BatchHeader(self.base, 61, 0, 2, 0, 0, self.size - 1, 0, 0, self.producer, self.epoch, 0, self.size)
 
 
 @dataclass(frozen=True)
@@ -82,10 +87,12 @@ class Cluster:
     marked: dict[int, bool] = field(default_factory=dict)  # producers that the leader knows; were there markers?
     transactional: tuple[int, int] | None = None  # producer ID and epoch of the lane that writes here
     cleaned: set[int] = field(default_factory=set)
+    written: bool = False  # was there ever a record?
 
     def append(self, batch: Batch) -> None:
         self.log.append(replace(batch, base=self.end))
         self.end += batch.size
+        self.written = self.written or not batch.control
         if batch.producer != NO_PRODUCER:
             self.marked[batch.producer] = batch.control or self.marked.get(batch.producer, False)
 

@@ -35,25 +35,31 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
         ),
         Command("failback", "drlib.cli.drill.failback:failback", "it is back: settle what only it has, move home"),
         Command("abort", "drlib.cli.drill.drills:abort", "stop a run, or all, and roll it back"),
-        Command("witness", "drlib.cli.drill.witness:witness", "say what this host sees of the clusters"),
+        Command(
+            "witness", "drlib.cli.drill.witness:witness", "tell a failover elsewhere which clusters this host reaches"
+        ),
     ),
     "Practise": (
         Command("doctor", "drlib.cli.mirror.doctor:doctor", "ready for a failover? score, findings, fixes"),
         Command("init", "drlib.cli.drill.init:init", "write runbooks for your clusters"),
-        Command("plan", "drlib.cli.drill.drills:plan", "what a runbook would change; changes nothing"),
-        Command("run", "drlib.cli.drill.drills:run", "run a drill or an analysis: verdict, scorecard, report"),
+        Command("plan", "drlib.cli.drill.drills:plan", "what a runbook would change on your clusters; changes nothing"),
+        Command("run", "drlib.cli.drill.drills:run", "run a runbook, a drill or an analysis: verdict and report"),
         Command("runs", "drlib.cli.runs.runs:runs_app", "past runs, trends of RTO and RPO, overdue runbooks"),
         Command("evidence", "drlib.cli.runs.evidence:evidence", "a year's drills as one package for an audit"),
-        Command("schedule", "drlib.cli.runs.schedule:schedule_app", "a file for cron, systemd, Airflow or Jupyter"),
+        Command(
+            "schedule", "drlib.cli.runs.schedule:schedule_app", "print a file for cron, systemd, Airflow or Jupyter"
+        ),
     ),
     "Mirror": (
         Command("mirror", "drlib.cli.mirror.mirror:mirror", "mirror every enabled flow, in MirrorMaker 2's place"),
         Command("copy", "drlib.cli.mirror.copy:copy", "copy topics exactly once, without a file"),
-        Command("remirror", "drlib.cli.mirror.remirror:remirror", "mirror parked topics again from the source's start"),
+        Command(
+            "remirror", "drlib.cli.mirror.remirror:remirror", "mirror topics that are parked from the source's start"
+        ),
         Command(
             "bootstrap",
             "drlib.cli.clients.bootstrap:bootstrap",
-            "an address for clients that cannot follow the pointer",
+            "one address for clients; it leads to the active cluster",
         ),
         Command(
             "producer-ids",
@@ -70,7 +76,7 @@ TASKS: Final[Mapping[str, tuple[Command, ...]]] = {
             "translate", "drlib.cli.mirror.translate:translate", "committed offsets, as offsets on the other cluster"
         ),
         Command("inventory", "drlib.cli.clients.inventory:inventory", "who uses the topics, and how each would move"),
-        Command("pointer", "drlib.cli.clients.pointer:pointer_app", "the pointer that applications follow"),
+        Command("pointer", "drlib.cli.clients.pointer:pointer_app", "which cluster is active: show, move, watch"),
     ),
     "Lab and training": (
         Command("lab", "drlib.cli.lab:lab_app", "real Kafka clusters on this machine"),
@@ -152,7 +158,9 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example(f"drlib plan emergency-failover {FILE}", "what a failover would change; prints the hash to run it by"),
     ),
     "run": (
-        Example("drlib run failover-drill --lab", "a shipped runbook by its name, on clusters of its own"),
+        Example(
+            "drlib run failover-drill --lab", "a shipped runbook by its name, on clusters that it starts and stops"
+        ),
         Example(f"drlib run runbooks/rehearse.yaml {FILE}", "a runbook of your own, on your clusters"),
         Example("drlib run --resume 20261125T031205Z-failover-0a1b2c", "continue an unfinished run"),
     ),
@@ -236,9 +244,9 @@ EXAMPLES: Final[Mapping[str, tuple[Example, ...]]] = {
         Example(f"drlib producer-ids {FILE} --flow 'paris->lyon' --separate --yes lyon", "a million apart, once"),
     ),
     "inventory": (
-        Example(f"drlib inventory {FILE}", "of every enabled flow"),
+        Example(f"drlib inventory {FILE}", "all that use the topics of the enabled flows"),
         Example(f"drlib inventory {FILE} --flow 'paris->lyon' --json", "of one flow, as JSON"),
-        Example(f"drlib inventory {FILE} --left-behind RUN", "who of it is still on the cluster that RUN left"),
+        Example(f"drlib inventory {FILE} --left-behind RUN", "after a move: who is still on the cluster that was left"),
     ),
     "pointer": (Example(f"drlib pointer show {FILE}", "which cluster serves, and whether all copies agree"),),
     "pointer show": (

@@ -23,6 +23,7 @@ POINTER_TOPIC: Final = "drlib.active.internal"  # each cluster has its own, and 
 DRILLS_TOPIC: Final = "drlib.drills.internal"  # on the target of a flow: where its drills stand
 # Two underscores: a MirrorMaker 2 beside us leaves such a name alone, whatever its version and separator.
 JOURNAL_PREFIX: Final = "__drlib-journal"
+RELAY_PREFIX: Final = "__drlib-relay"
 DEFAULT: Final = "org.apache.kafka.connect.mirror.DefaultReplicationPolicy"  # as values of replication.policy.class
 IDENTITY: Final = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
@@ -104,6 +105,11 @@ class ReplicationPolicy(ABC):
     def journal_topic(self, source: str) -> str:
         """The lanes' journal, on the target of a flow from `source`: `__drlib-journal.LEFT.internal`."""
         return f"{JOURNAL_PREFIX}{self.internal_separator}{source}{self.internal_separator}internal"
+
+    def relay_topic(self, source: str, hop: int) -> str:
+        """The journal of a flow's relay in a ring, beside that of its lanes: of records that `hop` flows copied before."""
+        separator = self.internal_separator
+        return f"{RELAY_PREFIX}{separator}{source}{separator}{hop}{separator}internal"
 
     def is_heartbeats(self, topic: str) -> bool:
         """`heartbeats` itself or any mirror of it."""

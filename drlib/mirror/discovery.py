@@ -14,6 +14,7 @@ import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.missing_topics import missing_topics
@@ -65,8 +66,10 @@ class Discovery:
         return bool(self._expected)
 
     def share(self, lane: int) -> tuple[LaneTopic, ...]:
-        """The topics of a lane."""
-        return self._shares.get(lane, ())
+        """The topics of a lane; behind the flow's lanes those of its relays in a ring, of shared topics only."""
+        hop, number = divmod(lane, self._settings.lanes)
+        topics = self._shares.get(number, ())
+        return topics if not hop else tuple(replace(topic, hop=hop) for topic in topics if topic.shared)
 
     def topic_ids(self) -> dict[str, uuid.UUID]:
         """The source topics that are mirrored now."""

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from drlib import clock
+from drlib.config.both_ways.rings import Ring, ring_of
 from drlib.config.both_ways.shared_topics import shared_topics, shares_every_topic
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
@@ -37,7 +38,7 @@ from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedB
 from drlib.mirror.engine.lane.lane import Housekeeping, Lane
 from drlib.mirror.engine.lane.parked_partitions import PREFLIGHT
 from drlib.mirror.engine.lane.state import LaneState
-from drlib.mirror.engine.reverse.journal import ReverseJournal
+from drlib.mirror.engine.reverse.journal import JournalTopic, ReverseJournal
 from drlib.mirror.errors import SourceLost, log_traceback
 from drlib.mirror.journal.entries import Entry
 from drlib.mirror.mm2.checkpoint_log import read_log
@@ -69,6 +70,7 @@ from drlib.mirror.sync.internal_topics import (
     internal_topics,
     journal_topic,
     read_expiry,
+    relay_topics,
 )
 from drlib.mirror.sync.source_groups import GroupPositions
 from drlib.mirror.sync.tasks import SyncTasks
@@ -104,6 +106,17 @@ class FlowSetup:
     def aliases(self) -> frozenset[str]:
         """Of the file's clusters: `flows` has every pair of them."""
         return frozenset(each.flow.source for each in self.flows)
+
+    @property
+    def ring(self) -> Ring | None:
+        """The ring of flows that keep topic names which the flow is in."""
+        return ring_of(self.settings.flow, self.flows)
+
+    @property
+    def lane_group(self) -> range:
+        """What is added to the number of a lane for each lane that runs with it: itself, and its relays in a ring."""
+        relays = 0 if self.ring is None else self.ring.relays
+        return range(0, (relays + 1) * self.settings.lanes, self.settings.lanes)
 
     @property
     def journal_topic(self) -> str:
@@ -226,16 +239,21 @@ class FlowRunner:
             events.open(notice.event, notice.entity, f"{notice.detail}. {notice.remedy}", by=PREFLIGHT)
         takeover = TakeoverReader(settings, source, target, events)
         await takeover.refuse_running()
-        shared = shared_topics(settings, setup.reverse, setup.flows)
-        if shared is not None and setup.reverse is not None:  # its copies would be taken for records of clients
+        both, ring = shared_topics(settings, setup.reverse, setup.flows), setup.ring
+        if both is not None and setup.reverse is not None:  # its copies would be taken for records of clients
             await TakeoverReader(setup.reverse, target, source, events).refuse_running()
         if (looking := way_back(settings, setup.reverse, source, target)) is not None:
             await looking.refuse(events)
         mirrors = MirrorTopics(settings, setup.source, setup.target, events)
+        shared = both if ring is None else ring.shares
         discovery = Discovery(settings, source, target, mirrors, events, keeping=setup.keeping, shared=shared)
         on_target, on_source = internal_topics(settings)
-        if shared is not None and setup.reverse is not None:
+        if both is not None and setup.reverse is not None:
             on_source.append(journal_topic(setup.reverse))  # what tells its copies is there before anything is read
+        relays = [] if ring is None else relay_topics(settings, ring.relays)
+        if ring is not None:
+            on_source += [journal_topic(ring.incoming), *relay_topics(ring.incoming, ring.relays)]
+            on_target += relays
         admin_s = settings.admin_timeout_ms / 1000
         _, _, _, expiry = await asyncio.gather(  # over a long link each of these is many round trips
             discovery.refresh(),
@@ -244,8 +262,11 @@ class FlowRunner:
             asyncio.to_thread(read_expiry, setup.target, admin_s, events),
         )
         await asyncio.gather(
-            until_listed(target, {setup.journal_topic: settings.lanes}),
-            asyncio.to_thread(adjust_journal, setup.target, setup.journal_topic, admin_s, events),
+            until_listed(target, dict.fromkeys((setup.journal_topic, *(r.name for r in relays)), settings.lanes)),
+            *(
+                asyncio.to_thread(adjust_journal, setup.target, name, admin_s, events)
+                for name in (setup.journal_topic, *(relay.name for relay in relays))
+            ),
         )
         writer = Mm2Writer(settings, setup.source, setup.target, events)
         return StartedFlow(source, target, takeover, discovery, expiry, writer)
@@ -327,9 +348,9 @@ class RunningFlow:
             settings.source_loss_policy,
             settings.start,
             settings.source_rack,
-            _reverse_journal(setup, self._source),
+            _reverse_journal(setup, self._source, self._target),
             settings.own_records_journal.lower(),
-            len(setup.aliases) == 2,
+            len(setup.aliases) == 2 or setup.ring is not None,
             setup.stopped if isinstance(settings.policy, IdentityReplicationPolicy) else None,
         )
         self._lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -339,8 +360,8 @@ class RunningFlow:
         # Having joined is not enough: the assignment comes with the next response.
         if not self.membership.may_send():
             return False
-        running = [number for number, lane in self._lanes.items() if lane.state is LaneState.RUNNING]
-        return frozenset(running) >= self.membership.owned
+        running = {number for number, lane in self._lanes.items() if lane.state is LaneState.RUNNING}
+        return running >= self._with_relays(self.membership.owned)
 
     @property
     def owns_first_lane(self) -> bool:
@@ -359,7 +380,7 @@ class RunningFlow:
             "comparison": self._comparison.run,
             "own records": self._own_records.run,
             "transactions": TransactionRecorder(self._settings, self._source, lambda: self._lanes.get(0)).run,
-            "producers": ProducerRecorder(self._source, self._lanes.values).run,
+            "producers": ProducerRecorder(self._source, self._own_lanes).run,
             "preflight": lambda: retract_when(lambda: self.ready, self._events, PREFLIGHT),
             "progress": lambda: watch_progress(
                 self._live_lanes, self._lag_monitor, setup.memory.in_words, self._events
@@ -412,10 +433,13 @@ class RunningFlow:
     async def _refresh(self) -> None:
         failed_before = False
         pause = ASKED_REFRESH_S
+        interval_s: float = self._settings.refresh_topics_s
+        if self._setup.ring is not None:  # a new topic is created from cluster to cluster before any of it is copied
+            interval_s = min(interval_s, LONGEST_ASKED_S)
         while True:
             if self._discovery.expects_topics:
                 self._context.missing_mirrors.set()
-            asked = await wait_for_refresh(self._context.missing_mirrors, pause, self._settings.refresh_topics_s)
+            asked = await wait_for_refresh(self._context.missing_mirrors, pause, interval_s)
             if not self._settings.refresh_topics and not asked:
                 continue
             pause = min(pause * 2, LONGEST_ASKED_S) if asked else ASKED_REFRESH_S
@@ -458,13 +482,21 @@ class RunningFlow:
             self._setup.reverse,
             self._setup.aliases,
             None if self._back is None or shared is None else BothWays(shared, self._back),
-            self._discovery.topic_ids,
+            self._discovery.topic_ids if self._setup.ring is None else self._discovery.one_way_ids,
         )
 
     # -- lanes ---------------------------------------------------------------------------------------------------
 
+    def _own_lanes(self) -> list[Lane]:
+        """Those that are no relays: each partition is in one of them."""
+        return [lane for number, lane in self._lanes.items() if number < self._settings.lanes]
+
+    def _with_relays(self, lanes: Collection[int]) -> set[int]:
+        """The lanes that run where `lanes` of the flow are assigned to this worker."""
+        return {number + more for number in lanes for more in self._setup.lane_group}
+
     def _lane_streams(self) -> list[PartitionStream]:
-        return [stream for lane in self._lanes.values() for stream in lane.streams]
+        return [stream for lane in self._own_lanes() for stream in lane.streams]
 
     def _compared_partitions(self) -> Iterator[ComparedPartition]:
         """The partitions that this worker copies and another replicator began."""
@@ -520,6 +552,7 @@ class RunningFlow:
 
     def _on_assignment(self, lanes: Collection[int]) -> None:
         """Stop the lanes that are no longer assigned to this worker and start the new ones."""
+        lanes = self._with_relays(lanes)
         for number in [n for n in self._lanes if n not in lanes]:
             self._lanes.pop(number).stop()
             self._draining[number] = asyncio.create_task(self._drain(number, self._tasks.pop(number)))
@@ -549,10 +582,14 @@ class RunningFlow:
 
     def _start_lane(self, number: int) -> None:
         setup, flow = self._setup, self._settings.flow
-        name = f"drlib.{flow.source}.{flow.target}.{number}"
+        hop, partition = divmod(number, self._settings.lanes)
+        name, journal = f"drlib.{flow.source}.{flow.target}.{number}", setup.journal_topic
+        if hop:
+            name = f"drlib.{flow.source}.{flow.target}.relay{hop}.{partition}"
+            journal = self._settings.policy.relay_topic(flow.source, hop)
         lane = Lane(
             name=name,
-            journal_partition=TopicPartition(setup.journal_topic, number),
+            journal_partition=TopicPartition(journal, partition),
             topics=self._discovery.share(number),
             context=replace(self._context, events=self._events.reporter(name)),  # what it reports ends with it
             observer=self,
@@ -579,6 +616,10 @@ class RunningFlow:
     # -- lane.produce_loop.Observer ------------------------------------------------------------------------------
 
     def progressed(self, stream: PartitionStream) -> None:
+        if stream.shared and self._setup.ring is not None:  # no position of a group is known in a ring
+            if not stream.hop:
+                self._lag_monitor.progressed(stream)
+            return
         if self._streams.get(stream.source) is not stream:
             self._streams[stream.source] = stream
             self._groups.assigned(stream.source)
@@ -592,7 +633,8 @@ class RunningFlow:
             target += count
         self._records += item.batch.count
         self._bytes += item.batch.size
-        self._lag_monitor.acked(stream, item)
+        if not stream.hop:
+            self._lag_monitor.acked(stream, item)
         self.progressed(stream)
 
     async def _emit_heartbeats(self) -> None:
@@ -629,9 +671,16 @@ def _followed_back(setup: FlowSetup, source: ClusterClient) -> FollowedBack | No
     return FollowedBack(source, reverse, lambda topic, partition: lane_of(topic, partition, reverse.lanes))
 
 
-def _reverse_journal(setup: FlowSetup, source: ClusterClient) -> ReverseJournal | None:
+def _reverse_journal(setup: FlowSetup, source: ClusterClient, target: ClusterClient) -> ReverseJournal | None:
     """What tells the reverse flow's copies, also where it was switched off since; None where names have a prefix."""
-    reverse = setup.reverse
+    reverse, settings = setup.reverse, setup.settings
+    if (ring := setup.ring) is not None:
+        there, hops = ring.incoming, range(1, ring.relays + 1)
+        relays = [there.policy.relay_topic(there.flow.source, hop) for hop in hops]
+        names = [setup.journal_topic, *(settings.policy.relay_topic(settings.flow.source, hop) for hop in hops)]
+        own = [JournalTopic(target, name, settings.lanes) for name in names]
+        journal = there.policy.journal_topic(there.flow.source)
+        return ReverseJournal(source, journal, there.lanes, relays=relays, own=own)
     if reverse is None or not isinstance(setup.settings.policy, IdentityReplicationPolicy):
         return None
     return ReverseJournal(source, reverse.policy.journal_topic(reverse.flow.source), reverse.lanes)

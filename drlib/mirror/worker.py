@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from drlib import clock
-from drlib.config.both_ways.shared_topics import may_return, refuse_shared_topics
+from drlib.config.both_ways.shared_topics import may_return, refuse_ring, refuse_shared_topics
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import PatternTooSlow
 from drlib.config.replication_policy import IdentityReplicationPolicy
@@ -89,6 +89,8 @@ async def mirror(
     for flow in flows:
         if flow.sync_group_offsets_back:
             refuse_shared_topics(settings, flow.flow, "group offsets cannot be synchronized back")
+        if flow.sync_group_offsets:
+            refuse_ring(settings, flow.flow, "group offsets cannot be synchronized")
     worker = Worker(
         settings,
         flows,
@@ -141,7 +143,7 @@ class Worker:
         self._reported: tuple[object, ...] = ()  # the news that `on_state` got last
         self._manager = ServiceManager.from_environment()
         self._runners: list[FlowRunner] = []
-        cycles = may_return(settings.flows)  # else the only ones are pairs, which recognise what the other copied
+        cycles = may_return(settings.flows)  # else those there are recognise what was copied
         self._keeping = [f for f in flows if cycles and isinstance(f.policy, IdentityReplicationPolicy)]
         wanted = metrics_address or next((f.metrics_address for f in flows if f.metrics_address), None)
         self._endpoint = None if wanted is None else Endpoint.open(wanted, self.status, self._events)
@@ -154,7 +156,8 @@ class Worker:
 
     def _runner(self, flow: FlowSettings) -> FlowRunner:
         clusters = self._settings.clusters
-        reverse = next((f for f in self._settings.flows if f.flow == flow.flow.reverse), None)
+        slow = self._slow_pattern(flow.flow)
+        flows = tuple(replace(each, on_slow_pattern=slow) for each in self._settings.flows)
         setup = FlowSetup(
             settings=flow,
             source=clusters[flow.flow.source],
@@ -164,9 +167,9 @@ class Worker:
             events=self._logs[flow.flow],
             memory=self._memory,
             keeping=self._keeping,
-            flows=self._settings.flows,
+            flows=flows,
             stopped=self._stopped[flow.flow],
-            reverse=None if reverse is None else replace(reverse, on_slow_pattern=self._slow_pattern(flow.flow)),
+            reverse=next((each for each in flows if each.flow == flow.flow.reverse), None),
         )
         return FlowRunner(setup)
 
@@ -356,7 +359,7 @@ async def _refuse_rings(settings: MirrorSettings, flows: Sequence[FlowSettings])
     deciding = [replace(f, on_slow_pattern=lambda key, error: None) for f in flows]
     keeping = [f for f in deciding if isinstance(f.policy, IdentityReplicationPolicy)]
     if not may_return(settings.flows):
-        return  # the only cycles are pairs, each of which recognises what the other copied
+        return  # the only cycles are pairs and rings that recognise what was copied
     aliases = sorted({alias for f in keeping for alias in (f.flow.source, f.flow.target)})
     if not find_cycle([(f.flow, lambda _: True) for f in keeping], "any"):
         return

@@ -16,7 +16,7 @@ from drlib.lab import choose_flow
 from drlib.lab.environment import LAB_ONLY, READS, Banner, Environment, environment_at
 from drlib.model import Flow
 from drlib.runbook import open_drill as opening
-from drlib.runbook.file import drill_section
+from drlib.runbook.file import clusters, drill_section
 from drlib.runbook.file.model import Runbook, Value
 from drlib.runbook.plans import targeted, values
 
@@ -42,6 +42,8 @@ def introduce(
     `lab`: on a lab that is going to be started for it. `place`: the folder of a run that was planned. Raises `UsageError`.
     """
     target = targeted(target, arguments)
+    if target == ClusterTarget() and not lab:
+        target = ClusterTarget(clusters.own_file(book))
     given = {**book.parameters, **values(book, arguments)}
     environment = environment_at(target.properties, lab=lab or target.lab_dir is not None)
     if environment is None:

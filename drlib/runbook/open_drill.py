@@ -9,7 +9,7 @@ that of the plan in the folder, so that a run is resumed whatever became of the 
 import contextlib
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from drlib.client.pointer import POINTER_NAME
 from drlib.config.settings import load_mirror_settings
+from drlib.drill.plan.lease_record import session_ms
 from drlib.drill.plan.plan import Drill, Plan
 from drlib.drill.plan.supersede import Beginning
 from drlib.drill.readiness import gate
@@ -28,7 +29,7 @@ from drlib.drill.run.permissions import Permissions
 from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.scenarios.failover.mirror import names_of
 from drlib.drill.session.session import DrillSession, Leased
-from drlib.drill.step.action import Action, Probe
+from drlib.drill.step.action import Action, DrillAction, Probe
 from drlib.drill.step.context import DrillContext
 from drlib.drill.testbed.failover_testbed import PROPERTIES_NAME, name_topics
 from drlib.errors import UsageError
@@ -47,7 +48,7 @@ from drlib.ui.console.board import LiveBoard
 from drlib.ui.console.presence import Presence, connections_here
 
 GATE_MS: Final = 60_000  # how long the command line's look at the gate is believed: as long as its evidence lasts
-_RESUME_WAIT_S: Final = 20.0  # a holder that was killed leaves its group after the session's time-out
+_RESUME_WAIT_S: Final = 10.0  # a holder that was killed leaves its group so soon after its session
 
 
 def open_drill(
@@ -152,7 +153,7 @@ def prepare(
             supersede=asked.supersede if asked else "",
             again=asked.command if asked else "the same command",
         )
-        lease = _lease(workplace, new) if book.drill.lease else contextlib.nullcontext
+        lease = _lease(workplace, new, actions.values()) if book.drill.lease else contextlib.nullcontext
         return Opened(wanted, workplace, actions, probes, lease, end_lab, new)
     except BaseException:
         end_lab()
@@ -284,13 +285,26 @@ def _lab(root: Path, wants: LabSection, start: bool) -> tuple[Lab, bool]:
     return lab, False
 
 
-def _lease(workplace: DrillContext, new: Beginning) -> Callable[[], AbstractContextManager[Lease | None]]:
+def _lease(
+    workplace: DrillContext, new: Beginning, actions: Iterable[DrillAction]
+) -> Callable[[], AbstractContextManager[Lease | None]]:
+    session = session_ms(action.outage_s for action in actions)
+
     def take() -> Lease:
         resumed = (workplace.run_dir / JOURNAL).exists()
         target = workplace.cluster(workplace.flow.target)
-        wait_s = _RESUME_WAIT_S if resumed else 0.0
+        wait_s = session / 1000 + _RESUME_WAIT_S if resumed else 0.0
         source = workplace.clusters.get(workplace.flow.source)
         folder = workplace.run_dir
-        return Lease(target, workplace.flow, folder.name, wait_s=wait_s, folder=folder, source=source, new=new)
+        return Lease(
+            target,
+            workplace.flow,
+            folder.name,
+            session_timeout_ms=session,
+            wait_s=wait_s,
+            folder=folder,
+            source=source,
+            new=new,
+        )
 
     return take

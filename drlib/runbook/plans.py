@@ -99,6 +99,7 @@ def keep(
             parameters=run_parameters.given(book, arguments),
             properties=target.properties.absolute() if target.properties else None,
             lab_dir=target.lab_dir.absolute() if target.lab_dir else None,
+            lab_ends=target.lab_ends,
             approved=granted.approved,
             cluster_ids=granted.cluster_ids,
             skip_gate=granted.skip_gate,
@@ -158,7 +159,7 @@ def by_hash(runs_dir: Path, digits: str) -> Path:
         raise UsageError(
             f"plan {digits}",
             f"it was already started in {matching[-1].name}",
-            f"Continue it: drlib run --resume {matching[-1]}. Or make a new plan.",
+            f"Continue it: {request.ways_on(matching[-1]).resume}. Or make a new plan.",
         )
     raise UsageError(f"plan {digits}", f"no such plan in {runs_dir}", "Make one: drlib plan RUNBOOK.")
 
@@ -218,7 +219,7 @@ def take_up(folder: Path, asked: Request, granted: Granted) -> tuple[Runbook, Re
         )
     if ended is not None and not ended.resumable:
         raise UsageError(f"{folder.name} has ended", "there is nothing left to do", "Make a new plan and run that.")
-    asked.require_lab(folder.name, book.name)
+    asked.require_lab(folder.name)
     if asked.lab_dir is not None:
         Lab.attach(asked.lab_dir)
     return book, asked.granted(granted.approved, granted.cluster_ids)
@@ -249,7 +250,7 @@ def roll_back(folder: Path, asked: Request, granted: Granted) -> RunOutcome:
         raise error or Aborted(
             f"{folder.name} is not rolled back",
             "the rollback did not finish",
-            f"Run it again: drlib run --rollback {folder}",
+            request.ways_on(folder).undo_sentence,
         )
     if ended.ending.standing and error is not None:
         raise error
@@ -281,7 +282,7 @@ def abort(folder: Path, wait_s: float) -> tuple[RunOutcome | None, float]:
         raise UsageError(
             f"{folder.name} cannot be aborted",
             "no process runs it; what it changed is not undone",
-            f"Undo it: drlib run --rollback {folder}",
+            request.ways_on(folder).undo_sentence,
         )
     began = time.monotonic()
     Abort(folder).request(f"{getpass.getuser()} on {socket.gethostname()} (drlib abort)")

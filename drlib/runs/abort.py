@@ -62,7 +62,7 @@ class Abort:
     def check(self) -> None:
         """Raises `Aborted` when it was asked for."""
         if self.requested:
-            raise Aborted("the step was stopped", f"{self.by()} asked for it", "Resume the run, or roll it back.")
+            raise Aborted("the step was stopped", f"{self.by()} asked for it", "Its journal says how far it came.")
 
     def wait(self, seconds: float) -> None:
         """Wait, and raise `Aborted` as soon as it is asked for."""

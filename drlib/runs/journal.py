@@ -43,7 +43,7 @@ class JournalFull(Deviated):
         super().__init__(
             f"the run in {path.parent.name} stopped where it was",
             f"its journal cannot be written: {error.strerror or error}",
-            "Make room, then resume the run or roll it back.",
+            "Make room first.",
         )
 
 

@@ -30,13 +30,20 @@ LATER: Final = "records that the source acknowledged after its last answer are c
 def objective_checks(objectives: Objectives, rto: RtoSeconds, rpo: Rpo) -> tuple[Check, ...]:
     """One check for each objective that is set. A range that straddles an objective is unknown, as is what was not measured."""
     rows = (
-        ("RTO in seconds", objectives.rto_seconds, _bounds(rto.total, rto.at_least), False, rto.why),
-        ("RPO in records", objectives.rpo_records, (rpo.records, rpo.records), rpo.at_least, rpo.why),
-        ("RPO in seconds", objectives.rpo_seconds, _bounds(rpo.seconds, rpo.seconds_at_least), rpo.at_least, rpo.why),
+        ("RTO in", "seconds", objectives.rto_seconds, _bounds(rto.total, rto.at_least), False, rto.why),
+        ("RPO in", "records", objectives.rpo_records, (rpo.records, rpo.records), rpo.at_least, rpo.why),
+        (
+            "RPO in",
+            "seconds",
+            objectives.rpo_seconds,
+            _bounds(rpo.seconds, rpo.seconds_at_least),
+            rpo.at_least,
+            rpo.why,
+        ),
     )
     return tuple(
-        Check(OBJECTIVE + name, *_compared(target, least, most, gone, why))
-        for name, target, (least, most), gone, why in rows
+        Check(f"{OBJECTIVE}{name} {unit}", *_compared(target, unit, least, most, gone, why))
+        for name, unit, target, (least, most), gone, why in rows
         if target is not None
     )
 
@@ -66,23 +73,25 @@ def _bounds(most: float | None, least: float | None) -> tuple[float | None, floa
     return (most if least is None else least, least if most is None else most)
 
 
-def _compared(target: float, least: float | None, most: float | None, gone: bool, why: str) -> tuple[Verdict, str]:
+def _compared(
+    target: float, unit: str, least: float | None, most: float | None, gone: bool, why: str
+) -> tuple[Verdict, str]:
     """`gone`: the source is, and what it acknowledged later is counted when it returns."""
     if least is None or most is None or not all(math.isfinite(each) and each >= 0 for each in (least, most, target)):
         return Verdict.UNKNOWN, f"not measured{f': {why}' if why else ''}"
     most = max(least, most)
-    allowed = f"of at most {_plain(target)}"
+    allowed = f"of at most {_plain(target)} {unit}"
     if least > target:
         return (
             Verdict.FAIL,
-            f"{'at least ' if least < most else ''}{_plain(least)} {allowed}, margin {_plain(target - least)}",
+            f"{'at least ' if least < most else ''}{_plain(least)} {allowed}: {_plain(least - target)} {unit} too many",
         )
     if most > target:
         return Verdict.UNKNOWN, f"not measured closely enough: between {_plain(least)} and {_plain(most)} {allowed}"
     if gone:
         known = f"at least {_plain(least)}" if least == most else f"between {_plain(least)} and {_plain(most)}"
         return Verdict.CONDITIONS, f"{known} {allowed}; {LATER}"
-    return Verdict.PASS, f"{_plain(most)} {allowed}, margin {_plain(target - most)}"
+    return Verdict.PASS, f"{_plain(most)} {allowed}: {_plain(target - most)} {unit} to spare"
 
 
 def overall(checks: Iterable[Check], lost: int | None) -> Verdict:
@@ -108,4 +117,4 @@ def exit_code(verdict: Verdict, checks: Iterable[Check]) -> int:
 
 def _plain(number: float) -> str:
     """At most three decimals, and every digit before them: a record too many must show."""
-    return f"{number:.3f}".rstrip("0").rstrip(".")
+    return f"{number:,.3f}".rstrip("0").rstrip(".")

@@ -203,7 +203,9 @@ def test_failover_drill_ctrl_c_stops_all_processes(tmp_path: Path, stage: str) -
     else:  # its lab is gone: nothing to continue or to undo, and nothing was written after its manifest
         (run,) = (tmp_path / "runs").iterdir()
         assert "start it again: drlib run failover-drill --lab" in rest
-        assert "--rollback" not in rest.splitlines()[-1]
+        assert "--resume" not in rest
+        assert "--rollback" not in rest
+        assert not {"Resume", "--resume"} & set((run / "scorecard.json").read_text().split())
         assert stored_run.read(run).evidence is stored_run.Evidence.VERIFIED
         with pytest.raises(UsageError, match="gone with the lab"):
             plans.take_up(*plans.run_of(tmp_path / "runs", run), plans.Granted())

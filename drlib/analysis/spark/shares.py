@@ -15,7 +15,7 @@ from pyspark.sql import functions as sf
 
 from drlib.analysis.spark.parts import only_inside
 from drlib.analysis.spark.topics import TopicRange
-from drlib.config.both_ways.shared_topics import TopicsShared, shared_between
+from drlib.config.both_ways.shared_topics import TopicsShared, refuse_ring, shared_between
 from drlib.config.settings import MirrorSettings
 from drlib.formats import first_few
 from drlib.kafka.admin.descriptions import Range
@@ -34,7 +34,8 @@ class Journals:
 
 
 def shared_of(settings: MirrorSettings, flow: Flow, topics: Collection[str]) -> tuple[str, ...]:
-    """Those of `topics` that are copied in both directions under one name."""
+    """Those of `topics` that are copied in both directions under one name. Raises `TopicsShared` in a ring."""
+    refuse_ring(settings, flow, "one direction cannot be analysed")
     shared = shared_between(settings, flow)
     return () if shared is None else tuple(sorted(filter(shared, topics)))
 

@@ -33,41 +33,49 @@ Public = Annotated[
     list[str] | None,
     typer.Option(
         metavar="HOST:PORT",
-        help="What applications set, if that is another name or a load balancer's; checked in certificates and for loops.",
+        help="What applications have in bootstrap.servers, where that is another name or a load balancer's: "
+        "certificates have to have this name, and it must not lead back here.",
     ),
 ]
 
 
 def bootstrap(
-    file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
+    file: Annotated[
+        Path, typer.Argument(help="Your clusters: their connect-mirror-maker.properties file.", metavar="FILE")
+    ],
     listen: Listen = None,
     address: Public = None,
-    application: Annotated[str, typer.Option(help="Follow the pointer of this application.")] = "*",
+    application: Annotated[
+        str, typer.Option(help="Follow the pointer of this application; *: of all.", metavar="NAME")
+    ] = "*",
     pointer: Annotated[
-        Path | None, typer.Option("--pointer", metavar="PATH", help="Follow a pointer file, not the topic.")
+        Path | None,
+        typer.Option("--pointer", metavar="PATH", help="Follow a pointer file, not the pointer topic of the clusters."),
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Keep the last pointer here, for a restart while no pointer can be read."),
+        typer.Option(metavar="PATH", help="Remember the active cluster here, for a restart while it cannot be read."),
     ] = None,
     metrics: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve /metrics (Prometheus) here; port 0: any.")
     ] = None,
     max_connections: Annotated[
-        int, typer.Option(metavar="N", help="Connections at a time.", min=1, max=1_000_000)
+        int, typer.Option(metavar="N", help="The most connections at a time.", min=1, max=1_000_000)
     ] = DEFAULT_CONNECTIONS,
     idle: Annotated[
-        str, typer.Option(metavar="TIME", help="Close connections without a byte for so long.")
+        str, typer.Option(metavar="TIME", help="Close connections that are silent for so long.")
     ] = DEFAULT_IDLE,
     drain: Annotated[
-        str, typer.Option(metavar="TIME", help="On SIGTERM, how long open conversations may take to end.")
+        str, typer.Option(metavar="TIME", help="When it is stopped, how long open connections may take to end.")
     ] = DEFAULT_DRAIN,
     log_format: Annotated[LogFormat, typer.Option(help="Lines of text, or one JSON object a line.")] = LogFormat.TEXT,
     log_level: Annotated[LogLevel, typer.Option(help="The least level that is written.")] = LogLevel.INFO,
 ) -> None:
-    """Pass connections on to the bootstrap servers of the active cluster, until SIGTERM or SIGINT.
+    """Serve one address that clients keep in bootstrap.servers; it leads to the active cluster.
 
-    Clients that are given this address learn the cluster's own addresses with their first answer, and read and write there.
+    Connections are passed on to that cluster's bootstrap servers. With their first answer clients learn its brokers, and read
+    and write there directly. Which cluster is active the pointer says (drlib pointer). Runs until SIGTERM or Ctrl-C.
+
     Exit code 0: it was ended; 11: no cluster is active, or that cannot be read.
     """
     import asyncio

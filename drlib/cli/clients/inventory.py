@@ -15,24 +15,25 @@ if TYPE_CHECKING:
 
 
 def inventory(
-    file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
+    file: Annotated[
+        Path, typer.Argument(help="Your clusters: their connect-mirror-maker.properties file.", metavar="FILE")
+    ],
     flow: Annotated[str, typer.Option(metavar="A->B", help="One flow; all enabled ones unless given.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     left_behind: Annotated[
         str,
         typer.Option(
-            metavar="RUN", help="Of the inventory that RUN kept: who is still on the cluster that they were moved from."
+            metavar="RUN", help="After RUN, which moved applications: who is still on the cluster that was left."
         ),
     ] = "",
-    runs_dir: Annotated[Path, typer.Option(help="Where run folders are.")] = Path("runs"),
+    runs_dir: Annotated[Path, typer.Option(help="Where the folder of RUN is.", metavar="DIR")] = Path("runs"),
 ) -> None:
-    """List consumer groups, Kafka Streams, Connect and producers of the flows' clusters, and how each moves.
+    """List consumer and share groups, Kafka Streams, Connect and producers of the flows' clusters, and how each moves.
 
-    Works while a cluster is down. With --left-behind: those that are still members of groups, or write, on the cluster that
-    RUN moved the applications from, until none is left there.
+    It changes nothing, and works while a cluster is down.
 
-    Exit code 0: complete, or none is left; 3: a cluster or a question has no answer, or one may be left; 11: no
-    cluster answers.
+    Exit code 0: the list is complete, or with --left-behind: none is left; 3: a part is unknown, or an application may still
+    be there; 11: no cluster answers.
     """
     from drlib.config.settings import load_mirror_settings
     from drlib.drill.readiness.observe.applications.applications import take_inventory

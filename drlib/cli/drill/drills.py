@@ -8,6 +8,7 @@ is said before what runs a runbook is loaded, and before a lab is started.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,11 +26,21 @@ if TYPE_CHECKING:
     from drlib.runbook.file.model import Runbook, Value
 
 ABORT_WAIT_S = 60.0
-RunsDir = Annotated[Path, typer.Option(help="Where run folders are made.")]
-Parameters = Annotated[list[str] | None, typer.Option("-p", "--parameter", help="NAME=VALUE")]
-LabDir = Annotated[Path | None, typer.Option("--lab-dir", help="The folder of a running lab.", metavar="DIR")]
+RunsDir = Annotated[Path, typer.Option(help="Each run has a folder here, with its report.", metavar="DIR")]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-p",
+        "--parameter",
+        help="A parameter of the runbook, which its file and its notebook list; repeat for more.",
+        metavar="NAME=VALUE",
+    ),
+]
+LabDir = Annotated[
+    Path | None, typer.Option("--lab-dir", help="The folder of a lab that runs (drlib lab up).", metavar="DIR")
+]
 File = Annotated[
-    Path | None, typer.Argument(help="A connect-mirror-maker.properties file, for your own clusters.", metavar="FILE")
+    Path | None, typer.Argument(help="Your clusters: their connect-mirror-maker.properties file.", metavar="FILE")
 ]
 RUNS = Path("runs")
 
@@ -50,7 +61,7 @@ def plan(
 
     book, arguments = _asked(runbook, parameter, file)
     folders.refuse_unusable(runs_dir)
-    target = _clusters(book, arguments, ClusterTarget(file, lab_dir), "plan")
+    target = _clusters(book, runbook, arguments, ClusterTarget(file, lab_dir), "plan")
     from drlib.drill.run import planning
     from drlib.runbook import plans as drills
     from drlib.ui.terminal.plan import plan_of
@@ -66,7 +77,8 @@ def plan(
 
 def run(
     runbook: Annotated[
-        Path | None, typer.Argument(help="A runbook: its file, or its name in runbooks/.", metavar="RUNBOOK")
+        Path | None,
+        typer.Argument(help="Its file, or its name; drlib run without it lists the names.", metavar="RUNBOOK"),
     ] = None,
     file: File = None,
     parameter: Parameters = None,
@@ -74,11 +86,13 @@ def run(
         bool,
         typer.Option(
             "--lab",
-            help="Start a lab for this run, and stop it afterwards. Without, a drill on the lab uses .lab beside notebooks/.",
+            help="Start Kafka clusters on this machine for this run, and stop them afterwards.",
         ),
     ] = False,
-    secured: Annotated[bool, typer.Option("--secured", help="With --lab: TLS, a login and ACLs.")] = False,
-    brokers: Annotated[int, typer.Option(help="With --lab: brokers of each cluster.", min=1, max=3)] = 1,
+    secured: Annotated[
+        bool, typer.Option("--secured", help="With --lab: clusters with TLS, a login and ACLs.")
+    ] = False,
+    brokers: Annotated[int, typer.Option(help="With --lab: brokers of each cluster.", min=1, max=3, metavar="N")] = 1,
     lab_dir: LabDir = None,
     runs_dir: RunsDir = RUNS,
     plan_hash: Annotated[
@@ -94,30 +108,39 @@ def run(
     rollback: Annotated[
         Path | None, typer.Option("--rollback", help="Undo what a run changed and has not undone.", metavar="RUN")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan; save nothing, change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what it would change; change and keep nothing.")
+    ] = False,
     approve: Annotated[
-        list[str] | None, typer.Option(help="Approve this step; repeat for more.", metavar="STEP")
+        list[str] | None,
+        typer.Option(help="Approve this step, where its runbook asks for that; repeat for more.", metavar="STEP"),
     ] = None,
     cluster_id: Annotated[
         list[str] | None,
-        typer.Option(help="Confirm a cluster by its ID for destructive steps; repeat for more.", metavar="ID"),
+        typer.Option(
+            help="Confirm the cluster of a destructive step; the refusal has its ID. Repeat for more.", metavar="ID"
+        ),
     ] = None,
     skip_gate: Annotated[
         str | None,
-        typer.Option(help="Skip the readiness gate, for this reason; in an emergency only.", metavar="REASON"),
+        typer.Option(help="In an emergency: begin although drlib doctor finds the flow not ready.", metavar="REASON"),
     ] = None,
     supersede: Annotated[
         str | None,
         typer.Option(
-            help="Give up this unfinished run of the flow, which is less urgent: it is stopped, its changes stay, and it is "
-            "never resumed or rolled back.",
+            help="Begin although this less urgent run is unfinished: it is stopped for good, and its changes stay.",
             metavar="RUN",
         ),
     ] = None,
 ) -> None:
-    """Execute a runbook: its notebook through papermill, with verdict, scorecard and report.
+    """Run a runbook, a drill or an analysis, and end with a verdict and a report.
 
-    Give one of: RUNBOOK, a saved plan (--plan), an unfinished run (--resume or --rollback).
+    Give RUNBOOK and its clusters (FILE, --lab or --lab-dir), a saved plan (--plan), or an unfinished run (--resume or
+    --rollback). Ctrl-C and drlib abort stop it, and undo it as its runbook says.
+
+    Exit code 0: passed; 3: not ready, nothing was changed; 4: the clusters were not as the drill expects, nothing was changed;
+    5: failed, and rolled back; 6: a check failed, or changes remain; 7: an objective was missed; 8: stopped; 9: waits for an
+    approval; 10: another run has the flow; 11: a cluster does not answer; 12: the plan is out of date.
     """
     from drlib.runbook.file import find
 
@@ -151,7 +174,7 @@ def run(
     if runbook is not None and not kept:
         book, arguments = _asked(runbook, parameter, file)
         folders.refuse_unusable(runs_dir)
-        target = target if lab else _clusters(book, arguments, target, "run")
+        target = target if lab else _clusters(book, runbook, arguments, target, "run --dry-run" if dry_run else "run")
     from drlib.cli.drill import run as running
     from drlib.runbook import plans as drills
     from drlib.runbook.plans import Granted
@@ -200,24 +223,31 @@ def _asked(runbook: Path, pairs: list[str] | None, file: Path | None) -> tuple[R
     return book, arguments
 
 
-def _clusters(book: Runbook, arguments: Mapping[str, Value], target: ClusterTarget, command: str) -> ClusterTarget:
+def _clusters(
+    book: Runbook, typed: Path, arguments: Mapping[str, Value], target: ClusterTarget, command: str
+) -> ClusterTarget:
     """`target`, or the file that is given at the terminal where the runbook needs one and nothing names its clusters.
 
-    Raises `UsageError` with the command to type where there is no terminal.
+    Raises `UsageError` with the command to type where there is no terminal, and where a lab of its own would do as well.
     """
     from drlib.drill.run.request import ClusterTarget
-    from drlib.runbook.file import parameters
+    from drlib.runbook.file import clusters
 
-    known = parameters.declared(book.notebook)
-    defaults = {name: each.default for name, each in known.items()}
-    named = [{**defaults, **book.parameters, **arguments}.get(name) for name in ("properties", "lab_dir")]
-    if target != ClusterTarget() or "properties" not in known or any(named):
+    if target != ClusterTarget() or not clusters.unnamed(book, arguments):
         return target
-    if not can_ask():
+    on_file = f"drlib {command} {shlex.quote(str(typed))} connect-mirror-maker.properties"
+    own_lab = clusters.has_own_lab(book)
+    if own_lab or not clusters.takes_file(book) or not can_ask():
+        ways = [on_file] if clusters.takes_file(book) else []
+        ways += (
+            [f"drlib run {shlex.quote(str(typed))} --lab for clusters of its own"]
+            if own_lab and command == "run"
+            else []
+        )
         raise UsageError(
             f"runbook {book.name}",
             "it needs clusters, and none were given",
-            f"For example: drlib {command} {book.name} connect-mirror-maker.properties, or --lab-dir DIR of a running lab",
+            f"For example: {', or '.join([*ways, '--lab-dir DIR of a running lab'])}",
         )
     usual = Path("connect-mirror-maker.properties")
     given = Path(
@@ -262,11 +292,12 @@ def abort(
 def _abort_one(folder: Path, wait: float) -> None:
     from drlib.drill.plan.progress import Outcome
     from drlib.drill.run import outcome as endings
+    from drlib.drill.run import request
     from drlib.runbook import plans as drills
 
     ending, seconds = drills.abort(folder, wait)
     if ending is None:
-        show(f"{folder.name} was asked to stop and has not ended yet. To undo it then: drlib run --rollback {folder}")
+        show(f"{folder.name} was asked to stop and has not ended yet. {request.ways_on(folder).undo_sentence}")
         return
     if not ending.standing:
         show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s; everything it changed is undone.")
@@ -275,7 +306,7 @@ def _abort_one(folder: Path, wait: float) -> None:
         show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s, before the abort took effect.")
         return
     show(f"{folder.name} {endings.describe(ending)} after {seconds:.1f} s. Not undone: {', '.join(ending.standing)}.")
-    show(f"Continue: drlib run --resume {folder}\nUndo:     drlib run --rollback {folder}")
+    show("\n".join(request.ways_on(folder).lines()))
 
 
 def _refuse_mixture(kept: list[str], runbook: Path | None, more: bool) -> None:

@@ -21,7 +21,7 @@ from drlib.cli import print_error
 from drlib.cli.lab import SCRAM, up_deadline_s
 from drlib.drill.run import request
 from drlib.drill.run.request import ClusterTarget, Request
-from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, UsageError
+from drlib.errors import Aborted, ApprovalMissing, Deviated, DrlibError, LeaseHeld, ObjectiveMissed, UsageError
 from drlib.extras import require
 from drlib.formats import one_line
 from drlib.lab import choose_flow
@@ -112,7 +112,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
         def ready(target: ClusterTarget) -> RunResult:
             run, lab_dir = _prepared(runbook, arguments, wanted, target), target.lab_dir
             with screen.following(run.path if run else None, progress) as tell:
-                return execute(
+                result = execute(
                     runbook,
                     arguments,
                     runs_dir=wanted.runs_dir,
@@ -121,6 +121,7 @@ def run_runbook(path: Path, pairs: list[str], wanted: Wanted, screen: Screen | N
                     run=run,
                     early=wanted.early,
                 )
+            return _marked(result, progress)
 
         try:
             result = _in_lab(wanted, runbook, arguments, progress, ready) if wanted.lab else ready(wanted.target)
@@ -188,7 +189,15 @@ def _again(
             run=run,
             early=early,
         )
+        _marked(result, progress)
     return screen.result(result)
+
+
+def _marked(result: RunResult, progress: Progress) -> RunResult:
+    """The step in which a run was stopped is not shown as done."""
+    if result.exit_code not in (0, ObjectiveMissed.exit_code):
+        progress.fail()
+    return result
 
 
 def _prepared(
@@ -251,13 +260,9 @@ def _told(result: RunResult) -> int:
     if result.undelivered:
         print_error(str(result.undelivered))
     if result.exit_code in RESUMABLE and drills.unfinished(result.folder):
-        if (asked := request.find(result.folder)) is not None and asked.lab_is_gone:
-            show(f"Its clusters are gone, so start it again: drlib run {result.scorecard.runbook} --lab", error=True)
-            return result.exit_code
         waits = drills.missing_approval(result.folder) if result.exit_code == ApprovalMissing.exit_code else ""
-        approve = f" --approve {waits}" if waits else ""
-        show(f"Continue: drlib run --resume {result.folder}{approve}", error=True)
-        show(f"Undo:     drlib run --rollback {result.folder}", error=True)
+        for line in request.ways_on(result.folder).lines(waits):
+            show(line, error=True)
     return result.exit_code
 
 
@@ -289,7 +294,7 @@ def _in_lab(
 
                 stage("starting a mirror and applications")
                 start_practice(lab, flow)
-            result = ready(ClusterTarget(lab_dir=root))
+            result = ready(ClusterTarget(lab_dir=root, lab_ends=True))
         except KeyboardInterrupt:
             progress.fail()
             raise Aborted(

@@ -28,23 +28,31 @@ _DEFAULT = Objectives()
 
 
 def doctor(
-    file: Annotated[Path, typer.Argument(help="A connect-mirror-maker.properties file.", metavar="FILE")],
-    flow: Annotated[str | None, typer.Option(help="One flow, e.g. 'LEFT->RIGHT'. Default: all enabled flows.")] = None,
+    file: Annotated[
+        Path, typer.Argument(help="Your clusters: their connect-mirror-maker.properties file.", metavar="FILE")
+    ],
+    flow: Annotated[str | None, typer.Option(help="One flow; all enabled ones unless given.", metavar="A->B")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     minimum: Annotated[
-        int, typer.Option("--min-score", help="The score that the gate requires.", min=0, max=100)
+        int, typer.Option("--min-score", help="The least score that is ready.", min=0, max=100, metavar="N")
     ] = MINIMUM,
     rpo_records: Annotated[
-        int, typer.Option(help="RPO: records that a failover may lose.", min=0)
+        int, typer.Option(help="Objective: how many records a failover may lose.", min=0, metavar="N")
     ] = _DEFAULT.rpo_records,
     rpo_seconds: Annotated[
-        float, typer.Option(help="RPO: seconds of records that a failover may lose.", min=0)
+        float, typer.Option(help="Objective: how many seconds of records it may lose.", min=0, metavar="S")
     ] = _DEFAULT.rpo_seconds,
-    drill_days: Annotated[int, typer.Option(help="Days after which a drill is due.", min=1)] = _DEFAULT.drill_days,
-    runs: Annotated[Path, typer.Option("--runs-dir", help="Where run folders are.")] = Path("runs"),
+    drill_days: Annotated[
+        int, typer.Option(help="Warn when no drill passed for so many days.", min=1, metavar="N")
+    ] = _DEFAULT.drill_days,
+    runs: Annotated[
+        Path, typer.Option("--runs-dir", help="Where the folders of past drills are.", metavar="DIR")
+    ] = Path("runs"),
     at: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST:PORT", help="The --metrics address of a worker (drlib mirror); repeat for more."),
+        typer.Option(
+            metavar="HOST:PORT", help="Where a worker serves its metrics (drlib mirror --metrics); repeat for more."
+        ),
     ] = None,
     textfile: Annotated[
         Path | None,
@@ -53,22 +61,36 @@ def doctor(
     metrics: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT", help="Check again and again, and serve /metrics here until stopped; port 0: any."
+            metavar="HOST:PORT",
+            help="Check again and again, and serve the result to Prometheus here (/metrics); port 0: any.",
         ),
     ] = None,
     every: Annotated[str, typer.Option(metavar="TIME", help="With --metrics: how long between two checks.")] = "5m",
     rights: Annotated[
-        bool, typer.Option("--rights", help="Print the minimal rights of each role as kafka-acls.sh commands instead.")
+        bool,
+        typer.Option(
+            "--rights", help="Print kafka-acls.sh commands with the least rights of each role; ask no cluster."
+        ),
     ] = False,
-    role: Annotated[Role | None, typer.Option(help="With --rights: one role.")] = None,
-    mirror_principal: Annotated[str | None, typer.Option("--principal-mirror", metavar="User:NAME")] = None,
-    drill_principal: Annotated[str | None, typer.Option("--principal-drill", metavar="User:NAME")] = None,
-    doctor_principal: Annotated[str | None, typer.Option("--principal-doctor", metavar="User:NAME")] = None,
-    audit_principal: Annotated[str | None, typer.Option("--principal-audit", metavar="User:NAME")] = None,
+    role: Annotated[Role | None, typer.Option(help="With --rights: this role alone.")] = None,
+    mirror_principal: Annotated[
+        str | None, typer.Option("--principal-mirror", metavar="User:NAME", help="With --rights: who has this role.")
+    ] = None,
+    drill_principal: Annotated[
+        str | None, typer.Option("--principal-drill", metavar="User:NAME", help="The same of drills.")
+    ] = None,
+    doctor_principal: Annotated[
+        str | None, typer.Option("--principal-doctor", metavar="User:NAME", help="The same of this command.")
+    ] = None,
+    audit_principal: Annotated[
+        str | None, typer.Option("--principal-audit", metavar="User:NAME", help="The same of audits.")
+    ] = None,
 ) -> None:
     """Show how ready the flows of FILE are for a failover: a score from 0 to 100, findings, and how to fix them.
 
-    Read-only. Exit code 0: ready; 3: below --min-score, or a finding is critical.
+    It changes nothing. Drills on FILE begin only where it finds their flow ready.
+
+    Exit code 0: ready; 3: a score below --min-score, or a critical finding.
     """
     if rights:
         principals = {

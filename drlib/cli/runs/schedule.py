@@ -7,7 +7,7 @@ import typer
 
 from drlib.errors import UsageError
 from drlib.outgoing.terminal import write_document
-from drlib.runbook.file import model, schedule
+from drlib.runbook.file import clusters, model, schedule
 from drlib.runbook.file.find import find
 
 schedule_app = typer.Typer(help="Run a runbook regularly.", no_args_is_help=True, add_completion=False)
@@ -36,4 +36,9 @@ def emit(
     if lab and file is not None:
         raise UsageError("FILE and --lab", "a runbook runs on one of them", "Give only one.")
     more = ["--lab"] if lab else [str(file.absolute())] if file is not None else []
-    write_document(schedule.emit(model.load(find(runbook)), scheduler, runs_dir=runs_dir, more=more, user=user))
+    book = model.load(find(runbook))
+    text = schedule.emit(book, scheduler, runs_dir=runs_dir, more=more, user=user)
+    if not more and clusters.unnamed(book, {}):
+        ways = "FILE, or --lab for clusters of its own" if clusters.has_own_lab(book) else "FILE"
+        raise UsageError(f"runbook {book.name}", "it needs clusters, and none were given", f"Give {ways}.")
+    write_document(text)

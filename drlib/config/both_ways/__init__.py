@@ -1,1 +1,1 @@
-"""Topics that two flows of a pair copy in both directions under one name: which they are, and what is refused for them."""
+"""Topics that both flows of a pair, or all of a ring, copy under one name: which they are, and what is refused for them."""

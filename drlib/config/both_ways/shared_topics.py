@@ -3,7 +3,8 @@
 Rules: only where both directions are enabled and both keep topic names (IdentityReplicationPolicy), and no further flow of the
 file that does so writes to one of the two clusters or makes a ring with them: each recognises what the other one copied, and
 nothing else. Further clusters may be filled from the pair, each by one way. A topic that both select is shared. Heartbeats
-bear a prefix under every policy and are never shared. Elsewhere a cycle is refused (`drlib.mirror.preflight.cycles`).
+bear a prefix under every policy and are never shared. Elsewhere a cycle is refused (`drlib.mirror.preflight.cycles`), but for
+rings (`rings`), in which no position is known.
 Not for: recognising copies (`drlib.mirror.engine.reverse`).
 """
 
@@ -13,8 +14,9 @@ import re
 from collections.abc import Callable, Collection
 from typing import Final
 
+from drlib.config.both_ways.rings import flows_of_rings, keeps_names, ring_of
 from drlib.config.flow_settings import FlowSettings
-from drlib.config.replication_policy import ALIAS_LETTERS, HEARTBEATS, IdentityReplicationPolicy
+from drlib.config.replication_policy import ALIAS_LETTERS, HEARTBEATS
 from drlib.config.settings import MirrorSettings
 from drlib.errors import UsageError
 from drlib.model import Flow
@@ -26,18 +28,27 @@ class TopicsShared(UsageError):
 
 def keeps_names_both_ways(flow: FlowSettings, reverse: FlowSettings | None, flows: Collection[FlowSettings]) -> bool:
     """Are these two directions enabled under topic names that stay, and all copies among `flows`, those of the file, known?"""
-    return reverse is not None and all(_keeps_names(each) for each in (flow, reverse)) and not may_return(flows)
+    return reverse is not None and all(keeps_names(each) for each in (flow, reverse)) and not may_return(flows)
 
 
 def may_return(flows: Collection[FlowSettings]) -> bool:
     """May a record come to a cluster twice, or back, by those of `flows` that keep topic names?
 
-    By a ring, directions aside, and by a third flow that writes to one of two clusters which copy from each other.
+    By a ring, directions aside, whose copies are not recognised (`rings`), and by a third flow that writes to one of two
+    clusters which copy from each other.
     """
-    keeping = {each.flow for each in flows if _keeps_names(each)}
+    keeping = {each.flow for each in flows if keeps_names(each)}
     paired = {flow for flow in keeping if flow.reverse in keeping}
     third = any(each.target == flow.target and each.source != flow.source for flow in paired for each in keeping)
-    return third or _has_ring(keeping)
+    return third or _has_ring(keeping - _closing(flows))
+
+
+def _closing(flows: Collection[FlowSettings]) -> set[Flow]:
+    """One flow of each ring whose copies are recognised: without it the clusters of the ring are in a row."""
+    in_rings = flows_of_rings(flows)
+    return {
+        flow for flow in in_rings if (ring := ring_of(flow, flows)) is not None and flow.source == min(ring.aliases)
+    }
 
 
 def _has_ring(flows: Collection[Flow]) -> bool:
@@ -54,10 +65,6 @@ def _has_ring(flows: Collection[Flow]) -> bool:
             return True
         joined[one] = other
     return False
-
-
-def _keeps_names(flow: FlowSettings) -> bool:
-    return flow.enabled and isinstance(flow.policy, IdentityReplicationPolicy)
 
 
 def shared_topics(
@@ -96,8 +103,24 @@ def all_shared(settings: MirrorSettings, flow: Flow) -> bool:
     return there is not None and shares_every_topic(there, back, settings.flows)
 
 
+def refuse_ring(settings: MirrorSettings, flow: Flow, what: str) -> None:
+    """Raises `TopicsShared` where `flow`, or the one back, is in a ring of flows that keep topic names.
+
+    `what` is not possible then.
+    """
+    ring = ring_of(flow, settings.flows) or ring_of(flow.reverse, settings.flows)
+    if ring is not None:
+        raise TopicsShared(
+            f"{what} between {flow.source} and {flow.target}",
+            f"{ring} is a ring of flows that keep topic names, so each topic holds records of all its clusters, in an order of "
+            "its own, and a position on one says nothing exact about another",
+            "Let applications continue by the time of their records, or mirror between two clusters: pairs have positions.",
+        )
+
+
 def refuse_partly_shared(settings: MirrorSettings, flow: Flow, what: str) -> None:
     """Raises `TopicsShared` where some topics of `flow` may be copied in both directions, and not surely all of them."""
+    refuse_ring(settings, flow, what)
     if not all_shared(settings, flow):
         refuse_shared_topics(
             settings,
@@ -117,6 +140,7 @@ def refuse_shared_topics(
 
     `what` is not possible then, as in "positions cannot be translated".
     """
+    refuse_ring(settings, flow, what)
     by_flow = {each.flow: each for each in settings.flows}
     there, back = by_flow.get(flow), by_flow.get(flow.reverse)
     if (

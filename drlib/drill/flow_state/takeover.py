@@ -30,7 +30,6 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
 from drlib.runs import lock
 
-SESSION_TIMEOUT_MS: Final = 10_000
 REMOVAL_S: Final = 5.0  # a member that was removed is out of the group
 STOPPED_S: Final = 4.0  # a removed holder knows by its heartbeat (1 s), and what it does is stopped (2 s)
 RUNNING: Final = ".lock"  # in a run's folder, held by the process that runs its plan
@@ -38,7 +37,7 @@ _COORDINATOR_S: Final = 15.0
 _POLL_S: Final = 0.05
 
 
-def held(flow: Flow, record: LeaseRecord, new: Beginning | None, run: str, session_ms: int) -> LeaseHeld:
+def held(flow: Flow, record: LeaseRecord, new: Beginning | None, run: str) -> LeaseHeld:
     """The error that names the holder of `flow` and its run to the run named `run`."""
     who = str(record.holder) if record.holder else "a run that has not written its name yet"
     unfinished_run = unfinished(record.state) and record.run not in ("", run)
@@ -50,7 +49,7 @@ def held(flow: Flow, record: LeaseRecord, new: Beginning | None, run: str, sessi
     return LeaseHeld(
         f"{flow} is held",
         f"{who} holds it for run {record.run or 'that begins'}, and it is {record.state}{since}",
-        f"Wait for it to end. A holder that died is out after {session_ms / 1000:g} s.{more}",
+        f"Wait for it to end. A holder that died is out after {record.session_ms / 1000:g} s.{more}",
     )
 
 
@@ -81,7 +80,6 @@ def until_free(
     new: Beginning | None,
     *,
     wait_s: float = 0.0,
-    session_ms: int = SESSION_TIMEOUT_MS,
 ) -> None:
     """Return once the lease of `flow` has no holder; one whose run `new` supersedes is stopped. Raises `LeaseHeld` where that
     is not so in `wait_s`, `Unreachable`.
@@ -97,7 +95,7 @@ def until_free(
             if not cluster.group_members(drill_lease.group(flow)):
                 return
             if time.monotonic() >= end:
-                raise held(flow, read_record(cluster, flow), new, run, session_ms)
+                raise held(flow, read_record(cluster, flow), new, run)
             if stopped and new is not None:
                 stop_superseded(cluster, flow, new)
         except Unreachable:

@@ -2,9 +2,12 @@
 
 Rules: one record a flow, by key; the last one counts. A record that cannot be read is an error, never "no holder". Runs
 that were superseded are kept by name, the newest `MOST_SUPERSEDED`, so that none is resumed or rolled back by accident.
+The session of a run that restarts brokers of the target is written only where it is longer, as earlier releases refuse what
+they do not know.
 Not for: liveness. A holder named in a record may be dead; the consumer group says who lives (`drlib.drill.run.lease`).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict
@@ -20,6 +23,7 @@ from drlib.model import Flow
 TOPIC: Final = DRILLS_TOPIC
 PARTITION: Final = 0
 MOST_SUPERSEDED: Final = 32
+SESSION_MS: Final = 10_000
 
 
 class Holder(BaseModel):
@@ -47,7 +51,7 @@ class LeaseRecord(BaseModel):
     """`holder` is None when it was given back; `since_ms` (Unix ms) is when the state was entered.
 
     `mode`, `host` and `folder` are the run's, `mode` None where an earlier release wrote the record. `standing` are the
-    run's steps whose changes are, or may be, in place.
+    run's steps whose changes are, or may be, in place. `session_ms`: after how long a holder that died is out of the group.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,9 +65,11 @@ class LeaseRecord(BaseModel):
     folder: str = ""
     standing: tuple[str, ...] = ()
     superseded: tuple[Superseded, ...] = ()
+    session_ms: int = SESSION_MS
 
     def encode(self) -> bytes:
-        return self.model_dump_json().encode()
+        usual = {"session_ms"} if self.session_ms == SESSION_MS else None
+        return self.model_dump_json(exclude=usual).encode()
 
     def given_up(self, by: str, at_ms: int) -> tuple[Superseded, ...]:
         """The superseded runs when this record's own run is one too, for `by`."""
@@ -76,6 +82,11 @@ class LeaseRecord(BaseModel):
     def superseded_by(self, run: str) -> Superseded | None:
         """How `run` was superseded; None where it was not."""
         return next((past for past in self.superseded if past.run == run), None)
+
+
+def session_ms(outages_s: Iterable[float]) -> int:
+    """The session of a holder whose steps keep the target from answering, each for at most so many seconds."""
+    return SESSION_MS + round(1000 * max(outages_s, default=0.0))
 
 
 def key(flow: Flow) -> bytes:

@@ -17,6 +17,7 @@ from drlib import formats
 from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Mode
 from drlib.drill.plan.states import DrillEvent, DrillState, Refused, move, unfinished
+from drlib.drill.plan.ways_on import WaysOn
 from drlib.model import Flow
 
 URGENCY: Final[Mapping[Mode, int]] = {Mode.PRACTICE: 0, Mode.PLANNED: 1, Mode.EMERGENCY: 2}
@@ -91,14 +92,9 @@ def after_opposite(own: LeaseRecord, opposite: LeaseRecord) -> LeaseRecord:
     return own
 
 
-def continue_command(record: LeaseRecord) -> str:
-    """The command line that resumes the record's run."""
-    return f"drlib run --resume {where(record)}"
-
-
-def rollback_command(record: LeaseRecord) -> str:
-    """The command line that undoes what the record's run changed."""
-    return f"drlib run --rollback {where(record)}"
+def ways_on(record: LeaseRecord) -> WaysOn:
+    """How to go on with the record's run."""
+    return WaysOn(where(record))
 
 
 def supersede_option(record: LeaseRecord) -> str:
@@ -139,7 +135,7 @@ def _unfinished(flow: Flow, record: LeaseRecord, new: Beginning, now_ms: int, al
 def _others(record: LeaseRecord, alive: bool) -> str:
     if alive:
         return f"Let it end, or abort it: drlib abort {where(record)}."
-    return f"Resume it: {continue_command(record)}. Or undo it: {rollback_command(record)}."
+    return ways_on(record).sentence
 
 
 def supersede_remedy(record: LeaseRecord, new: Beginning, *, alive: bool) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib.client.pointer_topic import TOPIC as POINTER
+from drlib.config.both_ways.rings import ring_of
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.plan import lease_record
@@ -127,6 +128,12 @@ class _Reach:
         )
         back = settings.flow(self.target, self.source)
         self.back = back if back.emit_heartbeats else None
+        ring = ring_of(self.flow, settings.flows)
+        hops = range(1, 0 if ring is None else ring.relays + 1)
+        self.journals = [
+            self.policy.journal_topic(self.source),
+            *(self.policy.relay_topic(self.source, n) for n in hops),
+        ]
         self.heartbeats = sorted(filter(flow.mirrors_topic, _heartbeats_on(settings, self.source)))
         self.mirrored = (*topics, *map(Names, self.heartbeats))
 
@@ -168,7 +175,7 @@ def _mirror(reach: _Reach) -> list[Grant]:
     flow, policy, source, target = reach.settings, reach.policy, reach.source, reach.target
     changes = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS") if flow.sync_topic_configs else ()
     grows = ("ALTER",) if flow.refresh_topics else ()
-    own = [Names(policy.journal_topic(source))]
+    own = [Names(journal) for journal in reach.journals]
     wanted = [
         # a mirror topic is created with the settings of its source, also where they are not kept the same later
         *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, "DESCRIBE_CONFIGS"),

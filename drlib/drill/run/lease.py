@@ -1,7 +1,8 @@
 """One drill at a time on a flow: a lease held on the flow's TARGET cluster, by membership of a consumer group.
 
 Rules: the member that owns partition 0 of `drlib.drills.internal` in the group `drlib.drill.<flow>` holds the lease; its
-assignor is sticky, so a newcomer gets nothing and is refused, and a holder that died is out after `session_timeout_ms`.
+assignor is sticky, so a newcomer gets nothing and is refused, and a holder that died is out after `session_timeout_ms`: longer
+than the steps of its plan keep the target from answering.
 The state is written in transactions of the transactional ID `drlib.drill.<flow>`, which every new holder takes over: one
 that was stopped and wakes up is fenced by the broker and writes nothing. A run that supersedes the holder removes it from the
 group, which its heartbeat reports to it within a second: what it does is stopped then (`lost`). The new owner of the ID asks
@@ -55,7 +56,7 @@ class LeaseLost(LeaseHeld):
         super().__init__(
             f"the lease of {flow} was lost",
             why,
-            "Nothing was changed after that. See who holds it, then resume the run.",
+            "Nothing was changed after that. See who holds it.",
         )
 
 
@@ -66,7 +67,7 @@ class LeaseUnconfirmed(Unreachable):
         super().__init__(
             f"the lease of {flow} cannot be confirmed",
             f"{flow.target} does not answer ({answer}); {why}",
-            f"Nothing was changed after that. When {flow.target} answers, resume the run.",
+            f"Nothing was changed after that. Wait until {flow.target} answers.",
         )
 
 
@@ -90,7 +91,7 @@ class Lease:
         flow: Flow,
         run_id: str,
         *,
-        session_timeout_ms: int = takeover.SESSION_TIMEOUT_MS,
+        session_timeout_ms: int = drill_lease.SESSION_MS,
         wait_s: float = 0.0,
         folder: Path | None = None,
         source: ClusterSettings | None = None,
@@ -141,9 +142,7 @@ class Lease:
             with Cluster(self._target) as cluster:
                 cluster.create_topic(drill_lease.TOPIC, 1, -1, {"cleanup.policy": "compact"}, or_fewer=True)
                 # A newcomer that would not get the lease does not disturb the member that has it.
-                takeover.until_free(
-                    cluster, self.flow, self._run, self._new, wait_s=self._wait_s, session_ms=self._session_ms
-                )
+                takeover.until_free(cluster, self.flow, self._run, self._new, wait_s=self._wait_s)
                 joined: Future[str] = Future()
                 self._thread = threading.Thread(target=self._hold, args=[joined], name="drill-lease", daemon=True)
                 self._thread.start()
@@ -151,7 +150,7 @@ class Lease:
                 if not member or not self._owns(cluster, member):
                     raise self._refused(cluster, doing)
                 self._record = read_record(cluster, self.flow)  # after the producer fenced the previous writer
-                self._write(self._record.model_copy(update={"holder": self._me}))
+                self._write(self._record.model_copy(update={"holder": self._me, "session_ms": self._session_ms}))
         except TimeoutError:
             self._leave()
             raise Unreachable(
@@ -165,7 +164,7 @@ class Lease:
     def __exit__(self, *_: object) -> None:
         try:
             if not self._lost:
-                self._write(self._record.model_copy(update={"holder": None}))
+                self._write(self._record.model_copy(update={"holder": None, "session_ms": drill_lease.SESSION_MS}))
         except DrlibError:
             pass  # the record still names us; membership, which is the lease, ends below
         finally:
@@ -198,6 +197,7 @@ class Lease:
             folder="" if self._folder is None else str(self._folder.resolve()),
             standing=tuple(standing),
             superseded=self._record.superseded if superseded is None else tuple(superseded),
+            session_ms=self._session_ms,
         )
         self._write(record)
 
@@ -242,7 +242,7 @@ class Lease:
         if not cluster.group_members(drill_lease.group(self.flow)):
             why = "the group has no member: the one that took it was removed, as no heartbeat arrived in time"
             return Unreachable(doing, why, f"Check the brokers of {self._target.alias}, and run it again.")
-        return takeover.held(self.flow, read_record(cluster, self.flow), self._new, self._run, self._session_ms)
+        return takeover.held(self.flow, read_record(cluster, self.flow), self._new, self._run)
 
     # -- on the thread ---------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class Lease:
                     "group.id": drill_lease.group(self.flow),
                     "partition.assignment.strategy": "cooperative-sticky",
                     "session.timeout.ms": self._session_ms,
-                    "heartbeat.interval.ms": max(200, self._session_ms // 10),
+                    "heartbeat.interval.ms": min(1000, self._session_ms // 10),  # one that is removed stops soon
                     "max.poll.interval.ms": max(60_000, self._session_ms),
                     "enable.auto.commit": False,
                     "auto.offset.reset": "latest",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from drlib.drill.plan.plan import Drill
 from drlib.drill.plan.progress import Noted, Outcome, Reach, RunOutcome
+from drlib.drill.plan.ways_on import WaysOn
 from drlib.errors import Aborted, Deviated, DeviatedRolledBack, HypothesisFailed, ObjectiveMissed
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
@@ -29,8 +30,8 @@ class Result:
     checks: tuple[Check, ...]
 
 
-def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], run: str) -> Result:
-    """The result of the run in folder `run`.
+def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], on: WaysOn) -> Result:
+    """The result of a run. `on`: how to go on with it where it left changes.
 
     Raises `HypothesisFailed`, `Aborted`, `Deviated`, `DeviatedRolledBack` or `ObjectiveMissed`, as it ended.
     """
@@ -38,7 +39,7 @@ def close(drill: Drill, ending: RunOutcome, lines: Sequence[Line], run: str) -> 
     further = "Every change was undone. See its journal."
     if ending.standing:
         why = f"{why}; not undone: {', '.join(ending.standing)}"
-        further = f"Resume it: drlib run --resume {run}. Or undo it: drlib run --rollback {run}."
+        further = on.sentence
     match ending.outcome:
         case Outcome.HYPOTHESIS_FAILED:
             raise HypothesisFailed(what, why, "Nothing was changed. Make the hypothesis hold, then plan again.")

@@ -53,5 +53,5 @@ def unapproved(step: str, plan: str, missing: Collection[str], refused: Collecti
     return ApprovalMissing(
         f"step {step} waits for its approval",
         "; ".join((f"not approved: {', '.join(missing)}", *refused, "the steps before it are done")),
-        f"Put a line '{line}' into {APPROVED_FILE} in the run's folder, or name it as approved, and resume.",
+        f"Put a line '{line}' into {APPROVED_FILE} in the run's folder, or name it as approved.",
     )

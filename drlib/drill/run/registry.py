@@ -129,9 +129,9 @@ class ParsedDrill:
     probes: Mapping[str, DrillProbe]
     """By the title of the expectation or stop condition."""
 
-    def bind(self, context: DrillContext) -> tuple[dict[str, Action], dict[str, Probe]]:
+    def bind(self, context: DrillContext) -> tuple[dict[str, DrillAction], dict[str, Probe]]:
         """Actions and probes at `context`. Raises `UsageError` for what does not fit it."""
-        actions: dict[str, Action] = {step: action.bind(context, step) for step, action in self.actions.items()}
+        actions = {step: action.bind(context, step) for step, action in self.actions.items()}
         probes: dict[str, Probe] = {title: probe.bind(context) for title, probe in self.probes.items()}
         return actions, probes
 

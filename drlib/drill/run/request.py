@@ -14,6 +14,7 @@ from typing import Final, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from drlib.drill.plan.ways_on import WaysOn
 from drlib.errors import UsageError
 from drlib.files import read_json, write_whole
 
@@ -23,10 +24,14 @@ Scalar = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class ClusterTarget:
-    """Where the clusters are: a properties file or a running lab, never both; neither where the notebook says it."""
+    """Where the clusters are: a properties file or a running lab, never both; neither where the notebook says it.
+
+    `lab_ends`: the lab was started for this run alone, and ends with it.
+    """
 
     properties: Path | None = None
     lab_dir: Path | None = None
+    lab_ends: bool = False
 
     def __post_init__(self) -> None:
         if self.properties is not None and self.lab_dir is not None:
@@ -35,7 +40,8 @@ class ClusterTarget:
     @classmethod
     def of(cls, properties: str | Path, lab_dir: str | Path) -> Self:
         """As a notebook gives them: empty is not given."""
-        return cls(*(Path(path) if str(path) else None for path in (properties, lab_dir)))
+        file, lab = (Path(path) if str(path) else None for path in (properties, lab_dir))
+        return cls(file, lab)
 
 
 class Request(BaseModel):
@@ -52,6 +58,7 @@ class Request(BaseModel):
     parameters: dict[str, Scalar | list[Scalar]] = {}
     properties: Path | None = None
     lab_dir: Path | None = None
+    lab_ends: bool = False
     approved: tuple[str, ...] = ()
     cluster_ids: tuple[str, ...] = ()
     skip_gate: str | None = None
@@ -62,29 +69,34 @@ class Request(BaseModel):
 
     @property
     def target(self) -> ClusterTarget:
-        return ClusterTarget(self.properties, self.lab_dir)
+        return ClusterTarget(self.properties, self.lab_dir, self.lab_ends)
 
-    @property
-    def lab_is_gone(self) -> bool:
-        """Whether it is for a lab whose folder is no longer there, as one that was started for a run alone."""
-        return self.lab_dir is not None and not self.lab_dir.exists()
+    def ways_on(self, run: str) -> WaysOn:
+        """How to go on with it, as the run `run`."""
+        gone = self.lab_dir is not None and (self.lab_ends or not self.lab_dir.exists())
+        return WaysOn(
+            run, " ".join(("drlib run", shlex.quote(self.runbook.stem), "--lab", *self._given)) if gone else ""
+        )
 
-    def require_lab(self, run: str, runbook: str) -> None:
+    def require_lab(self, run: str) -> None:
         """Raises `UsageError` where the lab of `run` is gone: there is nothing to resume or to roll back."""
-        if self.lab_is_gone:
+        if again := self.ways_on(run).again:
             raise UsageError(
                 f"{run} cannot be resumed or rolled back",
                 "its clusters are gone with the lab that it ran on",
-                f"Start it again: drlib run {runbook} --lab",
+                f"Start it again: {again}",
             )
 
     @property
     def command(self) -> str:
         """The command line that asks for the same again, without what was granted."""
-        given = [f"-p {shlex.quote(f'{name}={_written(value)}')}" for name, value in self.parameters.items()]
         place = [shlex.quote(str(self.properties))] if self.properties else []
         place += [f"--lab-dir {shlex.quote(str(self.lab_dir))}"] if self.lab_dir else []
-        return " ".join(("drlib run", shlex.quote(str(self.runbook)), *place, *given))
+        return " ".join(("drlib run", shlex.quote(str(self.runbook)), *place, *self._given))
+
+    @property
+    def _given(self) -> list[str]:
+        return [f"-p {shlex.quote(f'{name}={_written(value)}')}" for name, value in self.parameters.items()]
 
     def granted(self, approved: Iterable[str], cluster_ids: Iterable[str]) -> "Request":
         """The same, with more steps approved and more cluster IDs typed."""
@@ -123,3 +135,13 @@ def find(folder: Path) -> Request | None:
         return read_json(path, Request, "Make a new plan.")
     except FileNotFoundError:
         return None
+
+
+def ways_on(folder: Path, run: str = "") -> WaysOn:
+    """How to go on with the run in `folder`, named `run` in commands, by default by the folder."""
+    run = run or shlex.quote(str(folder))
+    try:
+        asked = find(folder)
+    except UsageError:  # what it was asked to be cannot be read
+        asked = None
+    return WaysOn(run) if asked is None else asked.ways_on(run)

@@ -23,22 +23,24 @@ from drlib.drill.plan.plan import Danger, Plan
 from drlib.drill.plan.progress import Note, Noted, Reach, RunOutcome, When
 from drlib.drill.plan.states import DrillEvent, DrillState, active, move
 from drlib.drill.plan.supersede import Beginning, Entered
-from drlib.drill.run import approvals, planning
+from drlib.drill.plan.ways_on import WaysOn
+from drlib.drill.run import approvals, planning, request
 from drlib.drill.run import outcome as endings
-from drlib.drill.run.lease import Lease
+from drlib.drill.run.lease import Lease, LeaseLost, LeaseUnconfirmed
 from drlib.drill.run.outcome import Result
 from drlib.drill.run.permissions import NOTHING_GRANTED, Permissions, refuse_untyped, unapproved
 from drlib.drill.run.step_thread import Stuck, working
 from drlib.drill.step import stop_conditions
 from drlib.drill.step.action import Action, Probe
-from drlib.errors import Aborted, UsageError, explain
+from drlib.errors import Aborted, ApprovalMissing, UsageError, explain
 from drlib.runs import journal
 from drlib.runs.abort import Abort
 from drlib.runs.folder import unseal
-from drlib.runs.journal import JOURNAL, DrillJournal, Scalar
+from drlib.runs.journal import JOURNAL, DrillJournal, JournalFull, Scalar
 from drlib.runs.lock import alone
 
 LOCK: Final = takeover.RUNNING
+_LEFT: Final = (Stuck, LeaseLost, LeaseUnconfirmed, JournalFull, ApprovalMissing)  # the run stays where it is
 _LOOK_S: Final = 0.05
 _LOCKED_S: Final = 0.5  # a process that only checks the lock holds it for a moment
 
@@ -110,6 +112,9 @@ class Runner:
                 conditions = {each.title: self._probes[each.title] for each in self._drill.stop_conditions}
                 with stop_conditions.watched(conditions, self.folder, self._abort.request) as unwatch:
                     return self._loop(unwatch)
+            except _LEFT as left:
+                left.remedy = f"{left.remedy} {self._ways_on.sentence}"
+                raise
             finally:
                 self._journal.close()
 
@@ -126,7 +131,7 @@ class Runner:
         if resume and not lines:
             raise UsageError(f"{self.folder.name} cannot be resumed", "it was never begun", "Run its plan.")
         if lines and not resume:
-            raise UsageError(f"{self.folder.name} was begun", "it has a journal", "Resume it, or use a new run folder.")
+            raise UsageError(f"{self.folder.name} was begun", "it has a journal", self._ways_on.sentence)
         if lines and lines[0].data.get("plan") != self.plan.hash:
             raise UsageError(
                 f"{self.folder.name} cannot be resumed", "it ran another plan", "Use the plan it began with."
@@ -318,7 +323,11 @@ class Runner:
         return self._note(Noted.UNDO_SUCCEEDED, step, needed=needed)
 
     def _close(self, ending: RunOutcome) -> Result:
-        return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL), self.folder.name)
+        return endings.close(self._drill, ending, journal.read(self.folder / JOURNAL), self._ways_on)
+
+    @property
+    def _ways_on(self) -> WaysOn:
+        return request.ways_on(self.folder, self.folder.name)
 
     def _confirm(self, beginning: str = "") -> None:
         """The flow still is this run's. The changes of `beginning`, a step, may be in place from now on."""

@@ -25,7 +25,7 @@ class Stuck(Aborted):
         super().__init__(
             "the run was left in the middle of a step",
             f"the step did not end within {ABORT_S:g} s after it was to stop, so nothing was rolled back",
-            "Resume the run, or roll it back; the step is probed first.",
+            "The next process that takes the run up probes the step first.",
         )
 
 

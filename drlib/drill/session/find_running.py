@@ -12,6 +12,7 @@ from typing import Final
 from drlib.drill.plan import progress as drill_progress
 from drlib.drill.plan.plan import Plan
 from drlib.drill.plan.progress import Over
+from drlib.drill.plan.ways_on import WaysOn
 from drlib.drill.run import approvals, planning, request
 from drlib.drill.run.request import ClusterTarget
 from drlib.drill.run.runner import LOCK, notes_of
@@ -39,6 +40,11 @@ class Run:
     aborting: str = ""
     trouble: str = ""
 
+    @property
+    def ways_on(self) -> WaysOn:
+        """How to go on with it where it has not ended."""
+        return request.ways_on(self.folder)
+
 
 def find(runs_dir: Path, target: ClusterTarget) -> Run | None:
     """The run that concerns `target`; None where none was begun. Reads a few small files."""
@@ -64,7 +70,7 @@ def abort(run: Run, by: str) -> None:
         raise UsageError(
             f"{run.folder.name} cannot be aborted",
             "no process runs it now; what it changed is not undone",
-            f"Undo it: drlib run --rollback {run.folder}",
+            run.ways_on.undo_sentence,
         )
     Abort(run.folder).request(by)
 

@@ -26,7 +26,8 @@ from drlib.drill.plan.lease_record import LeaseRecord
 from drlib.drill.plan.plan import Plan, Step
 from drlib.drill.plan.progress import Noted
 from drlib.drill.plan.supersede import Beginning
-from drlib.drill.run import approvals
+from drlib.drill.plan.ways_on import WaysOn
+from drlib.drill.run import approvals, request
 from drlib.drill.run import outcome as endings
 from drlib.drill.run.lease import Lease
 from drlib.drill.run.permissions import Permissions
@@ -313,7 +314,11 @@ class DrillSession(Closing):
             with self._moved:
                 self._moved.wait(_LOOK_S)
         if self._error is None:
-            self._error = Aborted("the drill was aborted", "it was interrupted", "Resume it, or roll it back.")
+            self._error = Aborted("the drill was aborted", "it was interrupted", self._ways_on.sentence)
+
+    @property
+    def _ways_on(self) -> WaysOn:
+        return request.ways_on(self.workplace.run_dir, self.workplace.run_dir.name)
 
     def _run(self) -> None:
         folder = self.workplace.run_dir
@@ -360,9 +365,7 @@ class DrillSession(Closing):
     def _said_again(self, over: RunOver) -> DrlibError | None:
         """What the run raised when it ended, for a later look."""
         try:
-            endings.close(
-                self.drill, over.ending, journal.read(self.workplace.run_dir / JOURNAL), self.workplace.run_dir.name
-            )
+            endings.close(self.drill, over.ending, journal.read(self.workplace.run_dir / JOURNAL), self._ways_on)
         except DrlibError as error:
             return error
         return None

@@ -110,8 +110,8 @@ def _recorded(flow: Flow, record: LeaseRecord) -> UnfinishedRun:
         record.host,
         record.folder,
         record.standing,
-        supersede.continue_command(record),
-        supersede.rollback_command(record),
+        supersede.ways_on(record).resume,
+        supersede.ways_on(record).rollback,
         supersede.supersede_option(record),
     )
 
@@ -136,8 +136,8 @@ def _in_folder(flow: Flow, runs_dir: Path, place: ClusterTarget) -> UnfinishedRu
         "",
         folder,
         () if run.over is None else run.over.ending.standing,
-        supersede.continue_command(record),
-        supersede.rollback_command(record),
+        run.ways_on.resume,
+        run.ways_on.rollback,
         supersede.supersede_option(record),
     )
 
@@ -164,8 +164,8 @@ def lines(found: UnfinishedRuns, now_ms: int) -> tuple[str, ...]:
             else "its folder is not recorded"
         )
         said.append(f"  {place}; not undone: {', '.join(run.not_undone) or 'nothing is recorded'}")
-        said.append(f"  continue: {run.resume}")
-        said.append(f"  undo:     {run.rollback}")
+        said.append(f"  {'continue' if run.rollback else 'start again'}: {run.resume}")
+        said += [f"  undo:     {run.rollback}"] if run.rollback else []
         said.append(f"  or give it up for something more urgent: drlib run ... {run.supersede}")
     said += [f"Unfinished runs of {flow}: unknown ({why})" for flow, why in found.unknown]
     return tuple(said)

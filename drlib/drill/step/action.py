@@ -148,6 +148,11 @@ class DrillAction(DrillCall):
     """A step that changes something."""
 
     @property
+    def outage_s(self) -> float:
+        """For how many seconds at most it keeps the flow's target from answering: the run's lease lasts longer."""
+        return 0.0
+
+    @property
     def needs_before(self) -> tuple[str, ...]:
         """Names of actions: without a step of one of them before it, it has nothing to do. None: it needs no other step."""
         return ()

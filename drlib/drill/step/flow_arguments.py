@@ -9,7 +9,12 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import ClassVar
 
-from drlib.config.both_ways.shared_topics import all_shared, refuse_partly_shared, refuse_shared_topics
+from drlib.config.both_ways.shared_topics import (
+    all_shared,
+    refuse_partly_shared,
+    refuse_ring,
+    refuse_shared_topics,
+)
 from drlib.drill.plan.plan import Fact
 from drlib.drill.step.action import DrillCall, ReadOnlyAction
 from drlib.drill.step.argument_types import Seconds, Text
@@ -58,6 +63,7 @@ class FlowArguments(DrillCall):
                 self.context.cluster(alias)
         if self.context.lab is None and self.context.properties is not None:
             what = f"{self.name} is not possible"
+            refuse_ring(self.context.mirror_settings(), self.flow, what)
             if self.shared_topics is Shared.NONE:
                 refuse_shared_topics(self.context.mirror_settings(), self.flow, what)
             elif self.shared_topics is Shared.ALL:

@@ -103,7 +103,10 @@ def check(evidence: CheckInput) -> CheckReport:
 def _lost(lost: Sequence[LostRecord], acked: int, known: bool, evidence: CheckInput) -> Check:
     """What the name claims is what the count and the objective leave: none, at most so many, or without a limit."""
     allowed = evidence.rpo_records_allowed
-    counted = f"{len(lost):,} of {acked:,} acknowledged records are not in {evidence.remote_topic} on {evidence.target}"
+    counted = (
+        f"{len(lost):,} of {acked:,} records that {evidence.source} acknowledged are not in {evidence.remote_topic} "
+        f"on {evidence.target}"
+    )
     if not lost or allowed == 0:
         return decide("no acknowledged record is lost", known, not lost, f"{counted}{first_of(lost)}")
     if allowed is None:
@@ -254,7 +257,13 @@ def _judge_group(
 
     knows_source = bool(acked) and bool(last_commit)
     last = ", ".join(f"{partition} at {offset:,}" for partition, offset in commit_rows) or "nothing"
-    parts = [f"{len(consumed):,} processed", f"{len(unread):,} yet to read"]
+    after = {row.id for row in local}
+    new = sum(row.id in after for row in consumed)
+    parts = [
+        f"{len(consumed):,} processed: {len(consumed) - new:,} written to {evidence.source}, "
+        f"{new:,} to {evidence.target} after the move"
+    ]
+    parts += [f"{len(unread):,} yet to read"]
     parts += [f"read again: {', '.join(sorted(again)[:3])}"] * bool(again)
     parts += [f"skipped: {', '.join(skipped[:3])}"] * bool(skipped)
     parts += [f"out of order: {record}" for record in out_of_order[:1]]

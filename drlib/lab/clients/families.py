@@ -39,8 +39,14 @@ FAMILIES: Final = (
     Family(
         "streams",
         "Kafka Streams (exactly_once_v2)",
-        # Else it ends where TxnOffsetCommit is the first to fail.
-        settings=("uncaught.exception.handler=REPLACE_THREAD",),
+        # Else it ends where TxnOffsetCommit is the first to fail, waits 45 s for the session of the thread that ended, or
+        # for ever to deliver a record to an internal topic that the other cluster lacks.
+        settings=(
+            "uncaught.exception.handler=REPLACE_THREAD",
+            "session.timeout.ms=10000",
+            "producer.delivery.timeout.ms=15000",
+            "producer.request.timeout.ms=10000",
+        ),
         logs_in=True,
         sums=True,
     ),

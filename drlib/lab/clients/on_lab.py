@@ -38,6 +38,7 @@ from drlib.lab.clients.rules import Seen
 from drlib.lab.clients.runtimes import Client, Role, command
 from drlib.lab.lab import Lab
 from drlib.lab.ports import free_ports
+from drlib.lab.processes import wait_until
 from drlib.lab.workload.applications import LabApplications
 from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.model import Flow
@@ -48,6 +49,7 @@ PER_SECOND: Final = 20.0
 _FILE: Final = "clients.json"
 _ROLES: Final[tuple[Role, Role]] = ("produce", "consume")
 _STOP_S: Final = 20.0
+_LISTENS_S: Final = 60.0
 _POLICY: Final = DefaultReplicationPolicy()
 
 
@@ -133,6 +135,7 @@ class LabClients:
         create_topics(self._cluster(self.flow.target).settings(), [*local, *sums])
         ready(topics)
         self._start_address(chosen.address)
+        wait_until(self.listening, _LISTENS_S)  # kafkajs ends where it gets no connection for 14 s
         for one in self.each():
             servers = source.apps_bootstrap if one.left_behind else chosen.address
             for role in _ROLES:

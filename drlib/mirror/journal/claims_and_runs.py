@@ -103,6 +103,15 @@ class Shared(JournalEntry):
     reverse_journal: UUID
 
 
+@entry(33, key=2)
+class SharedRelay(JournalEntry):
+    """Beside `Shared`, in a ring: the journal of the incoming flow's relay of records that `hop` flows copied before it."""
+
+    topic_id: UUID
+    hop: Int32
+    relay_journal: UUID
+
+
 @entry(25, key=1)
 class TopicIdentified(JournalEntry):
     """The source gave the topic that was journaled under `made_id` the ID `real_id`: entries about both are about one topic."""

@@ -16,6 +16,7 @@ from drlib.mirror.engine.lane.lane import Lane
 from drlib.mirror.monitor.lag_monitor import LagMonitor
 from drlib.mirror.offsets.comparison.compare_logs import LogComparison
 from drlib.mirror.status.worker_status import FlowStatus, LaneStatus, PartitionStatus
+from drlib.model import TopicPartition
 
 
 def flow_status(
@@ -32,9 +33,15 @@ def flow_status(
     kept = memory.by_owner()
     now = now_ms()
     owned = sorted(lanes.items())
-    partitions = tuple(
-        _partition(number, s, monitor, comparison, expiry, now) for number, lane in owned for s in lane.streams
-    )
+    shown: dict[
+        TopicPartition, tuple[int, PartitionStream]
+    ] = {}  # of a lane and its relays in a ring the one that is behind
+    for number, lane in owned:
+        for stream in lane.streams:
+            before = shown.get(stream.source)
+            if before is None or _behind(stream) < _behind(before[1]):
+                shown[stream.source] = number % settings.lanes, stream
+    partitions = tuple(_partition(*each, monitor, comparison, expiry, now) for each in shown.values())
     return FlowStatus(
         str(settings.flow),
         tuple(_lane(*each, kept) for each in owned),
@@ -44,6 +51,10 @@ def flow_status(
         *monitor.rates(),
         settings.lanes,
     )
+
+
+def _behind(stream: PartitionStream) -> tuple[bool, int]:
+    return not stream.parked, stream.mirrored
 
 
 def _lane(number: int, lane: Lane, kept: Mapping[str, int]) -> LaneStatus:

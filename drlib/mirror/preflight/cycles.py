@@ -1,7 +1,8 @@
 """Find topics that a cycle of flows would copy without end.
 
 Rules: under IdentityReplicationPolicy a name does not say where a topic came from, so a topic that every flow of a cycle
-selects (A->B and B->A, or A->B->C->A) would be copied without end; it is refused. Heartbeats are prefixed under every policy
+selects (A->B and B->A, or A->B->C->A) would be copied without end; it is refused, but for pairs and
+rings whose flows recognise what was copied (`drlib.config.both_ways`). Heartbeats are prefixed under every policy
 and cannot loop, nor can any topic under DefaultReplicationPolicy (`ReplicationPolicy.is_cycle`).
 Not for: listing topics.
 """
@@ -51,5 +52,6 @@ def refuse_cycles(flows: Sequence[tuple[Flow, Callable[[str], bool]]], topics: I
             raise TopicLoop(
                 f"topic {topic} would be copied in a cycle: {' -> '.join(cycle)}",
                 "IdentityReplicationPolicy keeps its name, so each cluster would copy its own records again, without end",
-                "Give the flows topics that do not overlap, disable one of them, or use DefaultReplicationPolicy.",
+                "Give the flows topics that do not overlap, disable one of them, or use DefaultReplicationPolicy. Possible are "
+                "both directions of a pair, and a ring of one direction, if no other flow that keeps names fills its clusters.",
             )

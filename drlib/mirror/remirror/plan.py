@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from drlib.clock import now_ms
-from drlib.config.both_ways.shared_topics import TopicsShared, shared_between
+from drlib.config.both_ways.shared_topics import TopicsShared, refuse_ring, shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, UsageError
@@ -92,6 +92,7 @@ def plan(settings: MirrorSettings, flow: FlowSettings, topics: Collection[str]) 
 
     Raises `UsageError` for a topic that is not parked or that may not be filled again, `Unreachable`, `BrokerError`.
     """
+    refuse_ring(settings, flow.flow, "a topic cannot be mirrored again")
     shared = shared_between(settings, flow.flow)
     for topic in topics:
         if not flow.mirrors_topic(topic):

@@ -278,20 +278,20 @@ KINDS: Final[Mapping[str, Kind]] = {
         level=Level.ERROR,
     ),
     "RecordsUnexplained": Kind(
-        "a topic that both directions copy held records before the first claim, and it is not known who wrote them",
+        "a topic that both directions, or a ring, copy held records before the first claim, and it is not known who wrote them",
         "See the event: say that they are the target's own, or delete the topic on one side.",
         about=TOPIC,
         level=Level.ERROR,
     ),
     "CopiesUnknown": Kind(
-        "which records are the reverse flow's copies is unknown, so the partition is parked: none is copied back",
-        "Restore the reverse flow's journal, or mirror the topic one way only. It is tried again by itself.",
+        "which records are copies of the reverse flow, in a ring of the incoming one, is unknown: the partition is parked",
+        "Restore that flow's journal, or mirror the topic one way only. It is tried again by itself.",
         about=PARTITION,
         level=Level.ERROR,
     ),
     "ReverseFlowNotReady": Kind(
-        "a topic that both directions copy under one name waits until the reverse flow has claimed it, too",
-        "Run a worker with both directions; it begins by itself, unless an event of the reverse flow asks for something first.",
+        "a topic that both directions, or a ring, copy under one name waits until the flow that fills the source claimed it",
+        "Run both directions, or the whole ring; it begins by itself, unless another flow's event asks for something first.",
         about=PARTITION,
     ),
     "LaneStalled": Kind(

@@ -63,6 +63,12 @@ def journal_topic(settings: FlowSettings) -> NewTopicSpec:
     return _compacted(name, settings.lanes, settings.journal_replication_factor, **JOURNAL_LOG)
 
 
+def relay_topics(settings: FlowSettings, relays: int) -> list[NewTopicSpec]:
+    """The journals of the flow's relays in a ring, beside its own."""
+    names = [settings.policy.relay_topic(settings.flow.source, hop) for hop in range(1, relays + 1)]
+    return [_compacted(n, settings.lanes, settings.journal_replication_factor, **JOURNAL_LOG) for n in names]
+
+
 def heartbeats_topic(settings: FlowSettings) -> NewTopicSpec:
     """The topic on the flow's target that its heartbeats are written to."""
     return _compacted(settings.policy.heartbeats_topic, 1, settings.heartbeats_replication_factor)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from drlib import clock
-from drlib.drill.run import planning
+from drlib.drill.run import planning, request
 from drlib.drill.run.planning import PLAN_FILE
 from drlib.drill.session import scorecard as session_score
 from drlib.errors import Aborted, DrlibError, ObjectiveMissed
@@ -100,7 +100,7 @@ def execute(
             return _finish(runbook, run, started, ended, alerts.undelivered)
         except OSError as error:
             if error.errno in outcome.FULL:
-                raise outcome.unwritten(error) from error
+                raise outcome.unwritten(error, request.ways_on(run.path)) from error
             raise
 
 
@@ -149,7 +149,7 @@ def _execute(
         except (DeadKernelError, Aborted):
             ended = outcome.KERNEL_DIED
         except Exception as error:
-            ended = outcome.failed(error)
+            ended = outcome.failed(error, request.ways_on(run_dir))
         else:
             return outcome.COMPLETED
     return outcome.stopped(stop.signal.name) if stop.signal is not None else ended

@@ -9,6 +9,7 @@ import errno
 from dataclasses import dataclass
 
 from drlib import errors
+from drlib.drill.plan.ways_on import WaysOn
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +41,21 @@ def failed_cell(name: str, text: str, cell: int | None) -> Outcome:
     return Outcome(1, f"{where}{name}: {text}" if text else f"{where}{name}")
 
 
-def failed(error: Exception) -> Outcome:
-    """The run failed outside the notebook's cells."""
+def failed(error: Exception, on: WaysOn) -> Outcome:
+    """The run failed outside the notebook's cells. `on`: how to go on with it."""
     if isinstance(error, OSError) and error.errno in FULL:
-        return Outcome(errors.Deviated.exit_code, str(unwritten(error)))
+        return Outcome(errors.Deviated.exit_code, str(unwritten(error, on)))
     if isinstance(error, errors.DrlibError):
         return Outcome(error.exit_code, str(error))
     return Outcome(1, f"{type(error).__name__}: {error}")
 
 
-def unwritten(error: OSError) -> errors.Deviated:
-    """The run's folder cannot be written."""
+def unwritten(error: OSError, on: WaysOn) -> errors.Deviated:
+    """The run's folder cannot be written. `on`: how to go on with the run."""
     return errors.Deviated(
         "the run stopped where it was",
         f"its folder cannot be written: {error.strerror or error}",
-        "Free space, then resume the run or roll it back.",
+        f"Free space first. {on.sentence}",
     )
 
 

@@ -253,7 +253,7 @@ def drill_of(run: Run | None, now: datetime | None = None, environment: Environm
     elif run.waits is not None:
         word, note = f"waits for approval of {run.waits.step}", "; ".join(run.waits.changes)
     else:
-        word, note = "not running", f"resume it: drlib run --resume {run.folder}"
+        word, note = "not running", run.ways_on.sentence
     drill = run.plan.drill
     return DrillSeen(
         drill.name,
@@ -272,6 +272,8 @@ def drill_of(run: Run | None, now: datetime | None = None, environment: Environm
 def _rollback(run: Run) -> RollbackPreview | None:
     """What an abort would undo of a run that a process executes, else what `drlib run --rollback` would."""
     if run.trouble or (run.over is not None and not run.over.resumable):
+        return None
+    if not run.alive and not run.ways_on.rollback:
         return None
     return preview(run.plan, notes_of(run.lines), forced=not run.alive)
 

@@ -146,7 +146,7 @@ def _anchors(card: Scorecard, shown: Sequence[str]) -> list[tuple[str, str]]:
 def _counts(card: Scorecard) -> list[tuple[str, str]]:
     """The record counts, as (what, how many); an analysis shows those it was asked for."""
     counts = {
-        "Produced": card.records.produced,
+        "Acknowledged" if card.kind is Kind.DRILL else "Produced": card.records.produced,
         "Mirrored": card.records.mirrored,
         "Lost": card.records.lost,
         "Duplicated": card.records.duplicated,

@@ -1,31 +1,38 @@
 """A run on a terminal: its progress, and its scorecard, in 80 columns.
 
-Rules: a progress bar on a terminal; in a file or pipe one plain line per step, with the seconds since the start. Text from
-outside never becomes markup. None is "unknown". The verdict is a word, coloured where there is colour.
+Rules: on a terminal a progress bar of the current step, below a line for each step before it, so that a low terminal shows
+where the run is; what is typed meanwhile is not shown. In a file or pipe one plain line per step, with the seconds since the
+start. Text from outside never becomes markup. None is "unknown". The verdict is a word, coloured where there is colour.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Final, TextIO, cast
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
 from drlib import formats
+from drlib.outgoing.terminal import typing_hidden
 from drlib.runs.check import Verdict
-from drlib.runs.scorecard import Kind, Scorecard
+from drlib.runs.scorecard import Kind, Objectives, Scorecard
 from drlib.ui import severity, words
 from drlib.ui.terminal.plain_console import plain_console
 
 WIDTH: Final = 80
+LINES: Final = 36  # of a low screen, 40: an error and what to do next may follow
+MOST_GROUPS: Final = 6
+MOST_CLIENTS: Final = 12
+FEW: Final = 2  # checks that did not pass
 _LONG: Final = 60  # characters of evidence that are not shown twice
 _AS_ABOVE: Final = "as above"
 COLOURS: Final = {Verdict.PASS: "green", Verdict.CONDITIONS: "yellow", Verdict.FAIL: "red", Verdict.UNKNOWN: "magenta"}
@@ -40,12 +47,14 @@ class Progress:
         self._began = now()
         self._bar: Bar | None = None
         self._task: TaskID | None = None
+        self._while_drawn = ExitStack()
 
     def __enter__(self) -> Progress:
         self._began = self._now()
         if self._console.is_terminal:
+            self._while_drawn.enter_context(typing_hidden(cast(TextIO, self._console.file)))
             self._bar = Bar(
-                SpinnerColumn(finished_text="✓"),
+                SpinnerColumn(),
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=18),
                 TextColumn("{task.fields[detail]}", markup=False, style="dim"),
@@ -63,6 +72,7 @@ class Progress:
         self._finish(done=kind is None)
         self._bar.stop()
         self._bar = None
+        self._while_drawn.close()
 
     def stage(self, text: str) -> None:
         """Complete the step before and begin this one."""
@@ -73,6 +83,7 @@ class Progress:
             return
         self._finish(done=True)
         self._task = self._bar.add_task(text, total=None, detail="")
+        self._bar.refresh()
 
     def advance(self, fraction: float, text: str = "") -> None:
         """Set the progress of this step, 0 to 1, with a short text. Shown on a terminal only."""
@@ -93,32 +104,61 @@ class Progress:
         self._finish(done=False)
 
     def _finish(self, *, done: bool) -> None:
-        """A finished step has a full bar; an interrupted one keeps its progress and is marked."""
+        """The step gives up its bar for a line; an interrupted one is marked."""
         if self._bar is None or self._task is None:
             return
-        if done:
-            self._bar.update(self._task, total=1.0, completed=1.0, detail="")
-        else:
-            self._bar.update(self._task, detail="stopped here")
-        self._bar.stop_task(self._task)
+        (task,) = self._bar.tasks
+        self._bar.remove_task(self._task)
         self._task = None
+        took = formats.duration(task.elapsed or 0.0)
+        mark, end = ("✓", took) if done else ("✗", f"stopped here after {took}")
+        self._console.print(f"{mark} {task.description}  {end}", markup=False, soft_wrap=True)
 
 
 def print_scorecard(card: Scorecard, report: Path, console: Console | None = None) -> None:
-    """Print the verdict, the RTO by stage, RPO, records, groups, checks and the report's path."""
+    """Print the verdict, the checks that did not pass, RTO, RPO, records, groups and clients, and the report's path.
+
+    At most `LINES` lines of 80 columns: what is cut is counted, and the report has all of it.
+    """
     out = console or plain_console()
     width = min(out.width, WIDTH)
+    rows = severity.rows(card)
+    open_rows = [row for row in rows if row.state is not severity.State.PASS]
+    head, numbers, end = _head(card), _numbers(card), _end(len(rows) - len(open_rows), len(rows))
+    path = Text(f"Report: {report}")
+    room = LINES - 3 - sum(_height(out, part, width) for part in (head, numbers, end, path))
+    parts: list[RenderableType] = []
+    shares = 2 if len(open_rows) > FEW else 1  # of what passed, when much did not
+    for table in (_groups(card, MOST_GROUPS // shares), _clients(card, MOST_CLIENTS // shares)):
+        if table is not None:
+            parts += [Text(), table]
+            room -= _height(out, table, width) + 1
+    shown = list(open_rows)
+    while len(shown) > 1 and _height(out, _checks(shown, len(open_rows)), width) > room:
+        shown.pop()
     out.print()
-    out.print(_head(card), width=width)
-    out.print(_numbers(card), width=width)
-    for title, table in (("Groups", _groups(card)), ("Clients", _clients(card)), ("Checks", _checks(card))):
-        if not table.row_count and (card.kind is Kind.ANALYSIS or title == "Clients"):
-            continue
-        out.print(Text(f"\n{title}", style="bold"))
-        out.print(table if table.row_count else Text("  none"), width=width)
-    out.print()
+    out.print(head, width=width)
+    if shown:
+        out.print(_checks(shown, len(open_rows)), width=width)
+        out.print()
+    for part in (numbers, *parts, Text(), end):
+        out.print(part, width=width)
     # one line however long, so that it can be clicked and copied
-    out.print(Text(f"Report: {report}"), soft_wrap=True)
+    out.print(path, soft_wrap=True)
+
+
+def _aims(goals: Objectives) -> str:
+    aims = [] if goals.rpo_records is None else [formats.records(goals.rpo_records)]
+    aims += [] if goals.rpo_seconds is None else [formats.seconds(goals.rpo_seconds)]
+    return f"  (objective {', '.join(aims)})" if aims else ""
+
+
+def _height(out: Console, part: RenderableType, width: int) -> int:
+    return len(out.render_lines(part, out.options.update(width=width), pad=False))
+
+
+def _end(passed: int, of: int) -> Text:
+    return Text(f"{passed} of {formats.count(of)} checks passed; the report has the evidence of each.", style="dim")
 
 
 def _head(card: Scorecard) -> Text:
@@ -146,11 +186,11 @@ def _numbers(card: Scorecard) -> Table:
     split = " → ".join(f"{name} {formats.seconds(getattr(rto, name))}" for name in words.STAGES)
     if any(getattr(rto, name) is not None for name in words.STAGES):
         table.add_row(Text(""), Text(split))
-    table.add_row(Text("RPO"), Text(words.at_risk(card.rpo)))
+    table.add_row(Text("RPO"), Text(f"{words.at_risk(card.rpo)}{_aims(card.objectives)}"))
     if card.rpo.why:
         table.add_row(Text(""), Text(formats.one_line(card.rpo.why)))
     counts = (
-        ("produced", records.produced),
+        ("acknowledged", records.produced),
         ("mirrored", records.mirrored),
         ("lost", records.lost),
         ("duplicated", records.duplicated),
@@ -161,29 +201,35 @@ def _numbers(card: Scorecard) -> Table:
     return table
 
 
-def _groups(card: Scorecard) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+def _groups(card: Scorecard, most: int) -> Table | None:
+    """Those that skipped or read again first; None where there is none."""
+    if not card.groups:
+        return None
+    table = _table()
     table.add_column("group", overflow="fold")
     table.add_column("read again", justify="right")
     table.add_column("skipped", justify="right")
     table.add_column("positions", overflow="fold")
-    for group in card.groups:
+    worst = sorted(card.groups, key=lambda each: (-_most(each.skipped), -_most(each.re_read)))
+    for group in worst[:most]:
         again = words.re_read(group.re_read, group.re_read_at_most)
         cells = (group.group, again, formats.count(group.skipped), words.kinds(group.positions))
         table.add_row(*(Text(formats.one_line(text)) for text in cells))
-    return table
+    return _counted(table, len(worst) - most)
 
 
-def _clients(card: Scorecard) -> Table:
-    """Unmodified clients; seconds are from the fault to the first record, `again` was read again.
-
-    Why one did not pass is among the checks."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("family", overflow="fold")
+def _clients(card: Scorecard, most: int) -> Table | None:
+    """Unmodified clients, those that did not pass first; why is among the checks. Seconds are from the fault to the first
+    record, `again` was read again."""
+    if not card.clients:
+        return None
+    table = _table()
+    table.add_column("client", overflow="fold")
     table.add_column("version", overflow="fold")
     for name in ("wrote", "read", "again", "lost", "skipped", "sums", "verdict"):
         table.add_column(name, justify="right", no_wrap=name == "verdict", overflow="fold")
-    for each in card.clients:
+    worst = sorted(card.clients, key=lambda each: severity.ORDER[severity.State(each.verdict.value)])
+    for each in worst[:most]:
         cells = (
             f"{each.family} (left behind)" if each.left_behind else each.family,
             each.version,
@@ -194,21 +240,36 @@ def _clients(card: Scorecard) -> Table:
             each.verdict.value,
         )
         table.add_row(*(Text(formats.one_line(text)) for text in cells))
-    return table
+    return _counted(table, len(worst) - most)
 
 
-def _checks(card: Scorecard) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("check", overflow="fold", ratio=2)
-    table.add_column("evidence", overflow="fold", ratio=3)
-    shown: set[str] = set()
-    for row in severity.rows(card):
-        repeated = len(row.evidence) > _LONG and row.evidence in shown
-        shown.add(row.evidence)
+def _checks(shown: Sequence[severity.Row], of: int) -> Table:
+    """Checks that did not pass, each with its evidence, cut where that is long."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    said: set[str] = set()
+    for row in shown:
         colour = "dim" if row.state is severity.State.NOT_MEASURED else f"bold {COLOURS[Verdict(row.state.value)]}"
-        state = Text(row.state.value, style=colour)
-        table.add_row(
-            state, Text(formats.one_line(row.name)), Text(_AS_ABOVE if repeated else formats.one_line(row.evidence))
-        )
+        evidence = _AS_ABOVE if len(row.evidence) > _LONG and row.evidence in said else formats.one_line(row.short)
+        said.add(row.evidence)
+        name = formats.one_line(row.name)
+        table.add_row(Text(row.state.value, style=colour), Text.assemble((name, "bold"), "\n", evidence))
+    return _counted(table, of - len(shown))
+
+
+def _table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+
+
+def _counted(table: Table, more: int) -> Table:
+    """With a last row for those that are not shown."""
+    if more > 0:
+        last = Text(f"and {more:,} more", style="dim")
+        table.add_row(*(["", last] if table.columns[0].header == "" else [last]))
     return table
+
+
+def _most(number: int | None) -> float:
+    """Unknown may be any number."""
+    return float("inf") if number is None else number

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Position
 from deadline import Deadline
 from fix_engine import Engine, create_topic, produce, wait_for
 
@@ -125,6 +127,26 @@ def test_group_with_a_member_on_the_target_is_left_and_named_and_the_others_move
     assert (name, verdict) == (CHECK, Verdict.CONDITIONS)
     assert f"1 groups were moved, 1 were left: {busy}: it has members there" in words
     assert alone.verdict is Verdict.FAIL
+
+
+def test_group_that_is_not_moved_and_has_positions_in_an_open_transaction_holds_up_no_other(place: Place) -> None:
+    moves, open_ = (f"{name}-{place.tag}" for name in ("moves", "open"))
+    for group in (moves, open_):
+        place.commit(place.engine.source, group, 5, 7)
+    producer = Producer({"bootstrap.servers": place.engine.left, "transactional.id": open_, "log_level": 0})
+    member = Consumer({"bootstrap.servers": place.engine.left, "group.id": open_, "log_level": 0})
+    try:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        position = Position(place.topic, 0, 3)
+        producer.send_offsets_to_transaction([position], member.consumer_group_metadata(), 30)
+        began = time.monotonic()
+        evidence = place.act("groups.translate", moves)
+        assert time.monotonic() - began < 10  # an unstable position is waited for longer
+    finally:
+        producer.abort_transaction(30)
+        member.close()
+    assert (evidence["groups"], place.there(moves)) == (1, PLACED)
 
 
 def test_group_that_is_further_ahead_on_the_target_is_left_unless_it_may_be_moved_in_part(place: Place) -> None:

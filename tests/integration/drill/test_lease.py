@@ -14,8 +14,10 @@ from collections.abc import Iterator
 import pytest
 from deadline import Deadline
 from fix_engine import wait_for
+from fix_lab import LabFactory
 
 from drlib.drill.plan import lease_record as drill_lease
+from drlib.drill.plan.lease_record import session_ms
 from drlib.drill.plan.states import DrillState
 from drlib.drill.run.lease import Lease, LeaseLost, read_record
 from drlib.errors import LeaseHeld, Unreachable
@@ -166,3 +168,22 @@ def test_lease_on_a_target_that_is_frozen_is_not_said_to_be_held_by_another(
             broker.resume()
     assert unconfirmed.value.exit_code == Unreachable.exit_code
     assert not isinstance(unconfirmed.value, LeaseHeld)
+
+
+@pytest.mark.long
+def test_lease_of_a_run_that_restarts_the_target_outlasts_its_brokers_being_down(lab_factory: LabFactory) -> None:
+    """The target is down until a lease with the usual session is lost; no other run may begin once it is up again."""
+    broker, flow = lab_factory(aliases=("RIGHT",)).clusters["RIGHT"], Flow("LEFT", "RIGHT")
+    target = broker.settings()
+    usual = Lease(target, Flow("OTHER", "RIGHT"), "usual")
+    with usual, Lease(target, flow, "ours", session_timeout_ms=session_ms([60])) as lease:
+        broker.stop()
+        wait_for("a lease with the usual session is lost", lambda: usual.lost, 60)
+        assert not lease.lost
+        broker.restart()
+        lease.confirm()
+        with pytest.raises(LeaseHeld, match="A holder that died is out after 70 s"):
+            Lease(target, flow, "theirs").__enter__()
+        lease.write(DrillState.RUNNING)
+        with pytest.raises(LeaseLost):
+            usual.confirm()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import papermill as pm
 import pytest
 import yaml
 from fix_engine import create_topic, produce, wait_for
+from fix_lab import LabFactory
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 from testbed_actions import KERNEL
@@ -18,6 +20,7 @@ from testbed_actions import KERNEL
 from drlib import open_drill
 from drlib.drill.plan.plan import Call, Drill, Mode, Step
 from drlib.drill.run import planning
+from drlib.drill.run.lease import LeaseLost, LeaseUnconfirmed
 from drlib.drill.session.board import BoardState, FlowWatch
 from drlib.drill.session.session import DrillSession
 from drlib.drill.step.context import DrillContext
@@ -235,6 +238,40 @@ def test_board_shows_lag_of_the_drills_own_mirror(lab: Lab, tmp_path: Path) -> N
     finally:
         watch.close()
         own.stop()
+
+
+FROZEN = """
+import os, signal, sys, threading
+os.kill(int(sys.argv[1]), signal.SIGSTOP)
+threading.Event().wait(12)  # longer than the usual session of a lease
+os.kill(int(sys.argv[1]), signal.SIGCONT)
+"""
+
+
+@pytest.mark.long
+def test_drill_that_keeps_its_target_from_answering_keeps_its_lease_if_it_says_so(
+    lab_factory: LabFactory, tmp_path: Path
+) -> None:
+    lab = lab_factory(ALIASES)
+    broker = lab.clusters["TARGET"].brokers[0]
+    (pid,) = (process.pid for process in lab.status() if process.name == broker.name)
+    for name, outage_s in (("declared", 30), ("not-declared", 0)):
+        book = runbook(tmp_path, name)
+        document = yaml.safe_load(book.read_text())
+        arguments = {"argv": [sys.executable, "-c", FROZEN, str(pid)], "outage_seconds": outage_s}
+        hook = {"name": "roll", "title": "Roll", "action": "hook.command", "undoable": False, "arguments": arguments}
+        document["drill"]["steps"].insert(0, hook)
+        book.write_text(yaml.safe_dump(document))
+        with open_drill(book, tmp_path / name, lab_dir=lab.root, partitions=2) as drill:
+            if outage_s:
+                assert drill.finish().title == "Verdict: pass"
+                continue
+            try:
+                with pytest.raises((LeaseLost, LeaseUnconfirmed)):
+                    drill.finish()
+            finally:
+                broker.resume()  # the hook was ended before it did
+    assert there(lab, "declared", "not-declared") == {"declared"}
 
 
 def test_run_second_run_of_a_flow_is_refused(lab: Lab, tmp_path: Path) -> None:

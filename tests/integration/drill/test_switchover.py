@@ -23,6 +23,7 @@ import drlib
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.producer_ids import refuse_collisions
+from drlib.drill.actions.clients.throttle_rules import EVERY_USER, LEAST
 from drlib.drill.actions.failback.switchover import MoveApplications
 from drlib.drill.actions.groups import commit as group_writing
 from drlib.drill.plan.progress import Reach
@@ -34,6 +35,7 @@ from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.descriptions import CommittedOffset, Range
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.admin.group_offsets import commit_all, committed
+from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
 from drlib.lab.checker import scan
 from drlib.lab.checker.history import History, ProducedStatus
 from drlib.lab.checker.round_trip import Trip, TripReport, check_round_trip
@@ -334,6 +336,38 @@ def test_applications_held_by_a_dead_drill_continue(both: Both) -> None:
     wait_for("it has read everything", lambda: {r.id for r in reader.history().consumed} >= acked)
     both.on.terminate_all()
     assert len(reader.history().consumed) == len(acked)
+
+
+def test_switchover_to_a_cluster_whose_producers_are_throttled_gives_its_quotas_back_and_applications_write_at_once(
+    both: Both,
+) -> None:
+    home, away, topic = both.engine.source, both.engine.target, both.topic
+    target, before = both.place.cluster(away), {EVERY_USER: 5e8}
+
+    def quotas() -> dict[Entity, float]:
+        return {quota.entity: quota.bytes_per_s for quota in producer_quotas(target)}
+
+    set_producer_quotas(target, before)
+    try:
+        wait_for("the cluster has a quota", lambda: quotas() == before)
+        assert both.act("clients.throttle", cluster=away)["not_throttled"] == f"drlib-{away}"
+        wait_for("its producers are throttled", lambda: len(quotas()) == 2 and quotas()[EVERY_USER] == LEAST)
+        producer, reader = (
+            both.on.producer(topic, records_per_second=200.0),
+            both.on.consumer(topic, f"{topic}.readers"),
+        )
+        wait_for("traffic", lambda: seen(producer, home, "produced") > 100 and seen(reader, home, "consumed") > 0)
+        wait_for("the flow out runs", lambda: runs(both))
+        there = both.there()
+        assert (both.active, there["rpo_records"], there["write_rules_lifted"]) == (away, 0, 2)
+        wait_for("exactly as before", lambda: quotas() == before)
+        wait_for("they write there", lambda: seen(producer, away, "produced") > 1000, 20)
+        assert producer.terminate()[0] == 0
+        acked = {row.id for row in producer.history().produced if row.status is ProducedStatus.ACKED}
+        wait_for("the group has read everything", lambda: {r.id for r in reader.history().consumed} >= acked)
+        both.on.terminate_all()
+    finally:
+        set_producer_quotas(target, dict.fromkeys(quotas()))
 
 
 def test_unreplicated_mirror_of_unknown_origin_is_named(engine: Engine) -> None:

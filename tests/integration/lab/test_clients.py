@@ -24,6 +24,7 @@ from drlib.lab.clients.on_lab import Chosen, LabClients, One
 from drlib.lab.clients.python_client import starts_path
 from drlib.lab.clients.rules import Move, continued, finished, judge
 from drlib.lab.lab import Lab
+from drlib.lab.workload.topics import TopicSpec, create_topics
 from drlib.model import Flow
 from drlib.runs.check import Verdict
 
@@ -42,6 +43,8 @@ def test_secured_clients_continue_through_the_address_and_doctor_compares_its_na
         clients.start(Chosen(chosen(["java", "streams", "librdkafka"], on_secured_lab(runtimes.found()))))
         every = list(clients.each())
         assert len(every) == 3
+        # No mirror runs here, which creates the topics that they read on RIGHT besides their own.
+        create_topics(lab.clusters["RIGHT"].settings(), [TopicSpec(clients.remote(one), 1) for one in every])
         wait_for("they work", lambda: all(clients.processed(one) > 20 for one in every), 90)
         assert certificates(lab, "localhost").severity is Severity.OK
         other = certificates(lab, "kafka.example")

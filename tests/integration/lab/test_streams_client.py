@@ -6,11 +6,17 @@ where they crossed without its changelog.
 
 from __future__ import annotations
 
+import itertools
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from confluent_kafka import Producer
 from fix_engine import Engine, commit, wait_for
 from fix_lab import LabFactory
 
@@ -18,8 +24,8 @@ from drlib import clock
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.lab.clients import runtimes
-from drlib.lab.clients.families import BY_NAME, chosen
-from drlib.lab.clients.on_lab import Chosen, LabClients
+from drlib.lab.clients.families import BY_NAME, Family, chosen
+from drlib.lab.clients.on_lab import Chosen, LabClients, One
 from drlib.lab.clients.rules import Move, Seen, check, continued, finished, judge
 from drlib.model import Flow
 from drlib.runs.check import Verdict
@@ -32,8 +38,12 @@ pytestmark = pytest.mark.long
 
 
 @pytest.fixture
-def clients(lab_factory: LabFactory, tmp_path: Path) -> Iterator[LabClients]:
-    """The application and its producer, which work on LEFT; and a mirror."""
+def clients(
+    request: pytest.FixtureRequest, lab_factory: LabFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[LabClients]:
+    """The application, with a parameter's settings, and its producer, which work on LEFT; and a mirror."""
+    more: tuple[str, ...] = getattr(request, "param", ())
+    monkeypatch.setitem(cast(dict[str, Family], BY_NAME), "streams", replace(STREAMS, settings=STREAMS.settings + more))
     lab = lab_factory()
     left, right = (lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
     engine = Engine(tmp_path, left, right, "LEFT", "RIGHT", "flights.*")
@@ -47,14 +57,54 @@ def clients(lab_factory: LabFactory, tmp_path: Path) -> Iterator[LabClients]:
     engine.close()
 
 
-def move(clients: LabClients, position: int | None) -> tuple[ClientScore, Move, Seen]:
+@contextmanager
+def more_records(servers: str, topic: str) -> Iterator[None]:
+    """Some hundred a second, of the number 0 and a key that the application knows, while inside."""
+    ended = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": servers, "log_level": 0})
+        for number in itertools.count():
+            headers: list[tuple[str, str | bytes | None]] = [("id", f"more-{number}-0"), ("n", "0")]
+            producer.produce(topic, key="client-streams-k0", value="0", headers=headers)
+            producer.poll(0)
+            if ended.wait(0.005):
+                break
+        producer.purge()
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writing.join()
+
+
+def wait_until_silent(clients: LabClients, one: One) -> None:
+    """Until it has processed nothing for a second, and so has sent nothing but to its repartition topic since its commit."""
+    at, since = clients.processed(one), time.monotonic()
+
+    def silent() -> bool:
+        nonlocal at, since
+        if (now := clients.processed(one)) != at:
+            at, since = now, time.monotonic()
+        return time.monotonic() - since > 1.0
+
+    wait_for("it is between two commits", silent, 60)
+
+
+def move(clients: LabClients, position: int | None, *, between_commits: bool = False) -> tuple[ClientScore, Move, Seen]:
     """Kill LEFT and lead the application to RIGHT, where its group has `position`; what it did, and how that is judged."""
     (one,) = clients.each()
     lab, right = clients.lab, clients.lab.clusters["RIGHT"].bootstrap
     wait_for("it works", lambda: clients.processed(one) > 2 * CROSSED, 120)
     wait_for("its records cross", lambda: len(clients.logged(one).remote) > 2 * CROSSED, 60)
-    fault_ms = clock.now_ms()
-    lab.clusters["LEFT"].kill()
+    with more_records(lab.clusters["LEFT"].bootstrap, one.topic) if between_commits else nullcontext():
+        if between_commits:
+            wait_until_silent(clients, one)
+        fault_ms = clock.now_ms()
+        lab.clusters["LEFT"].kill()
     if position is not None:
         commit(right, one.name, clients.remote(one), position)
     decided = Move("LEFT", "RIGHT", fault_ms, clock.now_ms())
@@ -87,6 +137,18 @@ def test_streams_application_without_positions_rebuilds_its_state_from_the_recor
     last = {row.key: row.total for row in seen.consumed.consumed}
     assert sum(total or 0 for total in last.values()) == sum(number(name) for name in (*seen.remote, *seen.local))
     assert check(score, decided).name.endswith("continue on RIGHT, and nothing is lost or skipped")
+    print("Kafka Streams continued after", score.read_after_s, "s")
+
+
+@pytest.mark.parametrize("clients", [("commit.interval.ms=4000",)], indirect=True)
+def test_streams_application_gives_up_records_on_their_way_to_a_topic_that_the_target_lacks(
+    clients: LabClients,
+) -> None:
+    """Its repartition topic: with `exactly_once_v2` its producer would wait 24 days to deliver them."""
+    score, _, _ = move(clients, None, between_commits=True)
+    assert (score.verdict, score.lost, score.skipped, score.sums_differ) == (Verdict.PASS, 0, 0, 0), score
+    assert score.read_after_s is not None
+    assert score.read_after_s > 10  # it had to wait for them
     print("Kafka Streams continued after", score.read_after_s, "s")
 
 

@@ -182,12 +182,13 @@ def test_flows_cycle_that_keeps_names_is_refused_before_start(ours: Replicator) 
     r = ours
     r.make("A", records=1)
     identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-    r.start(("AB", "BC", "CA"), replication__policy__class=identity)
+    r.start(("AB", "BC", "CA", "AC"), replication__policy__class=identity)  # two flows fill C
     assert r.worker is not None
     assert r.worker.wait(30) == 2, r.log()
     said = " ".join(r.log().split())
     assert f"would be copied in a cycle: {' -> '.join(map(r.alias, 'ABCA'))}" in said
     assert "do not overlap" in said
+    assert "a ring of one direction" in said
     assert r.names("B") == set()
 
 

@@ -123,3 +123,17 @@ def test_commands_of_the_table_are_those_of_the_application() -> None:
     with tree.make_context("drlib", ["mirror"], resilient_parsing=True) as context:
         assert tree.list_commands(context) == list(commands.names())
         assert tree.get_command(context, "nonsense") is None
+
+
+@pytest.mark.parametrize("command", ["run", "doctor", "bootstrap", "inventory"])
+def test_help_of_a_command_explains_each_option_and_argument_without_names_of_types(command: str) -> None:
+    tree = get_command(app)
+    assert isinstance(tree, TyperGroup)
+    with tree.make_context("drlib", [command], resilient_parsing=True) as context:
+        found = tree.get_command(context, command)
+        assert found is not None
+        assert [each.name for each in found.params if not getattr(each, "help", "")] == []
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80"}).output
+    options = shown.partition("\nOptions:\n")[2].partition("\n\n")[0]
+    assert re.findall(r"<(?:list|str|int|float|path)[^>]*>", options) == []
+    assert max(map(len, shown.partition("\n  Examples:\n")[0].splitlines())) <= 80

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from drlib.config.both_ways.shared_topics import TopicsShared
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.mirror.monitor.flow_view import WAITING, overview
 from drlib.mirror.monitor.survey import Survey
@@ -49,6 +52,13 @@ def test_heartbeats_owner_is_the_opposite_flow_or_the_first() -> None:
     assert heartbeats_owner(Flow("C", "B"), enabled) == 1
     assert heartbeats_owner(Flow("B", "A"), enabled) == 0
     assert heartbeats_owner(Flow("C", "A"), enabled) == 0
+
+
+async def test_ring_with_synchronized_group_offsets_is_refused_before_a_cluster_is_asked(tmp_path: Path) -> None:
+    names = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    settings = load(tmp_path, f"C->A.enabled = true\n{names}\nB->C.sync.group.offsets.enabled = true")
+    with pytest.raises(TopicsShared, match="group offsets cannot be synchronized between B and C"):
+        await mirror(settings)
 
 
 async def test_worker_that_waits_for_its_clusters_names_them_and_each_remedy_once(tmp_path: Path) -> None:

@@ -68,13 +68,13 @@ def test_exit_code_table(plain: list[Verdict], objectives: list[Verdict], code: 
     ("objectives", "rto", "rpo", "expected"),
     [
         (Objectives(), 5.0, (3, 0.1), []),
-        (Objectives(rto_seconds=30), 12.5, (0, 0.0), [(P, "12.5 of at most 30, margin 17.5")]),
-        (Objectives(rto_seconds=30), 30.0, (0, 0.0), [(P, "30 of at most 30, margin 0")]),
-        (Objectives(rto_seconds=30), 30.001, (0, 0.0), [(F, "30.001 of at most 30, margin -0.001")]),
+        (Objectives(rto_seconds=30), 12.5, (0, 0.0), [(P, "12.5 of at most 30 seconds: 17.5 seconds to spare")]),
+        (Objectives(rto_seconds=30), 30.0, (0, 0.0), [(P, "30 of at most 30 seconds: 0 seconds to spare")]),
+        (Objectives(rto_seconds=30), 30.001, (0, 0.0), [(F, "30.001 of at most 30 seconds: 0.001 seconds too many")]),
         (Objectives(rto_seconds=30), None, (0, 0.0), [(U, "not measured")]),
-        (Objectives(rpo_records=0), 1.0, (0, 0.0), [(P, "0 of at most 0, margin 0")]),
-        (Objectives(rpo_records=0), 1.0, (1, 0.0), [(F, "1 of at most 0, margin -1")]),
-        (Objectives(rpo_records=20_000_000), 1.0, (12_345_678, 0.0), [(P, "12345678 of at most 20000000")]),
+        (Objectives(rpo_records=0), 1.0, (0, 0.0), [(P, "0 of at most 0 records: 0 records to spare")]),
+        (Objectives(rpo_records=0), 1.0, (1, 0.0), [(F, "1 of at most 0 records: 1 records too many")]),
+        (Objectives(rpo_records=20_000_000), 1.0, (12_345_678, 0.0), [(P, "12,345,678 of at most 20,000,000 records")]),
         (Objectives(rpo_records=10, rpo_seconds=1), 1.0, (None, 2.0), [(U, "not measured"), (F, "2 of at most 1")]),
     ],
 )
@@ -94,7 +94,7 @@ def test_objective_checks_lower_bound_of_loss_is_a_condition() -> None:
     found = objective_checks(objectives, RtoSeconds(total=1.0), Rpo(records=0, seconds=2.0, at_least=True))
     assert [check.verdict for check in found] == [Verdict.CONDITIONS, F]
     assert found[0].evidence.startswith(
-        "at least 0 of at most 10; records that the source acknowledged after its last answer"
+        "at least 0 of at most 10 records; records that the source acknowledged after its last answer"
     )
     assert overall(found[:1], 0) is Verdict.CONDITIONS
 

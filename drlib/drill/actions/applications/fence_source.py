@@ -314,7 +314,7 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
                     raise Deviated(
                         f"producers still write to {flow.source}",
                         f"after {self.deadline_s:g} s records were still appended to {', '.join(grown[:5])}",
-                        "Stop the producers that do not follow the pointer, then resume.",
+                        "Stop the producers that do not follow the pointer.",
                     )
         return ends
 

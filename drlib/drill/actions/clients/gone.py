@@ -87,7 +87,6 @@ class ClientsGone(LeftCluster, ReadOnlyAction):
                     raise Deviated(
                         f"clients have not left {self.alias} within {self.within_s:g} s",
                         "; ".join(there),
-                        "Close their connections (a rolling restart of the brokers), stop them, or refuse more addresses; "
-                        "then resume.",
+                        "Close their connections (a rolling restart of the brokers), stop them, or refuse more addresses.",
                     )
                 abort.wait(_LOOK_S)

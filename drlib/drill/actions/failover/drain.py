@@ -88,7 +88,7 @@ class DrainMirror(ProbeDeadline, ReadOnlyTargetAction):
                 raise Unreachable(
                     "the mirror did not drain",
                     f"after {self.deadline_s:g} s it is behind: {behind or 'records in flight'}",
-                    "See drlib status, then resume.",
+                    "See drlib status.",
                 )
             abort.wait(LOOK_S)
 

@@ -148,7 +148,7 @@ class ShadowGroups(TranslateGroups):
         began, settings = time.monotonic(), self.context.mirror_settings()
         named = [replace(move, group=move.group.removeprefix(self.prefix)) for move in self._kept() or ()]
         try:
-            here = source_positions(settings, self.flow)
+            here = source_positions(settings, self.flow, self._chosen)
             while True:
                 gaps, compared = checkpoint_gaps(named, here, checkpointed_positions(settings, self.flow))
                 if not gaps or time.monotonic() - began >= self.checkpoints_s:

@@ -255,7 +255,9 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
         if newest is not None:
             self._replace_unknown(newest.unknown)
         known = None if newest is None else newest.positions
-        found = translate_known(settings, flow, source_alive=alive, positions=known)
+        found = translate_known(
+            settings, flow, source_alive=alive, positions=known, wanted=lambda g: self._chosen(g) or self._of_line(g)
+        )
         translations = found.translations
         chosen = [item for item in translations if self._chosen(item.group)]
         self._keep_unknown([{"group": group, "why": OF_LINES} for group in self._of_lines(translations)])
@@ -305,7 +307,10 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
 
     def _of_lines(self, translations: Sequence[GroupTranslation]) -> list[str]:
         """Groups that are not moved for nothing but the line terminators of their names."""
-        return sorted({item.group for item in translations if breaks_the_line(self._chosen, item.group)})
+        return sorted({item.group for item in translations if self._of_line(item.group)})
+
+    def _of_line(self, group: str) -> bool:
+        return breaks_the_line(self._chosen, group)
 
     def _keep_unknown(self, rows: Sequence[step_output.Row]) -> None:
         """Add `rows` to the groups whose positions are not determined."""

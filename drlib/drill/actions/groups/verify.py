@@ -108,7 +108,7 @@ class VerifyGroups(ReadOnlyTargetAction):
             raise Unreachable(
                 f"{len(failed)} of {len(watch.applications)} applications are not served by {alias}",
                 "; ".join(shown[:5]) + more,
-                f"Check whether they follow the pointer to {alias}, and which topics they subscribe to; then resume.",
+                f"Check whether they follow the pointer to {alias}, and which topics they subscribe to.",
             )
         measured: dict[str, Scalar] = {"rto_why": rto.why} if rto.total is None else {"rto_seconds": rto.total}
         if rto.at_least is not None:
@@ -140,7 +140,7 @@ class VerifyGroups(ReadOnlyTargetAction):
             raise UsageError(
                 f"no producer can write to {', '.join(reasons)} on {self.flow.target}",
                 "; ".join(f"{name}: {why}" for name, why in reasons.items()),
-                "Create them there with their settings on the source, or correct `written`; then resume.",
+                "Create them there with their settings on the source, or correct `written`.",
             )
 
     def unwritable(self) -> dict[str, str]:

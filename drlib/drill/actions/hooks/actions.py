@@ -58,6 +58,13 @@ class HookAction(DrillAction):
     """How often it is tried; more than once only where it is idempotent."""
     cluster: Text = ""
     """Alias of the cluster whose ID has to be confirmed where the step is destructive; by default the flow's target."""
+    outage_seconds: Seconds = 0.0
+    """How long it may keep the flow's target from answering, as a restart of its brokers: the run's lease lasts that much
+    longer."""
+
+    @property
+    def outage_s(self) -> float:
+        return self.outage_seconds
 
     @property
     @abstractmethod
@@ -277,9 +284,7 @@ def _failed(evidence: hooks.Evidence) -> Deviated:
         Outcome.NOT_DONE: "could not be called",
         Outcome.UNKNOWN: "was called, and its outcome is unknown",
     }.get(evidence.outcome, str(evidence.outcome))
-    return Deviated(
-        f"hook {evidence.name} {outcome}", evidence.reason + output, f"See what {evidence.target} does, then resume."
-    )
+    return Deviated(f"hook {evidence.name} {outcome}", evidence.reason + output, f"See what {evidence.target} does.")
 
 
 def _resolve_secrets(hook: Hook) -> None:

@@ -85,7 +85,7 @@ class VerifyWave(WaveArguments, ReadOnlyTargetAction):
             raise Deviated(
                 f"{plan.label}: {found[0].application} is not as expected on {target}",
                 f"expected: {found[0].expected}; seen within {self.within_s:g} s: {found[0].seen}{more}",
-                f"No further wave was moved ({plan.still_at(self.flow.source)}). Correct {found[0].application}, then resume.",
+                f"No further wave was moved ({plan.still_at(self.flow.source)}). Correct {found[0].application} first.",
             )
         return {
             "wave": plan.label,

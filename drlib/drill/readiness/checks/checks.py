@@ -31,11 +31,20 @@ from drlib.drill.readiness.checks.observations import (
     Unanswered,
 )
 from drlib.drill.readiness.checks.writers import both_sides, standby
-from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Severity, check_of
+from drlib.drill.readiness.score import CHECKS, DAY_S, Finding, Readiness, Severity, check_of, worst
 from drlib.formats import first_few, span, utc
 
 PASSING: Final = frozenset({"pass", "conditions"})
 NAMED: Final = 3  # applications in one finding
+OF_TOPICS: Final = (
+    "lag",
+    "retention",
+    "groups-exact",
+    "positions-ahead",
+    "topic-settings",
+    "producer-topics",
+    "durability",
+)
 
 Answer = TypeVar("Answer")
 
@@ -84,6 +93,8 @@ def judge_flow(observed: FlowObservation, context: CheckContext) -> Readiness:
         "durability": _judge(observed.durability, lambda durability: topics.durability(durability, context)),
         "drill-age": _judge(observed.drills, lambda drills: _drills(drills, observed, context)),
     }
+    if not isinstance(observed.topics, Unanswered) and not observed.topics.names and not observed.topics.unlisted:
+        judged = {**judged, **_over_nothing(judged, context, way_back=observed.topics.way_back)}
     if observed.source.error:
         judged = {**judged, **_as_last_known(judged, observed)}
     findings = [
@@ -99,6 +110,15 @@ def _advice(found: tuple[Advice, ...] | Unanswered) -> Judgements:
     if isinstance(found, Unanswered):
         return [("", Severity.ADVICE, f"rights that the mirror works without were not checked: {found.why}", found.fix)]
     return [(each.entity, Severity.ADVICE, each.missing, each.fix) for each in found]
+
+
+def _over_nothing(
+    judged: Mapping[str, Judgements], context: CheckContext, *, way_back: bool
+) -> Mapping[str, Judgements]:
+    """The checks of topics and positions that passed without any: that proves nothing. A flow back waits for its first."""
+    why = "nothing to check: no topic is mirrored"
+    row = passed(f"{why} yet") if way_back else unknown(why, topics.correct_topics(context))
+    return {name: row for name in OF_TOPICS if worst(row[1] for row in judged[name]) in (Severity.OK, Severity.ADVICE)}
 
 
 def _as_last_known(judged: Mapping[str, Judgements], observed: FlowObservation) -> Mapping[str, Judgements]:
@@ -149,7 +169,7 @@ def _with_shares(found: Judgements, observed: FlowObservation, context: CheckCon
         rows: Judgements = [("share groups", Severity.UNKNOWN, shares.why, shares.fix)]
     else:
         rows = share_groups.share_groups(shares, observed.target.alias, context)
-    return [*(row for row in found if row[1] is not Severity.OK), *rows] if rows else found
+    return [*(row for row in found if row[1] not in (Severity.OK, Severity.ADVICE)), *rows] if rows else found
 
 
 def _with_applications(found: Judgements, observed: FlowObservation) -> Judgements:

@@ -59,7 +59,8 @@ def exact(
     if rows:
         return rows
     if not translations:
-        return passed("no group has a position on a mirrored topic")
+        fix = f"If applications read them, let each commit once; `groups` selects which count: {context.drlib('inventory')}"
+        return [("", Severity.ADVICE, "nothing to check: no group has a committed offset on a mirrored topic", fix)]
     groups = count(len({position.group for position in translations}), "group")
     behind = f"exact, or ahead of the mirror by {count(allowed, 'record')} in all, which the objective allows"
     return passed(f"{count(len(translations), 'position')} of {groups}: {behind if allowed else 'all exact'}")
@@ -71,7 +72,7 @@ def positions(
     """`exact`, and whether positions are known without the source."""
     rows = _by_checkpoints(translations, observed)
     found = exact(translations, observed.flow, context, source_lost=bool(observed.source.error))
-    return rows + [row for row in found if row[1] is not Severity.OK] if rows else found
+    return rows + [row for row in found if row[1] not in (Severity.OK, Severity.ADVICE)] if rows else found
 
 
 def _by_checkpoints(translations: tuple[GroupTranslation, ...], observed: FlowObservation) -> Judgements:
@@ -118,6 +119,8 @@ def mirrored(readers: Readers, flow: str, context: CheckContext) -> Judgements:
         why = "the source lists only groups we may describe: there may be others"
         fix = "Grant our principal Describe on the source cluster (kafka-acls.sh --add --operation Describe --cluster)."
         rows.append((flow, Severity.UNKNOWN, why, fix))
+    if not readers.groups and not rows:
+        return passed("nothing to check: the source has no consumer group")
     return rows or passed(f"{count(readers.groups, 'group')} read nothing else")
 
 
@@ -149,5 +152,7 @@ def ahead(positions: tuple[TargetPosition, ...], context: CheckContext) -> Judge
         rows.append((group, Severity.WARN, why, f"Nothing, if the group moved there. Otherwise: {reset}"))
     if rows:
         return rows
+    if not positions:
+        return passed("nothing to check: no group has a committed offset on the target")
     used = f"; {count(in_use, 'position')} of groups with members on the target were not judged" if in_use else ""
     return passed(f"{count(len(positions), 'position')} on the target, none ahead{used}")

@@ -4,6 +4,8 @@ Rules: what keeps records from crossing, or producers from writing after a failo
 warning. A target of one broker can hold one replica, and that is no warning; the evidence says so.
 """
 
+import shlex
+
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count, is_or_are, passed
 from drlib.drill.readiness.checks.observations import Durability, MirrorTopics, SettingsDrift, available
 from drlib.drill.readiness.score import Severity
@@ -41,9 +43,19 @@ def partitions(topics: MirrorTopics, context: CheckContext) -> Judgements:
         )
         rows.append((topic, Severity.UNKNOWN, why, fix))
     if not topics.names and not rows:
-        fix = f"Create such a topic, or correct `topics` in {context.file}."
-        return [("", Severity.ADVICE, "no topic of the source is to be mirrored: none is as `topics` says", fix)]
+        why = "no topic of the source is to be mirrored: none is as `topics` says"
+        if topics.way_back:
+            fix = "Nothing: what applications write there after a failover is copied back."
+            return [("", Severity.ADVICE, why, fix)]
+        return [("", Severity.CRITICAL, f"{why}, so that a failover would find no record", correct_topics(context))]
     return rows or passed(f"{count(len(topics.names), 'topic')}, each with its mirror topic and the same partitions")
+
+
+def correct_topics(context: CheckContext) -> str:
+    """What to do where nothing is mirrored."""
+    return (
+        f"Create such a topic, or correct `topics` in {context.file}: drlib config explain {shlex.quote(context.file)}"
+    )
 
 
 def settings(drifts: tuple[SettingsDrift, ...], context: CheckContext) -> Judgements:
@@ -62,6 +74,8 @@ def settings(drifts: tuple[SettingsDrift, ...], context: CheckContext) -> Judgem
             why = f"to match {drift.topic}: {first_few(map(str, drift.changes))}"
             fix = f"A worker sets it at its next sync; or: {context.tool('kafka-configs', context.target, *options)}"
             rows.append((drift.mirror, Severity.WARN, why, fix))
+    if not drifts:
+        return passed("nothing to check: no mirror topic is there")
     return rows or passed(f"{count(len(drifts), 'topic')} compared")
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from drlib import clock, decoding
 from drlib.client.bootstrap.check import compare_certificates
 from drlib.client.bootstrap.rules import CertificateName
+from drlib.config.both_ways.rings import ring_of
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
@@ -226,6 +227,9 @@ class _Observer:
             return unread, unread
         partitions = sorted({partition for offsets in source_groups.committed.values() for partition in offsets})
         mirrors = groups.with_leader((groups.mirror_partition(self.flow, at) for at in partitions), metadata)
+        if ring_of(self.flow.flow, self.settings.flows) is not None:
+            unknown = Unanswered("in a ring of flows that keep topic names no position is known on another cluster")
+            return unknown, unknown
         if shared_between(self.settings, self.flow.flow):
             both = partial(groups.translate_both_ways, self.settings, self.flow, source_groups, self.source.whole)
             found = await ask_blocking(both, self._left_s())
@@ -288,7 +292,8 @@ class _Observer:
         names = {
             name: mirror for name, mirror in names.items() if available(target.topics, mirror) or not unasked(name)
         }
-        return MirrorTopics(names, source.topics, target.topics, unlisted)
+        way_back = topics.mirrors_of(self.flow, source, self.flow.flow.target)
+        return MirrorTopics(names, source.topics, target.topics, unlisted, way_back)
 
     def _compared(
         self, names: dict[str, str], source: TopicSettings | Unanswered, target: TopicSettings | Unanswered

@@ -41,6 +41,15 @@ def known_mirrors(flow: FlowSettings, source: Iterable[str], survey: Survey | No
     return frozenset(name for name in known if not flow.policy.is_heartbeats(name))
 
 
+def mirrors_of(flow: FlowSettings, cluster: ClusterMetadata, source: str) -> bool:
+    """Has `cluster` a mirror topic of an application's topic on `source`?"""
+    policy = flow.policy
+    return any(
+        policy.source_of(name) == source and not policy.is_heartbeats(name) and not policy.is_internal(name)
+        for name in cluster.topics
+    )
+
+
 def unlisted_topics(
     flow: FlowSettings, source: ClusterMetadata, target: ClusterMetadata, maps: Maps
 ) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Rules: what ends a cluster for its applications records its moment before it act
 identified by the lab's state, so a dead one is known as well.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
@@ -15,6 +15,8 @@ from drlib.errors import UsageError
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import Mark
+
+_RESTART_S: Final = 80.0  # of a broker: 20 s until it has stopped, 60 s until it serves
 
 
 class KillCluster(ClusterArgument, StateChangeAction):
@@ -104,6 +106,10 @@ class RollBrokers(ClusterArgument, StateChangeAction):
 
     def reached(self) -> bool:
         return moments.at(self.context.run_dir, self._moment) is not None
+
+    @property
+    def outage_s(self) -> float:
+        return _RESTART_S if self.alias == self.context.flow.target else 0.0
 
     @property
     def _moment(self) -> str:

@@ -6,7 +6,8 @@ Rules:
 - A batch larger than the target takes is split by records; one record that is too large is sent as it is, and refused.
 - Small batches of one response are merged, as far as the target takes the result, because a broker takes one batch per
   partition and request. A batch that comes alone moves as it is.
-- Control, aborted and empty batches are gaps: read through, never sent. So are copies that the reverse flow made.
+- Control, aborted and empty batches are gaps: read through, never sent. So are copies that the reverse flow made,
+  and in a ring what another lane of the flow copies.
 - Record number q of the claim is promised for one source offset: a `Run` entry precedes the first record of every stretch
   that does not continue the one before, and is acknowledged before that record is sent.
 - A produce response must carry the expected base offset. A larger one means that other producers wrote in between: our
@@ -140,6 +141,7 @@ class PartitionStream:
     held: bool = False  # nothing is sent for now: it is found out whether its records return (`engine.returns`)
     append_times: bool = False  # the source sets the records' timestamps
     shared: bool = False  # both directions copy the topic: others write to its mirror, and it holds copies of theirs
+    hop: int = 0  # of a ring: how many flows copied the records before that this lane copies; others are gaps
     next_slot: int = 0  # of the journal's ring of transactions
     transactions: TransactionRing | None = None  # made when the first one is read
     numbers: TransactionNumbers | None = (
@@ -242,11 +244,11 @@ class PartitionStream:
             if epoch > self.journaled_epoch:
                 self._begin_epoch(epoch, max(base, self.position), entries)
             data = count > 0 and ((plain and header.attributes == 0) or aborted.keep(header, view))
-            copied = copies is not None and copies.is_copy(header)
+            copied = copies is not None and copies.leaves_out(header)
             data = data and not copied
-            if header.producer_id >= 0 and not copied and not header.attributes & CONTROL_MASK:
+            if header.producer_id >= 0 and not (copied or self.hop) and not header.attributes & CONTROL_MASK:
                 self.producers[header.producer_id] = header
-            if header.attributes & TRANSACTIONAL_MASK and header.magic >= 2:
+            if header.attributes & TRANSACTIONAL_MASK and header.magic >= 2 and not self.hop:
                 self._note_transaction(header, view, data=data)
             length = len(view)
             if (

@@ -636,10 +636,15 @@ class Lane:
         """Why records on the target, of a topic that both directions copy, may be copies; None where they are the target's own.
 
         That is the operator's word for this journal and no other; or nothing was ever written to the source's partitions, from
-        which no record can be a copy then. `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none
+        which no record can be a copy then. In a ring only that counts: whether an earlier journal was lost is known to a third
+        cluster. `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none
         of it before contents have shown which records are copies.
         """
         target, reverse = self.context.target, self.context.reverse
+        if reverse is not None and reverse.of_ring:
+            why = "in a ring a topic has records on one cluster at most before any flow copies it"
+            flow = str(self.takeover.settings.flow)
+            return None if await self._never_written(topic) else RecordsUnexplained(topic.target, flow, "", why)
         journal_id, _ = await locate(target, self.journal_partition)
         found = (await target.metadata([topic.target])).topics[topic.target]
         if reverse is None or await reverse.is_remembered(found.topic_id):

@@ -123,7 +123,7 @@ class ClaimStart:
             keys = [SourcePartition(topic.topic_id, number) for number in topic.partitions if number not in left_out]
             if topic.target not in not_begun_here:
                 taken = False
-                for key in keys if not topic.shared or topic.source in taken_over else ():
+                for key in keys if not topic.hop and (not topic.shared or topic.source in taken_over) else ():
                     if progress is not None and self.maps.get(key).position is None:
                         taken |= await self._take_over(progress, topic, key, recreated=recreated)
                 for key in keys:
@@ -195,6 +195,7 @@ class ClaimStart:
             unproven=topic.unproven,
             real_id=topic.real_id,
             shared=topic.shared or self.was_shared(topic.topic_id),
+            hop=topic.hop,
         )
         if noted:
             stream.next_slot, stream.numbers = noted[-1].number + 1, TransactionNumbers.resumed(position, noted)

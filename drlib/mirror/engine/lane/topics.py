@@ -59,6 +59,7 @@ class LaneTopic:
     real_id: uuid.UUID | None = None  # the ID that the source gives it, while it is journaled under one that was made
     unproven: bool = False  # its logs have to show that it is the topic that was journaled
     shared: bool = False  # the reverse flow copies it too, under the same name
+    hop: int = 0  # of a ring: how many flows have copied the records before that this lane copies
 
 
 def identified(

@@ -8,6 +8,10 @@ Rules:
 - A mirror that the reverse flow refuses may hold copies that no claim explains, and so may a partition that it has not begun.
 - A partition that MirrorMaker 2 began is read once the reverse flow's journal says which records below its takeover are copies.
 - Nothing here is written but `Shared`, in this flow's own journal, by the lane that reads the topic.
+- In a ring the reverse flow is the incoming one, with a journal for its lanes and one for each of its relays; all of them have
+  to be known, and every journal of this flow has to have the topic before one of its lanes copies it: behind that lane's
+  records another one could not tell whether the target holds copies of its own that were forgotten.
+Longer than most modules: what is read and what it admits share one lock.
 Not for: the decision about one batch (`drlib.mirror.engine.reverse.rules`).
 """
 
@@ -15,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
@@ -52,6 +56,7 @@ from drlib.mirror.journal.entries import (
     Placement,
     Remirrored,
     Shared,
+    SharedRelay,
     SourcePartition,
     Takeover,
     TopicNames,
@@ -71,7 +76,8 @@ _NO_JOURNAL: Final = frozenset(
 
 
 class SharedPartition(Protocol):
-    """A partition of a topic that both directions copy. `key`: as this flow journals it; `target_id`: of its mirror topic."""
+    """A partition of a topic that both directions copy. `key`: as this flow journals it; `target_id`: of its mirror topic;
+    `hop`: how many flows of a ring have copied the records before that its lane copies."""
 
     @property
     def key(self) -> SourcePartition: ...
@@ -81,6 +87,8 @@ class SharedPartition(Protocol):
     def target(self) -> TopicPartition: ...
     @property
     def target_id(self) -> uuid.UUID | None: ...
+    @property
+    def hop(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,17 +174,79 @@ class JournalLane:
         return [SourcePartition(source, partition) for source in mine]
 
 
-class ReverseJournal:
-    """Of one flow: its lanes share what was read. `lanes`: how many the reverse flow has."""
+@dataclass(slots=True)
+class JournalTopic:
+    """One journal, followed on the cluster that has it. `count`: its lanes; `lost`: why it decides nothing any more."""
 
-    def __init__(self, source: ClusterClient, topic: str, lanes: int) -> None:
+    cluster: ClusterClient
+    topic: str
+    count: int
+    id: uuid.UUID | None = None
+    lanes: dict[int, JournalLane] = field(default_factory=dict)
+    lost: str = ""
+
+    def lane_of(self, partition: TopicPartition) -> JournalLane:
+        """What was read of the lane that a partition belongs to."""
+        return self.lanes.get(lane_of(partition.topic, partition.partition, self.count), JournalLane())
+
+    async def read(self) -> None:
+        """Read every partition to its end as it is now. Raises also `JournalCorrupt` and `CorruptBatch`."""
+        described = (await self.cluster.metadata([self.topic])).topics[self.topic]
+        raise_for(described.error_code, f"looking up {self.topic}", topics=[self.topic])
+        if self.id not in (None, described.topic_id):
+            self.lost = f"{self.topic}, the reverse flow's journal, was deleted and created again"
+            return
+        self.id = described.topic_id
+        for number in sorted({*described.partitions, *range(self.count)}):
+            await self._read_lane(number)
+
+    async def _read_lane(self, number: int) -> None:
+        partition = TopicPartition(self.topic, number)
+        topic_id, leader = await locate(self.cluster, partition)
+        connection = await self.cluster.connection(leader, PURPOSE)
+        lane = self.lanes.setdefault(number, JournalLane())
+        end, epoch = (await requests.list_offset_epochs(connection, [partition], requests.LATEST))[partition]
+        if topic_id != self.id or end < lane.position:
+            self.lost = f"{partition}, of the reverse flow's journal, lost what was read of it: it ends at offset {end}"
+            return
+        begin = max(0, lane.position - 1)
+        if not begin:
+            begin = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+        async for header, view in read_range(connection, topic_id, partition, begin, end):
+            if header.next_offset <= lane.position:
+                last = lane.last
+                same = last is None or header.written_by(last.producer_id, last.producer_epoch)
+                if header.next_offset == lane.position and not same:
+                    self.lost = f"{partition}, of the reverse flow's journal, has another batch at {header.base_offset}"
+                    return
+                continue
+            lane.take(header, view)
+        lane.whole = lane.last is None or lane.last.leader_epoch == epoch
+
+
+class ReverseJournal:
+    """Of one flow: its lanes share what was read. `lanes`: how many the reverse flow has.
+
+    In a ring the reverse flow is the incoming one. `relays`: its further journals, by how many flows copied the records before;
+    `own`: those of the flow itself, on the target, each of which has to know a topic before anything of it is copied.
+    """
+
+    def __init__(
+        self,
+        source: ClusterClient,
+        topic: str,
+        lanes: int,
+        *,
+        relays: Sequence[str] = (),
+        own: Sequence[JournalTopic] = (),
+    ) -> None:
         self.known = Known({})
         self.topic = topic
         self._source = source
-        self._count = lanes
-        self._id: uuid.UUID | None = None
-        self._lanes: dict[int, JournalLane] = {}
-        self._remembered: dict[uuid.UUID, uuid.UUID] = {}  # source topic -> the reverse flow's journal
+        self._journals = [JournalTopic(source, name, lanes) for name in (topic, *relays)]
+        self._own = own
+        self._relayed: dict[int, frozenset[int]] = {}  # by hop: whose batches are copied
+        self._remembered: dict[tuple[uuid.UUID, int], uuid.UUID] = {}  # source topic, hop -> the reverse flow's journal
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
         self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
         self._lost = ""
@@ -184,16 +254,25 @@ class ReverseJournal:
 
     def remember(self, entries: Iterable[Entry]) -> None:
         """Take what this flow's own journal says of the reverse flow's."""
-        self._remembered |= {e.topic_id: e.reverse_journal for e in entries if isinstance(e, Shared)}
+        for entry in entries:
+            if isinstance(entry, Shared):
+                self._remembered[entry.topic_id, 0] = entry.reverse_journal
+            elif isinstance(entry, SharedRelay):
+                self._remembered[entry.topic_id, entry.hop] = entry.relay_journal
 
     def forget(self, topics: Iterable[uuid.UUID]) -> None:
         """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
-        for topic_id in topics:
-            self._remembered.pop(topic_id, None)
+        gone = set(topics)
+        self._remembered = {at: journal for at, journal in self._remembered.items() if at[0] not in gone}
 
     def remembers(self, topic_id: uuid.UUID) -> bool:
         """Was the source topic ever read as one that both directions copy?"""
-        return topic_id in self._remembered
+        return (topic_id, 0) in self._remembered
+
+    @property
+    def of_ring(self) -> bool:
+        """Is the reverse flow the incoming one of a ring?"""
+        return len(self._journals) > 1
 
     async def is_remembered(self, target_topic: uuid.UUID) -> bool:
         """Did the reverse flow read this topic of the target, by a journal of this flow that explained it?
@@ -202,7 +281,7 @@ class ReverseJournal:
         """
         async with self._reading:
             await self._read()
-        return any(target_topic in lane.shared for lane in self._lanes.values())
+        return any(target_topic in lane.shared for each in self._journals for lane in each.lanes.values())
 
     async def hold(self, stream: SharedPartition, response: FetchedPartition, journal: LaneJournal) -> Hold | None:
         """Learn who wrote the records of a response; why they may not be read now, if they may not.
@@ -211,7 +290,9 @@ class ReverseJournal:
         """
         if self._lost:
             return Hold(UNDECIDED, self._lost)
-        if (stream.key.topic_id, stream.key.partition) not in self._admitted:
+        if (stream.key.topic_id, stream.key.partition) not in self._admitted or (
+            self.of_ring and (journal.lane, stream.key.topic_id) not in self._journaled
+        ):
             held = await self._admit(stream, journal)
             if held is not None:
                 return held
@@ -223,12 +304,11 @@ class ReverseJournal:
                 return None
             if (why := await self._try_to_read()) is not None:
                 return why
-            lane = self._lanes[self._lane_of(stream)]
-            if doubt := lane.doubt(stream.key.topic_id, stream.key.partition):
+            if doubt := self._doubt(stream):
                 return Hold(UNDECIDED, doubt)
             marked = await self._marked(stream.source)
             clients = set(self.known.clients) if len(self.known.clients) < MOST_CLIENTS else set()
-            whole = all(each.whole for each in self._lanes.values())
+            whole = all(lane.whole for each in self._journals for lane in each.lanes.values())
             for writer in sorted(found):
                 origin = self.known.judge(writer, marked=marked.get(writer[0]), whole=whole)
                 if origin is Origin.CONTRADICTION:
@@ -239,9 +319,17 @@ class ReverseJournal:
         return None
 
     def known_of(self, stream: SharedPartition) -> Known:
-        """Who wrote the records of a partition that is not held."""
+        """Who wrote the records of a partition that is not held, and which of them its lane copies."""
+        if stream.hop:
+            return replace(self.known, relayed=self._relayed.get(stream.hop, frozenset()))
         taken = self._admitted.get((stream.key.topic_id, stream.key.partition))
         return self.known if taken is None else replace(self.known, taken=taken)
+
+    def _doubt(self, stream: SharedPartition) -> str:
+        doubts = (
+            each.lane_of(stream.target).doubt(stream.key.topic_id, stream.key.partition) for each in self._journals
+        )
+        return next(filter(None, doubts), "")
 
     async def _admit(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
         """Before anything of a partition is read: do both flows know its topic, and each other's journal?"""
@@ -249,28 +337,27 @@ class ReverseJournal:
         async with self._reading:
             if (why := await self._try_to_read()) is not None:
                 return why
-            assert self._id is not None
-            lane = self._lanes.get(self._lane_of(stream), JournalLane())
-            if doubt := lane.doubt(topic_id, stream.key.partition):
+            if doubt := self._doubt(stream):
                 return Hold(UNDECIDED, doubt)
-            before = self._remembered.get(topic_id)
-            if before not in (None, self._id):
-                self._lost = f"{self.topic} is not the journal that copies were recognised by before: it was deleted"
-                return Hold(UNDECIDED, self._lost)
-            if not lane.accepted(topic_id):
-                if before is None:
-                    return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
-                return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
-            # It may yet take it over, with copies that no claim explains.
-            if not lane.writes(topic_id, stream.key.partition):
-                return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
+            for hop, each in enumerate(self._journals):
+                if (held := self._unready(stream, hop, each)) is not None:
+                    return held
+            if self.of_ring and (held := await self._admit_own(stream)) is not None:
+                return held
             if (journal.lane, topic_id) not in self._journaled:
-                await journal.append([Shared(topic_id, self._id)])
+                known = [(hop, each.id) for hop, each in enumerate(self._journals) if each.id is not None]
+                entries = [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
+                await journal.append(entries)
                 self._journaled.add((journal.lane, topic_id))
-                self._remembered[topic_id] = self._id
-            if stream.target_id is None or not any(stream.target_id in each.shared for each in self._lanes.values()):
+                self._remembered |= {(topic_id, hop): id for hop, id in known}
+            lane = self._journals[0].lane_of(stream.target)
+            back = self._journals[0].lanes.values()
+            if not self.of_ring and not any(stream.target_id in each.shared for each in back):
                 return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
             taken = lane.taken_over(topic_id, stream.key.partition)
+            if taken is not None and self.of_ring:
+                begin = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
+                return Hold(UNDECIDED, f"{begin}, and in a ring it is not known which records before are whose copies")
             if taken is not None and taken[1] is None:
                 begin = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}, and which records before are copies"
                 return Hold(
@@ -280,8 +367,32 @@ class ReverseJournal:
             self._admitted[topic_id, stream.key.partition] = found
         return None
 
-    def _lane_of(self, stream: SharedPartition) -> int:
-        return lane_of(stream.target.topic, stream.target.partition, self._count)
+    def _unready(self, stream: SharedPartition, hop: int, journal: JournalTopic) -> Hold | None:
+        """Why one journal of the reverse flow does not explain what a partition holds, or not yet."""
+        topic_id, lane = stream.key.topic_id, journal.lane_of(stream.target)
+        before = self._remembered.get((topic_id, hop))
+        if before not in (None, journal.id):
+            self._lost = f"{journal.topic} is not the journal that copies were recognised by before: it was deleted"
+            return Hold(UNDECIDED, self._lost)
+        if before is not None and not lane.accepted(topic_id):
+            return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
+        # Else it may yet take it over, with copies that no claim explains.
+        if not lane.writes(topic_id, stream.key.partition):
+            return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
+        return None
+
+    async def _admit_own(self, stream: SharedPartition) -> Hold | None:
+        """Why one of the flow's own journals does not know the target yet: it has to before another lane fills it."""
+        for each in self._own:
+            try:
+                await each.read()
+            except BrokerError as error:
+                if error.code not in _NO_JOURNAL:
+                    raise
+                return Hold(WAITS, f"{each.topic}, a journal of this flow, cannot be read: {error}")
+            if each.lost or stream.target_id is None or not each.lane_of(stream.source).accepted(stream.target_id):
+                return Hold(WAITS, f"{each.topic}, a journal of this flow, does not explain {stream.target} yet")
+        return None
 
     async def _marked(self, partition: TopicPartition) -> dict[int, bool]:
         """The producers that the partition's leader knows, and whether markers were written for them."""
@@ -303,43 +414,15 @@ class ReverseJournal:
         return Hold(UNDECIDED, self._lost) if self._lost else None
 
     async def _read(self) -> None:
-        """Read every partition of the journal to its end as it is now."""
-        described = (await self._source.metadata([self.topic])).topics[self.topic]
-        raise_for(described.error_code, f"looking up {self.topic}", topics=[self.topic])
-        if self._id not in (None, described.topic_id):
-            self._lost = f"{self.topic}, the reverse flow's journal, was deleted and created again"
-            return
-        self._id = described.topic_id
-        for number in sorted({*described.partitions, *range(self._count)}):
-            await self._read_lane(number)
-        self.known = replace(self.known, newest={p: e for lane in self._lanes.values() for p, e in lane.newest.items()})
-
-    async def _read_lane(self, number: int) -> None:
-        partition = TopicPartition(self.topic, number)
-        topic_id, leader = await locate(self._source, partition)
-        connection = await self._source.connection(leader, PURPOSE)
-        lane = self._lanes.setdefault(number, JournalLane())
-        end, epoch = (await requests.list_offset_epochs(connection, [partition], requests.LATEST))[partition]
-        if topic_id != self._id or end < lane.position:
-            self._lost = (
-                f"{partition}, of the reverse flow's journal, lost what was read of it: it ends at offset {end}"
-            )
-            return
-        begin = max(0, lane.position - 1)
-        if not begin:
-            begin = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
-        async for header, view in read_range(connection, topic_id, partition, begin, end):
-            if header.next_offset <= lane.position:
-                last = lane.last
-                same = last is None or header.written_by(last.producer_id, last.producer_epoch)
-                if header.next_offset == lane.position and not same:
-                    self._lost = (
-                        f"{partition}, of the reverse flow's journal, has another batch at {header.base_offset}"
-                    )
-                    return
-                continue
-            lane.take(header, view)
-        lane.whole = lane.last is None or lane.last.leader_epoch == epoch
+        """Read every journal of the reverse flow to its end as it is now."""
+        newest: dict[int, int] = {}
+        for hop, each in enumerate(self._journals, 1):
+            await each.read()
+            theirs = {p: e for lane in each.lanes.values() for p, e in lane.newest.items()}
+            newest |= theirs
+            self._relayed[hop] = frozenset(theirs)
+            self._lost = self._lost or each.lost
+        self.known = replace(self.known, newest=newest)
 
 
 def _writers_of(response: FetchedPartition, taken: TakenOver | None) -> set[Writer]:

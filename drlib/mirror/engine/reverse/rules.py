@@ -1,6 +1,7 @@
-"""Decide which batches of a source are copies that the reverse flow made, so that they are not copied back.
+"""Decide which batches of a source are copies that the flow which fills it made, so that they are not copied back.
 
-Rules, for two flows that keep topic names, each of which reads the topics that the other one writes:
+Rules, for flows that keep topic names in a ring: two of them, each of which is the reverse flow of the other, or more, of which
+each reads the topics that the one before it, its incoming flow, writes. Both are called the reverse flow here:
 - A batch is a copy if its producer ID belongs to a claim of the reverse flow, whatever topic it is in. A cluster gives a
   producer ID once, a lane keeps the one of its transactional ID, and the newest `Claim` of each stays in the journal for good.
 - A claim is journaled before its first batch is sent. So a producer ID that is not known is looked for in the journal, read
@@ -11,6 +12,11 @@ Rules, for two flows that keep topic names, each of which reads the topics that 
   its leader has forgotten, while the journal's leader is another one than when its last entry was written.
 - The journal is known by its topic ID. Another one knows nothing of what was copied before.
 - Only data is judged: markers are never copied.
+- In a ring of more clusters a record has to be copied by all flows but the one that ends where it was written. So a flow copies
+  in lanes of their own what was copied before, by how many flows: its relays. Each lane has a producer ID of its own, and so a
+  batch shows how many flows have copied its records, whatever the journal has folded since. A relay copies what one journal of
+  the incoming flow explains (`Known.relayed`), the flow's own lanes what clients wrote, and what has passed all other
+  flows is copied by none.
 - What MirrorMaker 2 copied has no producer ID. Below the offset at which the reverse flow took it over a batch is a copy,
   unless that flow's journal has it as the cluster's own (`OwnRecords`): contents decide (`offsets.comparison.own_records`).
 Not for: reading the journal (`drlib.mirror.engine.reverse.journal`), nor for skipping (`engine.fetch.partition_stream`).
@@ -79,11 +85,13 @@ class TakenOver:
 @dataclass(frozen=True, slots=True)
 class Known:
     """What was read of the reverse flow's journal. `newest`: as `newest_epochs`; `clients`: producer IDs that were looked for
-    and are not in it. `taken`: where one partition is judged that MirrorMaker 2 began."""
+    and are not in it. `taken`: where one partition is judged that MirrorMaker 2 began. `relayed`: the producer IDs whose
+    batches a relay copies, and no others; None for a lane that copies what clients wrote."""
 
     newest: Mapping[int, int]
     clients: Collection[int] = frozenset()
     taken: TakenOver | None = None
+    relayed: Collection[int] | None = None
 
     def origin(self, writer: Writer) -> Origin:
         """Who wrote a batch, as far as it is known without reading further."""
@@ -101,6 +109,10 @@ class Known:
         if self.taken is not None and header.base_offset < self.taken.end:
             return not within(self.taken.own, header.base_offset)
         return header.producer_id in self.newest and header.magic >= 2
+
+    def leaves_out(self, header: BatchHeader) -> bool:
+        """Is a batch whose writer was judged not for this lane to copy?"""
+        return self.is_copy(header) if self.relayed is None else header.producer_id not in self.relayed
 
     def judge(self, writer: Writer, *, marked: bool | None, whole: bool) -> Origin:
         """Who wrote a batch that was read before the journal was read to its end; never `UNKNOWN`.

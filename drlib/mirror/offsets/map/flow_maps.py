@@ -10,7 +10,7 @@ import asyncio
 import time
 from typing import Final
 
-from drlib.config.both_ways.shared_topics import refuse_shared_topics
+from drlib.config.both_ways.shared_topics import refuse_ring, refuse_shared_topics
 from drlib.config.settings import MirrorSettings
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, BrokerError
@@ -28,6 +28,7 @@ def read_flow_maps(settings: MirrorSettings, flow: Flow, *, shared: bool = False
     Topics that are copied in both directions are refused, unless the caller knows them (`shared`): of these one map alone
     says nothing of the other cluster's records.
     """
+    refuse_ring(settings, flow, "positions cannot be translated")
     if not shared:
         refuse_shared_topics(settings, flow, "positions cannot be translated")
     return blocking(_read(settings, flow))

@@ -46,6 +46,7 @@ from drlib.mirror.journal.entries import (
     Run,
     Sealed,
     Shared,
+    SharedRelay,
     SourceEpoch,
     SourceLoss,
     SourcePartition,
@@ -156,7 +157,7 @@ def about_topics(entries: Sequence[Entry], gone: Collection[UUID], named: Collec
             names += [entry] if entry.topic_id in gone and entry.source_topic not in named else []
         elif isinstance(entry, Incarnation) and entry.at_ms < now_ms - FACTS_MS:
             found += [entry] if entry.old_topic_id in gone else []
-        elif isinstance(entry, Shared):
+        elif isinstance(entry, Shared | SharedRelay):
             found += [entry] if entry.topic_id in gone else []
         elif isinstance(entry, TopicIdentified):
             last += [entry] if entry.real_id in gone else []

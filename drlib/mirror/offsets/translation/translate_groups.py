@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from drlib import clock, decoding
-from drlib.config.both_ways.shared_topics import shared_between
+from drlib.config.both_ways.shared_topics import refuse_ring, shared_between
 from drlib.config.replication_policy import ReplicationPolicy
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
@@ -82,9 +82,19 @@ class GroupsTranslated:
     mirror_maker: MirrorMakerFlow | None = None
 
 
-def source_positions(settings: MirrorSettings, flow: Flow, timeout_s: float = COMMITTED_OFFSETS_TIMEOUT_S) -> Positions:
-    """Read the committed offsets of the flow's groups from the source. Raises `Unreachable`."""
-    known, refused = _answered(settings.clusters[flow.source], _listed(settings, flow, timeout_s), timeout_s)
+def source_positions(
+    settings: MirrorSettings,
+    flow: Flow,
+    wanted: Callable[[str], bool] = lambda group: True,
+    timeout_s: float = COMMITTED_OFFSETS_TIMEOUT_S,
+) -> Positions:
+    """Read the committed offsets of the flow's groups from the source: of those that are `wanted`, or of all where none is.
+
+    So a group that is not wanted, and whose open transaction has positions, holds up no other. Raises `Unreachable`.
+    """
+    listed = _listed(settings, flow, timeout_s)
+    groups = [group for group in listed if wanted(group)] or listed
+    known, refused = _answered(settings.clusters[flow.source], groups, timeout_s)
     for error in refused.values():
         raise error
     return known
@@ -211,17 +221,20 @@ def translate_known(
     source_alive: bool | None = None,
     positions: Positions | None = None,
     read_there: Mapping[str, Mapping[TopicPartition, CommittedOffset]] | None = None,
+    wanted: Callable[[str], bool] = lambda group: True,
 ) -> GroupsTranslated:
     """Translate every committed offset of `groups` (all when None) on a mirrored topic.
 
-    `source_alive`: False reads the target only; True requires the source; None tries the source first. `positions`: those
+    `source_alive`: False reads the target only; True requires the source; None tries the source first. `wanted`: the groups
+    that are read of a source that is required, all where it has none of them. `positions`: those
     that were read already. `read_there`: by group, what it has read on the target before, of topics that both directions copy:
     it continues behind that. Raises `UsageError` for a group without any known position, `Unreachable` naming every cluster
     that is needed and does not answer.
     """
     settings.flow(flow.source, flow.target)
+    refuse_ring(settings, flow, "positions cannot be translated")
     if positions is None:
-        positions = _positions(settings, flow, source_alive)
+        positions = _positions(settings, flow, source_alive, wanted)
     unknown = set(groups or ()) - {group for group, _ in positions}
     if unknown:
         raise UsageError(
@@ -270,14 +283,16 @@ def translate_known(
     return GroupsTranslated(tuple(translations), mirror_maker)
 
 
-def _positions(settings: MirrorSettings, flow: Flow, source_alive: bool | None) -> Positions:
+def _positions(
+    settings: MirrorSettings, flow: Flow, source_alive: bool | None, wanted: Callable[[str], bool]
+) -> Positions:
     silent = _silent(settings, [flow.target, flow.source] if source_alive else [flow.target])
     if silent and source_alive is None:
         silent |= _silent(settings, [flow.source])
     refuse_silence(silent)
     if source_alive is None:
         return newest_positions(settings, flow).positions
-    return source_positions(settings, flow) if source_alive else checkpointed_positions(settings, flow)
+    return source_positions(settings, flow, wanted) if source_alive else checkpointed_positions(settings, flow)
 
 
 def _silent(settings: MirrorSettings, aliases: Sequence[str]) -> dict[str, Unreachable]:

@@ -18,14 +18,17 @@ from tiny_notebook import write_notebook
 
 from drlib.cli.app import app
 from drlib.drill.plan.plan import Call, Drill, Mode, Plan, Step, StepPlan
+from drlib.drill.plan.ways_on import WaysOn
 from drlib.drill.run import planning, request
-from drlib.drill.run.request import Request
+from drlib.drill.run.request import ClusterTarget, Request
 from drlib.drill.run.runner import LOCK
 from drlib.errors import DrlibError, LeaseHeld, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.model import Flow
 from drlib.runbook import plans
 from drlib.runbook.execution import outcome
+from drlib.runbook.file import model
+from drlib.runbook.introduce import introduce
 from drlib.runs import folder as folders
 from drlib.runs import lock as folder_lock
 from drlib.runs.abort import Abort
@@ -160,6 +163,32 @@ def test_run_contradicting_options_are_refused(tmp_path: Path, file: Path) -> No
         assert expected in refused(tmp_path, 2, *arguments), arguments
 
 
+SHIPPED = ("failover-drill", "failback-drill", "switchover-drill", "ordering-drill", "active-active", "size-the-link")
+
+
+@pytest.mark.parametrize("name", [*SHIPPED, "nightly-audit", "duplicates-audit", "lag-report", "continuous-audit"])
+def test_run_without_clusters_uses_no_lab_that_was_not_named(tmp_path: Path, name: str) -> None:
+    """Each notebook has the folder of a lab as its default, which may hold one that is used for something else."""
+    line = refused(tmp_path, 2, "run", name)
+    own = f"drlib run {name} --lab for clusters of its own, or --lab-dir DIR of a running lab"
+    file = "" if name in SHIPPED else f"drlib run {name} connect-mirror-maker.properties, or "
+    assert line == f"runbook {name}: it needs clusters, and none were given. For example: {file}{own}"
+    line = refused(tmp_path, 2, "run", name, "--dry-run")
+    assert "it needs clusters, and none were given" in line
+    assert "--lab for" not in line
+
+
+@pytest.mark.parametrize("where", ["runbook", "notebook"])
+def test_run_clusters_of_a_runbook_are_said_before_it_begins(tmp_path: Path, file: Path, where: str) -> None:
+    default = f'properties: str = "{file.name if where == "notebook" else ""}"\n'
+    book = runbook(tmp_path)
+    write_notebook(tmp_path / "tiny.ipynb", "raise SystemExit", parameters=PARAMETERS + default)
+    if where == "runbook":
+        book.write_text(yaml.safe_dump({**yaml.safe_load(book.read_text()), "parameters": {"properties": file.name}}))
+    said = introduce(model.load(book), {}, ClusterTarget())
+    assert str(said.banner) == ("PRODUCTION  flow LEFT->RIGHT, clusters LEFT and RIGHT: real applications move.")
+
+
 def test_run_analysis_refuses_options_of_drills(tmp_path: Path, file: Path) -> None:
     book = runbook(tmp_path)
     document = yaml.safe_load(book.read_text())
@@ -250,10 +279,10 @@ def test_run_on_a_full_disk_stops_and_resumes_when_there_is_space(tmp_path: Path
 
 
 def test_run_folder_on_a_full_disk_is_a_user_error() -> None:
-    ended = outcome.failed(OSError(errno.ENOSPC, "No space left on device"))
+    ended = outcome.failed(OSError(errno.ENOSPC, "No space left on device"), WaysOn("one"))
     assert ended.code == 6
-    assert "its folder cannot be written: No space left on device. Free space" in ended.error
-    assert outcome.failed(OSError(errno.EBADF, "Bad file descriptor")).code == 1
+    assert "No space left on device. Free space first. Resume it: drlib run --resume one." in ended.error
+    assert outcome.failed(OSError(errno.EBADF, "Bad file descriptor"), WaysOn("one")).code == 1
 
 
 def test_run_folder_that_cannot_be_created_starts_nothing(tmp_path: Path) -> None:

@@ -1,17 +1,41 @@
-"""`drlib run --lab`, at its end: a lab's folder goes with its processes, and stays while one of them lives."""
+"""`drlib run` at its end: what its progress shows, and that a lab's folder goes with its processes."""
 
+import io
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import sample_scorecard as sample
+from rich.console import Console
 
 from drlib.cli.drill import run as running
 from drlib.drill.run.request import ClusterTarget
-from drlib.errors import UsageError
+from drlib.errors import Aborted, Deviated, ObjectiveMissed, UsageError
 from drlib.lab.lab import Lab
+from drlib.runbook.execution.execute import RunResult
 from drlib.runbook.plans import Granted
+from drlib.ui.terminal.run import Progress
+
+
+def shown(code: int) -> str:
+    """What the progress of a run shows of its last step, where the run ended with `code`."""
+    out = io.StringIO()
+    result = RunResult(Path("run"), sample.scorecard(), Path("report.html"), code, "")
+    with Progress(Console(file=out, width=80, force_terminal=True)) as progress:
+        progress.stage("kill LEFT")
+        assert running._marked(result, progress) is result
+        progress.stage("stopping the lab")
+    return out.getvalue()
+
+
+def test_step_in_which_a_run_was_stopped_is_not_shown_as_done() -> None:
+    for code in (Aborted.exit_code, Deviated.exit_code):
+        assert "✗ kill LEFT  stopped here" in shown(code)
+    for code in (0, ObjectiveMissed.exit_code):
+        assert "✓ kill LEFT  " in shown(code)
+
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 

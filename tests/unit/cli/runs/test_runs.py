@@ -19,7 +19,9 @@ import pytest
 import sample_scorecard as sample
 from command_line import drlib_here
 from hostile_text import HOSTILE
+from repository_root import ROOT
 from testbed_moves import drill, step
+from tiny_notebook import write_notebook
 
 from drlib.drill.plan.plan import Plan, StepPlan
 from drlib.drill.run import planning
@@ -41,7 +43,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["drlib"])
     (tmp_path / "runbooks").mkdir()
-    (tmp_path / "runbooks" / "n.ipynb").write_text("{}")
+    write_notebook(tmp_path / "runbooks" / "n.ipynb", "pass", parameters='topic: str = "orders"')
     (tmp_path / "runs").mkdir()
     return tmp_path
 
@@ -318,6 +320,17 @@ def test_schedule_jupyter_job_definition_has_the_fields_that_its_api_takes(
     assert notebook.cells[0].metadata.tags == ["parameters"]
     assert drlib_here("schedule", "emit", str(path), "--as", "jupyter-scheduler", "--user", "drill") == 2
     assert "jobs run as JupyterLab does" in capsys.readouterr().err
+
+
+def test_schedule_of_a_runbook_without_clusters_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each of its runs would be."""
+    emit = ("schedule", "emit", str(ROOT / "runbooks" / "nightly-audit.yaml"), "--as", "airflow")
+    assert drlib_here(*emit) == 2
+    output = capsys.readouterr()
+    assert "none were given. Give FILE, or --lab for clusters of its own." in output.err
+    assert output.out == ""
+    assert drlib_here(*emit, "--lab") == 0
+    assert drlib_here(*emit, str(place / "mm2.properties")) == 0
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)

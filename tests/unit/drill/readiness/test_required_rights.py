@@ -154,3 +154,14 @@ def test_flows_without_an_enabled_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="enables no flow"):
         flows_of(made, None)
     assert [str(each.flow) for each in flows_of(made, Flow("lyon", "paris"))] == ["lyon->paris"]
+
+
+def test_mirror_in_a_ring_has_the_rights_on_the_journal_of_its_relay(tmp_path: Path) -> None:
+    file = FILE.replace("paris, lyon", "paris, lyon, nice") + "nice.bootstrap.servers = n:1\n"
+    names = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    found = rights(
+        settings(tmp_path, names, "lyon->nice.enabled = true", "nice->paris.enabled = true", file=file), Role.MIRROR
+    )
+    assert (
+        found["lyon", "topic __drlib-relay.paris.1.internal"] == found["lyon", "topic __drlib-journal.paris.internal"]
+    )

@@ -46,12 +46,12 @@ RIGHT: dict[str, Value] = {
 HASHES = {
     "active-active": "5ff5d965d4fdd5cd7572ba9c0138ea06be9088a43b2fed542acf4e0f57311b3b",
     "emergency-failover": "87c3b044aa059381c91966484b064cbdd1f8cb3530078099596b8a8372dee3fa",
-    "failback-drill": "463957e412d00f006246da5e03b211e36add5f3cf01d8e6dbc921649b1a90b60",
+    "failback-drill": "898d73c4376a40169d762ee5fd55d3df60aee0346074e935b9466cdcd39ab021",
     "failover-drill": "c38318114ab438f2379fcd0ebeeb66df1c74e67d57f74e5919590e838d8f5384",
     "ordering-drill": "db2280f54ac94fff2f71d3b2643cb677fcd971cecdda570f59115733bc34965a",
     "planned-switchover": "15bd58ed2603ee194574c0aff25756b0f77ac5b8424e298553c2fb444d9bea98",
     "rehearse-failover": "040ca4b193621e21889fdb7e9428551d45117d3de298b7fba25639a0c413fb21",
-    "rolling-switchover-drill": "356df9ddd38f5750f6c22c173bbfc65a037f7730fad10b554ed23ddf8bc60ec8",
+    "rolling-switchover-drill": "e987202bccfec55b69cfc7dc2e7d0c4043dec41a862e46e20772586f788b07a8",
     "switchover-drill": "04eac037250510c83f5572786472e980f6a7999a16bc69cdef00d2cd55b474b7",
 }
 

@@ -21,6 +21,7 @@ from drlib.drill.plan.supersede import Beginning
 from drlib.drill.run import planning
 from drlib.drill.run.outcome import Result
 from drlib.drill.run.permissions import Permissions
+from drlib.drill.run.request import Request
 from drlib.drill.run.runner import Runner
 from drlib.drill.run.step_thread import ABORT_S
 from drlib.drill.step.action import Action, Answer, Changes, Evidence, reach
@@ -429,6 +430,29 @@ def test_resume_after_an_abort_clears_the_abort(here: Setting) -> None:
     here.two.waits_s = 0
     here.runner(plan).run(resume=True)
     assert here.files() == {"file-1", "file-2"}
+
+
+def on_a_lab_of_its_own(here: Setting) -> None:
+    Request(runbook=Path("/books/tiny.yaml"), lab_dir=here.root, lab_ends=True).write(here.folder)
+
+
+def test_abort_on_a_lab_of_its_own_proposes_only_to_start_it_again(here: Setting) -> None:
+    on_a_lab_of_its_own(here)
+    here.two.waits_s = 30
+    timer = threading.Timer(0.2, Abort(here.folder).request, ["SIGINT"])
+    timer.start()
+    with pytest.raises(Aborted, match="not undone: one") as stopped:
+        here.runner(here.plan(rollback=Rollback.NEVER)).run()
+    assert stopped.value.remedy.endswith("Start it again: drlib run tiny --lab")
+    assert "Resume" not in str(stopped.value)
+    assert "--rollback" not in str(stopped.value)
+
+
+def test_pause_on_a_lab_of_its_own_proposes_only_to_start_it_again(here: Setting) -> None:
+    on_a_lab_of_its_own(here)
+    with pytest.raises(ApprovalMissing) as paused:
+        here.runner(here.plan(steps=(ONE, replace(TWO, approval=True)))).run()
+    assert paused.value.remedy.endswith("its clusters end with it. Start it again: drlib run tiny --lab")
 
 
 def test_step_that_does_not_end_is_left_and_probed_on_resume(here: Setting) -> None:

@@ -128,7 +128,10 @@ def test_check_clean_move_passes() -> None:
     (group,) = report.groups
     assert (group.re_read, group.skipped, group.out_of_order, group.reached, group.behind) == (0, 0, 0, True, 0)
     assert group.last_commit == ((0, 2), (1, 1))
-    assert group.evidence == "8 processed; 0 yet to read; last committed on LEFT, by partition: 0 at 2, 1 at 1"
+    assert group.evidence == (
+        "8 processed: 6 written to LEFT, 2 to RIGHT after the move; 0 yet to read; "
+        "last committed on LEFT, by partition: 0 at 2, 1 at 1"
+    )
     assert (report.out_of_order_count, report.altered_count, report.duplicated_count) == (0, 0, 0)
     assert finding(report, WHOLE).evidence == "every history ends with its end line"
 
@@ -164,7 +167,7 @@ def test_check_lost_records_name_verdict_and_figure_agree(
     report = check(replace(CLEAN, mirrored=lost, rpo_records_allowed=allowed))
     about = finding(report, name)
     assert about.verdict is verdict
-    assert about.evidence.startswith("2 of 6 acknowledged records are not in LEFT.flights")
+    assert about.evidence.startswith("2 of 6 records that LEFT acknowledged are not in LEFT.flights on RIGHT")
     assert said in about.evidence
     assert not [f for f in report.findings if f.name == LOST and f.verdict is not Verdict.FAIL]
 

@@ -260,3 +260,9 @@ def test_hook_error_quotes_no_secret(tmp_path: Path, action: str, arguments: dic
     with pytest.raises(UsageError, match="is not") as refused:
         made(tmp_path, action, **arguments)
     assert CANARY not in str(refused.value)
+
+
+def test_hook_that_restarts_the_target_says_how_long_that_may_not_answer(tmp_path: Path) -> None:
+    assert made(tmp_path, argv=["roll"]).outage_s == 0
+    assert made(tmp_path, argv=["roll"], outage_seconds=30).outage_s == 30
+    assert made(tmp_path, "hook.http", url="https://h/", outage_seconds=5).outage_s == 5

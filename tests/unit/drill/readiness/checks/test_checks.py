@@ -26,7 +26,7 @@ from sample_observation import (
 from drlib.client.bootstrap.rules import CertificateName
 from drlib.drill.inventory.rules import Application, Inventory, Kind, Way
 from drlib.drill.producer_ids.rules import AsKept, Collision, ComparedIds
-from drlib.drill.readiness.checks.checks import judge_flow
+from drlib.drill.readiness.checks.checks import OF_TOPICS, judge_flow
 from drlib.drill.readiness.checks.mirror import UNREAD
 from drlib.drill.readiness.checks.observations import (
     AddressCertificates,
@@ -34,8 +34,10 @@ from drlib.drill.readiness.checks.observations import (
     ClusterAnswer,
     ClusterIdentity,
     Durability,
+    FlowObservation,
     LastHeartbeat,
     MirrorStatus,
+    MirrorTopics,
     Obstacle,
     PastDrill,
     PastDrills,
@@ -146,8 +148,10 @@ CASES = [
      "orders-0 (no offset sync names it)", "offset-syncs.topic.location"),
     ("heartbeat", {"mirror": by_mirror_maker(), "heartbeat": LastHeartbeat(NOW - 31_000, 1)}, "warn", "31 s old",
      "Start MirrorMaker 2 again"),
-    ("groups-exact", {"mirror": by_mirror_maker(), "translations": ()}, "ok", "no group has a position", ""),
-    ("groups-exact", {"mirror": by_mirror_maker(checkpoints=0), "translations": ()}, "ok", "no group has a position", ""),
+    ("groups-exact", {"mirror": by_mirror_maker(), "translations": ()}, "advice", "nothing to check: no group has",
+     "drlib inventory mm2.properties"),
+    ("groups-exact", {"mirror": by_mirror_maker(checkpoints=0), "translations": ()}, "advice", "nothing to check: no group has",
+     "drlib inventory mm2.properties"),
     ("groups-exact", {"mirror": by_mirror_maker(checkpoints=0)}, "warn", "without LEFT no position of any group would be known",
      "emit.checkpoints.enabled"),
     ("groups-exact", {"mirror": by_mirror_maker(), "translations": translated(TranslationKind.BOUNDED, 9)}, "warn",
@@ -197,7 +201,8 @@ CASES = [
      "never reached the target: 3 records, and 4 more have expired there", "translate"),
     ("groups-exact", {"translations": translated(TranslationKind.UNKNOWN)}, "critical", "without a known", "translate"),
     ("groups-exact", {"translations": translated(TranslationKind.NEVER_MIRRORED)}, "warn", "before the first", "translate"),
-    ("groups-exact", {"translations": ()}, "ok", "no group has a position", ""),
+    ("groups-exact", {"translations": ()}, "advice", "nothing to check: no group has",
+     "drlib inventory mm2.properties"),
     ("groups-mirrored", {"readers": Readers(2, (UnmirroredReader("books", ("a", "b", "c", "d")),))}, "warn",
      "it reads a, b, c and 1 more", "Add a, b, c to 'LEFT->RIGHT.topics' in mm2.properties"),
     ("groups-mirrored", {"readers": Readers(2, (UnmirroredReader("books", ("a", "b", "c")),))}, "warn",
@@ -222,7 +227,10 @@ CASES = [
     ("positions-ahead", {"target_positions": (on_target(8, 5, 9, in_use=True),)}, "ok",
      "1 position of groups with members", ""),
     ("partitions", {"topics": topics(3, None)}, "critical", "no mirror topic", "drlib"),
-    ("partitions", {"topics": replace(topics(3, 3), names={})}, "advice", "no topic of the source", "correct `topics` in"),
+    ("partitions", {"topics": replace(topics(3, 3), names={}, way_back=True)}, "advice", "no topic of the source", "Nothing"),
+    ("positions-ahead", {"target_positions": ()}, "ok", "nothing to check: no group", ""),
+    ("groups-mirrored", {"readers": Readers(0, ())}, "ok", "nothing to check: the source has no consumer group", ""),
+    ("topic-settings", {"settings": ()}, "ok", "nothing to check: no mirror topic", ""),
     ("partitions", {"topics": topics(3, 2)}, "critical", "are not mirrored",
      "kafka-topics.sh --bootstrap-server right:9092 --alter --topic LEFT.orders --partitions 3"),
     ("partitions", {"topics": topics(2, 3)}, "warn", "other partitions",
@@ -549,6 +557,37 @@ def test_judge_flow_unanswered_questions_are_unknown_with_reason() -> None:
     unknown = [f for f in nothing.findings if f.severity is Severity.UNKNOWN]
     assert len(unknown) == len(CHECKS) - 2
     assert {(f.evidence, f.fix) for f in unknown} == {("no answer within 15 s", "Look at the link.")}
+
+
+def nothing_mirrored(**changes: object) -> FlowObservation:
+    """What is observed of clusters that answer, with a worker, where `topics` selects nothing."""
+    empty = MirrorTopics({}, {}, {}, **changes)  # type: ignore[arg-type]
+    nothing = replace(producer_topics(), names=())
+    return observation(
+        topics=empty, retention_ms={}, translations=(), target_positions=(), settings=(), readers=Readers(0, ()),
+        durability=Durability(3, 3, (), {}), producer_topics=nothing,
+    )  # fmt: skip
+
+
+def test_flow_that_mirrors_no_topic_is_not_ready_and_its_checks_prove_nothing() -> None:
+    readiness = judge_flow(nothing_mirrored(), CONTEXT)
+    assert not readiness.ready(0)
+    assert readiness.score == 57
+    (finding,) = readiness.critical
+    assert finding.check == "partitions"
+    assert (
+        finding.fix == "Create such a topic, or correct `topics` in mm2.properties: drlib config explain mm2.properties"
+    )
+    over_nothing = {f.check for f in readiness.findings if f.evidence == "nothing to check: no topic is mirrored"}
+    assert over_nothing == set(OF_TOPICS)
+    assert all(readiness.severity(check) is Severity.UNKNOWN for check in OF_TOPICS)
+
+
+def test_flow_back_that_has_nothing_to_copy_yet_is_no_obstacle_and_says_so() -> None:
+    readiness = judge_flow(nothing_mirrored(way_back=True), CONTEXT)
+    assert readiness.ready(100)
+    said = {f.check: f.evidence for f in readiness.findings}
+    assert {said[check] for check in OF_TOPICS} == {"nothing to check: no topic is mirrored yet"}
 
 
 def test_lost_source_and_no_checkpoint_closes_the_gate_of_an_emergency() -> None:

@@ -19,7 +19,7 @@ from drlib.kafka.protocol.batch import BatchHeader, iter_batches
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.mirror.engine.reverse import journal as module
-from drlib.mirror.engine.reverse.journal import UNDECIDED, WAITS, Hold, ReverseJournal
+from drlib.mirror.engine.reverse.journal import UNDECIDED, WAITS, Hold, JournalTopic, ReverseJournal
 from drlib.mirror.journal.entries import (
     Claim,
     ClaimId,
@@ -29,6 +29,7 @@ from drlib.mirror.journal.entries import (
     Placement,
     Remirrored,
     Shared,
+    SharedRelay,
     SourcePartition,
     Takeover,
     TopicNames,
@@ -45,7 +46,7 @@ BEGUN = Placement(SourcePartition(THERE, 0), LANE, 0, 0)
 
 @dataclass
 class Cluster:
-    """A source with one journal of one partition."""
+    """A cluster with one journal of one partition, and `others`, by topic."""
 
     batches: list[bytes] = field(default_factory=list)
     end: int = 0
@@ -55,6 +56,10 @@ class Cluster:
     exists: bool = True
     breaks_after: int = 1 << 30  # batches of one reading
     reads: int = 0
+    others: dict[str, Cluster] = field(default_factory=dict)
+
+    def of(self, topic: str) -> Cluster:
+        return self.others.get(topic, self)
 
     def write(self, *entries: Entry, by: ClaimId = LANE) -> None:
         records = [recode.Record(n, 0, e.key(), e.value()) for n, e in enumerate(entries)]
@@ -66,8 +71,9 @@ class Cluster:
         self.end += len(records)
 
     async def metadata(self, topics: Sequence[str]) -> object:
-        code = 0 if self.exists else UNKNOWN_TOPIC_OR_PARTITION
-        described = SimpleNamespace(topic_id=self.topic_id, error_code=code, partitions={0: None})
+        journal = self.of(topics[0])
+        code = 0 if journal.exists else UNKNOWN_TOPIC_OR_PARTITION
+        described = SimpleNamespace(topic_id=journal.topic_id, error_code=code, partitions={0: None})
         return SimpleNamespace(topics={topics[0]: described})
 
     async def connection(self, node: int, purpose: str) -> None:
@@ -79,10 +85,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     found = Cluster()
 
     async def locate(client: object, partition: TopicPartition) -> tuple[UUID, int]:
-        return found.topic_id, 0
+        return found.of(partition.topic).topic_id, 0
 
     async def ends(connection: object, partitions: Iterable[TopicPartition], when: int) -> dict[TopicPartition, Any]:
-        return dict.fromkeys(partitions, (found.end, found.epoch))
+        return {each: (found.of(each.topic).end, found.of(each.topic).epoch) for each in partitions}
 
     async def starts(connection: object, partitions: Iterable[TopicPartition], when: int) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
@@ -95,8 +101,9 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         connection: object, topic_id: UUID, partition: TopicPartition, start: int, end: int
     ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
         found.reads += 1
-        for number, raw in enumerate(found.batches):
-            if number >= found.breaks_after:
+        journal = found.of(partition.topic)
+        for number, raw in enumerate(journal.batches):
+            if number >= journal.breaks_after:
                 raise Unreachable("the link broke", "", "")
             for header, view in iter_batches(raw):
                 if header.next_offset > start and header.base_offset < end:
@@ -120,6 +127,7 @@ class Own:
     source: TopicPartition = ORDERS
     target: TopicPartition = ORDERS
     target_id: UUID = THERE
+    hop: int = 0
 
     async def append(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
@@ -296,5 +304,91 @@ def test_topic_that_was_read_is_remembered_for_the_other_flow(cluster: Cluster) 
         assert await follower.is_remembered(THERE)
         assert not await follower.is_remembered(UUID(int=4))
         assert not follower.remembers(HERE)
+
+    asyncio.run(run())
+
+
+RELAY = ClaimId(710, 1)
+"""Of the incoming flow of a ring: it writes what another flow copied before."""
+
+
+def ring(cluster: Cluster) -> ReverseJournal:
+    """Of a flow from this cluster: the incoming flow's journals and those of the flow itself, all on one cluster here."""
+    for name, number in (("relay", 91), ("own", 92), ("own-relay", 93)):
+        cluster.others[name] = Cluster(topic_id=UUID(int=number))
+    client = cast(ClusterClient, cluster)
+    own = [JournalTopic(client, name, 1) for name in ("own", "own-relay")]
+    return ReverseJournal(client, "journal", 1, relays=["relay"], own=own)
+
+
+def begin_ring(cluster: Cluster) -> None:
+    cluster.write(Claim(LANE, 0, 0, "w"), NAMES, BEGUN)
+    cluster.others["relay"].write(Claim(RELAY, 0, 0, "w"), NAMES, Placement(SourcePartition(THERE, 0), RELAY, 0, 0))
+    for name in ("own", "own-relay"):
+        cluster.others[name].write(TopicNames(HERE, "orders", "orders", THERE))
+
+
+@pytest.mark.parametrize("missing", ["journal", "relay", "own", "own-relay"])
+def test_partition_in_a_ring_waits_until_each_journal_of_both_flows_knows_the_topic(
+    cluster: Cluster, missing: str
+) -> None:
+    async def run() -> None:
+        follower, own = ring(cluster), Own()
+        begin_ring(cluster)
+        late = cluster.of(missing)
+        kept, late.batches, end, late.end = late.batches, [], late.end, 0
+        assert event(await held(follower, own, records_of(CLIENT))) == WAITS
+        late.exists = False
+        gone = WAITS if missing.startswith("own") else UNDECIDED
+        assert event(await held(follower, own, records_of(CLIENT))) == gone
+        assert not own.entries
+        late.batches, late.end, late.exists = kept, end, True
+        assert await held(follower, own, records_of(CLIENT)) is None
+        assert own.entries == [Shared(HERE, JOURNAL), SharedRelay(HERE, 1, UUID(int=91))]
+
+    asyncio.run(run())
+
+
+def test_lanes_of_a_ring_copy_what_clients_and_lanes_wrote_and_none_what_a_relay_wrote(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own, relay = ring(cluster), Own(), Own(lane="relay.0", hop=1)
+        begin_ring(cluster)
+        read = records_of(CLIENT, LANE.producer_id, RELAY.producer_id, -1, epoch=1)
+        left_out = []
+        for each in (own, relay):
+            assert await held(follower, each, read) is None
+            assert len(each.entries) == 2, "each lane remembers the journals"
+            known = follower.known_of(each)
+            left_out.append([known.leaves_out(header) for header, _ in iter_batches(read.records)])
+        assert left_out == [[False, True, True, False], [True, False, True, True]]
+
+    asyncio.run(run())
+
+
+def test_relay_of_a_ring_copies_nothing_before_the_incoming_journals_were_read(cluster: Cluster) -> None:
+    """Batches without a producer ID are known to be a client's without reading anything."""
+    known = ring(cluster).known_of(Own(hop=1))
+    assert all(known.leaves_out(header) for header, _ in iter_batches(records_of(-1, LANE.producer_id).records))
+
+
+@pytest.mark.parametrize("journal", ["journal", "relay"])
+def test_journal_of_a_ring_that_is_another_one_than_the_remembered_is_not_read(cluster: Cluster, journal: str) -> None:
+    async def run() -> None:
+        follower, own = ring(cluster), Own()
+        begin_ring(cluster)
+        other = Shared(HERE, UUID(int=66)) if journal == "journal" else SharedRelay(HERE, 1, UUID(int=66))
+        follower.remember([other])
+        assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
+        assert not own.entries
+
+    asyncio.run(run())
+
+
+def test_partition_of_a_ring_that_mirror_maker_began_is_not_decided(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own = ring(cluster), Own()
+        begin_ring(cluster)
+        cluster.write(Takeover(SourcePartition(THERE, 0), 3, 4, 2, 0, 0))
+        assert event(await held(follower, own, records_of(-1))) == UNDECIDED
 
     asyncio.run(run())
