@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from beside import beside
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -183,21 +184,15 @@ def traffic(
     batch: int = 4000,
 ) -> Iterator[None]:
     """`count` records every half second while inside, numbered from `first`."""
-    over = threading.Event()
 
-    def write() -> None:
+    def write(over: threading.Event) -> None:
         at = first
         while not over.wait(0.5):
             produce(bootstrap, topic, count, partitions=partitions, first=at, batch=batch)
             at += count
 
-    writing = threading.Thread(target=write)
-    writing.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        over.set()
-        writing.join()
 
 
 def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[Record]]:

@@ -11,53 +11,12 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from two_way_model import CLAIMS_AT_REST, Accepted, Batch, Cluster, Refused
+from two_way_model import CLAIMS_AT_REST, Accepted, Batch, Cluster, Journal, Refused, Running, Shared
 
-from drlib.mirror.engine.reverse.rules import NO_PRODUCER, Known, Origin, newest_epochs
+from drlib.mirror.engine.reverse.rules import NO_PRODUCER, Known, Origin
 from drlib.mirror.journal.entries import Claim, ClaimId
-
-
-@dataclass(frozen=True)
-class Remembers:
-    """The topic is read, and these are the journals of the incoming flow, by which copies are recognised."""
-
-    journals: tuple[int, ...]
-
-
-@dataclass
-class Journal:
-    """Of one lane, on the target of its flow. `elected`: it has another leader since its newest entry."""
-
-    identity: int
-    entries: list[Claim | Accepted | Remembers | Refused] = field(default_factory=list)
-    elected: bool = False
-
-    @property
-    def accepted(self) -> bool:
-        return Accepted() in self.entries
-
-    @property
-    def remembered(self) -> tuple[int, ...] | None:
-        return next((e.journals for e in self.entries if isinstance(e, Remembers)), None)
-
-    @property
-    def newest(self) -> dict[int, int]:
-        return newest_epochs([e for e in self.entries if isinstance(e, Claim)])
-
-
-@dataclass
-class Running:
-    """What a worker knows of a lane while it runs. `promised`: a batch that may be sent now."""
-
-    claim: ClaimId
-    journal: int
-    written: int
-    position: int
-    known: Known
-    promised: Batch | None = None
-
 
 Lane = tuple[int, int]
 """The source of its flow, and how many flows have copied its records before."""
@@ -117,21 +76,6 @@ class Ring:
         cluster.append(Batch(0, len(records), producer, 0, records))
         self.own[at] += records
 
-    def clean(self, at: int) -> None:
-        """The cleaner removes some records of one batch; the batch stays, or goes with the last of them."""
-        cluster = self.clusters[at]
-        full = [n for n, batch in enumerate(cluster.log) if batch.records]
-        if not full:
-            return
-        number = self.chance.choice(full)
-        batch = cluster.log[number]
-        left = tuple(r for r in batch.records if self.chance.random() < 0.4)
-        cluster.cleaned |= set(batch.records) - set(left)
-        if left or self.chance.random() < 0.5:
-            cluster.log[number] = replace(batch, records=left)
-        else:
-            del cluster.log[number]
-
     def lose_journal(self, lane: Lane) -> None:
         """Delete a flow's journals of one hop, or let one lose its newest entries in an unclean election."""
         self.faults = True
@@ -141,9 +85,7 @@ class Ring:
             self.journals[lane] = Journal(next(self.identities))
             return
         self.truncated = lane
-        journal = self.journals[lane]
-        del journal.entries[len(journal.entries) - self.chance.randint(0, len(journal.entries)) :]
-        journal.elected = bool(journal.entries)
+        self.journals[lane].lose_end(self.chance)
 
     # -- a lane ----------------------------------------------------------------------------------------------------
 
@@ -192,10 +134,10 @@ class Ring:
         if "siblings accepted" in self.rules and not all(each.accepted for each in self.siblings(lane)):
             return False
         now = tuple(each.identity for each in incoming)
-        if journal.remembered is None:
-            journal.entries.append(Remembers(now))
+        if journal.shared is None:
+            journal.entries.append(Shared(now))
             self.running[lane].written = len(journal.entries)
-        elif journal.remembered != now and "memory" in self.rules:
+        elif journal.shared != now and "memory" in self.rules:
             self.parked[lane] = "the incoming flow's journal is another one"
             return False
         return True
@@ -278,7 +220,7 @@ class Ring:
                 case "kill":
                     self.kill(lane)
                 case "clean":
-                    self.clean(at)
+                    self.clusters[at].clean(chance)
                 case "forget":
                     self.clusters[at].marked.clear()
                 case "expire":
@@ -293,7 +235,7 @@ class Ring:
             due = [
                 lane
                 for lane in self.lanes
-                if not self.parked.get(lane) and not (lane in self.running and self.journals[lane].remembered)
+                if not self.parked.get(lane) and not (lane in self.running and self.journals[lane].shared)
             ]
             if not due or idle > CLAIMS_AT_REST:
                 break
@@ -305,7 +247,7 @@ class Ring:
     def findings(self) -> list[str]:
         """What is missing without a name, or there more than once."""
         found: list[str] = []
-        stopped = any(self.parked.values()) or any(j.remembered is None for j in self.journals.values())
+        stopped = any(self.parked.values()) or any(j.shared is None for j in self.journals.values())
         for at, own in enumerate(self.own):
             for number, cluster in enumerate(self.clusters):
                 here = Counter(r for b in cluster.log for r in b.records)

@@ -48,9 +48,9 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Shared:
-    """The topic is read, and this is the reverse flow's journal, by which copies are recognised."""
+    """The topic is read, and these are the journals of the reverse, or incoming, flow, by which copies are recognised."""
 
-    journal: int
+    journals: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,17 @@ class Journal:
         return Accepted() in self.entries
 
     @property
-    def shared(self) -> int | None:
-        return next((e.journal for e in self.entries if isinstance(e, Shared)), None)
+    def shared(self) -> tuple[int, ...] | None:
+        return next((e.journals for e in self.entries if isinstance(e, Shared)), None)
 
     @property
     def newest(self) -> dict[int, int]:
         return newest_epochs([e for e in self.entries if isinstance(e, Claim)])
+
+    def lose_end(self, chance: random.Random) -> None:
+        """Its newest entries are lost in an unclean election."""
+        del self.entries[len(self.entries) - chance.randint(0, len(self.entries)) :]
+        self.elected = bool(self.entries)
 
 
 @dataclass
@@ -95,6 +100,20 @@ class Cluster:
         self.written = self.written or not batch.control
         if batch.producer != NO_PRODUCER:
             self.marked[batch.producer] = batch.control or self.marked.get(batch.producer, False)
+
+    def clean(self, chance: random.Random) -> None:
+        """The cleaner removes some records of one batch; the batch stays, or goes with the last of them."""
+        full = [n for n, batch in enumerate(self.log) if batch.records]
+        if not full:
+            return
+        number = chance.choice(full)
+        batch = self.log[number]
+        left = tuple(r for r in batch.records if chance.random() < 0.4)
+        self.cleaned |= set(batch.records) - set(left)
+        if left or chance.random() < 0.5:
+            self.log[number] = replace(batch, records=left)
+        else:
+            del self.log[number]
 
 
 @dataclass
@@ -150,21 +169,6 @@ class TwoWay:
             cluster.append(Batch(0, 1, producer, 0, control=True))
         self.own[at] += kept
 
-    def clean(self, at: int) -> None:
-        """The cleaner removes some records of one batch; the batch stays, or goes with the last of them."""
-        cluster = self.clusters[at]
-        full = [n for n, batch in enumerate(cluster.log) if batch.records]
-        if not full:
-            return
-        number = self.chance.choice(full)
-        batch = cluster.log[number]
-        left = tuple(r for r in batch.records if self.chance.random() < 0.4)
-        cluster.cleaned |= set(batch.records) - set(left)
-        if left or self.chance.random() < 0.5:
-            cluster.log[number] = replace(batch, records=left)
-        else:
-            del cluster.log[number]
-
     def forget(self, at: int) -> None:
         """The leader forgets its producers; the next batch of one is without the markers before it."""
         self.clusters[at].marked.clear()
@@ -178,9 +182,7 @@ class TwoWay:
             self.journals[flow] = Journal(next(self.identities))
             return
         self.truncated = flow
-        journal = self.journals[flow]
-        del journal.entries[len(journal.entries) - self.chance.randint(0, len(journal.entries)) :]
-        journal.elected = bool(journal.entries)
+        self.journals[flow].lose_end(self.chance)
 
     # -- a flow ----------------------------------------------------------------------------------------------------
 
@@ -235,7 +237,7 @@ class TwoWay:
         if not journal.accepted or ("accepted" in self.rules and not reverse.accepted):
             return False  # the mirror, or the source, may hold copies that no journal explains
         if journal.shared is None:
-            journal.entries.append(Shared(reverse.identity))
+            journal.entries.append(Shared((reverse.identity,)))
             running.written = len(journal.entries)
             return True
         if reverse.shared is None and "accepted" in self.rules:
@@ -248,7 +250,7 @@ class TwoWay:
         if batch.control or not batch.records:
             running.position = batch.end
             return True
-        if reverse.identity != journal.shared and "memory" in self.rules:
+        if (reverse.identity,) != journal.shared and "memory" in self.rules:
             self.parked[flow] = "the reverse flow's journal is another one"
             return False
         writer = batch.producer, batch.epoch, batch.transactional
@@ -297,7 +299,7 @@ class TwoWay:
                 case "kill":
                     self.kill(at)
                 case "clean":
-                    self.clean(at)
+                    self.clusters[at].clean(chance)
                 case "forget":
                     self.forget(at)
                 case "expire":

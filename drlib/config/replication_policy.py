@@ -102,14 +102,11 @@ class ReplicationPolicy(ABC):
         """`other_alias` is the side the topic does not live on: the target when on the source (the default)."""
         return f"mm2-offset-syncs{self.internal_separator}{other_alias}{self.internal_separator}internal"
 
-    def journal_topic(self, source: str) -> str:
-        """The lanes' journal, on the target of a flow from `source`: `__drlib-journal.LEFT.internal`."""
-        return f"{JOURNAL_PREFIX}{self.internal_separator}{source}{self.internal_separator}internal"
-
-    def relay_topic(self, source: str, hop: int) -> str:
-        """The journal of a flow's relay in a ring, beside that of its lanes: of records that `hop` flows copied before."""
-        separator = self.internal_separator
-        return f"{RELAY_PREFIX}{separator}{source}{separator}{hop}{separator}internal"
+    def journal_topic(self, source: str, hop: int = 0) -> str:
+        """The lanes' journal, on the target of a flow from `source`: `__drlib-journal.LEFT.internal`. `hop`: that of its relay
+        in a ring, of records that so many flows copied before: `__drlib-relay.LEFT.1.internal`."""
+        parts = (RELAY_PREFIX, source, str(hop), "internal") if hop else (JOURNAL_PREFIX, source, "internal")
+        return self.internal_separator.join(parts)
 
     def is_heartbeats(self, topic: str) -> bool:
         """`heartbeats` itself or any mirror of it."""

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from drlib import clock
-from drlib.config.both_ways.rings import Ring, ring_of
+from drlib.config.both_ways.rings import Ring, hops_of
 from drlib.config.both_ways.shared_topics import shared_topics, shares_every_topic
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
@@ -70,7 +70,6 @@ from drlib.mirror.sync.internal_topics import (
     internal_topics,
     journal_topic,
     read_expiry,
-    relay_topics,
 )
 from drlib.mirror.sync.source_groups import GroupPositions
 from drlib.mirror.sync.tasks import SyncTasks
@@ -87,8 +86,8 @@ SAME_CAUSE = frozenset({"SourceUnreachable", "TargetUnreachable", "SourceSlow", 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSetup:
     """What a flow runs with. `keeping`: the worker's flows that keep topic names, where a record may return; `worker`: as
-    named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it;
-    `stopped`: by source topic, why it is not copied any more although the file says so."""
+    named in claims; `reverse`: the flow back in the file, enabled or not; `flows`: all of it; `ring`: of those that keep topic
+    names, the ring that it is in; `stopped`: by source topic, why it is not copied any more although the file says so."""
 
     settings: FlowSettings
     source: ClusterSettings
@@ -99,6 +98,7 @@ class FlowSetup:
     keeping: Sequence[FlowSettings] = ()
     reverse: FlowSettings | None = None
     flows: Sequence[FlowSettings] = ()
+    ring: Ring | None = None
     stopped: dict[str, str] = field(default_factory=dict)
     housekeeping: Housekeeping = field(default_factory=Housekeeping)
 
@@ -106,17 +106,6 @@ class FlowSetup:
     def aliases(self) -> frozenset[str]:
         """Of the file's clusters: `flows` has every pair of them."""
         return frozenset(each.flow.source for each in self.flows)
-
-    @property
-    def ring(self) -> Ring | None:
-        """The ring of flows that keep topic names which the flow is in."""
-        return ring_of(self.settings.flow, self.flows)
-
-    @property
-    def lane_group(self) -> range:
-        """What is added to the number of a lane for each lane that runs with it: itself, and its relays in a ring."""
-        relays = 0 if self.ring is None else self.ring.relays
-        return range(0, (relays + 1) * self.settings.lanes, self.settings.lanes)
 
     @property
     def journal_topic(self) -> str:
@@ -250,10 +239,10 @@ class FlowRunner:
         on_target, on_source = internal_topics(settings)
         if both is not None and setup.reverse is not None:
             on_source.append(journal_topic(setup.reverse))  # what tells its copies is there before anything is read
-        relays = [] if ring is None else relay_topics(settings, ring.relays)
+        journals = [journal_topic(settings, hop) for hop in hops_of(ring)]
         if ring is not None:
-            on_source += [journal_topic(ring.incoming), *relay_topics(ring.incoming, ring.relays)]
-            on_target += relays
+            on_source += [journal_topic(ring.incoming, hop) for hop in hops_of(ring)]
+            on_target += journals[1:]
         admin_s = settings.admin_timeout_ms / 1000
         _, _, _, expiry = await asyncio.gather(  # over a long link each of these is many round trips
             discovery.refresh(),
@@ -262,11 +251,8 @@ class FlowRunner:
             asyncio.to_thread(read_expiry, setup.target, admin_s, events),
         )
         await asyncio.gather(
-            until_listed(target, dict.fromkeys((setup.journal_topic, *(r.name for r in relays)), settings.lanes)),
-            *(
-                asyncio.to_thread(adjust_journal, setup.target, name, admin_s, events)
-                for name in (setup.journal_topic, *(relay.name for relay in relays))
-            ),
+            until_listed(target, {each.name: settings.lanes for each in journals}),
+            *(asyncio.to_thread(adjust_journal, setup.target, each.name, admin_s, events) for each in journals),
         )
         writer = Mm2Writer(settings, setup.source, setup.target, events)
         return StartedFlow(source, target, takeover, discovery, expiry, writer)
@@ -493,7 +479,7 @@ class RunningFlow:
 
     def _with_relays(self, lanes: Collection[int]) -> set[int]:
         """The lanes that run where `lanes` of the flow are assigned to this worker."""
-        return {number + more for number in lanes for more in self._setup.lane_group}
+        return {number + hop * self._settings.lanes for number in lanes for hop in hops_of(self._setup.ring)}
 
     def _lane_streams(self) -> list[PartitionStream]:
         return [stream for lane in self._own_lanes() for stream in lane.streams]
@@ -583,13 +569,10 @@ class RunningFlow:
     def _start_lane(self, number: int) -> None:
         setup, flow = self._setup, self._settings.flow
         hop, partition = divmod(number, self._settings.lanes)
-        name, journal = f"drlib.{flow.source}.{flow.target}.{number}", setup.journal_topic
-        if hop:
-            name = f"drlib.{flow.source}.{flow.target}.relay{hop}.{partition}"
-            journal = self._settings.policy.relay_topic(flow.source, hop)
+        name = f"drlib.{flow.source}.{flow.target}.{f'relay{hop}.' if hop else ''}{partition}"
         lane = Lane(
             name=name,
-            journal_partition=TopicPartition(journal, partition),
+            journal_partition=TopicPartition(self._settings.policy.journal_topic(flow.source, hop), partition),
             topics=self._discovery.share(number),
             context=replace(self._context, events=self._events.reporter(name)),  # what it reports ends with it
             observer=self,
@@ -675,12 +658,12 @@ def _reverse_journal(setup: FlowSetup, source: ClusterClient, target: ClusterCli
     """What tells the reverse flow's copies, also where it was switched off since; None where names have a prefix."""
     reverse, settings = setup.reverse, setup.settings
     if (ring := setup.ring) is not None:
-        there, hops = ring.incoming, range(1, ring.relays + 1)
-        relays = [there.policy.relay_topic(there.flow.source, hop) for hop in hops]
-        names = [setup.journal_topic, *(settings.policy.relay_topic(settings.flow.source, hop) for hop in hops)]
-        own = [JournalTopic(target, name, settings.lanes) for name in names]
-        journal = there.policy.journal_topic(there.flow.source)
-        return ReverseJournal(source, journal, there.lanes, relays=relays, own=own)
-    if reverse is None or not isinstance(setup.settings.policy, IdentityReplicationPolicy):
+        theirs, ours = (
+            [each.policy.journal_topic(each.flow.source, hop) for hop in hops_of(ring)]
+            for each in (ring.incoming, settings)
+        )
+        own = [JournalTopic(target, name, settings.lanes) for name in ours]
+        return ReverseJournal(source, theirs[0], ring.incoming.lanes, relays=theirs[1:], own=own)
+    if reverse is None or not isinstance(settings.policy, IdentityReplicationPolicy):
         return None
     return ReverseJournal(source, reverse.policy.journal_topic(reverse.flow.source), reverse.lanes)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from drlib import clock
+from drlib.config.both_ways.rings import ring_of
 from drlib.config.both_ways.shared_topics import may_return, refuse_ring, refuse_shared_topics
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import PatternTooSlow
@@ -168,6 +169,7 @@ class Worker:
             memory=self._memory,
             keeping=self._keeping,
             flows=flows,
+            ring=ring_of(flow.flow, flows),
             stopped=self._stopped[flow.flow],
             reverse=next((each for each in flows if each.flow == flow.flow.reverse), None),
         )

@@ -8,7 +8,7 @@ Not for: two flows of a pair (`shared_topics`), nor for recognising copies (`drl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from drlib.config.flow_settings import FlowSettings
@@ -35,10 +35,6 @@ class Ring:
         """How many relays each flow has: for records that one flow has copied before, two flows, and so on."""
         return len(self.flows) - 2
 
-    @property
-    def aliases(self) -> frozenset[str]:
-        return frozenset(each.flow.source for each in self.flows)
-
     def shares(self, topic: str) -> bool:
         """Is a topic copied round?"""
         return not topic.endswith(HEARTBEATS) and all(flow.mirrors_topic(topic) for flow in self.flows)
@@ -54,9 +50,15 @@ def ring_of(flow: Flow, flows: Collection[FlowSettings]) -> Ring | None:
     return None if found is None or len(found) < 3 else Ring(found)
 
 
-def flows_of_rings(flows: Collection[FlowSettings]) -> frozenset[Flow]:
-    """The flows that are in such a ring."""
-    return frozenset(each.flow for each in flows if ring_of(each.flow, flows) is not None)
+def hops_of(ring: Ring | None) -> range:
+    """By how many flows the records were copied before that a flow copies: by none in its lanes, by more in its relays."""
+    return range(1 if ring is None else ring.relays + 1)
+
+
+def flows_that_close_rings(flows: Collection[FlowSettings]) -> frozenset[Flow]:
+    """One flow of each such ring: without it the clusters of the ring are in a row."""
+    rings = [ring for each in flows if (ring := ring_of(each.flow, flows)) is not None]
+    return frozenset(min((each.flow for each in ring.flows), key=str) for ring in rings)
 
 
 def _cycle(flow: Flow, keeping: dict[Flow, FlowSettings]) -> list[FlowSettings] | None:
@@ -71,9 +73,3 @@ def _cycle(flow: Flow, keeping: dict[Flow, FlowSettings]) -> list[FlowSettings] 
         if filling[0] is back[0]:
             return [back[0], *reversed(back[1:])]
         back.append(filling[0])
-
-
-def topics_of_ring(flow: Flow, flows: Collection[FlowSettings]) -> Callable[[str], bool] | None:
-    """Whether a topic is copied round; None where the flow is in no ring."""
-    ring = ring_of(flow, flows)
-    return None if ring is None else ring.shares

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Final
 
-from drlib.config.both_ways.rings import flows_of_rings, keeps_names, ring_of
+from drlib.config.both_ways.rings import flows_that_close_rings, keeps_names, ring_of
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import ALIAS_LETTERS, HEARTBEATS
 from drlib.config.settings import MirrorSettings
@@ -40,15 +40,7 @@ def may_return(flows: Collection[FlowSettings]) -> bool:
     keeping = {each.flow for each in flows if keeps_names(each)}
     paired = {flow for flow in keeping if flow.reverse in keeping}
     third = any(each.target == flow.target and each.source != flow.source for flow in paired for each in keeping)
-    return third or _has_ring(keeping - _closing(flows))
-
-
-def _closing(flows: Collection[FlowSettings]) -> set[Flow]:
-    """One flow of each ring whose copies are recognised: without it the clusters of the ring are in a row."""
-    in_rings = flows_of_rings(flows)
-    return {
-        flow for flow in in_rings if (ring := ring_of(flow, flows)) is not None and flow.source == min(ring.aliases)
-    }
+    return third or _has_ring(keeping - flows_that_close_rings(flows))
 
 
 def _has_ring(flows: Collection[Flow]) -> bool:
@@ -120,7 +112,6 @@ def refuse_ring(settings: MirrorSettings, flow: Flow, what: str) -> None:
 
 def refuse_partly_shared(settings: MirrorSettings, flow: Flow, what: str) -> None:
     """Raises `TopicsShared` where some topics of `flow` may be copied in both directions, and not surely all of them."""
-    refuse_ring(settings, flow, what)
     if not all_shared(settings, flow):
         refuse_shared_topics(
             settings,

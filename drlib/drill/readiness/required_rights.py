@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib.client.pointer_topic import TOPIC as POINTER
-from drlib.config.both_ways.rings import ring_of
+from drlib.config.both_ways.rings import hops_of, ring_of
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.plan import lease_record
@@ -128,12 +128,8 @@ class _Reach:
         )
         back = settings.flow(self.target, self.source)
         self.back = back if back.emit_heartbeats else None
-        ring = ring_of(self.flow, settings.flows)
-        hops = range(1, 0 if ring is None else ring.relays + 1)
-        self.journals = [
-            self.policy.journal_topic(self.source),
-            *(self.policy.relay_topic(self.source, n) for n in hops),
-        ]
+        hops = hops_of(ring_of(self.flow, settings.flows))
+        self.journals = [self.policy.journal_topic(self.source, hop) for hop in hops]
         self.heartbeats = sorted(filter(flow.mirrors_topic, _heartbeats_on(settings, self.source)))
         self.mirrored = (*topics, *map(Names, self.heartbeats))
 

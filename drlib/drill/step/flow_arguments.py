@@ -63,11 +63,8 @@ class FlowArguments(DrillCall):
                 self.context.cluster(alias)
         if self.context.lab is None and self.context.properties is not None:
             what = f"{self.name} is not possible"
-            refuse_ring(self.context.mirror_settings(), self.flow, what)
-            if self.shared_topics is Shared.NONE:
-                refuse_shared_topics(self.context.mirror_settings(), self.flow, what)
-            elif self.shared_topics is Shared.ALL:
-                refuse_partly_shared(self.context.mirror_settings(), self.flow, what)
+            refuse = {Shared.NONE: refuse_shared_topics, Shared.ALL: refuse_partly_shared}
+            refuse.get(self.shared_topics, refuse_ring)(self.context.mirror_settings(), self.flow, what)
         if self.reverses:
             refuse_no_way_back(self.context, self.flow)
 

@@ -91,6 +91,15 @@ class One:
         return f"{self.name}-{role}"
 
 
+Wait = Callable[[str, Callable[[], bool], float], None]
+"""Returns once something, which is named, is so; raises where that is not within so many seconds."""
+
+
+def _wait(what: str, reached: Callable[[], bool], seconds: float) -> None:
+    if not wait_until(reached, seconds):
+        raise TimeoutError(f"{what}: not within {seconds:g} s")
+
+
 @dataclass(frozen=True, slots=True)
 class LabClients:
     """The clients of the run in `run_dir`; `pointer` is the applications' pointer file. `shared`: topics have one name.
@@ -119,8 +128,13 @@ class LabClients:
             found = {runtime.family: runtime for runtime in chosen.families}
             yield One(found.get(chosen.left_behind) or Runtime(chosen.left_behind, ""), left_behind=True)
 
-    def start(self, chosen: Chosen, ready: Callable[[Sequence[TopicSpec]], None] = lambda _: None) -> None:
-        """Create topics, wait for `ready`, and start the address and every client that does not run."""
+    def start(
+        self, chosen: Chosen, ready: Callable[[Sequence[TopicSpec]], None] = lambda _: None, wait: Wait = _wait
+    ) -> None:
+        """Create topics, wait for `ready`, and start the address and, once it listens, every client that does not run.
+
+        `wait` raises what is to be raised where it does not listen in time.
+        """
         kept = self.chosen
         address, ours = kept.address or f"127.0.0.1:{free_ports(1)[0]}", kept.pointer or not self.pointer.exists()
         chosen = replace(chosen, address=address, pointer=ours)
@@ -135,7 +149,7 @@ class LabClients:
         create_topics(self._cluster(self.flow.target).settings(), [*local, *sums])
         ready(topics)
         self._start_address(chosen.address)
-        wait_until(self.listening, _LISTENS_S)  # kafkajs ends where it gets no connection for 14 s
+        wait("the bootstrap address listens", self.listening, _LISTENS_S)  # kafkajs ends without a connection for 14 s
         for one in self.each():
             servers = source.apps_bootstrap if one.left_behind else chosen.address
             for role in _ROLES:

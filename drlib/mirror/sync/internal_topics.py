@@ -57,16 +57,10 @@ def internal_topics(settings: FlowSettings) -> tuple[list[NewTopicSpec], list[Ne
     return ([*target, syncs], []) if settings.offset_syncs_location == "target" else (target, [syncs])
 
 
-def journal_topic(settings: FlowSettings) -> NewTopicSpec:
-    """The journal, on the flow's target."""
-    name = settings.policy.journal_topic(settings.flow.source)
+def journal_topic(settings: FlowSettings, hop: int = 0) -> NewTopicSpec:
+    """The journal, on the flow's target. `hop`: that of its relay in a ring, of records that so many flows copied before."""
+    name = settings.policy.journal_topic(settings.flow.source, hop)
     return _compacted(name, settings.lanes, settings.journal_replication_factor, **JOURNAL_LOG)
-
-
-def relay_topics(settings: FlowSettings, relays: int) -> list[NewTopicSpec]:
-    """The journals of the flow's relays in a ring, beside its own."""
-    names = [settings.policy.relay_topic(settings.flow.source, hop) for hop in range(1, relays + 1)]
-    return [_compacted(n, settings.lanes, settings.journal_replication_factor, **JOURNAL_LOG) for n in names]
 
 
 def heartbeats_topic(settings: FlowSettings) -> NewTopicSpec:

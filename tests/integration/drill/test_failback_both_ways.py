@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from beside import beside
 from fix_engine import wait_for
 from testbed_way_back import FLOW, GROUP, READ, TOPIC, Application, Night, a_shared_night
 
@@ -32,19 +33,13 @@ def rows(document: Mapping[str, object], name: str) -> list[dict[str, object]]:
 @contextmanager
 def traffic(night: Night, alias: str, written: list[int]) -> Iterator[threading.Event]:
     """Records are written there until the event is set, and their numbers are added to `written`."""
-    end = threading.Event()
 
-    def write() -> None:
+    def write(end: threading.Event) -> None:
         while not end.wait(0.1):
             written.extend(night.write(alias, 5))
 
-    writing = threading.Thread(target=write)
-    writing.start()
-    try:
+    with beside(write) as end:
         yield end
-    finally:
-        end.set()
-        writing.join()
 
 
 def moved(

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from beside import beside
 from confluent_kafka import KafkaException, Producer
 from fix_engine import Engine, alter, create_topic, read_all, wait_for
 from fix_lab import LabFactory
@@ -60,9 +61,8 @@ def numbers(bootstrap: str, first: int, count: int) -> None:
 @contextmanager
 def load(bootstrap: str) -> Iterator[None]:
     """Numbers without end, while inside."""
-    over = threading.Event()
 
-    def write() -> None:
+    def write(over: threading.Event) -> None:
         at = 0
         while not over.wait(0.02):
             try:
@@ -71,13 +71,8 @@ def load(bootstrap: str) -> Iterator[None]:
                 return
             at += 20
 
-    writing = threading.Thread(target=write)
-    writing.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        over.set()
-        writing.join()
 
 
 def expected(bootstrap: str) -> dict[bytes, int]:

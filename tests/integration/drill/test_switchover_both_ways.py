@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from beside import beside
 from fix_engine import Engine, create_topic, produce, wait_for
 from fix_two_way import RIGHTS_FIRST, worker
 from testbed_applications import Application, stage
@@ -105,26 +106,20 @@ def test_applications_move_while_the_other_cluster_is_written_to_and_read_again_
     group = moving.on.consumer(
         topic, f"{topic}.group", records_per_second=100.0, after_move_records_per_second=20_000.0
     )
-    end = threading.Event()
 
-    def others() -> None:
+    def others(end: threading.Event) -> None:
         """Clients of the other cluster, which do not follow the pointer."""
         for number in itertools.count():
             if end.wait(0.02):
                 return
             produce(moving.engine.right, topic, 3, partitions=PARTITIONS, first=RIGHTS_FIRST + 3 * number)
 
-    writing = threading.Thread(target=others)
-    writing.start()
-    try:
+    with beside(others):
         wait_for("traffic", lambda: count(producer, home, "produced") > 500 and count(group, home, "consumed") > 200)
         there = moving.there()
         assert (moving.active, there["rpo_records"]) == (away, 0)
         written = count(producer, away, "produced")
         wait_for("traffic goes on", lambda: count(producer, away, "produced") > written + 200)
-    finally:
-        end.set()
-        writing.join()
     assert producer.terminate()[0] == 0
     wait_for("it has read all", lambda: has_read_all(moving, group))
     moving.on.terminate_all()

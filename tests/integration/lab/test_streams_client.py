@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from beside import beside
 from confluent_kafka import Producer
 from fix_engine import Engine, commit, wait_for
 from fix_lab import LabFactory
@@ -60,9 +61,8 @@ def clients(
 @contextmanager
 def more_records(servers: str, topic: str) -> Iterator[None]:
     """Some hundred a second, of the number 0 and a key that the application knows, while inside."""
-    ended = threading.Event()
 
-    def write() -> None:
+    def write(ended: threading.Event) -> None:
         producer = Producer({"bootstrap.servers": servers, "log_level": 0})
         for number in itertools.count():
             headers: list[tuple[str, str | bytes | None]] = [("id", f"more-{number}-0"), ("n", "0")]
@@ -72,13 +72,8 @@ def more_records(servers: str, topic: str) -> Iterator[None]:
                 break
         producer.purge()
 
-    writing = threading.Thread(target=write)
-    writing.start()
-    try:
+    with beside(write):
         yield
-    finally:
-        ended.set()
-        writing.join()
 
 
 def wait_until_silent(clients: LabClients, one: One) -> None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 
 import pytest
+from beside import beside
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient
 from fix_engine import Engine, Record, create_topic, produce, read_all, wait_for
@@ -102,25 +103,19 @@ async def test_foreign_writer_just_before_crash_is_found_by_recovery(engine: Eng
     produce(engine.left, topic, 200, partitions=1, batch=2000)
     first = engine.start(failpoint="after-ack:30")
     wait_for("the mirror topic is there", lambda: exists(engine.right, mirror_of(engine, topic)))
-    killed = threading.Event()
 
-    def strangers() -> None:
+    def strangers(killed: threading.Event) -> None:
         for at in itertools.count():
             if killed.wait(0.001):
                 return
             send(engine.right, mirror_of(engine, topic), [f"{FOREIGN}{at}"])
 
-    writing = threading.Thread(target=strangers)  # so often that one stands before nearly every batch
-    writing.start()
     at = 0
-    try:
+    with beside(strangers):  # so often that one stands before nearly every batch
         while first.poll() is None:
             produce(engine.left, topic, 20, partitions=1, first=200 + 20 * at, batch=1000)
             at += 1
             assert at < 500, engine.log()
-    finally:
-        killed.set()
-        writing.join()
     assert first.wait(10) == -signal.SIGKILL, engine.log()
     send(engine.right, mirror_of(engine, topic), [f"{FOREIGN}after"])
     async with running(engine) as heir:

@@ -115,8 +115,11 @@ class StartClients(StateChangeAction, ClientsStep):
             return {"clients": 0}
         abort.check()
         clients, wanted = self.clients_on_lab, self._chosen()
-        clients.start(wanted, lambda topics: self._wait_copied(topics, abort))
-        self.testbed.wait("the bootstrap address listens", clients.listening, 60, abort)
+        clients.start(
+            wanted,
+            lambda topics: self._wait_copied(topics, abort),
+            lambda what, reached, seconds: self.testbed.wait(what, reached, seconds, abort),
+        )
         self._wait_all(clients, abort)
         rows: list[dict[str, Scalar]] = [
             {"family": each.family, "version": each.version, "not run": each.missing} for each in wanted.families

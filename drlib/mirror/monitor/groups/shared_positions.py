@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from drlib.config.both_ways.rings import topics_of_ring
+from drlib.config.both_ways.rings import ring_of
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.settings import MirrorSettings
 from drlib.errors import DrlibError
@@ -58,7 +58,7 @@ class SharedPositions:
     def __init__(self, settings: MirrorSettings, flow: Flow) -> None:
         self._settings, self._flow = settings, flow
         self._shared = shared_between(settings, flow)
-        self._ring = topics_of_ring(flow, settings.flows)
+        self._ring = ring_of(flow, settings.flows)
         back = settings.flow(flow.target, flow.source)
         self._journal = back.policy.journal_topic(flow.target)
         self._lanes = back.lanes
@@ -69,7 +69,9 @@ class SharedPositions:
 
     def includes(self, topic: str) -> bool:
         """Do both directions copy it, or the flows of a ring, where nothing is translated?"""
-        return any(shares is not None and shares(topic) for shares in (self._shared, self._ring))
+        if self._ring is not None:
+            return self._ring.shares(topic)
+        return self._shared is not None and self._shared(topic)
 
     @property
     def any(self) -> bool:

@@ -28,9 +28,7 @@ def read_flow_maps(settings: MirrorSettings, flow: Flow, *, shared: bool = False
     Topics that are copied in both directions are refused, unless the caller knows them (`shared`): of these one map alone
     says nothing of the other cluster's records.
     """
-    refuse_ring(settings, flow, "positions cannot be translated")
-    if not shared:
-        refuse_shared_topics(settings, flow, "positions cannot be translated")
+    (refuse_ring if shared else refuse_shared_topics)(settings, flow, "positions cannot be translated")
     return blocking(_read(settings, flow))
 
 
