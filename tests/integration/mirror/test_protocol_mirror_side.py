@@ -102,13 +102,16 @@ async def test_foreign_writer_just_before_crash_is_found_by_recovery(engine: Eng
     create_topic(engine.left, topic, 1)
     produce(engine.left, topic, 200, partitions=1, batch=2000)
     first = engine.start(failpoint="after-ack:30")
-    wait_for("the mirror topic is there", lambda: exists(engine.right, mirror_of(engine, topic)))
+    mirror = mirror_of(engine, topic)  # strangers in a mirror that no claim has filled yet are a lost journal
+    wait_for(
+        "something is mirrored", lambda: exists(engine.right, mirror) and bool(read_all(engine.right, mirror, 1)[0])
+    )
 
     def strangers(killed: threading.Event) -> None:
         for at in itertools.count():
             if killed.wait(0.001):
                 return
-            send(engine.right, mirror_of(engine, topic), [f"{FOREIGN}{at}"])
+            send(engine.right, mirror, [f"{FOREIGN}{at}"])
 
     at = 0
     with beside(strangers):  # so often that one stands before nearly every batch
@@ -117,7 +120,7 @@ async def test_foreign_writer_just_before_crash_is_found_by_recovery(engine: Eng
             at += 1
             assert at < 500, engine.log()
     assert first.wait(10) == -signal.SIGKILL, engine.log()
-    send(engine.right, mirror_of(engine, topic), [f"{FOREIGN}after"])
+    send(engine.right, mirror, [f"{FOREIGN}after"])
     async with running(engine) as heir:
         await heir.mirrored(topic, {0: 200 + 20 * at})
         assert heir.reported("ForeignWriter")
