@@ -215,9 +215,10 @@ def test_notebook_has_one_parameters_cell(notebook: nbformat.NotebookNode) -> No
 
 def test_make_shell_has_drlib_on_its_path_and_nothing_of_make() -> None:
     typed = 'command -v drlib; echo "[$MAKEFLAGS$MAKELEVEL$PYTHONDONTWRITEBYTECODE]"; exit 3\n'
-    env = {**os.environ, "SHELL": "/bin/sh"}
-    # As it is set up, wherever the tests run. A make that runs these tests passes --print-directory on.
-    command = ["make", "--silent", "--no-print-directory", "--old-file=.venv/.ready", "shell"]
+    # A make that runs these tests would have this one print directories and share its jobs.
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    env["SHELL"] = "/bin/sh"
+    command = ["make", "--silent", "--old-file=.venv/.ready", "shell"]  # as it is set up, wherever the tests run
     done = subprocess.run(
         command, cwd=ROOT, env=env, input=typed, capture_output=True, text=True, check=False, timeout=60
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -57,6 +59,12 @@ class Terminal:
     def type(self, keys: bytes) -> None:
         os.write(self.controlling, keys)
 
+    @property
+    def waiting(self) -> int:
+        """Bytes of whole lines that were typed and that nobody has read."""
+        answer = fcntl.ioctl(self.slave, termios.FIONREAD, struct.pack("i", 0))
+        return int(struct.unpack("i", answer)[0])
+
     def until(self, holds: Callable[[], bool]) -> None:
         deadline = Deadline(20)
         while not holds():
@@ -98,7 +106,10 @@ def test_terminal_is_as_before_however_the_command_ends(
     terminal: Terminal, keys: bytes, number: int, code: int
 ) -> None:
     assert not terminal.echoes
-    terminal.type(b"rm -r *\n")  # must not reach the shell, as it was not seen
+    typed = b"rm -r *\n"  # must not reach the shell, as it was not seen
+    terminal.type(typed)
+    # The kernel passes it on in a thread of its own: a signal might overtake it.
+    terminal.until(lambda: terminal.waiting == len(typed))
     if keys:
         terminal.type(keys)
     else:
