@@ -184,9 +184,10 @@ def _group(
         if (row.group, row.cluster, row.topic, row.status) == (group, trip.home, trip.topic, CommitStatus.ACKED)
         and (moved_ms is None or row.at_ms < moved_ms)
     }
+    copies = _ids(trip.home_log, trip.topic)
     failover = sent = tails = again = 0
     for name, reads in places.items():
-        for earlier, row in itertools.pairwise(reads):
+        for at, (earlier, row) in enumerate(itertools.pairwise(reads)):
             over = (earlier.cluster, row.cluster) == (trip.home, trip.away) and trip.unplanned
             back = (earlier.cluster, row.cluster, row.topic) == (trip.away, trip.home, trip.topic)
             recovered = over and name in tail and trip.settled is Settle.RECOVER
@@ -203,11 +204,24 @@ def _group(
                 sent += row.topic != f"{trip.home}.{trip.topic}"
             elif recovered or left:
                 tails += 1
+            elif (
+                trip.before_return is not None and name in doubted and _is_another(reads[: at + 2], copies[name], trip)
+            ):
+                failover += 1
+                sent += 1
             else:
                 again += 1
     late = [row.id in tail for row, _ in disordered(rows)]
     skipped = sum(name not in places for name in due)
     return GroupTrip(group, len(rows), again, failover, sent, tails, skipped, sum(late), len(late) - sum(late))
+
+
+def _is_another(reads: list[Consumed], copies: int, trip: Trip) -> bool:
+    """Is the last read that of another copy of a record which its producer sent to both clusters? `copies`: in one log."""
+    *earlier, last = reads
+    over = sum((a.cluster, b.cluster) == (trip.home, trip.away) for a, b in itertools.pairwise(reads))
+    seen = {(row.cluster, row.partition, row.offset) for row in earlier}
+    return len(earlier) - over < copies and (last.cluster, last.partition, last.offset) not in seen
 
 
 def _group_checks(group: GroupTrip, trip: Trip) -> list[Check]:

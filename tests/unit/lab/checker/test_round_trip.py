@@ -345,6 +345,33 @@ def test_shared_topic_record_sent_twice_by_its_producer_is_there_twice_and_no_mo
     assert failed(check_round_trip(more)) == ["no record is there twice"]
 
 
+def test_shared_topic_record_sent_twice_is_read_once_for_each_time_it_is_there() -> None:
+    doubted = (*PRODUCED, produced("d", 0, HOME, -1, ProducedStatus.IN_DOUBT), produced("d", 0, AWAY, 2031))
+    twice = tuple(replace(row, key="other") for row in in_order(("d", 0), ("d", 0), first=9))
+    trip = replace(
+        CROSSED,
+        history=replace(CROSSED.history, produced=doubted),
+        home_log=(*CROSSED.home_log, *twice),
+        away_log=(*CROSSED.away_log, *twice),
+        before_return=(*(CROSSED.before_return or ()), twice[0]),
+    )
+
+    def read(*places: tuple[str, int, int]) -> TripReport:
+        rows = [
+            replace(consumed("d", 0, cluster, TOPIC, ms), key="other", offset=offset) for cluster, offset, ms in places
+        ]
+        return check_round_trip(replace(trip, history=History(doubted, (*CROSSED.history.consumed, *rows))))
+
+    first, second = (AWAY, 9, 2041), (AWAY, 10, 2042)
+    for places in ((first, second), (first, (HOME, 10, 3005))):
+        report = read(*places)
+        assert (failed(report), report.groups[0].again, report.groups[0].again_sent) == ([], 0, 1)
+    assert read((HOME, 9, 22), first, second).groups[0].again == 0
+    assert [
+        read(*places).groups[0].again for places in ((first, (AWAY, 9, 2050)), (first, second, (HOME, 10, 3005)))
+    ] == [1, 1]
+
+
 def test_shared_topic_record_that_its_producer_found_on_the_other_side_was_not_sent_again() -> None:
     found = (*PRODUCED, produced("b", 0, AWAY, 2031, ProducedStatus.MIRRORED))
     trip = replace(CROSSED, history=replace(CROSSED.history, produced=found))
