@@ -225,9 +225,8 @@ def _waits(waits: Waits | None) -> Iterator[str]:
         yield f"{waits.step} was approved by {waits.approved_by}; {then}."
     else:
         yield (
-            f"{waits.step} ({waits.title}) waits for approval: press the button, put a line "
-            f"'{approvals.line(waits.step, waits.plan)}' into {APPROVED_FILE} in the run's folder, or resume it with "
-            f"--approve {waits.step}."
+            f"{waits.step} ({waits.title}) waits for approval: press the button, or put a line "
+            f"'{approvals.line(waits.step, waits.plan)}' into {APPROVED_FILE} in the run's folder."
         )
         if waits.refused:
             yield f"Not approved by what is there: {'; '.join(waits.refused)}."
