@@ -44,6 +44,7 @@ YOUNG_TOPIC = (  # or one whose leader has just been elected
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError._NOENT,  # no leader is known at all
 )
 
 # Of a worker that will be killed: the next one takes over when its session has expired.
