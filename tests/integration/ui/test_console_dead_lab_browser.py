@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import NamedTuple
 
 import nbformat
 import pytest
@@ -40,8 +41,14 @@ def ended_lab(root: Path) -> None:
     wait_for("they have ended", lambda: not any(process.alive for process in lab.status()), 10)
 
 
+class Place(NamedTuple):
+    browser: Browser
+    address: str
+    book: Path
+
+
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, str]]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     assert CHROMIUM.exists(), "this test needs Debian's chromium: apt-get install -y chromium"
     project = tmp_path_factory.mktemp("project")
     (project / "notebooks").mkdir()
@@ -50,16 +57,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, s
     nbformat.write(book, project / "notebooks" / "00_start_here.ipynb")
     with server(project) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser, address
+        yield Place(browser, address, project / "notebooks" / "00_start_here.ipynb")
         browser.close()
 
 
-def opened(place: tuple[Browser, str], width: int = 1280) -> NotebookPage:
-    browser, address = place
-    page = browser.new_page(viewport={"width": width, "height": 900})
+def opened(place: Place, width: int = 1280) -> NotebookPage:
+    page = place.browser.new_page(viewport={"width": width, "height": 900})
     page.set_default_timeout(60_000)
     notebook = NotebookPage.watching(page)
-    page.goto(address.replace("?", "?reset&", 1))
+    page.goto(place.address.replace("?", "?reset&", 1))
     return notebook
 
 
@@ -67,9 +73,7 @@ def opened(place: tuple[Browser, str], width: int = 1280) -> NotebookPage:
     ("width", "theme"),
     [(1280, "JupyterLab Light"), pytest.param(420, "JupyterLab Dark", marks=pytest.mark.long)],
 )
-def test_name_confirmation_takes_enter_and_escape(
-    place: tuple[Browser, str], tmp_path: Path, width: int, theme: str
-) -> None:
+def test_name_confirmation_takes_enter_and_escape(place: Place, tmp_path: Path, width: int, theme: str) -> None:
     notebook = opened(place, width)
     notebook.ready()
     notebook.theme(theme)
@@ -114,13 +118,13 @@ def test_name_confirmation_takes_enter_and_escape(
     page.close()
 
 
-def test_notebook_that_is_opened_without_its_kernel_says_what_to_do(place: tuple[Browser, str], tmp_path: Path) -> None:
+def test_notebook_that_is_opened_without_its_kernel_says_what_to_do(place: Place, tmp_path: Path) -> None:
     notebook = opened(place)
     notebook.ready()
     notebook.run_to_end(60)
     notebook.page.locator(".drlib-console").wait_for()
     notebook.save()
-    kept = notebook.book().metadata.widgets[STATE].state.values()
+    kept = nbformat.read(place.book, as_version=4).metadata.widgets[STATE].state.values()
     assert {each.state.value for each in kept} == {NOT_LIVE}, "no state of widgets, which could hold records"
     notebook.page.reload()
     notebook.page.locator(".drlib-console", has_text="not running").wait_for()
