@@ -120,7 +120,8 @@ class Round:
         """Does the worker of this flow copy every partition?"""
         with contextlib.suppress(UsageError):
             (flow,) = worker_status.read(self.folder / f"{source}.json").flows
-            return {lane.state for lane in flow.lanes} == {"running"} and len(flow.partitions) == PARTITIONS
+            copied = [each for each in flow.partitions if each.topic == TOPIC]
+            return {lane.state for lane in flow.lanes} == {"running"} and len(copied) == PARTITIONS
         return False
 
     @contextlib.contextmanager
