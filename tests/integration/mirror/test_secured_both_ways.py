@@ -26,8 +26,9 @@ from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.readiness.required_rights import required_rights
 from drlib.drill.readiness.role import Role
 from drlib.errors import DrlibError, UsageError
-from drlib.kafka.admin.cluster import Cluster, Range
+from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import librdkafka, wire_client
+from drlib.kafka.admin.descriptions import Range
 from drlib.lab.brokers.acls import grant, revoke
 from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
