@@ -19,7 +19,7 @@ from typing import Any
 
 from drlib import clock
 from drlib.config.both_ways.rings import Ring, hops_of
-from drlib.config.both_ways.shared_topics import shared_topics, shares_every_topic
+from drlib.config.both_ways.shared_topics import journals_of, shared_topics, shares_every_topic
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import IdentityReplicationPolicy
 from drlib.errors import DrlibError, Unreachable
@@ -106,6 +106,10 @@ class FlowSetup:
     def aliases(self) -> frozenset[str]:
         """Of the file's clusters: `flows` has every pair of them."""
         return frozenset(each.flow.source for each in self.flows)
+
+    @property
+    def grants(self) -> Grants:
+        return Grants(self.settings, self.source, self.target, self.flows)
 
     @property
     def journal_topic(self) -> str:
@@ -224,7 +228,8 @@ class FlowRunner:
 
     async def _start(self, source: ClusterClient, target: ClusterClient) -> StartedFlow:
         setup, settings, events = self.setup, self.setup.settings, self.setup.events
-        for notice in await Preflight(settings, setup.source, setup.target, source, target).run():
+        checks = Preflight(settings, setup.source, setup.target, source, target, setup.flows)
+        for notice in await checks.run():
             events.open(notice.event, notice.entity, f"{notice.detail}. {notice.remedy}", by=PREFLIGHT)
         takeover = TakeoverReader(settings, source, target, events)
         await takeover.refuse_running()
@@ -237,21 +242,21 @@ class FlowRunner:
         shared = both if ring is None else ring.shares
         discovery = Discovery(settings, source, target, mirrors, events, keeping=setup.keeping, shared=shared)
         on_target, on_source = internal_topics(settings)
-        if both is not None and setup.reverse is not None:
-            on_source.append(journal_topic(setup.reverse))  # what tells its copies is there before anything is read
         journals = [journal_topic(settings, hop) for hop in hops_of(ring)]
-        if ring is not None:
-            on_source += [journal_topic(ring.incoming, hop) for hop in hops_of(ring)]
-            on_target += journals[1:]
+        on_target += journals[1:]
+        incoming = journals_of(settings, setup.flows).incoming
+        # What tells its copies is there before anything is read.
+        theirs = [] if incoming is None else [journal_topic(incoming, hop) for hop in hops_of(ring)]
         admin_s = settings.admin_timeout_ms / 1000
         _, _, _, expiry = await asyncio.gather(  # over a long link each of these is many round trips
             discovery.refresh(),
             asyncio.to_thread(create_missing, setup.target, on_target, admin_s),
-            asyncio.to_thread(create_missing, setup.source, on_source, admin_s),
+            asyncio.to_thread(create_missing, setup.source, on_source, admin_s, others=theirs),
             asyncio.to_thread(read_expiry, setup.target, admin_s, events),
         )
         await asyncio.gather(
             until_listed(target, {each.name: settings.lanes for each in journals}),
+            until_listed(source, {each.name: each.partitions for each in theirs}),  # the other flow may create them
             *(asyncio.to_thread(adjust_journal, setup.target, each.name, admin_s, events) for each in journals),
         )
         writer = Mm2Writer(settings, setup.source, setup.target, events)
@@ -523,7 +528,7 @@ class RunningFlow:
         if refused is None:
             self._events.resolve("MembershipRefused", flow)
             return
-        explained = Grants(self._settings, self._setup.source, self._setup.target).membership(refused)
+        explained = self._setup.grants.membership(refused)
         self._events.open("MembershipRefused", flow, f"{explained.what}: {explained.why}", remedy=explained.remedy)
 
     def _on_differing(self, members: Sequence[str]) -> None:
@@ -579,7 +584,7 @@ class RunningFlow:
             takeover=self._takeover,
             worker=setup.worker,
             housekeeping=setup.housekeeping,
-            grants=Grants(self._settings, setup.source, setup.target),
+            grants=setup.grants,
         )
         self._events.register_lane(lane.name, str(flow))
         self._lanes[number] = lane
@@ -657,13 +662,11 @@ def _followed_back(setup: FlowSetup, source: ClusterClient) -> FollowedBack | No
 def _reverse_journal(setup: FlowSetup, source: ClusterClient, target: ClusterClient) -> ReverseJournal | None:
     """What tells the reverse flow's copies, also where it was switched off since; None where names have a prefix."""
     reverse, settings = setup.reverse, setup.settings
+    journals = journals_of(settings, setup.flows)
     if (ring := setup.ring) is not None:
-        theirs, ours = (
-            [each.policy.journal_topic(each.flow.source, hop) for hop in hops_of(ring)]
-            for each in (ring.incoming, settings)
-        )
-        own = [JournalTopic(target, name, settings.lanes) for name in ours]
-        return ReverseJournal(source, theirs[0], ring.incoming.lanes, relays=theirs[1:], own=own)
+        own = [JournalTopic(target, name, settings.lanes) for name in journals.own]
+        first, *relays = journals.theirs
+        return ReverseJournal(source, first, ring.incoming.lanes, relays=relays, own=own)
     if reverse is None or not isinstance(settings.policy, IdentityReplicationPolicy):
         return None
     return ReverseJournal(source, reverse.policy.journal_topic(reverse.flow.source), reverse.lanes)

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Final
 
-from drlib.config.both_ways.rings import flows_that_close_rings, keeps_names, ring_of
+from drlib.config.both_ways.rings import flows_that_close_rings, hops_of, keeps_names, ring_of
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.replication_policy import ALIAS_LETTERS, HEARTBEATS
 from drlib.config.settings import MirrorSettings
@@ -71,6 +72,30 @@ def shared_topics(
         return not topic.endswith(HEARTBEATS) and flow.mirrors_topic(topic) and back.mirrors_topic(topic)
 
     return shared
+
+
+@dataclass(frozen=True, slots=True)
+class Journals:
+    """The journals that one flow uses, by hop. `own`: those it writes, on its target; `theirs`: those on its source that say
+    what are copies there. `incoming` writes these: the flow back or, in a ring, the one that fills the source; None where
+    nothing is shared."""
+
+    own: tuple[str, ...]
+    incoming: FlowSettings | None = None
+    theirs: tuple[str, ...] = ()
+
+
+def journals_of(flow: FlowSettings, flows: Collection[FlowSettings]) -> Journals:
+    """The journals of `flow` among `flows`, those of its file."""
+    ring = ring_of(flow.flow, flows)
+    back = next((each for each in flows if each.flow == flow.flow.reverse), None)
+    paired = back if shared_topics(flow, back, flows) is not None else None
+    incoming = paired if ring is None else ring.incoming
+    own, theirs = (
+        tuple(each.policy.journal_topic(each.flow.source, hop) for hop in hops_of(ring)) if each is not None else ()
+        for each in (flow, incoming)
+    )
+    return Journals(own, incoming, theirs)
 
 
 def shared_between(settings: MirrorSettings, flow: Flow) -> Callable[[str], bool] | None:

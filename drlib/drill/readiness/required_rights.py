@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from drlib.client.pointer_topic import TOPIC as POINTER
-from drlib.config.both_ways.rings import hops_of, ring_of
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.settings import MirrorSettings
 from drlib.drill.plan import lease_record
@@ -25,7 +24,7 @@ from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups.names import STATE_TOPIC
 from drlib.mirror.offsets.map.flow_maps import worker_group
 from drlib.mirror.offsets.unreplicated.ledger import TOPIC as TAILS
-from drlib.mirror.preflight.checks import OWN_JOURNAL, READ_SOURCE, WRITE_MIRROR
+from drlib.mirror.preflight.checks import READ_SOURCE, WRITE_MIRROR, start_rights
 from drlib.mirror.preflight.pattern_resources import Names, resources
 from drlib.mirror.preflight.required_acls import ANONYMOUS, UNKNOWN_PRINCIPAL, Right, command, principal_of
 from drlib.mirror.sync.rules.local_topics import keeps_names
@@ -128,8 +127,7 @@ class _Reach:
         )
         back = settings.flow(self.target, self.source)
         self.back = back if back.emit_heartbeats else None
-        hops = hops_of(ring_of(self.flow, settings.flows))
-        self.journals = [self.policy.journal_topic(self.source, hop) for hop in hops]
+        self.at_start = start_rights(flow, settings.flows)
         self.heartbeats = sorted(filter(flow.mirrors_topic, _heartbeats_on(settings, self.source)))
         self.mirrored = (*topics, *map(Names, self.heartbeats))
 
@@ -171,16 +169,15 @@ def _mirror(reach: _Reach) -> list[Grant]:
     flow, policy, source, target = reach.settings, reach.policy, reach.source, reach.target
     changes = ("DESCRIBE_CONFIGS", "ALTER_CONFIGS") if flow.sync_topic_configs else ()
     grows = ("ALTER",) if flow.refresh_topics else ()
-    own = [Names(journal) for journal in reach.journals]
     wanted = [
         # a mirror topic is created with the settings of its source, also where they are not kept the same later
         *reach.on(source, "topic", reach.mirrored, *READ_SOURCE, "DESCRIBE_CONFIGS"),
         *reach.on(target, "topic", reach.copies, "CREATE", *WRITE_MIRROR, *changes),
         *reach.on(target, "topic", reach.growing, *grows),
-        *reach.on(target, "topic", own, "CREATE", *OWN_JOURNAL),
+        *(Grant(source, right) for right in reach.at_start.source),
+        *(Grant(target, _with_create(right)) for right in reach.at_start.target),
         *reach.on(target, "topic", [flow.connect_offsets_topic], "READ"),  # whether MirrorMaker 2 mirrored before
         *reach.on(target, "topic", [lease_record.TOPIC, POINTER], "READ"),  # whether the flow is failed over
-        *reach.on(target, "group", [worker_group(reach.flow)], "READ"),
         *reach.on(target, "transactional-id", [Names(f"drlib.{source}.{target}.", True)], "WRITE"),
     ]
     wanted += reach.on(target, "cluster", [""], "DESCRIBE_CONFIGS")  # for how long it remembers producers
@@ -191,12 +188,8 @@ def _mirror(reach: _Reach) -> list[Grant]:
     if flow.emit_checkpoints:
         wanted += reach.on(source, "topic", [STATE_TOPIC], "READ", only=SHARE_GROUPS)
         wanted += reach.on(source, "group", reach.groups, "DESCRIBE_CONFIGS", only=SHARE_GROUPS)
-    # preflight asks for it whether or not checkpoints are emitted
-    wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "CREATE", "WRITE")
     if flow.emit_checkpoints:
         wanted += reach.on(target, "topic", [policy.checkpoints_topic(source)], "READ", only=FORMER)
-    if flow.emit_heartbeats:
-        wanted += reach.on(target, "topic", [policy.heartbeats_topic], "CREATE", "WRITE")
     if reach.back is not None:
         wanted += reach.on(source, "topic", [policy.heartbeats_topic], "CREATE", "WRITE")
     if flow.emit_offset_syncs:
@@ -217,6 +210,10 @@ def _mirror(reach: _Reach) -> list[Grant]:
             *reach.on(target, "cluster", [""], "DESCRIBE", "ALTER"),
         ]
     return wanted
+
+
+def _with_create(right: Right) -> Right:
+    return replace(right, operations=("CREATE", *right.operations)) if right.kind == "topic" else right
 
 
 def _doctor(reach: _Reach) -> list[Grant]:

@@ -192,7 +192,8 @@ class Cluster:
         """Create many topics, at most `AT_ONCE` partitions per request.
 
         Returns by name: True when it was created, False when it existed, whatever its settings, or why it was refused.
-        Raises `Unreachable` when the cluster does not answer.
+        Raises `Unreachable` when the cluster does not answer. A name that may not be created is refused whether or not the
+        topic exists (`ControllerApis.createTopics`), so those are looked up: who uses a topic needs no right to create it.
         """
         results: dict[str, bool | DrlibError] = {}
         for some in _portions(wanted):
@@ -213,7 +214,8 @@ class Cluster:
                         refusal.remedy = _have_it_created(next(t for t in some if t.name == name), self.settings)
                     refusal.__cause__ = error
                     results[name] = refusal
-        return results
+        forbidden = [name for name, each in results.items() if isinstance(each, ClusterRefused) and each.unauthorized]
+        return results | dict.fromkeys(self.topics(forbidden, in_sight=True), False)
 
     def delete_topic(self, name: str) -> bool:
         """Delete a topic with its records. True when it was deleted, False when there was none."""

@@ -10,9 +10,11 @@ Not for: what changes later (`drlib.mirror.engine.lane.lane`, `drlib.mirror.flow
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
+from drlib.config.both_ways.shared_topics import Journals, journals_of
 from drlib.config.flow_settings import FlowSettings
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -76,15 +78,39 @@ class Notice:
     remedy: str
 
 
+@dataclass(frozen=True, slots=True)
+class StartRights:
+    """The rights without which a flow does not start, where the topics exist already; a topic of its target that does not takes
+    CREATE as well."""
+
+    source: tuple[Right, ...]
+    target: tuple[Right, ...]
+
+
+def start_rights(settings: FlowSettings, flows: Collection[FlowSettings]) -> StartRights:
+    """Of a flow among `flows`, those of its file."""
+    policy, journals = settings.policy, journals_of(settings, flows)
+    written = [policy.checkpoints_topic(settings.flow.source), *[policy.heartbeats_topic] * settings.emit_heartbeats]
+    return StartRights(
+        tuple(Right("topic", name, READ_SOURCE) for name in journals.theirs),
+        (
+            *(Right("topic", name, OWN_JOURNAL) for name in journals.own),
+            *(Right("topic", name, ("WRITE",)) for name in written),
+            Right("group", worker_group(settings.flow), ("READ",)),
+        ),
+    )
+
+
 @dataclass
 class Preflight:
-    """The checks of one flow over two connected clients."""
+    """The checks of one flow over two connected clients. `flows`: those of its file."""
 
     settings: FlowSettings
     source_settings: ClusterSettings
     target_settings: ClusterSettings
     source: ClusterClient
     target: ClusterClient
+    flows: Collection[FlowSettings] = ()
     findings: list[DrlibError] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
 
@@ -99,7 +125,7 @@ class Preflight:
             self._same(source, target)
             self._factors(source, target)
             if not self.findings:  # a wrong cluster is asked nothing more
-                await asyncio.gather(self._target_rights(source, target), self._source_rights(source))
+                await asyncio.gather(self._start_rights(of_source=True), self._topic_rights(source, target))
             if not self.findings:
                 await self._journal(target)
         if len(self.findings) == 1:
@@ -111,7 +137,7 @@ class Preflight:
 
     async def of_target(self) -> tuple[Notice, ...]:
         """Check the rights on the target alone, while the source does not answer. Raises as `run`."""
-        await self._target_rights(None, await self.target.metadata(None))
+        await self._start_rights(of_source=False)
         if self.findings:
             raise self.findings[0] if len(self.findings) == 1 else NotReady(str(self.settings.flow), self.findings)
         return tuple(self.notices)
@@ -151,8 +177,8 @@ class Preflight:
         """Check the replication factors of the topics that are still to be created."""
         settings, flow, policy = self.settings, self.settings.flow, self.settings.policy
         factors = [
-            ("drlib.journal.replication.factor", settings.journal_replication_factor, target,
-             policy.journal_topic(flow.source)),
+            *(("drlib.journal.replication.factor", settings.journal_replication_factor, target, name)
+              for name in self._journals.own),
             ("checkpoints.topic.replication.factor", settings.checkpoints_replication_factor, target,
              policy.checkpoints_topic(flow.source)),
         ]  # fmt: skip
@@ -167,7 +193,7 @@ class Preflight:
                 ("offset-syncs.topic.replication.factor", settings.offset_syncs_replication_factor, where,
                  settings.offset_syncs_topic)
             )  # fmt: skip
-        began = policy.journal_topic(flow.source) in target.topics
+        began = self._journals.own[0] in target.topics
         # Later it is an event of that topic: a broker may be down for now.
         for name in () if began else source.topics:
             mirror = policy.remote_topic(flow.source, name)
@@ -180,31 +206,37 @@ class Preflight:
                 self.findings.append(not_enough_brokers(key, factor, alias, len(cluster.brokers), topic))
 
     async def _journal(self, target: ClusterMetadata) -> None:
-        """Check that the journal is compacted, has the configured lanes, and was started between these clusters."""
-        name = self.settings.policy.journal_topic(self.settings.flow.source)
-        topic = target.topics.get(name)
-        if topic is None or topic.error_code:
-            return
-        lanes = len(topic.partitions)
-        if lanes != self.settings.lanes:
-            self.findings.append(
-                LanesChanged(
-                    f"drlib.lanes = {self.settings.lanes} cannot be used for {self.settings.flow}",
-                    f"its journal {name} was started with {lanes} lanes, and a partition's entries are in the lane it had then",
-                    f"Set drlib.lanes = {lanes}.",
+        """Check that the journals are compacted, have the configured lanes, and were started between these clusters."""
+        first, settings = self._journals.own[0], self.settings
+        there = {n: each for n in self._journals.own if (each := target.topics.get(n)) and not each.error_code}
+        for name, topic in there.items():
+            lanes = len(topic.partitions)
+            if lanes != settings.lanes:
+                self.findings.append(
+                    LanesChanged(
+                        f"drlib.lanes = {settings.lanes} cannot be used for {settings.flow}",
+                        f"its journal {name} was started with {lanes} lanes, and a partition's entries are in the lane it "
+                        "had then",
+                        f"Set drlib.lanes = {lanes}.",
+                    )
                 )
-            )
-        await self._policy(name)
-        entries = await read_journal(self.target, TopicPartition(name, 0))
+            await self._policy(name)
+        if first not in there:
+            return
+        entries = await read_journal(self.target, TopicPartition(first, 0))
         pinned = next((e for e in reversed(entries) if isinstance(e, Clusters)), None)
         if pinned is None:
             return
-        for settings, client, meant in (
+        for cluster, client, meant in (
             (self.source_settings, self.source, pinned.source_id),
             (self.target_settings, self.target, pinned.target_id),
         ):
-            if client.cluster_id != meant and not settings.cluster_id:
-                self.findings.append(_wrong(settings, meant, client.cluster_id, journal=name))
+            if client.cluster_id != meant and not cluster.cluster_id:
+                self.findings.append(_wrong(cluster, meant, client.cluster_id, journal=first))
+
+    @property
+    def _journals(self) -> Journals:
+        return journals_of(self.settings, self.flows)
 
     async def _policy(self, name: str) -> None:
         def read() -> str:
@@ -225,34 +257,21 @@ class Preflight:
                 )
             )
 
-    async def _source_rights(self, source: ClusterMetadata) -> None:
-        chosen = [name for name in source.topics if self.settings.mirrors_topic(name)]
-        rights = await topic_rights(self.source, chosen)
-        self._waiting("SourceUnauthorized", rights, READ_SOURCE, self.source_settings)
-
-    async def _target_rights(self, source: ClusterMetadata | None, target: ClusterMetadata) -> None:
-        settings, flow, policy = self.settings, self.settings.flow, self.settings.policy
-        own = {policy.journal_topic(flow.source): OWN_JOURNAL, policy.checkpoints_topic(flow.source): ("WRITE",)}
-        if settings.emit_heartbeats:
-            own[policy.heartbeats_topic] = ("WRITE",)
-        group = worker_group(flow)
-        names = source.topics if source is not None else ()
-        mirrors = [policy.remote_topic(flow.source, n) for n in names if settings.mirrors_topic(n)]
-        rights, granted_group, granted_mirrors = await asyncio.gather(
-            topic_rights(self.target, own),
-            group_rights(self.target, group),
-            topic_rights(self.target, [m for m in mirrors if m in target.topics]),
+    async def _start_rights(self, *, of_source: bool) -> None:
+        wanted = start_rights(self.settings, self.flows)
+        lacking = await asyncio.gather(
+            _lacking(self.target, wanted.target, self.target_settings),
+            _lacking(self.source, wanted.source if of_source else (), self.source_settings),
         )
-        missing_rights = [
-            lack
-            for name, operations in own.items()
-            if (granted := rights.get(name)) is not None
-            and (lack := missing(Right("topic", name, operations), granted)) is not None
-        ]
-        lack = missing(Right("group", group, ("READ",)), granted_group)
-        missing_rights += [lack] if lack is not None else []
-        self.findings += [not_authorized(right, self.target_settings) for right in missing_rights]
-        self._waiting("TargetUnauthorized", granted_mirrors, WRITE_MIRROR, self.target_settings)
+        self.findings += chain(*lacking)
+
+    async def _topic_rights(self, source: ClusterMetadata, target: ClusterMetadata) -> None:
+        flow, policy = self.settings.flow, self.settings.policy
+        chosen = [name for name in source.topics if self.settings.mirrors_topic(name)]
+        mirrors = [mirror for name in chosen if (mirror := policy.remote_topic(flow.source, name)) in target.topics]
+        read, written = await asyncio.gather(topic_rights(self.source, chosen), topic_rights(self.target, mirrors))
+        self._waiting("SourceUnauthorized", read, READ_SOURCE, self.source_settings)
+        self._waiting("TargetUnauthorized", written, WRITE_MIRROR, self.target_settings)
 
     def _waiting(
         self,
@@ -271,6 +290,20 @@ class Preflight:
             self.notices.append(Notice(event, name, f"{error.what}: {error.why}", error.remedy))
 
 
+async def _lacking(client: ClusterClient, wanted: Sequence[Right], cluster: ClusterSettings) -> list[NotAuthorized]:
+    """What is missing of the rights on topics that exist, or may not be described, and on groups."""
+    if not wanted:
+        return []
+    groups = [right for right in wanted if right.kind == "group"]
+    topics, of_groups = await asyncio.gather(
+        topic_rights(client, [right.name for right in wanted if right.kind == "topic"]),
+        asyncio.gather(*(group_rights(client, right.name) for right in groups)),
+    )
+    granted = {right: topics.get(right.name) for right in wanted} | dict(zip(groups, of_groups, strict=True))
+    found = (missing(right, have) for right, have in granted.items() if have is not None)
+    return [not_authorized(lack, cluster) for lack in found if lack is not None]
+
+
 def not_authorized(right: Right, cluster: ClusterSettings) -> NotAuthorized:
     """The error that `right` is missing on `cluster`, with the command that grants it."""
     principal = principal_of(cluster)
@@ -287,11 +320,12 @@ def not_authorized(right: Right, cluster: ClusterSettings) -> NotAuthorized:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """Commands that grant the rights which a running flow was refused."""
+    """Commands that grant the rights which a running flow was refused. `flows`: those of its file."""
 
     settings: FlowSettings
     source: ClusterSettings
     target: ClusterSettings
+    flows: Collection[FlowSettings] = ()
 
     def refused(self, error: BrokerError, journal: str) -> DrlibError:
         """`error`, an authorization failure of the whole lane, with its remedy."""
@@ -308,6 +342,9 @@ class Grants:
                 else self.target
             )
             return not_authorized(Right("topic", min(taken_over), ("READ",)), side)
+        theirs = start_rights(own, self.flows).source
+        if (unread := next((right for right in theirs if right.name in error.topics), None)) is not None:
+            return not_authorized(unread, self.source)
         return not_authorized(Right("topic", journal, OWN_JOURNAL), self.target)
 
     def membership(self, error: BrokerError | UnsupportedRequest) -> DrlibError:

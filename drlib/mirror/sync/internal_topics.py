@@ -72,15 +72,26 @@ def _compacted(name: str, partitions: int, replication_factor: int, **log: str) 
     return NewTopicSpec(name, partitions, replication_factor, {"cleanup.policy": "compact", **log})
 
 
-def create_missing(cluster: ClusterSettings, topics: Sequence[NewTopicSpec], timeout_s: float) -> None:
-    """Create the topics that do not exist yet. Blocks. Raises why some were refused, with the commands that create them."""
-    if not topics:
+def create_missing(
+    cluster: ClusterSettings, topics: Sequence[NewTopicSpec], timeout_s: float, *, others: Sequence[NewTopicSpec] = ()
+) -> None:
+    """Create the topics that do not exist yet. Blocks. Raises why some were refused, with the commands that create them.
+
+    `others`: topics of another flow, which creates them where the right to do so is missing here.
+    """
+    wanted = [*topics, *others]
+    if not wanted:
         return
     with Cluster(cluster, timeout_s=timeout_s) as admin:
-        answers = admin.create_topics(topics)
-        if bare := [_bare(topic) for topic in topics if topic != _bare(topic) and _is_by_rule(answers[topic.name])]:
+        answers = admin.create_topics(wanted)
+        if bare := [_bare(topic) for topic in wanted if topic != _bare(topic) and _is_by_rule(answers[topic.name])]:
             answers |= admin.create_topics(bare)
-    refused = [(topic, answer) for topic in topics if isinstance(answer := answers[topic.name], DrlibError)]
+    left = {topic.name for topic in others if _is_unauthorized(answers[topic.name])}
+    refused = [
+        (topic, answer)
+        for topic in wanted
+        if isinstance(answer := answers[topic.name], DrlibError) and topic.name not in left
+    ]
     if refused:
         raise not_created(refused, cluster)
 
@@ -94,6 +105,10 @@ def _is_by_rule(answer: bool | DrlibError) -> bool:
     return isinstance(answer, ClusterRefused) and answer.by_rule
 
 
+def _is_unauthorized(answer: bool | DrlibError) -> bool:
+    return isinstance(answer, ClusterRefused) and answer.unauthorized
+
+
 def not_created(refused: Sequence[tuple[NewTopicSpec, DrlibError]], cluster: ClusterSettings) -> DrlibError:
     """One error for topics that the cluster refused to create."""
     first = refused[0][1]
@@ -104,7 +119,7 @@ def not_created(refused: Sequence[tuple[NewTopicSpec, DrlibError]], cluster: Clu
     grants = [
         command(Right("topic", topic.name, ("CREATE",)), principal, cluster.bootstrap_servers)
         for topic, error in refused
-        if isinstance(error, ClusterRefused) and error.unauthorized
+        if _is_unauthorized(error)
     ]
     remedy = f"Let who may create them do so, with what {cluster.alias} accepts; topics that exist are used: "
     remedy += "; ".join(topic.command(cluster.bootstrap_servers) for topic, _ in refused)

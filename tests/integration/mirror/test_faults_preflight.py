@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AclOperation, AdminClient, ResourceType
 from fix_authorizer import acl, add_acls, kafka_acls
 from fix_engine import Engine, alter, create_topic, delete_topic, produce, wait_for
+from fix_two_way import IDENTITY
 
 from drlib.config.settings import load_mirror_settings
 from drlib.errors import DrlibError, Unreachable
@@ -27,7 +28,7 @@ async def check(engine: Engine) -> tuple[preflight.Notice, ...]:
     source, target = settings.clusters[engine.source], settings.clusters[engine.target]
     clients = [ClusterClient(c.bootstrap_servers, timeout_s=3) for c in (source, target)]
     try:
-        return await Preflight(flow, source, target, clients[0], clients[1]).run()
+        return await Preflight(flow, source, target, clients[0], clients[1], settings.flows).run()
     finally:
         for client in clients:
             await client.close()
@@ -157,6 +158,27 @@ async def test_preflight_changed_lanes_clusters_or_retention_of_journal_are_refu
     assert [type(f) for f in error.findings] == [preflight.LanesChanged, preflight.JournalNotCompacted]
     assert "cleanup.policy=compact" in error.remedy
     assert topics(engine.right) == before
+
+
+async def test_preflight_lanes_and_retention_of_a_relay_in_a_ring_are_checked_as_those_of_the_journal(
+    engine: Engine,
+) -> None:
+    engine.extra |= {
+        "clusters": f"{engine.source}, {engine.target}, THIRD",
+        "THIRD.bootstrap.servers": "127.0.0.1:1",
+        "replication.policy.class": IDENTITY,
+        f"{engine.target}->THIRD.enabled": "true",
+        f"THIRD->{engine.source}.enabled": "true",
+        "drlib.lanes": "2",
+    }
+    create_topic(engine.right, f"__drlib-journal.{engine.source}.internal", 2, cleanup_policy="compact")
+    await check(engine)
+    relay = f"__drlib-relay.{engine.source}.1.internal"
+    create_topic(engine.right, relay, 3, cleanup_policy="delete")
+    error = await refusal(engine)
+    assert isinstance(error, NotReady)
+    assert [type(f) for f in error.findings] == [preflight.LanesChanged, preflight.JournalNotCompacted]
+    assert all(relay in str(f) for f in error.findings)
 
 
 async def test_preflight_impossible_replication_factors_are_named_by_key(engine: Engine) -> None:

@@ -182,7 +182,8 @@ async def obstacles(
 ) -> tuple[Obstacle, ...]:
     """What a worker refuses at its start. Raises `Unreachable` where a cluster stopped answering."""
     assert target.client is not None
-    checks = Preflight(flow, source.settings, target.settings, source.client or target.client, target.client)
+    clients = source.client or target.client, target.client
+    checks = Preflight(flow, source.settings, target.settings, *clients, settings.flows)
     errors: list[DrlibError] = []
     try:
         await (checks.run() if source.metadata is not None else checks.of_target())

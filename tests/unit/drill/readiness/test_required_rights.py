@@ -156,7 +156,14 @@ def test_flows_without_an_enabled_one_are_refused(tmp_path: Path) -> None:
     assert [str(each.flow) for each in flows_of(made, Flow("lyon", "paris"))] == ["lyon->paris"]
 
 
-def test_mirror_in_a_ring_has_the_rights_on_the_journal_of_its_relay(tmp_path: Path) -> None:
+def test_mirror_of_a_pair_reads_the_journal_of_the_flow_back(tmp_path: Path) -> None:
+    names = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    found = rights(settings(tmp_path, names, "lyon->paris.enabled = true"), Role.MIRROR)
+    assert found["paris", "topic __drlib-journal.lyon.internal"] == {"READ"}
+    assert ("paris", "topic __drlib-journal.lyon.internal") not in rights(settings(tmp_path, names), Role.MIRROR)
+
+
+def test_mirror_in_a_ring_has_the_rights_on_the_journals_of_relays(tmp_path: Path) -> None:
     file = FILE.replace("paris, lyon", "paris, lyon, nice") + "nice.bootstrap.servers = n:1\n"
     names = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     found = rights(
@@ -165,3 +172,7 @@ def test_mirror_in_a_ring_has_the_rights_on_the_journal_of_its_relay(tmp_path: P
     assert (
         found["lyon", "topic __drlib-relay.paris.1.internal"] == found["lyon", "topic __drlib-journal.paris.internal"]
     )
+    incoming = [
+        found["paris", f"topic {name}"] for name in ("__drlib-journal.nice.internal", "__drlib-relay.nice.1.internal")
+    ]
+    assert incoming == [{"READ"}, {"READ"}]
