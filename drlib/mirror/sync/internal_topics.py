@@ -221,11 +221,14 @@ class InternalTopicsWatch:
             if not gone and (found.error_code or known is None or _may_be_same(found.topic_id, known)):
                 continue
             what = f"{name} on {cluster.alias} was deleted; "
+            again = partial(_create_again, cluster, topics[name], self.settings.admin_timeout_ms / 1000)
             try:
-                await in_daemon(partial(_create_again, cluster, topics[name], self.settings.admin_timeout_ms / 1000))
+                created = await in_daemon(partial(again, seen=known is not None))
             except DrlibError as error:
                 self.events.open("InternalTopicDeleted", name, f"{what}creating it again failed: {error}")
                 continue
+            if known is None and not created:
+                continue  # it is new, and the broker that was asked had not heard of it
             self.events.open("InternalTopicDeleted", name, f"{what}it was created again and is being filled again")
             self._ids.pop((cluster.alias, name), None)  # its new ID follows
             self.rewrite()
@@ -236,16 +239,18 @@ def _may_be_same(now: uuid.UUID, before: uuid.UUID) -> bool:
     return may_be(now, before) or may_be(before, now)
 
 
-def _create_again(cluster: ClusterSettings, topic: NewTopicSpec, timeout_s: float) -> None:
-    """Create a topic, or give the one that exists its settings. Blocks. Raises why it was refused."""
+def _create_again(cluster: ClusterSettings, topic: NewTopicSpec, timeout_s: float, *, seen: bool) -> bool:
+    """Create a topic, or give the one that exists its settings if another was `seen` before. Was it created? Blocks. Raises
+    why it was refused."""
     with Cluster(cluster, timeout_s=timeout_s) as admin:
         answer = admin.create_topics([topic])[topic.name]
         if isinstance(answer, DrlibError):
             raise not_created([(topic, answer)], cluster)
-        if answer is False:
+        if answer is False and seen:
             admin.alter_topic_settings(
                 topic.name, [ConfigChange(key, None, value) for key, value in topic.config.items()]
             )
+        return answer
 
 
 def read_expiry(target: ClusterSettings, timeout_s: float, events: EventLog) -> Expiry:
