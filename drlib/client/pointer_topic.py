@@ -94,7 +94,10 @@ class Found:
     def of(self, application: str) -> Reading:
         """Raises `PointerConflict`, and `UsageError` when the topic holds something else."""
         every = self.pointers.values()
-        found = newest(p for pointers in every for p in pointers_for(pointers, application))
+        chosen = [pointers_for(pointers, application) for pointers in every]
+        for error in (each for _, invalid in chosen for each in invalid):
+            raise error
+        found = newest(pointer for valid, _ in chosen for pointer in valid)
         versions = [p.version for pointers in every for p in pointers.values() if isinstance(p, Pointer)]
         return Reading(found, self.silent, 1 + max(versions, default=0))
 
@@ -114,13 +117,13 @@ class Published:
         return shown(self.pointer, self.where, self.missing)._repr_mimebundle_()
 
 
-def pointers_for(pointers: Mapping[str, Pointer | UsageError], application: str) -> list[Pointer]:
-    """The pointers that apply to `application`. Raises the `UsageError` of an invalid one."""
+def pointers_for(
+    pointers: Mapping[str, Pointer | UsageError], application: str
+) -> tuple[list[Pointer], list[UsageError]]:
+    """The pointers that apply to `application`, and why records in their place are none."""
     chosen = [pointers[key] for key in dict.fromkeys((application, EVERYONE)) if key in pointers]
-    for pointer in chosen:
-        if isinstance(pointer, UsageError):
-            raise pointer
-    return [pointer for pointer in chosen if isinstance(pointer, Pointer)]
+    valid = [each for each in chosen if isinstance(each, Pointer)]
+    return valid, [each for each in chosen if isinstance(each, UsageError)]
 
 
 def fold_records(records: Iterable[Record], where: str) -> Held:
