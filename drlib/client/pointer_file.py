@@ -63,9 +63,10 @@ def own_file(common: Path, application: str) -> Path:
 class PointerWatcher:
     """The newest pointer of a file, read at most every `interval_s` seconds. A `PointerSource`."""
 
-    def __init__(self, path: Path, interval_s: float = 0.05) -> None:
+    def __init__(self, path: Path, interval_s: float = 0.05, *, optional: bool = False) -> None:
         self._path = path
         self._interval_s = interval_s
+        self._optional = optional  # nothing is in doubt where it does not exist
         self._checked = float("-inf")
         self._seen: tuple[int, int, int] | None = None
         self._pointer: Pointer | None = None
@@ -93,16 +94,17 @@ class PointerWatcher:
             fresh = read(self._path)
         except FileNotFoundError:
             self._seen = None
-            self._doubt = f"{self._path.name} does not exist"
+            self._doubt = "" if self._optional else f"{self._path.name} does not exist"
             return self._pointer
         except OSError as error:  # of stat: a folder that may not be entered, for example
             self._seen = None
             self._doubt = f"{self._path.name} cannot be read ({error.strerror or type(error).__name__})"
             return self._pointer
         except UsageError as error:
-            if self._pointer is None:
-                raise
             self._doubt = str(error)
+            if self._pointer is None:
+                self._checked = float("-inf")  # it is raised each time
+                raise
             return self._pointer
         self._seen = identity
         if self._pointer is None or fresh.version >= self._pointer.version:
@@ -150,12 +152,27 @@ class PointerWatcher:
 
 
 class OwnPointerWatcher(PointerWatcher):
-    """The newer one of the pointer of all applications and that of `application`, which need not exist."""
+    """The newer one of the pointer of all applications and that of `application`, which need not exist.
+
+    One of the files that is no pointer is a doubt where the other is one.
+    """
 
     def __init__(self, path: Path, application: str, interval_s: float = 0.05) -> None:
         super().__init__(path, interval_s)
-        self._own = PointerWatcher(own_file(path, application), interval_s)
+        self._own = PointerWatcher(own_file(path, application), interval_s, optional=True)
+
+    def doubt(self) -> str:
+        return "; ".join(filter(None, (super().doubt(), self._own.doubt())))
 
     def _newest(self) -> Pointer | None:
-        found = [pointer for pointer in (super()._newest(), self._own._newest()) if pointer is not None]
+        found: list[Pointer] = []
+        invalid: UsageError | None = None
+        for look in (super()._newest, self._own._newest):
+            try:
+                if (pointer := look()) is not None:
+                    found.append(pointer)
+            except UsageError as error:
+                invalid = invalid or error
+        if invalid is not None and not found:
+            raise invalid
         return max(found, key=lambda pointer: pointer.version, default=None)

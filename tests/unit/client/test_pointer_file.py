@@ -227,3 +227,23 @@ def test_application_follows_the_newer_one_of_its_own_pointer_and_that_of_all(tm
     assert (watcher.current(), other.current()) == (back, back)
     own.unlink()
     assert watcher.current() == back
+
+
+def test_application_follows_the_pointer_of_all_although_its_own_file_is_none(tmp_path: Path) -> None:
+    common = tmp_path / "pointer.json"
+    own_file(common, "orders").write_bytes(b"oops")
+    watcher = OwnPointerWatcher(common, "orders", interval_s=0.0)
+    for _ in range(2):
+        with pytest.raises(UsageError, match=r"pointer\.orders\.json is not a pointer"):
+            watcher.current()
+    pointer_file.write_atomic(common, LEFT)
+    assert watcher.current() == LEFT
+    assert "pointer.orders.json is not a pointer" in watcher.doubt()
+    pointer_file.write_atomic(common, RIGHT)
+    assert watcher.wait_newer(1, 1.0) == RIGHT
+    own_file(common, "orders").unlink()
+    assert (watcher.current(), watcher.doubt()) == (RIGHT, "")
+    common.write_bytes(b"oops")
+    assert watcher.current() == RIGHT
+    pointer_file.write_atomic(own_file(common, "orders"), Pointer(3, "LEFT", "h:1"))
+    assert watcher.current() == Pointer(3, "LEFT", "h:1")
