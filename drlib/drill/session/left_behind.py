@@ -18,7 +18,7 @@ from typing import Final
 from drlib import clock, formats
 from drlib.config.settings import MirrorSettings
 from drlib.drill.inventory.kept import KeptInventory, folders, read_kept
-from drlib.drill.inventory.left_behind import Moved, Stand, compare, in_words, left_of
+from drlib.drill.inventory.left_behind import Moved, Stand, compare, in_words, left_of, unanswered
 from drlib.drill.inventory.rules import Inventory
 from drlib.drill.plan.plan import Drill
 from drlib.drill.plan.progress import Noted
@@ -57,6 +57,11 @@ class LeftBehind:
     def left(self) -> tuple[Moved, ...]:
         """Those who are left behind, and those of whom that is not known."""
         return left_of(self.applications)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Why others may be there, of whom nothing is known; empty where the cluster has said who is."""
+        return unanswered(self.now, self.move.kept.source)
 
 
 def moved_ms(drill: Drill, lines: Sequence[Line]) -> int | None:
@@ -133,14 +138,15 @@ def look(
 
 
 def lines(found: Collection[LeftBehind]) -> tuple[str, ...]:
-    """What to show first about them: none once all are gone."""
+    """What to show first about them: none once all are gone, and known to be."""
     said = []
     for each in found:
-        if not each.left:
+        if not each.left and not each.unknown:
             continue
         kept = each.move.kept
+        who = "LEFT BEHIND" if each.left else "NOT KNOWN WHO IS LEFT BEHIND"
         since = formats.second(each.move.moved_ms)
-        said.append(f"LEFT BEHIND on {kept.source} since the move to {kept.target} at {since} UTC, run {kept.run}:")
+        said.append(f"{who} on {kept.source} since the move to {kept.target} at {since} UTC, run {kept.run}:")
         counted = [one for one in each.left if one.stand is not Stand.NOT_KNOWN]
         for one in counted[:SHOWN]:
             who = ", ".join(filter(None, (", ".join(one.application.clients), ", ".join(one.application.hosts))))
@@ -154,6 +160,9 @@ def lines(found: Collection[LeftBehind]) -> tuple[str, ...]:
         unknown = [one for one in each.left if one.stand is Stand.NOT_KNOWN]
         if unknown:
             said.append(f"  not known of {len(unknown)} applications: {unknown[0].why}")
+        more = [why for why in each.unknown if why not in {one.why for one in unknown[:1]}]
+        if more:
+            said.append(f"  not known who else is there: {formats.first_few(more, SHOWN)}")
         said.append(f"  all of them: drlib inventory FILE --left-behind {each.move.folder}")
     return tuple(said)
 
@@ -161,7 +170,7 @@ def lines(found: Collection[LeftBehind]) -> tuple[str, ...]:
 def headline(found: LeftBehind) -> str:
     """One line about one move."""
     kept = found.move.kept
-    words = in_words(found.applications, kept.source)
+    words = in_words(found.applications, kept.source, found.unknown)
     return f"{words}, since the move to {kept.target} at {formats.second(found.move.moved_ms)} UTC"
 
 
