@@ -196,10 +196,10 @@ class PointerTopicWatcher:
 
     def _update(self) -> None:
         """Update the newest pointer; called with the lock held, for clusters that were read to their end."""
-        chosen = [pointers_for(self._pointers[alias], self._application) for alias in sorted(self._read)]
-        self._broken = next((error for _, invalid in chosen for error in invalid), None)
+        valid, invalid = pointers_for((self._pointers[alias] for alias in sorted(self._read)), self._application)
+        self._broken = next(iter(invalid), None)
         try:
-            latest = newest(pointer for valid, _ in chosen for pointer in valid)
+            latest = newest(valid)
         except PointerConflict as error:
             latest, self._broken = None, error
         if latest is not None and (self._pointer is None or latest.version > self._pointer.version):
