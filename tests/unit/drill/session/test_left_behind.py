@@ -91,6 +91,21 @@ def test_newest_move_between_two_clusters_counts_whichever_way_it_went(tmp_path:
     assert of_lab.folder.name == "20260105T000000Z-d-000001"
 
 
+def test_move_whose_inventory_cannot_be_read_is_named_and_no_older_one_takes_its_place(tmp_path: Path) -> None:
+    place = ClusterTarget(properties=Path("/etc/mm2.properties"))
+    run(tmp_path / "20260101T000000Z-d-000001", KEPT, "move")
+    newest = run(tmp_path / "20260102T000000Z-d-000001", replace(KEPT, source="lyon", target="paris"), "move")
+    next(newest.glob("details/inventory.*")).write_text("{")
+    (found,) = newest_moves(tmp_path, [THERE], place)
+    assert (found.folder, found.kept.flow, found.kept.movers) == (newest, THERE.reverse, ())
+    behind = LeftBehind(found, (), Inventory(()))
+    (why,) = behind.unknown
+    assert why.startswith(f"the inventory of run {newest.name} cannot be read: it is not JSON")
+    heading, said, _ = lines([behind])
+    assert heading.startswith("NOT KNOWN WHO IS LEFT BEHIND on lyon since the move to paris")
+    assert why in said
+
+
 def test_run_is_found_by_name_and_refused_where_it_says_nothing(tmp_path: Path) -> None:
     run(tmp_path / "moved", KEPT, "move")
     run(tmp_path / "planned", KEPT, "inventory")
