@@ -190,8 +190,10 @@ def publish(
     transaction and before it.
     """
     if application.startswith(PREFIX):
-        why = f"keys that begin with {PREFIX} are those of earlier pointers"
-        raise UsageError(f"there is no pointer of application {application}", why, "Give the application another name.")
+        taken = f"keys that begin with {PREFIX} are those of earlier pointers"
+        raise UsageError(
+            f"there is no pointer of application {application}", taken, "Give the application another name."
+        )
     encode(pointer)
     writer = _Writer(application, pointer, topic, replication_factor, timeout_s, repair)
     claims, missing = ask_each(clusters, writer.claim)
