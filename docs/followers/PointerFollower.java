@@ -1,3 +1,4 @@
+import com.fasterxml.jackson.core.JsonProcessingException;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.time.Duration;
@@ -24,7 +25,13 @@ public class PointerFollower {
             for (var cluster : clusters)
                 for (var record : cluster.poll(Duration.ofMillis(100))) {  // a cluster that is down returns none
                     if (record.value() == null || !List.of("*", args[0]).contains(record.key())) continue;
-                    JsonNode pointer = new ObjectMapper().readTree(record.value());
+                    JsonNode pointer;
+                    try {
+                        pointer = new ObjectMapper().readTree(record.value());
+                    } catch (JsonProcessingException error) {  // not a pointer: others count
+                        continue;
+                    }
+                    if (!pointer.path("version").isIntegralNumber()) continue;
                     if (newest != null && pointer.get("version").asLong() <= newest.get("version").asLong()) continue;
                     newest = pointer;
                     since = System.nanoTime();

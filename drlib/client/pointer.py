@@ -19,7 +19,9 @@ from drlib.errors import DrlibError, UsageError
 from drlib.runs.table import Table
 
 POINTER_NAME = "pointer.json"
-MOST_BYTES: Final = 1 << 20
+MOST_BYTES: Final = 1 << 20  # that are read
+MOST_WRITTEN: Final = 900_000  # below what librdkafka (1,000,000 with key and headers) and brokers take by default
+_ROOM: Final = 10_000  # for what is not known before it is written: the version, who wrote it
 OPEN: Final = (1 << 53) - 1  # a cutover beyond every log: the greatest whole number that JSON's readers agree on
 
 
@@ -131,8 +133,37 @@ def document(pointer: Pointer) -> dict[str, object]:
     }
 
 
+def compact(fields: Mapping[str, object]) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
 def encode(pointer: Pointer) -> bytes:
-    return json.dumps(document(pointer), indent=1).encode() + b"\n"
+    """Raises `UsageError` for a pointer that is too large for a record: it is never written where no reader takes it."""
+    content = compact(document(pointer))
+    if len(content) > MOST_WRITTEN:
+        raise UsageError(
+            f"version {pointer.version} of the pointer ({pointer.active}) was not written",
+            f"it has {len(content)} bytes with {_ends_in_words(pointer)}, and at most {MOST_WRITTEN} can be written",
+            "Leave the ends out: cutover: false in the step; they only say in which order topics are read.",
+        )
+    return content
+
+
+def fitted(pointer: Pointer) -> tuple[Pointer, str]:
+    """A pointer that can be written: without its cutover where that makes it too large; and why, empty where it has it.
+
+    A move does not fail for that: most applications do without the ends, and `drlib.OrderedConsumer` says that it has none.
+    """
+    if not pointer.cutover or len(compact(document(pointer))) <= MOST_WRITTEN - _ROOM:
+        return pointer, ""
+    why = f"it does not say where mirror topics end, as {_ends_in_words(pointer)} are too large for a record"
+    return replace(
+        pointer, cutover={}
+    ), f"{why}: drlib.OrderedConsumer refuses it, others read old and new records together"
+
+
+def _ends_in_words(pointer: Pointer) -> str:
+    return f"the ends of {sum(map(len, pointer.cutover.values()))} partitions"
 
 
 def decode(content: bytes, name: str = POINTER_NAME) -> Pointer:

@@ -8,6 +8,7 @@ other. Where no topic has a pointer, a file is the only place.
 Not for: following changes (`pointer_watch`, `pointer_file.PointerWatcher`); groups, which a drill translates before it moves.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Final
 
 from drlib.client import pointer_file
 from drlib.client.history.entries import History, Past, readable
-from drlib.client.pointer import Pointer, PointerConflict, encode, newest
+from drlib.client.pointer import Pointer, PointerConflict, compact, document, newest
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Held, ask_each, publish, read_topic
 from drlib.config.both_ways.shared_topics import shared_between
 from drlib.config.settings import MirrorSettings
@@ -29,11 +30,13 @@ READ_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What one place holds for one application. `at_ms`: when it was written there. `problem`: why it is no pointer."""
+    """What one place holds for one application. `at_ms`: when it was written there. `problem`: why it is no pointer; `claimed`:
+    the version that it names then, as far as one can be found."""
 
     pointer: Pointer | None
     at_ms: int | None
     problem: str = ""
+    claimed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ class PointerCopies:
         found: dict[tuple[str, bytes], dict[str, Past]] = {}
         for place, past in [*kept, *held]:
             if application in (EVERYONE, past.application) or past.application == EVERYONE:
-                same = (past.key, encode(replace(past.pointer, by="")))
+                same = (past.key, compact(document(replace(past.pointer, by=""))))
                 found.setdefault(same, {}).setdefault(place, past)
         moves = [Move(min(at.values(), key=lambda past: past.written_ms), tuple(at)) for at in found.values()]
         return sorted(moves, key=lambda each: (each.was.pointer.version, each.was.key, each.places), reverse=True)
@@ -151,8 +154,8 @@ class PointerCopies:
     @property
     def next_version(self) -> int:
         """A version above every pointer that was read, of any application."""
-        versions = [c.pointer.version for held in self.held.values() for c in held.values() if c.pointer is not None]
-        return 1 + max(versions, default=0)
+        copies = [copy for held in self.held.values() for copy in held.values()]
+        return 1 + max((c.claimed if c.pointer is None else c.pointer.version for c in copies), default=0)
 
     def _pointers(self, application: str) -> list[Pointer]:
         copies = [held[application] for held in self.held.values() if application in held]
@@ -355,4 +358,7 @@ def _read_file(file: Path, application: str) -> Mapping[str, Copy]:
     except OSError as error:
         return {application: Copy(None, None, error.strerror or type(error).__name__)}
     except UsageError as error:
-        return {application: Copy(None, None, f"{error.what}: {error.why}")}
+        claimed = 0
+        with contextlib.suppress(OSError):
+            claimed = pointer_file.claimed_version(file)
+        return {application: Copy(None, None, f"{error.what}: {error.why}", claimed)}

@@ -6,14 +6,19 @@ Not for: the contents of a pointer (`drlib.client.pointer`), nor its form in Kaf
 """
 
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
+from drlib import decoding
 from drlib.client.pointer import MOST_BYTES, Pointer, PointerConflict, decode, encode
 from drlib.client.pointer_hold import HoldClock
 from drlib.errors import Unreachable, UsageError
 from drlib.files import file_lock, read_given_bytes, write_whole
+
+_VERSION: Final = re.compile(rb'"version"\s*:\s*([0-9]{1,18})\b')
 
 
 def read(path: Path) -> Pointer:
@@ -24,34 +29,50 @@ def read(path: Path) -> Pointer:
         raise
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise UsageError(f"{path.name} cannot be read", why, "Write it with drlib.publish_pointer.") from error
+        remedy = f"Write a new one: drlib pointer move FILE CLUSTER --pointer {path}."
+        raise UsageError(f"{path.name} cannot be read", why, remedy) from error
     return decode(content, path.name)
+
+
+def claimed_version(path: Path) -> int:
+    """The highest version in a file that is no pointer: readers may have followed it. 0 without one. Raises OSError."""
+    found = _VERSION.findall(read_given_bytes(path, decoding.MOST_BYTES))
+    return max((decoding.integer(digits) for digits in found), default=0)
 
 
 def write_atomic(path: Path, pointer: Pointer) -> None:
     """Replace the pointer atomically and durably.
 
-    Writing the same pointer again changes nothing. Raises `PointerConflict` when the file holds this version with
-    other content, or a newer one, and `UsageError` for a link: readers of the file it leads to would not see the move.
+    Writing the same pointer again changes nothing, and a file that is no pointer is replaced. Raises `PointerConflict` when the
+    file holds this version with other content, or a newer one, and `UsageError` for a pointer that is too large, a file that
+    cannot be read, and a link: readers of the file it leads to would not see the move.
     """
+    content = encode(pointer)
     if path.is_symlink():
         raise UsageError(
             f"{path.name} was not changed", "it is a symbolic link", "Publish to the file that it leads to."
         )
     with file_lock(path.parent) as folder:
+        version, names = 0, ""
         try:
             stored = read(path)
+            if stored == pointer:
+                return
+            version, names = stored.version, f"which names {stored.active}"
         except FileNotFoundError:
-            stored = None
-        if stored == pointer:
-            return
-        if stored is not None and stored.version >= pointer.version:
+            pass
+        except UsageError as error:
+            try:
+                version, names = claimed_version(path), "in what is not a pointer"
+            except OSError:
+                raise error from None
+        if version >= pointer.version and names:
             raise PointerConflict(
                 f"{path.name} was not changed to version {pointer.version}",
-                f"it holds version {stored.version}, which names {stored.active}",
-                f"Read it again, then write version {stored.version + 1} if the move is still right.",
+                f"it holds version {version}, {names}",
+                f"Read it again, then write version {version + 1} if the move is still right.",
             )
-        write_whole(path, encode(pointer), mode=0o666)  # less the umask: applications of other users read it
+        write_whole(path, content, mode=0o666)  # less the umask: applications of other users read it
         os.fsync(folder)
 
 
@@ -63,9 +84,10 @@ def own_file(common: Path, application: str) -> Path:
 class PointerWatcher:
     """The newest pointer of a file, read at most every `interval_s` seconds. A `PointerSource`."""
 
-    def __init__(self, path: Path, interval_s: float = 0.05) -> None:
+    def __init__(self, path: Path, interval_s: float = 0.05, *, optional: bool = False) -> None:
         self._path = path
         self._interval_s = interval_s
+        self._optional = optional  # nothing is in doubt where it does not exist
         self._checked = float("-inf")
         self._seen: tuple[int, int, int] | None = None
         self._pointer: Pointer | None = None
@@ -93,16 +115,17 @@ class PointerWatcher:
             fresh = read(self._path)
         except FileNotFoundError:
             self._seen = None
-            self._doubt = f"{self._path.name} does not exist"
+            self._doubt = "" if self._optional else f"{self._path.name} does not exist"
             return self._pointer
         except OSError as error:  # of stat: a folder that may not be entered, for example
             self._seen = None
             self._doubt = f"{self._path.name} cannot be read ({error.strerror or type(error).__name__})"
             return self._pointer
         except UsageError as error:
-            if self._pointer is None:
-                raise
             self._doubt = str(error)
+            if self._pointer is None:
+                self._checked = float("-inf")  # it is raised each time
+                raise
             return self._pointer
         self._seen = identity
         if self._pointer is None or fresh.version >= self._pointer.version:
@@ -150,12 +173,27 @@ class PointerWatcher:
 
 
 class OwnPointerWatcher(PointerWatcher):
-    """The newer one of the pointer of all applications and that of `application`, which need not exist."""
+    """The newer one of the pointer of all applications and that of `application`, which need not exist.
+
+    One of the files that is no pointer is a doubt where the other is one.
+    """
 
     def __init__(self, path: Path, application: str, interval_s: float = 0.05) -> None:
         super().__init__(path, interval_s)
-        self._own = PointerWatcher(own_file(path, application), interval_s)
+        self._own = PointerWatcher(own_file(path, application), interval_s, optional=True)
+
+    def doubt(self) -> str:
+        return "; ".join(filter(None, (super().doubt(), self._own.doubt())))
 
     def _newest(self) -> Pointer | None:
-        found = [pointer for pointer in (super()._newest(), self._own._newest()) if pointer is not None]
+        found: list[Pointer] = []
+        invalid: UsageError | None = None
+        for look in (super()._newest, self._own._newest):
+            try:
+                if (pointer := look()) is not None:
+                    found.append(pointer)
+            except UsageError as error:
+                invalid = invalid or error
+        if invalid is not None and not found:
+            raise invalid
         return max(found, key=lambda pointer: pointer.version, default=None)

@@ -39,7 +39,7 @@ from drlib.client.history.entries import (
     replaced_by,
     union,
 )
-from drlib.client.pointer import Pointer, PointerConflict, Stays, decode, encode, newest, shown, staying
+from drlib.client.pointer import Pointer, PointerConflict, Stays, decode, encode, fitted, newest, shown, staying
 from drlib.config.replication_policy import POINTER_TOPIC
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
@@ -93,10 +93,12 @@ class Found:
 
     def of(self, application: str) -> Reading:
         """Raises `PointerConflict`, and `UsageError` when the topic holds something else."""
-        every = self.pointers.values()
-        found = newest(p for pointers in every for p in pointers_for(pointers, application))
-        versions = [p.version for pointers in every for p in pointers.values() if isinstance(p, Pointer)]
-        return Reading(found, self.silent, 1 + max(versions, default=0))
+        valid, invalid = pointers_for(self.pointers.values(), application)
+        if invalid:
+            raise invalid[0]
+        every = [p for pointers in self.pointers.values() for p in pointers.values()]
+        versions = [p.version for p in every if isinstance(p, Pointer)]
+        return Reading(newest(valid), self.silent, 1 + max(versions, default=0))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -114,13 +116,12 @@ class Published:
         return shown(self.pointer, self.where, self.missing)._repr_mimebundle_()
 
 
-def pointers_for(pointers: Mapping[str, Pointer | UsageError], application: str) -> list[Pointer]:
-    """The pointers that apply to `application`. Raises the `UsageError` of an invalid one."""
-    chosen = [pointers[key] for key in dict.fromkeys((application, EVERYONE)) if key in pointers]
-    for pointer in chosen:
-        if isinstance(pointer, UsageError):
-            raise pointer
-    return [pointer for pointer in chosen if isinstance(pointer, Pointer)]
+def pointers_for(held: Iterable[Pointers], application: str) -> tuple[list[Pointer], list[UsageError]]:
+    """The pointers of several clusters that apply to `application`, and why records in their place are none."""
+    keys = dict.fromkeys((application, EVERYONE))
+    chosen = [pointers[key] for pointers in held for key in keys if key in pointers]
+    valid = [each for each in chosen if isinstance(each, Pointer)]
+    return valid, [each for each in chosen if isinstance(each, UsageError)]
 
 
 def fold_records(records: Iterable[Record], where: str) -> Held:
@@ -182,17 +183,18 @@ def publish(
 
     `pointer.version` is the version read, plus one. Publishing the same pointer again writes it to clusters that missed it.
     Who reads after the return finds it. Raises `PointerConflict` when a cluster holds another pointer of that version or a
-    newer one (the error lists where it was written), `Unreachable` or `ClusterRefused` when it was written nowhere.
+    newer one (the error lists where it was written), `Unreachable` or `ClusterRefused` when it was written nowhere; and at
+    once `UsageError` for one that is too large.
     With `repair` the pointer is one that exists elsewhere: newer ones of other applications do not stand in its way.
     `stays`: which applications a pointer of all leaves where their own one says; that is written again above it, in the same
     transaction and before it.
     """
     if application.startswith(PREFIX):
+        taken = f"keys that begin with {PREFIX} are those of earlier pointers"
         raise UsageError(
-            f"there is no pointer of application {application}",
-            f"keys that begin with {PREFIX} are those of earlier pointers",
-            "Give the application another name.",
+            f"there is no pointer of application {application}", taken, "Give the application another name."
         )
+    encode(pointer)
     writer = _Writer(application, pointer, topic, replication_factor, timeout_s, repair)
     claims, missing = ask_each(clusters, writer.claim)
     if not claims:
@@ -231,7 +233,8 @@ def _staying(held: Sequence[Pointers], pointer: Pointer, stays: Stays) -> dict[s
     """The pointers of applications that `pointer`, of all, leaves where they are."""
     every = [(key, each) for pointers in held for key, each in pointers.items() if isinstance(each, Pointer)]
     common = max((each.version for key, each in every if key == EVERYONE), default=0)
-    return staying([(key, each) for key, each in every if key != EVERYONE], common, pointer.version, stays)
+    left = staying([(key, each) for key, each in every if key != EVERYONE], common, pointer.version, stays)
+    return {key: fitted(each)[0] for key, each in left.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +372,7 @@ def read_records(settings: ClusterSettings, topic: str, timeout_s: float) -> lis
 def ask_each(
     clusters: Sequence[ClusterSettings], ask: Callable[[ClusterSettings], Answer]
 ) -> tuple[dict[str, Answer], dict[str, DrlibError]]:
-    """Each cluster's answer, and why the others gave none. All are asked at once: an unreachable one delays no other."""
+    """Each cluster's answer, and why the others gave none. All are asked at once."""
     answers: dict[str, Answer] = {}
     silent: dict[str, DrlibError] = {}
     with ThreadPoolExecutor(max(1, len(clusters)), "pointer") as pool:

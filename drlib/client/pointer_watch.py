@@ -2,7 +2,8 @@
 
 Rules: each cluster has a consumer without a group in a thread of its own, so an unreachable cluster delays no other; a move is
 known as soon as one cluster that holds it answers a fetch request. The pointer never returns to an older version. Every two
-seconds each cluster is checked; while one does not answer, `doubt()` names it, as it may hold a newer pointer.
+seconds each cluster is checked; while one does not answer, `doubt()` names it, as it may hold a newer pointer. A record that is
+no pointer is a doubt, too, and holds up no pointer of another record: the cluster that has it may never be written again.
 - A thread ends with `close()` only. Whatever fails in it is in `doubt()` until the topic was read to its end again, and it
 begins again after a pause that grows.
 - Only the pointers of this application and of all of them are kept, whatever else is written to the topic.
@@ -19,7 +20,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Partition
 
-from drlib.client.pointer import Pointer, PointerSource, newest
+from drlib.client.pointer import Pointer, PointerConflict, PointerSource, newest
 from drlib.client.pointer_file import PointerWatcher
 from drlib.client.pointer_hold import HoldClock
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Pointers, apply_record, pointers_for
@@ -71,9 +72,9 @@ class PointerTopicWatcher:
             thread.start()
 
     def current(self) -> Pointer | None:
-        """The newest pointer seen. Raises `PointerConflict` or `UsageError` when there is no valid one yet."""
+        """The newest pointer seen. Raises `PointerConflict` or `UsageError` when all were asked and there is no valid one."""
         with self._changed:
-            if self._pointer is None and self._broken is not None:
+            if self._pointer is None and self._broken is not None and self.settled():
                 raise self._broken
             return self._hold.applied(self._pointer)
 
@@ -195,12 +196,11 @@ class PointerTopicWatcher:
 
     def _update(self) -> None:
         """Update the newest pointer; called with the lock held, for clusters that were read to their end."""
+        valid, invalid = pointers_for((self._pointers[alias] for alias in sorted(self._read)), self._application)
+        self._broken = next(iter(invalid), None)
         try:
-            latest = newest(
-                pointer for alias in self._read for pointer in pointers_for(self._pointers[alias], self._application)
-            )
-            self._broken = None
-        except DrlibError as error:
+            latest = newest(valid)
+        except PointerConflict as error:
             latest, self._broken = None, error
         if latest is not None and (self._pointer is None or latest.version > self._pointer.version):
             self._pointer = latest

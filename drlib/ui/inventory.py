@@ -72,6 +72,7 @@ def render_left_behind(found: LeftBehind) -> RenderableType:
     parts: list[RenderableType] = [Text(formats.one_line(headline(found)), style="bold")]
     age = formats.second(kept.taken_ms)
     parts.append(_line(f"inventory of run {kept.run}, taken at {age} UTC", "dim"))
+    parts += [_line(f"not known: {why}", "yellow") for why in found.unknown]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
     for name in _LEFT:
         table.add_column(name, overflow="fold")
@@ -92,7 +93,7 @@ def render_left_behind(found: LeftBehind) -> RenderableType:
 
 
 def left_behind_json(found: LeftBehind) -> str:
-    """One document: the move, how many are left, and each application with where it is."""
+    """One document: the move, how many are left, what has no answer (`unknown`), and each application with where it is."""
     kept = found.move.kept
     rows = [{**_as_json(each.application), "stand": each.stand.value, "why": each.why} for each in found.applications]
     document = {
@@ -102,6 +103,7 @@ def left_behind_json(found: LeftBehind) -> str:
         "taken_ms": kept.taken_ms,
         "moved_ms": found.move.moved_ms,
         "left": len(found.left),
+        "unknown": list(found.unknown),
         "applications": rows,
     }
     return json.dumps(document, indent=2)

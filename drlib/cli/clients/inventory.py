@@ -32,8 +32,8 @@ def inventory(
 
     It changes nothing, and works while a cluster is down.
 
-    Exit code 0: the list is complete, or with --left-behind: none is left; 3: a part is unknown, or an application may still
-    be there; 11: no cluster answers.
+    Exit code 0: the list is complete, or with --left-behind: none is left, and the cluster has answered all; 3: a part is
+    unknown, or an application may still be there; 11: no cluster answers.
     """
     from drlib.config.settings import load_mirror_settings
     from drlib.drill.readiness.observe.applications.applications import take_inventory
@@ -76,4 +76,4 @@ def _left_behind(settings: MirrorSettings, runs_dir: Path, run: str, *, as_json:
         write_document(left_behind_json(found) + "\n")
     else:
         plain_console().print(render_left_behind(found), soft_wrap=False)
-    return ReadinessError.exit_code if found.left else 0
+    return ReadinessError.exit_code if found.left or found.unknown else 0

@@ -85,6 +85,7 @@ def move(
     Exit code 0: moved, or it named CLUSTER already; 3: a redirected producer's ID is another producer's there; 9: the name was
     not confirmed; 11: CLUSTER does not answer.
     """
+    from drlib.client.pointer import fitted
     from drlib.client.pointer_copies import move as write_move
     from drlib.client.pointer_copies import moved_from, pointer_by_hand, read_copies
     from drlib.config.settings import load_mirror_settings
@@ -98,6 +99,9 @@ def move(
     if after is None:
         print_line(f"The pointer names {cluster} already. Nothing was changed.")
         return
+    after, no_ends = fitted(after)
+    if no_ends:
+        print_line(f"The pointer: {no_ends}.", error=True)
     print_line(
         "Committed offsets of groups are not translated by this, and nothing keeps producers from the former cluster. "
         f"A run does all of it: drlib run runbooks/emergency-failover.yaml {shlex.quote(str(file))}; "

@@ -189,7 +189,8 @@ def _left_json(flow: str, left: Sequence[LeftBehind]) -> dict[str, object] | Non
     if found is None:
         return None
     rows = [{"name": one.application.name, "stand": one.stand.value, "why": one.why} for one in found.left]
-    return {"run": found.move.kept.run, "moved_ms": found.move.moved_ms, "applications": rows}
+    kept = found.move.kept
+    return {"run": kept.run, "moved_ms": found.move.moved_ms, "unknown": list(found.unknown), "applications": rows}
 
 
 def first_lines(observer: StatusObserver) -> Sequence[str]:

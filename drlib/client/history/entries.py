@@ -9,7 +9,6 @@ Not for: the pointer that counts (`drlib.client.pointer_topic`), showing copies 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -50,10 +49,8 @@ def is_entry(key: bytes | None) -> bool:
 
 def encode(past: Past) -> bytes:
     document = {**pointers.document(past.pointer), "written_ms": past.written_ms}
-    content = json.dumps(document, indent=1).encode()
-    if len(content) > MOST_ENTRY:
-        content = json.dumps({**document, "cutover": {}}, indent=1).encode()
-    return content + b"\n"
+    content = pointers.compact(document)
+    return content if len(content) <= MOST_ENTRY else pointers.compact({**document, "cutover": {}})
 
 
 def decode(key: bytes, value: bytes, where: str) -> Past:

@@ -7,7 +7,7 @@ Rules:
 - Who was not in the inventory and is active there after the move is listed, too: an application that was started again with the
   former address has another producer ID.
 - What cannot be asked is not known, never gone: a cluster that is down, groups or producers without an answer, a group whose
-  members are not described.
+  members are not described. That holds without an inventory, too: then it is not known who is there (`unanswered`).
 - Groups that the flow's `groups` do not select were not moved, so they stay (`STAYS`) and are not left behind; they read what
   no application writes any more.
 Not for: asking (`drlib.drill.readiness.observe.applications.applications`), files (`kept`).
@@ -31,6 +31,7 @@ from drlib.drill.inventory.rules import (
     Kind,
     in_order,
 )
+from drlib.formats import first_few
 
 QUIET_MS: Final = 10 * 60_000
 OF_PRODUCERS: Final = (Kind.TRANSACTIONAL, Kind.IDEMPOTENT)
@@ -67,9 +68,9 @@ def compare(kept: Sequence[Application], now: Inventory, cluster: str, moved_ms:
     was = {_key(row): row for row in kept if row.cluster == cluster}
     there = {_key(row): row for row in now.applications if row.cluster == cluster}
     found = [_stand(row, there.get(key), now, wrote_ms) for key, row in was.items()]
-    found += [
-        Moved(row, Stand.NEW, why) for key, row in there.items() if key not in was and (why := _active(row, wrote_ms))
-    ]
+    fresh = [row for key, row in there.items() if key not in was]
+    found += [Moved(row, Stand.NEW, why) for row in fresh if (why := _active(row, wrote_ms))]
+    found += [Moved(row, Stand.NOT_KNOWN, _undescribed(row)) for row in fresh if _undescribed(row)]
     by_row = {id(each.application): each for each in found}
     order = {stand: number for number, stand in enumerate(Stand)}
     rows = [by_row[id(row)] for row in in_order([each.application for each in found])]
@@ -81,11 +82,22 @@ def left_of(moved: Sequence[Moved]) -> tuple[Moved, ...]:
     return tuple(each for each in moved if each.stand not in ENDED)
 
 
-def in_words(moved: Sequence[Moved], cluster: str) -> str:
-    """One line: how many are where."""
+def unanswered(now: Inventory, cluster: str) -> tuple[str, ...]:
+    """Why applications may be on the cluster that `now` does not have; empty where it has all."""
+    if (silence := now.silent.get(cluster)) is not None:
+        return (f"{cluster} does not answer: {silence}",)
+    return tuple(now.unknown.get(cluster, ()))
+
+
+def in_words(moved: Sequence[Moved], cluster: str, unknown: Sequence[str] = ()) -> str:
+    """One line: how many are where, and what is `unanswered`."""
     counts = {stand: sum(each.stand is stand for each in moved) for stand in Stand}
     said = ", ".join(f"{count} {stand.value}" for stand, count in counts.items() if count) or "no application is known"
-    return f"{'left' if left_of(moved) else 'no application is left'} on {cluster}: {said}"
+    if left_of(moved):
+        return f"left on {cluster}: {said}"
+    if unknown:
+        return f"not known whether an application is left on {cluster}: {said}; {first_few(unknown, 1)}"
+    return f"no application is left on {cluster}: {said}"
 
 
 def _key(row: Application) -> tuple[bool, str]:
@@ -95,18 +107,25 @@ def _key(row: Application) -> tuple[bool, str]:
 
 def _stand(was: Application, row: Application | None, now: Inventory, wrote_ms: int) -> Moved:
     cluster, producer = was.cluster, was.kind in OF_PRODUCERS
-    if (silence := now.silent.get(cluster)) is not None:
-        return Moved(was, Stand.NOT_KNOWN, f"{cluster} does not answer: {silence}")
-    if row is not None:
-        if why := _active(row, wrote_ms):
-            return Moved(row, Stand.STAYS if _stays(row) else Stand.THERE, why)
-        if not producer and row.members is None:
-            return Moved(row, Stand.NOT_KNOWN, row.unknown or "its members are not known")
-        return Moved(row, Stand.GONE, "no new record" if producer else "it has no members")
+    if cluster in now.silent:
+        return Moved(was, Stand.NOT_KNOWN, unanswered(now, cluster)[0])
+    if row is not None and (why := _active(row, wrote_ms)):
+        return Moved(row, Stand.STAYS if _stays(row) else Stand.THERE, why)
+    if row is not None and (why := _undescribed(row)):
+        return Moved(row, Stand.NOT_KNOWN, why)
+    if row is not None and not producer:  # its coordinator has answered
+        return Moved(row, Stand.GONE, "it has no members")
     kinds = (BROKERS, PRODUCERS if producer else GROUPS)
-    if unasked := [why for why in now.unknown.get(cluster, ()) if why.startswith(kinds)]:
-        return Moved(was, Stand.NOT_KNOWN, unasked[0])
+    if unasked := [why for why in unanswered(now, cluster) if why.startswith(kinds)]:
+        return Moved(row or was, Stand.NOT_KNOWN, unasked[0])  # a producer may write now where nothing was answered
+    if row is not None:
+        return Moved(row, Stand.GONE, "no new record")
     return Moved(was, Stand.GONE, "brokers no longer know it" if producer else "the group does not exist")
+
+
+def _undescribed(row: Application) -> str:
+    """Why the members of a group are not known; empty where they are, and of a producer."""
+    return "" if row.kind in OF_PRODUCERS or row.members is not None else row.unknown or "its members are not known"
 
 
 def _stays(row: Application) -> bool:

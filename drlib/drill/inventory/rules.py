@@ -110,7 +110,7 @@ class Application:
     """One row. `last_ms`: of a producer the newest record's timestamp, of a group its last commit or acknowledgement (Unix time
     in milliseconds); None where it is unknown. `members`: None for producers, and where they are unknown. `as_of_ms`: when it
     was seen, where that was earlier than the inventory; None: then. `known_by`: where it is known from, if its cluster did not
-    say so."""
+    say so. `left_out`: how many topics, client IDs and hosts it has besides."""
 
     cluster: str
     kind: Kind
@@ -126,6 +126,7 @@ class Application:
     unknown: str = ""
     as_of_ms: int | None = None
     known_by: str = ""
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

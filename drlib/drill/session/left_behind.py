@@ -17,8 +17,8 @@ from typing import Final
 
 from drlib import clock, formats
 from drlib.config.settings import MirrorSettings
-from drlib.drill.inventory.kept import KeptInventory, folders, read_kept
-from drlib.drill.inventory.left_behind import Moved, Stand, compare, in_words, left_of
+from drlib.drill.inventory.kept import KeptInventory, folders, has_kept, kept_of, read_kept
+from drlib.drill.inventory.left_behind import Moved, Stand, compare, in_words, left_of, unanswered
 from drlib.drill.inventory.rules import Inventory
 from drlib.drill.plan.plan import Drill
 from drlib.drill.plan.progress import Noted
@@ -38,11 +38,15 @@ SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A run that moved applications, at `moved_ms` (Unix time in milliseconds), and the inventory that it kept before."""
+    """A run that moved applications, at `moved_ms` (Unix time in milliseconds), and the inventory that it kept before.
+
+    `unread`: why that cannot be read, so that `kept` has no application.
+    """
 
     folder: Path
     kept: KeptInventory
     moved_ms: int
+    unread: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,12 @@ class LeftBehind:
     def left(self) -> tuple[Moved, ...]:
         """Those who are left behind, and those of whom that is not known."""
         return left_of(self.applications)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Why others may be there, of whom nothing is known; empty where the cluster has said who is."""
+        unread = self.move.unread
+        return (*((unread,) if unread else ()), *unanswered(self.now, self.move.kept.source))
 
 
 def moved_ms(drill: Drill, lines: Sequence[Line]) -> int | None:
@@ -94,7 +104,9 @@ def of_run(runs_dir: Path, run: str) -> Move:
 
 
 def newest_moves(runs_dir: Path, flows: Collection[Flow], place: ClusterTarget) -> tuple[Move, ...]:
-    """The newest move between the clusters of each flow. What cannot be read is passed over."""
+    """The newest move between the clusters of each flow. Where its inventory cannot be read, it has none and says so; runs
+    whose plan or journal cannot be read are passed over."""
+    directions = sorted({each for flow in flows for each in (flow, flow.reverse)}, key=str)
     wanted = {frozenset((flow.source, flow.target)) for flow in flows}
     places = [place]
     if place.properties is not None:  # the file of a lab is in its folder
@@ -104,15 +116,24 @@ def newest_moves(runs_dir: Path, flows: Collection[Flow], place: ClusterTarget) 
         if wanted <= found.keys():
             break
         try:
-            kept = read_kept(folder)
-            at_ms = _moved(folder) if kept and any(find_running.is_at(folder, at) for at in places) else None
+            has = [flow for flow in directions if has_kept(folder, flow)]
+            at_ms = _moved(folder) if has and any(find_running.is_at(folder, at) for at in places) else None
         except (DrlibError, OSError):
             continue
-        for each in kept if at_ms is not None else ():
-            pair = frozenset((each.source, each.target))
-            if pair in wanted:
-                found.setdefault(pair, Move(folder, each, at_ms or 0))
+        for flow in has if at_ms is not None else ():
+            found.setdefault(frozenset((flow.source, flow.target)), _move(folder, flow, at_ms or 0))
     return tuple(found.values())
+
+
+def _move(folder: Path, flow: Flow, at_ms: int) -> Move:
+    try:
+        if (kept := kept_of(folder, flow)) is not None:
+            return Move(folder, kept, at_ms)
+        why = "it is gone"
+    except UsageError as error:
+        why = error.why
+    nothing = KeptInventory(flow.source, flow.target, folder.name, at_ms, Inventory(()))
+    return Move(folder, nothing, at_ms, f"the inventory of run {folder.name} cannot be read: {why}")
 
 
 def look(
@@ -133,14 +154,15 @@ def look(
 
 
 def lines(found: Collection[LeftBehind]) -> tuple[str, ...]:
-    """What to show first about them: none once all are gone."""
+    """What to show first about them: none once all are gone, and known to be."""
     said = []
     for each in found:
-        if not each.left:
+        if not each.left and not each.unknown:
             continue
         kept = each.move.kept
+        who = "LEFT BEHIND" if each.left else "NOT KNOWN WHO IS LEFT BEHIND"
         since = formats.second(each.move.moved_ms)
-        said.append(f"LEFT BEHIND on {kept.source} since the move to {kept.target} at {since} UTC, run {kept.run}:")
+        said.append(f"{who} on {kept.source} since the move to {kept.target} at {since} UTC, run {kept.run}:")
         counted = [one for one in each.left if one.stand is not Stand.NOT_KNOWN]
         for one in counted[:SHOWN]:
             who = ", ".join(filter(None, (", ".join(one.application.clients), ", ".join(one.application.hosts))))
@@ -154,6 +176,9 @@ def lines(found: Collection[LeftBehind]) -> tuple[str, ...]:
         unknown = [one for one in each.left if one.stand is Stand.NOT_KNOWN]
         if unknown:
             said.append(f"  not known of {len(unknown)} applications: {unknown[0].why}")
+        more = [why for why in each.unknown if why not in {one.why for one in unknown[:1]}]
+        if more:
+            said.append(f"  not known who else is there: {formats.first_few(more, SHOWN)}")
         said.append(f"  all of them: drlib inventory FILE --left-behind {each.move.folder}")
     return tuple(said)
 
@@ -161,7 +186,7 @@ def lines(found: Collection[LeftBehind]) -> tuple[str, ...]:
 def headline(found: LeftBehind) -> str:
     """One line about one move."""
     kept = found.move.kept
-    words = in_words(found.applications, kept.source)
+    words = in_words(found.applications, kept.source, found.unknown)
     return f"{words}, since the move to {kept.target} at {formats.second(found.move.moved_ms)} UTC"
 
 

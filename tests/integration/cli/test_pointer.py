@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from command_line import drlib, error_line
+from confluent_kafka import Producer
 from fix_engine import create_topic, produce, wait_for
 from repository_root import ROOT
 from testbed_producer_ids import same_next_id
@@ -232,6 +233,10 @@ def test_follower_of_the_topic_sees_a_move_and_a_hold(own: Lab, file: Path, lang
     with started([*program(language, tmp_path), language, *addresses]) as follower:
         use = {alias: f"use {alias} {cluster.bootstrap}" for alias, cluster in own.clusters.items()}
         follower.wait("paris is used", lambda line: line == use["paris"], START_S)
+        producer = Producer({"bootstrap.servers": own.clusters["paris"].bootstrap})
+        for value in (b"oops", b"[]", b'{"version": "9"}'):  # no pointers: they hold up no other
+            producer.produce("drlib.active.internal", value, key=language, partition=0)
+        assert producer.flush(20) == 0
         moved(file, "lyon", "--application", language)
         follower.wait("lyon is used", lambda line: line == use["lyon"])
         lyon = own.clusters["lyon"].bootstrap

@@ -285,3 +285,25 @@ def test_watcher_survives_records_that_are_no_pointers(
     assert watcher.current() == Pointer(1, "LEFT", "h:1")
     publish(clusters, Pointer(2, "RIGHT", "h:2"), "orders", topic=topic)
     until(lambda: watcher.current() == Pointer(2, "RIGHT", "h:2") and not watcher.doubt())
+
+
+@pytest.mark.long
+def test_running_application_follows_a_move_although_the_cluster_that_died_has_a_record_that_is_no_pointer(
+    lab_factory: LabFactory, tmp_path: Path
+) -> None:
+    lab = lab_factory()
+    config = lab.write_properties(tmp_path / "clusters.properties")
+    drlib.publish_pointer(config, "LEFT")
+    with drlib.ActiveCluster("orders", config) as active:
+        assert active.current().alias == "LEFT"
+        producer = Producer({"bootstrap.servers": lab.clusters["LEFT"].bootstrap})
+        producer.produce("drlib.active.internal", b"oops", key=b"*", partition=0)
+        assert producer.flush(20) == 0
+        until(lambda: "on LEFT at offset" in active.doubt())
+        lab.clusters["LEFT"].kill()
+        until(lambda: "LEFT does not answer" in active.doubt())
+        assert drlib.publish_pointer(config, "RIGHT", timeout_s=4).where == ("RIGHT",)
+        changed = active.wait_for_change(10)
+        assert changed is not None
+        assert (changed.alias, changed.version) == ("RIGHT", 2)
+        assert "is not a pointer" in active.doubt()

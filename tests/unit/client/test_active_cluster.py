@@ -11,7 +11,7 @@ import drlib
 from drlib.client import pointer, pointer_file
 from drlib.client.active_cluster import NoPointer, StalePointer
 from drlib.client.pointer import Pointer, PointerConflict
-from drlib.client.pointer_topic import Pointers, apply_record, pointers_for
+from drlib.client.pointer_topic import Found, Pointers, apply_record, pointers_for
 from drlib.errors import UsageError
 
 CLUSTERS = """
@@ -128,14 +128,16 @@ def test_pointers_for_application_and_everyone(config: Path) -> None:
     apply_record(stored, b"*", pointer.encode(LEFT), "here")
     apply_record(stored, b"orders", pointer.encode(RIGHT), "here")
     apply_record(stored, b"bills", b"junk", "here")
-    assert pointers_for(stored, "orders") == [RIGHT, LEFT]
-    assert pointers_for(stored, "others") == pointers_for(stored, "*") == [LEFT]
+    assert pointers_for([stored], "orders") == ([RIGHT, LEFT], [])
+    assert pointers_for([stored], "others") == pointers_for([stored], "*") == ([LEFT], [])
+    valid, invalid = pointers_for([stored], "bills")
+    assert (valid, [error.what for error in invalid]) == ([LEFT], ["here is not a pointer"])
     with pytest.raises(UsageError, match="here is not a pointer"):
-        pointers_for(stored, "bills")
+        Found({"LEFT": stored}, {}).of("bills")
     apply_record(stored, b"bills", pointer.encode(RIGHT), "here")
-    assert pointers_for(stored, "bills") == [RIGHT, LEFT]
+    assert pointers_for([stored], "bills") == ([RIGHT, LEFT], [])
     apply_record(stored, b"orders", None, "here")
-    assert pointers_for(stored, "orders") == [LEFT]
+    assert pointers_for([stored], "orders") == ([LEFT], [])
     apply_record(stored, b"orders", pointer.encode(Pointer(1, "RIGHT", "h:1")), "here")
     with pytest.raises(PointerConflict):
-        pointer.newest(pointers_for(stored, "orders"))
+        pointer.newest(pointers_for([stored], "orders")[0])

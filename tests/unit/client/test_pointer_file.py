@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drlib.client import pointer, pointer_file
 from drlib.client.pointer import Pointer, PointerConflict
+from drlib.client.pointer_copies import move, read_copies
 from drlib.client.pointer_file import OwnPointerWatcher, PointerWatcher, own_file
+from drlib.client.pointer_topic import publish
 from drlib.errors import Unreachable, UsageError
+from drlib.kafka.security.cluster_settings import ClusterSettings
 
 LEFT = Pointer(1, "LEFT", "127.0.0.1:1")
 
@@ -227,3 +232,82 @@ def test_application_follows_the_newer_one_of_its_own_pointer_and_that_of_all(tm
     assert (watcher.current(), other.current()) == (back, back)
     own.unlink()
     assert watcher.current() == back
+
+
+def test_application_follows_the_pointer_of_all_although_its_own_file_is_none(tmp_path: Path) -> None:
+    common = tmp_path / "pointer.json"
+    own_file(common, "orders").write_bytes(b"oops")
+    watcher = OwnPointerWatcher(common, "orders", interval_s=0.0)
+    for _ in range(2):
+        with pytest.raises(UsageError, match=r"pointer\.orders\.json is not a pointer"):
+            watcher.current()
+    pointer_file.write_atomic(common, LEFT)
+    assert watcher.current() == LEFT
+    assert "pointer.orders.json is not a pointer" in watcher.doubt()
+    pointer_file.write_atomic(common, RIGHT)
+    assert watcher.wait_newer(1, 1.0) == RIGHT
+    own_file(common, "orders").unlink()
+    assert (watcher.current(), watcher.doubt()) == (RIGHT, "")
+    common.write_bytes(b"oops")
+    assert watcher.current() == RIGHT
+    pointer_file.write_atomic(own_file(common, "orders"), Pointer(3, "LEFT", "h:1"))
+    assert watcher.current() == Pointer(3, "LEFT", "h:1")
+
+
+def large(version: int = 2, partitions: int = 100_000) -> Pointer:
+    """A pointer of a cluster with as many mirrored partitions."""
+    ends = {f"LEFT.topic-{n}": (123_456_789,) * 50 for n in range(partitions // 50)}
+    return Pointer(version, "RIGHT", "127.0.0.1:2", "LEFT.", ends)
+
+
+def test_pointer_of_a_cluster_with_80_000_partitions_is_read_by_every_reader(tmp_path: Path) -> None:
+    path, pointed = tmp_path / "pointer.json", large(partitions=80_000)
+    watcher = PointerWatcher(path, interval_s=0.0)
+    pointer_file.write_atomic(path, pointed)
+    assert (watcher.current(), watcher.doubt()) == (pointed, "")
+    assert path.stat().st_size < 900_000  # librdkafka takes 1,000,000 by default
+
+
+def test_pointer_that_no_reader_would_take_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "pointer.json"
+    pointer_file.write_atomic(path, LEFT)
+    watcher = PointerWatcher(path, interval_s=0.0)
+    with pytest.raises(UsageError, match="the ends of 100000 partitions") as refused:
+        pointer_file.write_atomic(path, large())
+    assert "cutover: false" in str(refused.value)
+    assert (watcher.current(), watcher.doubt()) == (LEFT, "")
+    nobody = ClusterSettings("LEFT", ("127.0.0.1:1",))
+    with pytest.raises(UsageError, match="at most 900000 can be written"):  # a cluster would not have answered
+        publish([nobody], large())
+    less, why = pointer.fitted(large())
+    assert (less, "OrderedConsumer refuses it" in why) == (Pointer(2, "RIGHT", "127.0.0.1:2", "LEFT."), True)
+    pointer_file.write_atomic(path, less)
+    assert watcher.current() == less
+    assert pointer.fitted(RIGHT) == (RIGHT, "")
+
+
+@pytest.mark.parametrize("more", ["", "x"], ids=["too large", "no JSON"])
+def test_file_that_no_reader_takes_is_replaced_by_a_move_above_its_version(tmp_path: Path, more: str) -> None:
+    path = tmp_path / "pointer.json"
+    pointer_file.write_atomic(path, Pointer(6, "LEFT", "127.0.0.1:1"))
+    watcher = PointerWatcher(path, interval_s=0.0)
+    assert watcher.current() == Pointer(6, "LEFT", "127.0.0.1:1")
+    path.write_text(json.dumps(pointer.document(large(7)), indent=1) + more)  # as it was written before
+    assert watcher.current() == Pointer(6, "LEFT", "127.0.0.1:1")
+    with pytest.raises(PointerConflict, match="it holds version 7, in what is not a pointer"):
+        pointer_file.write_atomic(path, RIGHT)
+    seen = read_copies([], path)
+    assert seen.next_version == 8
+    moved = move([], seen, replace(RIGHT, version=seen.next_version), "*")
+    assert (moved.where, watcher.current()) == ((str(path),), replace(RIGHT, version=8))
+
+
+def test_file_that_says_nothing_is_replaced_and_one_that_cannot_be_read_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "pointer.json"
+    path.write_bytes(b"torn")
+    pointer_file.write_atomic(path, LEFT)
+    assert pointer_file.read(path) == LEFT
+    _pipe(path)
+    with pytest.raises(UsageError, match="cannot be read: it is not a regular file") as refused:
+        pointer_file.write_atomic(path, RIGHT)
+    assert "drlib pointer move FILE CLUSTER --pointer" in str(refused.value)

@@ -14,6 +14,7 @@ from deadline import Deadline
 from drlib.client import pointer_watch
 from drlib.client.pointer import Pointer, encode
 from drlib.client.pointer_watch import PointerTopicWatcher
+from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
 LEFT = ClusterSettings("LEFT", ("h:1",))
@@ -166,3 +167,52 @@ def test_watcher_keeps_the_pointers_of_its_application_only(
     watcher = watch()
     until(lambda: watcher.current() == TWO)
     assert set(watcher._pointers["LEFT"]) == {"orders", "*"}
+
+
+@pytest.fixture
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Topic, Topic, PointerTopicWatcher]]:
+    """The topics of LEFT and RIGHT, both empty and not read to their ends, and who follows them for `orders`."""
+    left, right = topics = Topic(), Topic()
+    by_server = {"h:1": left, "h:2": right}
+    monkeypatch.setattr(
+        pointer_watch, "Consumer", lambda config, **_: by_server[config["bootstrap.servers"]].consumer({})
+    )
+    for each in topics:
+        each.contents = [(b"others", b"x")]  # an empty topic counts as read
+    watcher = PointerTopicWatcher((LEFT, ClusterSettings("RIGHT", ("h:2",))), "orders")
+    yield left, right, watcher
+    watcher.close()
+
+
+@pytest.mark.parametrize("key", [b"*", b"orders"])
+def test_watcher_follows_a_move_although_a_record_of_the_cluster_that_died_is_no_pointer(
+    two: tuple[Topic, Topic, PointerTopicWatcher], key: bytes
+) -> None:
+    left, right, watcher = two
+    left.contents += [encode(ONE), END]
+    right.contents += [encode(ONE), END]
+    until(lambda: watcher.settled() and watcher.current() == ONE)
+    left.contents += [(key, b"oops")]  # the last that LEFT ever says
+    until(lambda: "on LEFT at offset 3 is not a pointer" in watcher.doubt())
+    right.contents += [encode(TWO)]
+    assert watcher.wait_newer(1, 20.0) == TWO
+    assert "on LEFT at offset 3 is not a pointer" in watcher.doubt()
+    right.contents += [(key, b"oops"), encode(ONE)]
+    until(lambda: watcher._pointers["RIGHT"].get("*") == ONE)
+    assert watcher.current() == TWO, "it went back"
+
+
+def test_watcher_that_starts_asks_every_cluster_before_a_record_that_is_no_pointer_ends_it(
+    two: tuple[Topic, Topic, PointerTopicWatcher],
+) -> None:
+    left, right, watcher = two
+    left.contents += [b"oops", END]
+    until(lambda: "is not a pointer" in watcher.doubt())
+    assert watcher.current() is None
+    right.contents += [END]
+    until(watcher.settled)
+    with pytest.raises(UsageError, match="on LEFT at offset 1 is not a pointer"):
+        watcher.current()
+    right.contents += [encode(TWO)]
+    until(lambda: watcher.wait_newer(0, 0.1) == TWO)
+    assert watcher.current() == TWO

@@ -56,7 +56,8 @@ class TakeInventory(ReadOnlyTargetAction):
             abort.check()
             on_target, refused = known_on_target(settings, chosen, self.within_s)
             run_dir = self.context.run_dir
-            older = newest_kept(run_dir.parent, flow, ids.get(flow.target, ""), besides=run_dir.name)
+            older, unread = newest_kept(run_dir.parent, flow, ids.get(flow.target, ""), besides=run_dir.name)
+            refused = (*refused, *unread)
         kept = complete(flow, self.context.run_dir.name, clock.now_ms(), seen, ids, on_target, older)
         keep(self.context.run_dir, kept)
         self.show(map(row, kept.movers))
@@ -86,10 +87,11 @@ def cells(each: Application) -> tuple[str, ...]:
 
 def known(each: Application) -> str:
     """As of when a row is known, and by what; "now" where its cluster said so."""
+    short = f"; {each.left_out} topics, client IDs and hosts are left out" if each.left_out else ""
     if not each.known_by:
-        return each.unknown or "now"
+        return (each.unknown or "now") + short
     when = "" if each.as_of_ms is None else f", as of {formats.second(each.as_of_ms)}"
-    return f"by {each.known_by}{when}"
+    return f"by {each.known_by}{when}{short}"
 
 
 def basis(kept: KeptInventory) -> str:

@@ -10,9 +10,9 @@ Not for: what the pointer is and where it is kept (`drlib.drill.actions.applicat
 
 from collections.abc import Mapping, Sequence
 
-from drlib.client.pointer import Pointer, PointerConflict
+from drlib.client.pointer import Pointer, PointerConflict, fitted
 from drlib.client.pointer_copies import moved_pointer, topics_with_ends
-from drlib.drill.actions.applications.pointer import PointerArgument, Read, conflict
+from drlib.drill.actions.applications.pointer import PointerArgument, Read, conflict, without_ends
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
 from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
@@ -22,6 +22,7 @@ from drlib.drill.step.argument_types import Flag
 from drlib.drill.step.cluster_identity import identity
 from drlib.drill.step.flow_arguments import FlowArguments, Shared
 from drlib.drill.step.step_output import ScorecardPart
+from drlib.errors import DrlibError
 from drlib.runs.abort import Abort
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
@@ -60,7 +61,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
         else:
             if now.pointer is not None and now.pointer.active != flow.source:
                 raise conflict(self.pointer, now.pointer)
-            before, after = now.pointer, self._after(now.next_version)
+            before, (after, _) = now.pointer, fitted(self._after(now.next_version))
             ids = self.refuse_collisions(flow, planned=False)
             abort.check()
         try:
@@ -74,7 +75,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             missing = self.pointer.write(found, found, on=flow.target)
         at_ms = moments.mark(run_dir, "act")
         moved = Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}")
-        self.score(ScorecardPart(marks=(moved,), checks=self._of_another(after)))
+        self.score(ScorecardPart(marks=(moved,), checks=(*self._of_another(after), *self._too_large(after))))
         ends: list[Mapping[str, Scalar]] = [
             {"topic": topic, "partition": partition, "remote topic ends at": end}
             for topic, each in after.cutover.items()
@@ -101,6 +102,16 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             f"does not read those of {self.flow.source}"
         )
         return (Check("the pointer is moved", Verdict.CONDITIONS, why),)
+
+    def _too_large(self, after: Pointer) -> tuple[Check, ...]:
+        """Whether the ends were left out as the pointer would be too large with them; also where the step is continued."""
+        if after.cutover or not self.cutover:
+            return ()
+        try:
+            _, why = fitted(self._after(after.version))
+        except DrlibError:  # it was moved all the same
+            return ()
+        return (without_ends(why),) if why else ()
 
     def _without_ends(self, after: Pointer) -> Evidence:
         """Why the pointer does not say where topics ended; empty where it does."""

@@ -33,6 +33,7 @@ from drlib.errors import Deviated, DrlibError, Unreachable
 from drlib.kafka.admin.connect import ANSWER_S
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
+from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import Scalar
 
 LEFT_OUT_S = 60.0  # for which a cluster is left out whose topic could not be read or written
@@ -300,6 +301,11 @@ def conflict(place: PointerPlace, now: Pointer | None) -> PointerConflict:
         f"it is {describe(now)}",
         f"Find out who publishes it ({place.entity}), then plan again.",
     )
+
+
+def without_ends(why: str) -> Check:
+    """What is said of a pointer that was `fitted`."""
+    return Check("the pointer has the ends of mirror topics", Verdict.CONDITIONS, why)
 
 
 def _same(one: Pointer, other: Pointer | None) -> bool:

@@ -37,10 +37,10 @@ from typing import Final, Self
 from pydantic import model_validator
 
 from drlib import clock
-from drlib.client.pointer import OPEN, Pointer
+from drlib.client.pointer import OPEN, Pointer, fitted
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import WriteRules
-from drlib.drill.actions.applications.pointer import PointerArgument, PointerPlace, conflict
+from drlib.drill.actions.applications.pointer import PointerArgument, PointerPlace, conflict, without_ends
 from drlib.drill.actions.applications.pointer_places import PointerPlaces, newest_at
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
 from drlib.drill.actions.clients.throttled import ThrottledProducers
@@ -251,13 +251,13 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                 raise
             decided.write(self.context.run_dir, moving.target, (*self.decided_before(groups), *moves))
             still_ends.keep(self.context.run_dir, self.step, still.ends)
-            self._move(settings, moving, cutover)
+            too_large = self._move(settings, moving, cutover)
             moved_s = time.monotonic() - began
             first_s = _first(target_admin, ends, began, abort)
             behind_us = growth.written_since(source_admin, self._ends_left())
         self.show(position_rows(moves, moving))
         of_shares, checks = self._move_share_groups()
-        self._keep(began_ms, moved_s, first_s, written_to=written_to, more=checks)
+        self._keep(began_ms, moved_s, first_s, written_to=written_to, more=(*checks, *too_large))
         return {
             "stopped_seconds": None if first_s is None else round(first_s, 3),
             "held_seconds": round(still.held_s, 3),
@@ -339,11 +339,15 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                 "Give a longer hold_limit_s, or fewer groups at a time.",
             )
 
-    def _move(self, settings: MirrorSettings, moving: Flow, cutover: Mapping[str, tuple[int, ...]]) -> None:
+    def _move(
+        self, settings: MirrorSettings, moving: Flow, cutover: Mapping[str, tuple[int, ...]]
+    ) -> tuple[Check, ...]:
+        """What it has to say of the pointer: a move for which applications are held does not fail because of its size."""
         servers = ",".join(settings.clusters[moving.target].bootstrap_servers)
         prefix = settings.flow(moving.source, moving.target).policy.remote_prefix(moving.source)
-        to = Pointer(1, moving.target, servers, prefix or None, dict(cutover))
+        to, why = fitted(Pointer(1, moving.target, servers, prefix or None, dict(cutover)))
         self._move_to(to)
+        return (without_ends(why),) if why else ()
 
     def _move_to(self, to: Pointer) -> None:
         self.pointers.move(to)

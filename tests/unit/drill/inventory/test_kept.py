@@ -90,8 +90,44 @@ def test_newest_inventory_is_of_these_clusters_and_of_a_source_that_answered(tmp
     spoilt = tmp_path / "20260106T000000Z-a-000001" / "details"
     spoilt.mkdir(parents=True)
     (spoilt / "inventory.paris.lyon.json").write_text("{")
-    found = newest_kept(tmp_path, FLOW, "l", besides="20260105T000000Z-a-000001")
+    found, unread = newest_kept(tmp_path, FLOW, "l", besides="20260105T000000Z-a-000001")
     assert found is not None
     assert found.run == "20260102T000000Z-a-000001"
-    assert newest_kept(tmp_path, FLOW.reverse, "p") is None
-    assert newest_kept(tmp_path / "none", FLOW, "l") is None
+    (named,) = unread
+    assert named.startswith("the inventory of run 20260106T000000Z-a-000001: it is not JSON")
+    assert newest_kept(tmp_path, FLOW.reverse, "p") == (None, ())
+    assert newest_kept(tmp_path / "none", FLOW, "l") == (None, ())
+
+
+NAMES = tuple(f"topic-{number:060}" for number in range(1200))
+
+
+@pytest.mark.parametrize(
+    ("count", "names", "kept_names", "left_out"),
+    [
+        pytest.param(10, 1200, 1000, 0, id="more names than one application keeps"),
+        pytest.param(10_000, 100, 10, 0, id="more values than a reader takes"),
+        pytest.param(12_000, 1, 1, 2_000, id="more applications than are kept"),
+    ],
+)
+def test_inventory_that_is_kept_can_be_read_again_whatever_its_size(
+    tmp_path: Path, count: int, names: int, kept_names: int, left_out: int
+) -> None:
+    rows = [row(f"g{number}", topics=NAMES[:names], clients=("c",) * 3) for number in range(count)]
+    lines = tuple(f"producers of orders-{number}: it has no leader that answers" for number in range(50_000))
+    found = complete(FLOW, "r", 1000, Inventory(tuple(rows), {"paris": lines}), IDS)
+    keep(tmp_path, found)
+    assert read_kept(tmp_path) == (found,)
+    assert (len(found.movers), found.left_out) == (count - left_out, left_out)
+    assert {(len(each.topics), each.left_out) for each in found.movers} == {(kept_names, names - kept_names)}
+    assert found.inventory.unknown["paris"][-1] == "49900 more"
+
+
+def test_inventory_of_names_that_are_too_long_together_leaves_applications_out_and_counts_them(tmp_path: Path) -> None:
+    rows = [row(f"{number}" + "g" * 20_000, clients=("c" * 20_000,) * 5) for number in range(300)]
+    found = taken(*rows, row("small", topics=("orders",)))
+    keep(tmp_path, found)
+    assert read_kept(tmp_path) == (found,)
+    assert len(found.movers) + found.left_out == 301
+    assert 0 < found.left_out < 150
+    assert "small" in {each.name for each in found.movers}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drlib.drill.inventory.left_behind import QUIET_MS, Stand, compare, in_words, left_of
+from drlib.drill.inventory.left_behind import QUIET_MS, Stand, compare, in_words, left_of, unanswered
 from drlib.drill.inventory.rules import NOT_SELECTED, OPEN, Application, Inventory, Kind, Way
 
 MOVED, NOW = 1_000_000, 1_100_000
@@ -67,6 +67,54 @@ def test_group_is_known_where_only_producers_could_not_be_asked_for() -> None:
     now = Inventory((), {"paris": ("producers of orders-0: it has no leader that answers",)})
     found = {each.application.name: each.stand for each in compare([row("a"), WRITER], now, "paris", MOVED, NOW)}
     assert found == {"a": Stand.GONE, WRITER.name: Stand.NOT_KNOWN}
+
+
+LEADERLESS = ("producers of orders-1: it has no leader that answers",)
+
+
+@pytest.mark.parametrize("unknown", [LEADERLESS, ("brokers: not all of paris's answer",)])
+def test_producer_that_may_write_where_nothing_answers_is_not_gone(unknown: tuple[str, ...]) -> None:
+    """Its record before the move is on a partition that answers; one after it may be on another one."""
+    now = Inventory((WRITER, row("a", members=0)), {"paris": unknown})
+    moved = compare([WRITER, row("a")], now, "paris", MOVED, NOW)
+    assert [(each.stand, each.why) for each in moved] == [
+        (Stand.NOT_KNOWN, unknown[0]),
+        (Stand.GONE, "it has no members"),
+    ]
+    again = Inventory((replace(WRITER, last_ms=MOVED + 1),), {"paris": unknown})
+    assert [each.stand for each in compare([WRITER], again, "paris", MOVED, NOW)] == [Stand.THERE]
+
+
+def test_group_that_was_in_no_inventory_and_is_not_described_is_not_known() -> None:
+    now = Inventory((row("x", members=None, unknown="not authorized"), row("y", members=None), row("z", members=0)))
+    moved = compare([], now, "paris", MOVED, NOW)
+    assert [(each.application.name, each.stand, each.why) for each in moved] == [
+        ("x", Stand.NOT_KNOWN, "not authorized"),
+        ("y", Stand.NOT_KNOWN, "its members are not known"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "lines", "words"),
+    [
+        (
+            Inventory((), silent={"paris": "refused"}),
+            ("paris does not answer: refused",),
+            "not known whether an application is left on paris: no application is known; paris does not answer: refused",
+        ),
+        (
+            Inventory((), {"paris": ("groups: refused", "producers: refused"), "lyon": ("groups: refused",)}),
+            ("groups: refused", "producers: refused"),
+            "not known whether an application is left on paris: no application is known; groups: refused and 1 more",
+        ),
+        (Inventory((), silent={"lyon": "refused"}), (), "no application is left on paris: no application is known"),
+    ],
+)
+def test_cluster_that_has_not_said_who_is_there_is_not_known_to_be_left(
+    now: Inventory, lines: tuple[str, ...], words: str
+) -> None:
+    assert unanswered(now, "paris") == lines
+    assert in_words((), "paris", lines) == words
 
 
 def test_who_began_there_after_the_move_is_left_and_who_was_not_moved_is_not() -> None:

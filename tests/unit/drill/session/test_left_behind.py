@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from command_line import drlib
 
+from drlib.config.settings import load_mirror_settings
 from drlib.drill.inventory.kept import KeptInventory, keep
 from drlib.drill.inventory.left_behind import Moved, Stand
 from drlib.drill.inventory.rules import Application, Inventory, Kind, Way
@@ -14,8 +17,18 @@ from drlib.drill.plan.plan import Call, Drill, Mode, Plan, Step, StepPlan
 from drlib.drill.plan.progress import Noted
 from drlib.drill.run import planning
 from drlib.drill.run.request import ClusterTarget, Request
-from drlib.drill.session.left_behind import SHOWN, LeftBehind, Move, headline, lines, moved_ms, newest_moves, of_run
-from drlib.errors import UsageError
+from drlib.drill.session.left_behind import (
+    SHOWN,
+    LeftBehind,
+    Move,
+    headline,
+    lines,
+    look,
+    moved_ms,
+    newest_moves,
+    of_run,
+)
+from drlib.errors import ReadinessError, UsageError
 from drlib.model import Flow
 from drlib.runs.journal import FIRST, JOURNAL, DrillJournal, Line
 
@@ -78,6 +91,21 @@ def test_newest_move_between_two_clusters_counts_whichever_way_it_went(tmp_path:
     assert of_lab.folder.name == "20260105T000000Z-d-000001"
 
 
+def test_move_whose_inventory_cannot_be_read_is_named_and_no_older_one_takes_its_place(tmp_path: Path) -> None:
+    place = ClusterTarget(properties=Path("/etc/mm2.properties"))
+    run(tmp_path / "20260101T000000Z-d-000001", KEPT, "move")
+    newest = run(tmp_path / "20260102T000000Z-d-000001", replace(KEPT, source="lyon", target="paris"), "move")
+    next(newest.glob("details/inventory.*")).write_text("{")
+    (found,) = newest_moves(tmp_path, [THERE], place)
+    assert (found.folder, found.kept.flow, found.kept.movers) == (newest, THERE.reverse, ())
+    behind = LeftBehind(found, (), Inventory(()))
+    (why,) = behind.unknown
+    assert why.startswith(f"the inventory of run {newest.name} cannot be read: it is not JSON")
+    heading, said, _ = lines([behind])
+    assert heading.startswith("NOT KNOWN WHO IS LEFT BEHIND on lyon since the move to paris")
+    assert why in said
+
+
 def test_run_is_found_by_name_and_refused_where_it_says_nothing(tmp_path: Path) -> None:
     run(tmp_path / "moved", KEPT, "move")
     run(tmp_path / "planned", KEPT, "inventory")
@@ -109,3 +137,35 @@ def test_those_left_behind_are_named_with_client_and_host_until_everybody_is_gon
     assert headline(found(gone)).startswith("no application is left on paris: 1 gone, since the move to lyon")
     many = [replace(there, application=replace(ROW, name=f"g{n}")) for n in range(SHOWN + 3)]
     assert "  and 3 more" in lines([found(*many)])
+
+
+def test_cluster_that_is_still_silent_is_not_said_to_have_no_application_where_nothing_was_known_of_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "mm2.properties"
+    servers = "paris.bootstrap.servers = 127.0.0.1:1\nlyon.bootstrap.servers = 127.0.0.1:2\n"
+    file.write_text(f"clusters = paris, lyon\n{servers}paris->lyon.enabled = true\n")
+    dead = replace(KEPT, inventory=Inventory((), silent={"paris": "refused"}))
+    run(tmp_path / "runs" / "moved", dead, "move", file=str(file))
+    behind = look(load_mirror_settings(file), of_run(tmp_path / "runs", "moved"), seconds=2.0)
+    (why,) = behind.unknown
+    assert why.startswith("paris does not answer: ")
+    assert headline(behind).startswith(
+        "not known whether an application is left on paris: no application is known; paris"
+    )
+    heading, unknown, command = lines([behind])
+    assert heading.startswith("NOT KNOWN WHO IS LEFT BEHIND on paris since the move to lyon")
+    assert (unknown, "--left-behind" in command) == (f"  not known who else is there: {why}", True)
+    asked = ("inventory", str(file), "--left-behind", "moved", "--runs-dir", str(tmp_path / "runs"))
+    shown, as_json = drlib(*asked), drlib(*asked, "--json")
+    assert (shown.returncode, as_json.returncode) == (ReadinessError.exit_code, ReadinessError.exit_code)
+    assert "not known: paris does not answer" in shown.stdout
+    assert json.loads(as_json.stdout)["unknown"][0].startswith("paris does not answer: ")
+
+
+def test_what_has_no_answer_is_said_beside_those_who_are_left() -> None:
+    there = Moved(ROW, Stand.THERE, "it has 1 member")
+    behind = replace(found(there), now=Inventory((), {"paris": ("producers: refused",)}))
+    said = lines([behind])
+    assert said[0].startswith("LEFT BEHIND on paris")
+    assert "  not known who else is there: producers: refused" in said

@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from drlib.client import pointer_file
-from drlib.client.pointer import Pointer, PointerConflict
+from drlib.client.pointer import Pointer, PointerConflict, fitted
 from drlib.drill.actions.applications.fence_source import AWAY, FenceSource
 from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import read_part
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.ports import free_ports
 from drlib.model import Flow
 from drlib.runs.abort import Abort
+from drlib.runs.check import Verdict
 
 HERE = Pointer(3, "LEFT", "127.0.0.1:1")
 
@@ -108,3 +110,25 @@ def test_fence_holds_only_those_that_follow_the_pointer_at_the_source(
     assert held.hold is (active == "LEFT")
     assert held.hold or held == pointer
     assert [fence.settled(change) for change in changes] == [(AWAY,)] * (active == "LEFT")
+
+
+class OfManyPartitions(MovePointer):
+    def _after(self, version: int) -> Pointer:
+        return Pointer(version, "RIGHT", "127.0.0.1:2", "LEFT.", {f"LEFT.{n}": (1,) * 1000 for n in range(500)})
+
+
+def test_move_of_more_partitions_than_a_record_takes_leaves_their_ends_out_and_says_so(
+    place: DrillContext, tmp_path: Path
+) -> None:
+    """The process that wrote it was killed; the one that continues says it, too."""
+    move, before = OfManyPartitions().bind(place, "move"), names(place, "LEFT")
+    after, why = fitted(move._after(4))
+    move.pointer.write(before, after)
+    move.act((), Abort(tmp_path))
+    (check,) = read_part(tmp_path, "move").checks
+    assert (check.name, check.verdict, check.evidence) == (
+        "the pointer has the ends of mirror topics",
+        Verdict.CONDITIONS,
+        why,
+    )
+    assert "the ends of 500000 partitions are too large for a record" in why
