@@ -6,6 +6,8 @@ cannot be moved (it has members on the target, was used there, has no certain po
 as a whole and named, and the others are moved; where the caller refuses such groups (`Chosen.refuses`), nothing is written.
 First start offsets are set; then what is complete behind them is written, which needs ClusterAction on the target: where that
 is refused, the move is made all the same. What will be delivered again is then read from the target, and compared.
+Of a partition that is not known on either cluster, as it has no leader, nothing is assumed: its group is left, and named.
+Longer than most modules: writing, verifying and undoing are by the same states and the same errors of groups.
 Not for: consumer groups (`drlib.drill.actions.groups`).
 """
 
@@ -77,17 +79,29 @@ def decide(
     chosen: Chosen,
 ) -> DecidedShares:
     """Decide every partition of the chosen share groups. Where they are to be refused, raises what prevents the move."""
-    unknown = {group: error for group, error in known.refused.items() if chosen.moves(group)}
-    if chosen.refuses:
-        _raise_first(unknown)
-    reasons = {group: error.why for group, error in unknown.items()}
     flow_settings, target = settings.flow(flow.source, flow.target), settings.clusters[flow.target]
+    policy, now_ms = flow_settings.policy, clock.now_ms()
+
+    def crosses(topic: str) -> bool:
+        return flow_settings.mirrors_topic(topic) or policy.source_of(topic) == flow.target
+
+    unknown = {group: error for group, error in known.refused.items() if chosen.moves(group)}
+    unread = [
+        rules.unread(
+            group, at, TopicPartition(policy.downstream_topic(flow, at.topic), at.partition), error.why, now_ms
+        )
+        for (group, at), error in known.unread.items()
+        if chosen.moves(group) and crosses(at.topic)
+    ]
+    if chosen.refuses:
+        _raise_first({g: error for g, error in known.incomplete(crosses).items() if chosen.moves(g)})
+    reasons = {group: error.why for group, error in unknown.items()}
     positions = {key: each for key, each in known.positions.items() if chosen.moves(key[0])}
     unset = [key for key in known.unset if chosen.moves(key[0]) and flow_settings.mirrors_topic(key[1].topic)]
     translations = translate_shares(positions, translated)
-    if not translations and not unset:
+    if not translations and not unset and not unread:
         return DecidedShares((), reasons)
-    groups = sorted({item.group for item in translations} | {group for group, _ in unset})
+    groups = sorted({*(i.group for i in translations), *(i.group for i in unread), *(group for group, _ in unset)})
     there = admin.listed(target, TIMEOUT_S)
     prevented: dict[str, DrlibError] = {}
     states: States = {}
@@ -101,6 +115,7 @@ def decide(
         rules.decide(item, bounds.get(item.target), states.get((item.group, item.target)), rewind=chosen.rewind)
         for item in translations
     ]
+    moves += unread
     if not there.supported:
         return DecidedShares(tuple(map(rules.unsupported, moves)), reasons)
     if chosen.refuses and (stuck := blocked(moves)):
@@ -143,9 +158,9 @@ def read_states(cluster: ClusterSettings, groups: Collection[str]) -> dict[tuple
 def ask_states(
     cluster: ClusterSettings, groups: Collection[str]
 ) -> tuple[dict[tuple[str, TopicPartition], ShareState], dict[str, DrlibError]]:
-    """The same, and the error of each group that has one. Raises `Unreachable`."""
+    """The same, and the error of each group that has one, in a partition too. Raises `Unreachable`."""
     known = read_shares(cluster, frozenset(groups).__contains__, TIMEOUT_S)
-    return {key: each.state for key, each in known.positions.items()}, dict(known.refused)
+    return {key: each.state for key, each in known.positions.items()}, known.incomplete()
 
 
 def write(cluster: ClusterSettings, moves: Sequence[ShareMove], *, refuses: bool = False) -> tuple[ShareMove, ...]:
@@ -224,7 +239,8 @@ def reached(cluster: ClusterSettings, moves: Sequence[ShareMove] | None) -> Reac
     now = [(move, _start(states, move)) for move in written if move.group not in refused]
     if any(start not in (move.before, move.start) for move, start in now):
         return Reach.UNKNOWN
-    return Reach.UNTOUCHED if all(start == move.before != move.start for move, start in now) else Reach.PARTLY
+    none = not refused and all(start == move.before != move.start for move, start in now)
+    return Reach.UNTOUCHED if none else Reach.PARTLY
 
 
 def put_back(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> None:
