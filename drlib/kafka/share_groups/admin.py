@@ -8,6 +8,7 @@ Rules:
 - A broker sets start offsets of groups without members only (NON_EMPTY_GROUP). Which offsets are complete is written by the
   request that brokers write it with (WriteShareGroupState, of Kafka 4.1 and newer): it needs ClusterAction on the cluster, and
   the epoch of the state that it continues, so it is read first. Refused, or not supported, is an answer here and no error.
+Longer than most modules: it has one call for each request about share groups.
 Source: `KafkaApis`, `GroupCoordinatorService` and `ShareCoordinatorShard` of Kafka 4.3; measured on 4.3.1.
 Not for: reading which offsets are complete (`state_topic`), deciding (`drlib.drill.actions.groups.share_groups.rules`).
 """
@@ -31,7 +32,14 @@ from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.api_versions import KNOWN
 from drlib.kafka.net.cluster_client import Broker, ClusterClient
 from drlib.kafka.net.connection import Connection
-from drlib.kafka.protocol.error_codes import RETRIABLE, UNKNOWN_SERVER_ERROR, BrokerError, name_of, raise_for
+from drlib.kafka.protocol.error_codes import (
+    RETRIABLE,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    BrokerError,
+    name_of,
+    raise_for,
+)
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import members, messages
 from drlib.kafka.share_groups.members import GroupMembers
@@ -175,8 +183,11 @@ def delete_starts(cluster: ClusterSettings, group: str, topics: Collection[str],
 
     async def send(connection: Connection) -> None:
         answer = _submit(connection, "DeleteShareGroupOffsets", messages.delete_body(group, topics), messages.deleted)
-        error, _ = await answer
+        error, deleted = await answer
         raise_for(error.code, doing, error.message)
+        for topic, each in deleted.items():
+            if each.code != UNKNOWN_TOPIC_OR_PARTITION:  # it has none there
+                raise_for(each.code, f"{doing} in {topic}", each.message)
 
     _write(cluster, group, doing, timeout_s, send)
 

@@ -30,6 +30,7 @@ from drlib.drill.actions.groups.rules import blocked, named
 from drlib.drill.actions.groups.share_groups import rules
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.actions.moving.positions import SharedPositions
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.step_output import DETAILS
 from drlib.errors import Deviated, DrlibError, UsageError
@@ -246,28 +247,37 @@ def reached(cluster: ClusterSettings, moves: Sequence[ShareMove] | None) -> Reac
 def put_back(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> None:
     """Restore what was there before. Raises `Deviated` for what was used since, `GroupNotEmpty` for members.
 
-    What could not be written is restored where something of it was written.
+    Such a group is left as it is, and holds up no other. What could not be written is restored where something of it was.
     """
     moves = [move for move in moves if move.start is not None]
     if not moves:
         return
-    states = read_states(cluster, {move.group for move in moves})
+    states, refused = ask_states(cluster, {move.group for move in moves})
     by_group = _by_group(m for m in moves if m.moved or _start(states, m) == m.start != m.before)
-    _raise_first(_others(cluster, admin.listed(cluster, TIMEOUT_S), by_group))
-    _raise_first(_used(cluster, [move for those in by_group.values() for move in those], states))
+    by_group = {group: those for group, those in by_group.items() if group not in refused}
+    parts = Parts()
+    parts.failed |= refused | _others(cluster, admin.listed(cluster, TIMEOUT_S), by_group)
+    parts.failed |= _used(cluster, [move for those in by_group.values() for move in those], states, parts.failed)
     for group, those in by_group.items():
-        gone = {move.target.topic for move in those if move.before is None and (group, move.target) in states}
-        if gone:
-            admin.delete_starts(cluster, group, sorted(gone), TIMEOUT_S)
-        back = [m for m in those if m.before is not None and (m.sets_start or m.to_write or m.target.topic in gone)]
-        starts = {move.target: move.before for move in back if move.before is not None}
-        if starts:
-            admin.set_starts(cluster, group, starts, TIMEOUT_S)
-        complete = {m.target: (m.before, m.before_complete) for m in back if m.before is not None and m.before_complete}
-        _write_complete(cluster, group, complete)
-        if gone and not any(key[0] == group for key in read_states(cluster, [group])):
-            with Cluster(cluster) as target:
-                target.delete_group(group)
+        if group not in parts.failed:
+            with parts.each(group):
+                _put_group_back(cluster, group, those, states)
+    parts.raise_failed()
+
+
+def _put_group_back(cluster: ClusterSettings, group: str, those: Sequence[ShareMove], states: States) -> None:
+    gone = {move.target.topic for move in those if move.before is None and (group, move.target) in states}
+    if gone:
+        admin.delete_starts(cluster, group, sorted(gone), TIMEOUT_S)
+    back = [m for m in those if m.before is not None and (m.sets_start or m.to_write or m.target.topic in gone)]
+    starts = {move.target: move.before for move in back if move.before is not None}
+    if starts:
+        admin.set_starts(cluster, group, starts, TIMEOUT_S)
+    complete = {m.target: (m.before, m.before_complete) for m in back if m.before is not None and m.before_complete}
+    _write_complete(cluster, group, complete)
+    if gone and not any(key[0] == group for key in read_states(cluster, [group])):
+        with Cluster(cluster) as target:
+            target.delete_group(group)
 
 
 def reached_with(of_groups: Reach, cluster: ClusterSettings, moves: Sequence[ShareMove] | None) -> Reach:
