@@ -98,7 +98,8 @@ def test_share_group_keeps_what_it_read_of_a_partition_that_has_lost_its_leader(
         cluster = lab.clusters["ONE"]
         settings, nodes = cluster.settings(), [broker.spec.node_id for broker in cluster.brokers]
         placed = NewTopic(TOPIC, num_partitions=2, replica_assignment=[nodes[:1], nodes[2:]])
-        AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([placed])[TOPIC].result(20)
+        topics = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        topics.create_topics([placed])[TOPIC].result(20)
         gone = TopicPartition(TOPIC, 1)
         starts = {PARTITION: 3, gone: 4}
         admin.set_starts(settings, GROUP, starts, 20.0)

@@ -139,7 +139,7 @@ def not_put_back(
     remedy = []
     if failed:
         remedy.append(
-            "All other brokers have theirs back. Start these and run it again; of one that is gone for good, remove the "
+            "Start these brokers and run it again; of one that is gone for good, remove the "
             f"entries from {' and '.join(map(str, files))}, and its settings with kafka-configs.sh --bootstrap-controller."
         )
     if changed:
