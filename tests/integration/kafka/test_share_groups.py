@@ -119,7 +119,7 @@ def test_share_group_keeps_what_it_read_of_a_partition_that_has_lost_its_leader(
             found = described()
             return found if found is not None and gone in found.refused else None
 
-        wait_for("the coordinator answers with an error", refused, 60)
+        wait_for("the coordinator answers with an error", lambda: refused() is not None, 60)
         assert read() == expected  # __share_group_state has it
         without = refused()
         assert without is not None
