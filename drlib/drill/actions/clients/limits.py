@@ -135,7 +135,7 @@ def not_put_back(
     """`failed`: brokers that could not be asked or written, whose limits are still recorded in `files`. `changed`: settings
     that another client changed. Pure."""
     why = [f"broker {node}: {error.why.removesuffix('.')}" for node, error in failed.items()]
-    why += [f"another client changed {', '.join(changed)}"] if changed else []
+    why += [f"another client changed them since: {', '.join(changed)}"] if changed else []
     remedy = []
     if failed:
         remedy.append(

@@ -39,5 +39,5 @@ def test_limits_not_put_back_are_named_by_broker_with_the_reason_of_each(
 def test_limits_that_another_client_changed_alone_name_no_broker_to_start() -> None:
     error = not_put_back("LEFT", {}, ["max.connections.per.ip of broker 2"], [])
     assert isinstance(error, Deviated)
-    assert error.why == "another client changed max.connections.per.ip of broker 2"
+    assert error.why == "another client changed them since: max.connections.per.ip of broker 2"
     assert "Start" not in error.remedy
