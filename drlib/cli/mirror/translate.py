@@ -93,6 +93,9 @@ def translate(
     for name, refusal in known.refused.items():
         if group is None or name in group:
             print_error(f"share group {name} is not listed: {refusal.why}")
+    for (name, _), refusal in known.unread.items():
+        if group is None or name in group:
+            print_error(f"share group {name} is not listed in full: {refusal.why}")
     for name, partition in known.unset:
         if group is None or name in group:
             print_error(

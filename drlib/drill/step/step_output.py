@@ -54,15 +54,20 @@ class ScorecardPart(BaseModel):
 
 def write_rows(run_dir: Path, step: str, rows: Iterable[Row]) -> None:
     """Keep `rows`, all of the first one's keys, as what `step` shows."""
-    _write(_path(run_dir, step, "rows"), json.dumps([dict(row) for row in rows], ensure_ascii=False))
+    _write(rows_path(run_dir, step), json.dumps([dict(row) for row in rows], ensure_ascii=False))
 
 
 def read_rows(run_dir: Path, step: str) -> Sequence[Row]:
     """What `step` keeps to show; empty when it keeps nothing."""
     try:
-        return read_json(_path(run_dir, step, "rows"), _ROWS)
+        return read_json(rows_path(run_dir, step), _ROWS)
     except FileNotFoundError:
         return ()
+
+
+def rows_path(run_dir: Path, step: str) -> Path:
+    """The file of those rows."""
+    return _path(run_dir, step, "rows")
 
 
 def write_part(run_dir: Path, step: str, part: ScorecardPart) -> None:

@@ -274,9 +274,11 @@ class Cluster:
         """Every setting of each broker of `nodes`, by default of all, with its source. Each broker answers for itself."""
         doing = "describing brokers' configurations"
         wanted = {node.id for node in self._described(doing).nodes} if nodes is None else {*nodes}
-        resources = [ConfigResource(ResourceType.BROKER, str(node)) for node in sorted(wanted)]
-        answers = self._call(doing, "describe_configs", resources)
-        return {int(resource.name): _config_values(self._wait(each, doing)) for resource, each in answers.items()}
+        answers = {}
+        for node in sorted(wanted):  # librdkafka takes one broker a call
+            resource = ConfigResource(ResourceType.BROKER, str(node))
+            answers[node] = self._call(doing, "describe_configs", [resource])[resource]
+        return {node: _config_values(self._wait(each, doing)) for node, each in answers.items()}
 
     def alter_broker_settings(self, node: int, changes: Iterable[ConfigChange]) -> None:
         """As `alter_topic_settings`, of one broker: its own dynamic values, which it takes itself."""

@@ -3,9 +3,12 @@
 Rules:
 - A cluster whose brokers do not know share groups (before Kafka 4.1) is asked nothing: it has none.
 - A coordinator that is elected or loads is asked again until the deadline. Setting a start offset again is harmless.
+- Of a partition whose log end brokers cannot get (KIP-1226), as without a leader, they answer with an error: it is asked again
+  until the deadline where the caller `waits` for it.
 - A broker sets start offsets of groups without members only (NON_EMPTY_GROUP). Which offsets are complete is written by the
   request that brokers write it with (WriteShareGroupState, of Kafka 4.1 and newer): it needs ClusterAction on the cluster, and
   the epoch of the state that it continues, so it is read first. Refused, or not supported, is an answer here and no error.
+Longer than most modules: it has one call for each request about share groups.
 Source: `KafkaApis`, `GroupCoordinatorService` and `ShareCoordinatorShard` of Kafka 4.3; measured on 4.3.1.
 Not for: reading which offsets are complete (`state_topic`), deciding (`drlib.drill.actions.groups.share_groups.rules`).
 """
@@ -18,6 +21,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 from drlib.errors import DrlibError
@@ -28,11 +32,18 @@ from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.api_versions import KNOWN
 from drlib.kafka.net.cluster_client import Broker, ClusterClient
 from drlib.kafka.net.connection import Connection
-from drlib.kafka.protocol.error_codes import RETRIABLE, UNKNOWN_SERVER_ERROR, BrokerError, name_of, raise_for
+from drlib.kafka.protocol.error_codes import (
+    RETRIABLE,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    BrokerError,
+    name_of,
+    raise_for,
+)
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import members, messages
 from drlib.kafka.share_groups.members import GroupMembers
-from drlib.kafka.share_groups.messages import DescribedGroup, NewState, StoredState
+from drlib.kafka.share_groups.messages import DescribedGroup, NewState, Refusal, StateKey, StoredState
 from drlib.kafka.share_groups.names import PROTOCOL, RESET, SETTINGS
 from drlib.kafka.share_groups.state import Interval
 from drlib.model import TopicPartition
@@ -83,18 +94,27 @@ async def list_by(client: ClusterClient) -> Listed:
 
 
 def described(
-    cluster: ClusterSettings, groups: Collection[str], timeout_s: float
+    cluster: ClusterSettings,
+    groups: Collection[str],
+    timeout_s: float,
+    waits: Callable[[StateKey], bool] = lambda _: False,
 ) -> dict[str, DescribedGroup | DrlibError]:
-    """Start offsets and lag by group; nothing for a group that has none, or does not exist. Raises `Unreachable`."""
+    """Start offsets and lag by group; nothing for a group that has none, or does not exist. Raises `Unreachable`.
+
+    `waits`: is a partition asked again while the answer is an error that may pass?"""
 
     async def ask(client: ClusterClient) -> dict[str, DescribedGroup | DrlibError]:
-        return await describe_by(client, cluster, groups, timeout_s)
+        return await describe_by(client, cluster, groups, timeout_s, waits)
 
     return _blocking(cluster, "describing share groups", timeout_s, ask) if groups else {}
 
 
 async def describe_by(
-    client: ClusterClient, cluster: ClusterSettings, groups: Collection[str], timeout_s: float
+    client: ClusterClient,
+    cluster: ClusterSettings,
+    groups: Collection[str],
+    timeout_s: float,
+    waits: Callable[[StateKey], bool] = lambda _: False,
 ) -> dict[str, DescribedGroup | DrlibError]:
     """The same, over a client that is connected."""
     turn = asyncio.Semaphore(_AT_ONCE)
@@ -103,7 +123,8 @@ async def describe_by(
     async def one(group: str) -> DescribedGroup | DrlibError:
         async with turn:
             try:
-                return await _coordinated(client, group, end, lambda connection: _describe(connection, group))
+                send = partial(_describe, group=group, waits=lambda key: time.monotonic() < end and waits(key))
+                return await _coordinated(client, group, end + _RETRY_S, send)
             except DrlibError as error:
                 return _refused(cluster, f"describing share group {group}", error)
 
@@ -162,8 +183,11 @@ def delete_starts(cluster: ClusterSettings, group: str, topics: Collection[str],
 
     async def send(connection: Connection) -> None:
         answer = _submit(connection, "DeleteShareGroupOffsets", messages.delete_body(group, topics), messages.deleted)
-        error, _ = await answer
+        error, deleted = await answer
         raise_for(error.code, doing, error.message)
+        for topic, each in deleted.items():
+            if each.code != UNKNOWN_TOPIC_OR_PARTITION:  # it has none there
+                raise_for(each.code, f"{doing} in {topic}", each.message)
 
     _write(cluster, group, doing, timeout_s, send)
 
@@ -301,7 +325,7 @@ async def _replace_states(
     return codes | {key: error.code for key, error in written.items() if key in news}
 
 
-async def _describe(connection: Connection, group: str) -> DescribedGroup:
+async def _describe(connection: Connection, group: str, waits: Callable[[StateKey], bool]) -> DescribedGroup:
     version = connection.version("DescribeShareGroupOffsets")
     body = messages.describe_body([group])
     answer = await _submit(
@@ -311,7 +335,15 @@ async def _describe(connection: Connection, group: str) -> DescribedGroup:
     if found is None:
         raise BrokerError(UNKNOWN_SERVER_ERROR, f"describing share group {group}", "the answer is about another group")
     raise_for(found.error.code, f"describing share group {group}", found.error.message)
+    for key, error in awaited(group, found, waits).items():
+        raise_for(error.code, f"describing share group {group} in partition {key.partition}", error.message)
     return found
+
+
+def awaited(group: str, found: DescribedGroup, waits: Callable[[StateKey], bool]) -> dict[StateKey, Refusal]:
+    """What was refused of `found` by an error that may pass, and is waited for. Pure."""
+    by_key = {StateKey(group, found.topic_ids[p.topic], p.partition): each for p, each in found.refused.items()}
+    return {key: each for key, each in by_key.items() if each.code in RETRIABLE and waits(key)}
 
 
 def _supports(connection: Connection, name: str) -> bool:

@@ -80,7 +80,7 @@ class SharePositions:
             with contextlib.suppress(DrlibError, TimeoutError, OSError):
                 known = await self._poll()
             self._emit(known)
-            some = bool(known.positions or known.unset or known.refused)
+            some = bool(known.positions or known.unset or known.incomplete())
             await asyncio.sleep(interval_s if some else max(interval_s, NONE_S))
 
     def rewrite(self, partition: TopicPartition | None = None) -> None:
@@ -111,8 +111,10 @@ class SharePositions:
         )
         resets = await admin.resets_by(self._source, unset) if unset else {}
         logs = None if states_refused else self._states.logs
-        self._report(refused, states_refused)
-        return KnownShares(*combined(described, logs, ends, starts, resets, clock.now_ms()), refused, states_refused)
+        found = combined(described, logs, ends, starts, resets, clock.now_ms())
+        known = KnownShares(*found, refused, states_refused)
+        self._report(known.incomplete(self._settings.mirrors_topic), states_refused)
+        return known
 
     def _emit(self, known: KnownShares) -> None:
         """Raises `WriterFailed`."""

@@ -5,6 +5,8 @@ Rules:
   coordinator, and how many records are complete from the lag (Kafka 4.2): which ones is not known.
 - A partition without a start offset begins where `share.auto.offset.reset` of its group says. Where that is `earliest`, it is
   at the log start; else it has no position (`unset`).
+- Of a partition without a leader the coordinator answers with an error, as it cannot get the log end. It has what
+  `__share_group_state` says; where that is not known either it is `unread`: what was checkpointed counts, else it is named.
 - A share group's checkpoint has a header, by which readers of consumer groups' positions leave it out.
 """
 
@@ -24,10 +26,11 @@ from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import Record
 from drlib.kafka.admin.errors import ClusterRefused
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups import admin
-from drlib.kafka.share_groups.messages import DescribedGroup, ShareOffset, StateKey
-from drlib.kafka.share_groups.names import EARLIEST
+from drlib.kafka.share_groups.messages import DescribedGroup, Refusal, ShareOffset, StateKey
+from drlib.kafka.share_groups.names import EARLIEST, STATE_TOPIC
 from drlib.kafka.share_groups.state import ShareState, StateLog
 from drlib.kafka.share_groups.state_topic import StateTopic
 from drlib.mirror.mm2.checkpoint_log import checkpoints, read_checkpoints
@@ -48,13 +51,18 @@ class KnownShare:
 
 @dataclass(frozen=True, slots=True)
 class KnownShares:
-    """`unset`: partitions without a start offset. `refused`: groups that cannot be described, with the reason.
-    `states_refused`: why it is not known which records are complete, None where it is."""
+    """`unset`: partitions without a start offset. `unread`: partitions of which nothing is known, with the reason. `refused`:
+    groups that cannot be described. `states_refused`: why it is not known which records are complete, None where it is."""
 
     positions: Mapping[Key, KnownShare]
     unset: tuple[Key, ...] = ()
+    unread: Mapping[Key, DrlibError] = field(default_factory=dict)
     refused: Mapping[str, DrlibError] = field(default_factory=dict)
     states_refused: DrlibError | None = None
+
+    def incomplete(self, concerns: Callable[[str], bool] = lambda _: True) -> dict[str, DrlibError]:
+        """Groups of which not everything is known that they read in the topics that `concerns` says, with the reason."""
+        return {group: error for (group, at), error in self.unread.items() if concerns(at.topic)} | dict(self.refused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +100,23 @@ def combined(
     starts: Mapping[TopicPartition, int],
     resets: Mapping[str, str],
     at_ms: int,
-) -> tuple[dict[Key, KnownShare], tuple[Key, ...]]:
-    """Positions, and partitions that have none. `logs` None: which records are complete may not be read. Pure."""
+) -> tuple[dict[Key, KnownShare], tuple[Key, ...], dict[Key, DrlibError]]:
+    """Positions, partitions that have none, and those that are not known. `logs` None: which records are complete may not be
+    read. Pure."""
     positions: dict[Key, KnownShare] = {}
     unset: list[Key] = []
+    unread: dict[Key, DrlibError] = {}
     for group, each in described.items():
-        for partition, offset in each.offsets.items():
+        for partition in (*each.offsets, *each.refused):
             log = None
             if logs is not None:
                 log = logs.get(StateKey(group, each.topic_ids[partition.topic], partition.partition))
             state = log.state if log is not None else None
+            offset = each.offsets.get(partition)
+            if offset is None and state is None:
+                unread[group, partition] = _not_read(group, partition, each.refused[partition])
+                continue
+            offset = offset or ShareOffset(None, None)
             if state is None and offset.start is not None:
                 state = ShareState(offset.start, None, _count(offset, ends.get(partition)))
             if state is None and resets.get(group) == EARLIEST:
@@ -110,7 +125,18 @@ def combined(
                 unset.append((group, partition))
             else:
                 positions[group, partition] = KnownShare(state, at_ms)
-    return positions, tuple(unset)
+    return positions, tuple(unset), unread
+
+
+def _not_read(group: str, partition: TopicPartition, refusal: Refusal) -> DrlibError:
+    doing = f"describing share group {group} in {partition}"
+    error = BrokerError(refusal.code, doing, refusal.message)
+    return ClusterRefused(
+        f"{doing} failed",
+        f"what it has read of {partition} is not known, as {error.why}",
+        f"Start the brokers that have {partition}, or grant Read on {STATE_TOPIC}, which has it.",
+        code=error.name,
+    )
 
 
 def _count(offset: ShareOffset, end: int | None) -> int | None:
@@ -160,13 +186,14 @@ def read_shares(cluster: ClusterSettings, selected: Callable[[str], bool], timeo
     groups = [group for group in admin.listed(cluster, timeout_s).share_groups if selected(group)]
     if not groups:
         return NO_SHARES
-    described, refused = split(admin.described(cluster, groups, timeout_s))
-    topic = StateTopic(cluster)
+    topic, at_ms = StateTopic(cluster), clock.now_ms()
     states_refused = read_states(topic, timeout_s)
+    logs = None if states_refused else topic.logs
+    lacks = (lambda _: True) if logs is None else (lambda key: key not in logs)
+    described, refused = split(admin.described(cluster, groups, timeout_s, lacks))
     starts, ends = log_bounds(cluster, described, timeout_s)
     resets = admin.reset_policies(cluster, without_start(described), timeout_s)
-    logs = None if states_refused else topic.logs
-    return KnownShares(*combined(described, logs, ends, starts, resets, clock.now_ms()), refused, states_refused)
+    return KnownShares(*combined(described, logs, ends, starts, resets, at_ms), refused, states_refused)
 
 
 def source_shares(settings: MirrorSettings, flow: Flow, timeout_s: float) -> KnownShares:
@@ -191,14 +218,15 @@ def known_shares(settings: MirrorSettings, flow: Flow, *, alive: bool | None, ti
         if alive:
             raise
         return checkpointed_shares(settings, flow)
-    return now if alive or not now.refused else filled_in(now, checkpointed_shares(settings, flow))
+    return now if alive or not now.incomplete() else filled_in(now, checkpointed_shares(settings, flow))
 
 
 def filled_in(now: KnownShares, kept: KnownShares) -> KnownShares:
-    """`now`, with the positions that were `kept` of groups that are refused now. Pure."""
-    positions = {key: each for key, each in kept.positions.items() if key[0] in now.refused}
+    """`now`, with the positions that were `kept` of groups that are refused now, and of partitions that are unread. Pure."""
+    positions = {key: each for key, each in kept.positions.items() if key[0] in now.refused or key in now.unread}
     still = {group: error for group, error in now.refused.items() if group not in {key[0] for key in positions}}
-    return replace(now, positions={**now.positions, **positions}, refused=still)
+    unread = {key: error for key, error in now.unread.items() if key not in positions}
+    return replace(now, positions={**now.positions, **positions}, unread=unread, refused=still)
 
 
 def last_known_shares(records: Iterable[Record], policy: ReplicationPolicy) -> dict[Key, KnownShare]:

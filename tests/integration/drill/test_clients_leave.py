@@ -22,7 +22,7 @@ from drlib.drill.run import registry
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
-from drlib.errors import Deviated, UsageError
+from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource
 from drlib.lab.clients import runtimes
@@ -196,3 +196,39 @@ def test_limits_that_were_recorded_and_never_written_are_given_back_as_they_are(
     refuse.undo(changes)
     wait_for("nothing is set", lambda: site.own() == {PER_IP: None, OVERRIDES: None})
     assert (limits.written(), refuse.probe(changes)) == (0, Reach.UNTOUCHED)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_broker_that_does_not_answer_holds_up_no_other_and_gets_its_values_back_later(tmp_path: Path) -> None:
+    with Lab(tmp_path / "lab", ("LEFT", "RIGHT"), brokers=3) as lab:
+        one = Site(lab, tmp_path)
+        refuse, admit = one.step("clients.refuse", hosts=("10.1.2.3",)), one.step("clients.admit")
+        changes = refuse.changes(refuse.observe())
+        assert refuse.act(changes, NO_ABORT)["brokers"] == 3
+        brokers = lab.clusters["LEFT"].brokers
+        written = ClientLimits(tmp_path / "runs" / "run", lab.clusters["LEFT"].settings())
+        first = next(broker for broker in brokers if broker.spec.node_id == written.rows()[0]["broker"])
+        first.kill()
+
+        def refused() -> set[int]:
+            return {int(row["broker"] or 0) for row in written.rows()}
+
+        for _ in range(2):  # a rollback that is resumed, too
+            with pytest.raises(Unreachable, match=f"of brokers {first.spec.node_id} on LEFT were not put back"):
+                refuse.undo(changes)
+            assert refused() == {first.spec.node_id}
+        with pytest.raises(Unreachable):
+            done(admit)
+        alive = [broker.spec.node_id for broker in brokers if broker is not first]
+        with Cluster(lab.clusters["LEFT"].settings()) as left:
+            values = {node: left.broker_settings([node])[node] for node in alive}
+        assert not any(
+            each.source is ConfigSource.DYNAMIC_BROKER
+            for found in values.values()
+            for each in found
+            if each.name == OVERRIDES
+        )
+        first.restart()
+        assert done(admit)["brokers"] == 1
+        assert refused() == set()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import AcknowledgeType
+from confluent_kafka.admin import AdminClient, NewTopic
 from fix_engine import create_topic, wait_for
 from testbed_share_groups import consume, in_group, write
 
@@ -15,11 +18,13 @@ from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.plan.progress import Reach
 from drlib.kafka.admin.errors import GroupNotEmpty
 from drlib.kafka.share_groups import admin
+from drlib.kafka.share_groups.messages import DescribedGroup
 from drlib.kafka.share_groups.state import ShareState
 from drlib.lab.brokers.acls import grant
 from drlib.lab.brokers.security import DRILL, LabSecurity
 from drlib.lab.lab import Lab
 from drlib.mirror.preflight.required_acls import Right
+from drlib.mirror.share_groups.known import combined
 from drlib.model import TopicPartition, TranslationKind
 
 GROUP, TOPIC = "packers", "orders"
@@ -84,3 +89,47 @@ def test_share_group_state_is_written_with_cluster_action_and_predicted_without(
         with pytest.raises(GroupNotEmpty):
             admin.set_starts(limited, GROUP, {PARTITION: 3}, 10.0)
     assert seen == dict.fromkeys(expected, 1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(180)
+def test_share_group_keeps_what_it_read_of_a_partition_that_has_lost_its_leader(tmp_path: Path) -> None:
+    with Lab(tmp_path, ("ONE",), brokers=3) as lab:
+        cluster = lab.clusters["ONE"]
+        settings, nodes = cluster.settings(), [broker.spec.node_id for broker in cluster.brokers]
+        placed = NewTopic(TOPIC, num_partitions=2, replica_assignment=[nodes[:1], nodes[2:]])
+        topics = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        topics.create_topics([placed])[TOPIC].result(20)
+        gone = TopicPartition(TOPIC, 1)
+        starts = {PARTITION: 3, gone: 4}
+        admin.set_starts(settings, GROUP, starts, 20.0)
+        expected = {(GROUP, at): ShareState(start) for at, start in starts.items()}
+
+        def read() -> dict[tuple[str, TopicPartition], ShareState]:
+            return share_moves.read_states(settings, [GROUP])
+
+        assert read() == expected
+        cluster.brokers[2].kill()
+
+        def described() -> DescribedGroup | None:
+            found = admin.described(settings, [GROUP], 10.0)[GROUP]
+            return found if isinstance(found, DescribedGroup) else None  # while its coordinator moves
+
+        def refused() -> DescribedGroup | None:
+            found = described()
+            return found if found is not None and gone in found.refused else None
+
+        wait_for("the coordinator answers with an error", lambda: refused() is not None, 60)
+        assert read() == expected  # __share_group_state has it
+        without = refused()
+        assert without is not None
+        found = combined({GROUP: without}, None, {}, {}, {}, 0)  # as where it may not be read
+        assert [list(each) for each in found] == [[(GROUP, PARTITION)], [], [(GROUP, gone)]]
+        began = time.monotonic()
+        waited = admin.described(settings, [GROUP], 3.0, lambda key: key.partition == gone.partition)[GROUP]
+        assert isinstance(waited, DescribedGroup), waited
+        assert (list(waited.offsets), list(waited.refused)) == ([PARTITION], [gone])
+        assert time.monotonic() - began >= 3.0
+        cluster.brokers[2].restart()
+        wait_for("its leader is back", lambda: (found := described()) is not None and not found.refused, 60)
+        assert read() == expected

@@ -20,6 +20,7 @@ from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import matches
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.applications.deny_writes import row_of, rule_of
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output
@@ -131,24 +132,30 @@ class CreateTopics(FlowArguments, DrillAction):
         kept = {name: topic_id for name, topic_id in self._kept().items() if topic_id != EXISTED}
         rows: list[Mapping[str, Scalar]] = []
         deleted: list[str] = []
+        parts = Parts()
         with Cluster(self.target_cluster) as cluster:
             existing = cluster.topics(kept)
             for name, topic in existing.items():
-                ends = cluster.log_ends(TopicPartition(name, n) for n in range(topic.partitions))
-                if kept[name] not in ("", str(topic.topic_id)):
-                    outcome = "left: it was created again since"
-                elif written := sum(ends.values()):
-                    outcome = f"left: {written} offsets were written"
-                else:
-                    cluster.delete_topic(name)
-                    outcome = "deleted"
-                    deleted.append(name)
+                outcome = "not known: it failed"
+                with parts.each(name):
+                    ends = cluster.log_ends(TopicPartition(name, n) for n in range(topic.partitions))
+                    if kept[name] not in ("", str(topic.topic_id)):
+                        outcome = "left: it was created again since"
+                    elif written := sum(ends.values()):
+                        outcome = f"left: {written} offsets were written"
+                    else:
+                        cluster.delete_topic(name)
+                        outcome = "deleted"
+                        deleted.append(name)
                 rows.append({"topic": name, "undone": outcome})
         acls = [acl for acl in self._kept_acls() if acl.topic in deleted]
-        if acls:
-            delete_rules(self.target_cluster, acls)
-        self._restore_quotas()
+        with parts.each("ACLs"):
+            if acls:
+                delete_rules(self.target_cluster, acls)
+        with parts.each("quotas"):
+            self._restore_quotas()
         self.show(rows)
+        parts.raise_failed()
 
     # -- which topics ------------------------------------------------------------------------------------------------
 

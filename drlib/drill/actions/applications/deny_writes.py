@@ -9,6 +9,7 @@ Not for: which rules (`drlib.drill.actions.applications.deny_rules`).
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from drlib.drill.actions.parts import Parts
 from drlib.drill.step import step_output as details
 from drlib.drill.step.cluster_identity import cluster_id, rows_beside
 from drlib.kafka.admin.topic_acls import create_rules, delete_rules
@@ -52,10 +53,13 @@ class WriteRules:
         return {folder: tuple(map(rule_of, rows)) for folder, rows in rows_of.items()}
 
     def _lift(self, rules_of: Mapping[Path, Sequence[TopicAcl]]) -> int:
+        parts = Parts()
         for folder, rules in rules_of.items():
-            delete_rules(self._cluster, rules[::-1])  # what lets in goes last
-            if rules:
-                details.write_rows(folder, self._file, [])
+            with parts.each(f"rules of {folder.name}"):
+                delete_rules(self._cluster, rules[::-1])  # what lets in goes last
+                if rules:
+                    details.write_rows(folder, self._file, [])
+        parts.raise_failed()
         return sum(map(len, rules_of.values()))
 
 

@@ -2,8 +2,8 @@
 
 Rules: what a broker had itself is in the run's folder before anything is written to it, and is forgotten once it is back;
 kept with the ID of the cluster. A value that the broker had not itself (a default, its server.properties, the cluster's
-default) is deleted, and not written. Where another client changed a setting meanwhile, it is left, and named. A later run
-that admits clients again looks in its own folder and in those beside it.
+default) is deleted, and not written. Where another client changed a setting meanwhile, it is left, and named. A broker that
+does not answer holds up no other. A later run that admits clients again looks in its own folder and in those beside it.
 Not for: which limits (`rules`).
 """
 
@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from drlib.drill.actions.clients.rules import NAMES, Limits, limits_of
+from drlib.drill.actions.parts import Parts
 from drlib.drill.step import step_output as details
 from drlib.drill.step.cluster_identity import cluster_id, rows_beside
-from drlib.errors import Deviated
+from drlib.errors import Deviated, DrlibError, Unreachable
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import ConfigChange, ConfigSource
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -64,9 +65,12 @@ class ClientLimits:
     def write_again(self, rows: Sequence[details.Row]) -> None:
         """Record and write `rows` that were taken back."""
         details.write_rows(self._run_dir, self._file, rows)
+        parts = Parts()
         with Cluster(self._cluster) as cluster:
             for node in dict.fromkeys(int(row["broker"] or 0) for row in rows):
-                self._write(cluster, node, rows)
+                with parts.each(f"broker {node}"):
+                    self._write(cluster, node, rows)
+        parts.raise_failed()
 
     def _write(self, cluster: Cluster, node: int, rows: Iterable[details.Row]) -> None:
         changes = [ConfigChange(str(row["setting"]), None, str(row["after"])) for row in rows if row["broker"] == node]
@@ -83,7 +87,11 @@ class ClientLimits:
         )
 
     def restore_own(self) -> int:
-        """Give the brokers back what they had before this run; on how many. Safe to repeat. Raises `Deviated`."""
+        """Give the brokers back what they had before this run; on how many. Safe to repeat.
+
+        Raises `Deviated` for settings that another client changed, `Unreachable` for brokers that do not answer, once all
+        others have theirs back.
+        """
         return self._restore({self._run_dir: self.rows()})
 
     def restore(self) -> int:
@@ -94,33 +102,64 @@ class ClientLimits:
         return rows_beside(self._run_dir, self._file, self._cluster)
 
     def _restore(self, rows_of: Mapping[Path, tuple[details.Row, ...]]) -> int:
-        restored, changed = set(), []
+        restored: set[int] = set()
+        changed: list[str] = []
+        failed: dict[int, DrlibError] = {}
+        files: list[Path] = []
         for folder, rows in rows_of.items():
             if not rows:
                 continue
+            left = list(rows)
             with Cluster(self._cluster) as cluster:
-                left = list(rows)
                 for node in dict.fromkeys(int(row["broker"] or 0) for row in rows):
-                    own = _own(cluster, node)
-                    mine = [row for row in rows if row["broker"] == node]
-                    back = [row for row in mine if own[str(row["setting"])] == row["after"] != row["before"]]
-                    changed += [
-                        f"{row['setting']} of broker {node}"
-                        for row in mine
-                        if own[str(row["setting"])] not in (row["after"], row["before"])
-                    ]
-                    if back:
-                        cluster.alter_broker_settings(node, [_back(row) for row in back])
+                    try:
+                        if node not in failed:
+                            changed += _put_back(cluster, node, [row for row in rows if row["broker"] == node])
+                    except DrlibError as error:
+                        failed[node] = error
+                    if node in failed:
+                        continue
                     restored.add(node)
                     left = [row for row in left if row["broker"] != node]
                     details.write_rows(folder, self._file, left)
-        if changed:
-            raise Deviated(
-                f"limits of connections on {self._cluster.alias} were not put back",
-                f"another client changed them since: {', '.join(changed)}",
-                "Set them with kafka-configs.sh --entity-type brokers --alter; the former values are in the run's journal.",
-            )
+            if left:
+                files.append(details.rows_path(folder, self._file))
+        if failed or changed:
+            raise not_put_back(self._cluster.alias, failed, changed, files)
         return len(restored)
+
+
+def not_put_back(
+    alias: str, failed: Mapping[int, DrlibError], changed: Sequence[str], files: Sequence[Path]
+) -> DrlibError:
+    """`failed`: brokers that could not be asked or written, whose limits are still recorded in `files`. `changed`: settings
+    that another client changed. Pure."""
+    why = [f"broker {node}: {error.why.removesuffix('.')}" for node, error in failed.items()]
+    why += [f"another client changed them since: {', '.join(changed)}"] if changed else []
+    remedy = []
+    if failed:
+        remedy.append(
+            "Start these brokers and run it again; of one that is gone for good, remove the "
+            f"entries from {' and '.join(map(str, files))}, and its settings with kafka-configs.sh --bootstrap-controller."
+        )
+    if changed:
+        remedy.append(
+            "Set what was changed with kafka-configs.sh --entity-type brokers --alter; "
+            "the former values are in the run's journal."
+        )
+    kind = Deviated if changed or not all(isinstance(e, Unreachable) for e in failed.values()) else Unreachable
+    nodes = f" of brokers {', '.join(map(str, failed))}" if failed else ""
+    return kind(f"limits of connections{nodes} on {alias} were not put back", "; ".join(why), " ".join(remedy))
+
+
+def _put_back(cluster: Cluster, node: int, rows: Sequence[details.Row]) -> list[str]:
+    """Give one broker back what it had; the settings that another client changed are left, and returned."""
+    own = _own(cluster, node)
+    back = [row for row in rows if own[str(row["setting"])] == row["after"] != row["before"]]
+    if back:
+        cluster.alter_broker_settings(node, [_back(row) for row in back])
+    changed = [row for row in rows if own[str(row["setting"])] not in (row["after"], row["before"])]
+    return [f"{row['setting']} of broker {node}" for row in changed]
 
 
 def _back(row: details.Row) -> ConfigChange:

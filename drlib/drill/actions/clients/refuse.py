@@ -21,6 +21,7 @@ from drlib.drill.actions.clients import limits, rules
 from drlib.drill.actions.clients.limits import ClientLimits
 from drlib.drill.actions.clients.rules import Limits
 from drlib.drill.actions.clients.throttled import ThrottledProducers
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -166,7 +167,8 @@ class RefuseClients(LeftCluster, DrillAction):
         return Reach.PARTLY if found is Reach.UNTOUCHED and self.written.rows() else found
 
     def undo(self, changes: Changes) -> None:
-        """Raises `Deviated` for settings that another client changed since, `Unreachable` for a broker that does not answer."""
+        """Raises `Deviated` for settings that another client changed since, `Unreachable` for brokers that do not answer, once
+        all others have theirs back."""
         self.written.restore_own()
 
 
@@ -203,7 +205,12 @@ class AdmitClients(LeftCluster, DrillAction):
         for name, written in self._taken_back.items():
             if not details.read_rows(self.context.run_dir, name):
                 details.write_rows(self.context.run_dir, name, written.rows())
-        brokers, quotas = self.written.restore(), self.throttled.restore()
+        parts, brokers, quotas = Parts(), 0, 0
+        with parts.each("limits of connections"):
+            brokers = self.written.restore()
+        with parts.each("quotas"):
+            quotas = self.throttled.restore()
+        parts.raise_failed()
         details.write_rows(self.context.run_dir, self._admitted, [{"brokers": brokers}])
         return {"cluster": self.alias, "brokers": brokers, **({"quotas_taken_back": quotas} if quotas else {})}
 
@@ -216,10 +223,13 @@ class AdmitClients(LeftCluster, DrillAction):
     def undo(self, changes: Changes) -> None:
         """What this run wrote is written again; limits of runs beside it stay as they are now."""
         details.write_rows(self.context.run_dir, self._admitted, [])
+        parts = Parts()
         for name, written in self._taken_back.items():
-            if rows := details.read_rows(self.context.run_dir, name):
-                written.write_again(rows)
-                details.write_rows(self.context.run_dir, name, [])
+            with parts.each(name):
+                if rows := details.read_rows(self.context.run_dir, name):
+                    written.write_again(rows)
+                    details.write_rows(self.context.run_dir, name, [])
+        parts.raise_failed()
 
 
 def _members(cluster: Cluster) -> list[dict[str, Scalar]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from drlib.drill.actions.applications.create_topics import quota_of, quota_text
 from drlib.drill.actions.clients.throttle_rules import named
+from drlib.drill.actions.parts import Parts
 from drlib.drill.step import step_output as details
 from drlib.drill.step.cluster_identity import cluster_id, rows_beside
 from drlib.errors import Deviated
@@ -70,22 +71,24 @@ class ThrottledProducers:
         set_producer_quotas(self._cluster, {entity: limit for entity, (limit, _) in _kept(rows).items()})
 
     def _restore(self, rows_of: Mapping[Path, tuple[details.Row, ...]]) -> int:
-        restored, changed = 0, []
+        restored, changed, parts = 0, list[str](), Parts()
         for folder, rows in rows_of.items():
             if not (kept := _kept(rows)):
                 continue
             now = {quota.entity: quota.bytes_per_s for quota in producer_quotas(self._cluster)}
             ours = {entity: before for entity, (limit, before) in kept.items() if now.get(entity) == limit}
             changed += [named(Quota(entity, 0.0)) for entity, limits in kept.items() if now.get(entity) not in limits]
-            set_producer_quotas(self._cluster, ours)
-            details.write_rows(folder, self._file, [])
-            restored += len(kept)
+            with parts.each(f"quotas of {folder.name}"):
+                set_producer_quotas(self._cluster, ours)
+                details.write_rows(folder, self._file, [])
+                restored += len(kept)
         if changed:
-            raise Deviated(
+            parts.failed["quotas that were changed"] = Deviated(
                 f"quotas on {self._cluster.alias} were not put back",
                 f"another client changed them since: {'; '.join(changed)}",
                 "Set them with kafka-configs.sh --alter; the former values are in the run's journal.",
             )
+        parts.raise_failed()
         return restored
 
 

@@ -18,6 +18,7 @@ from drlib.drill.actions.groups.rules import (
     ahead,
     decide_all,
 )
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.progress import Reach
 from drlib.errors import Deviated, DrlibError
 from drlib.kafka.admin.cluster import Cluster
@@ -155,18 +156,24 @@ def reached(cluster: ClusterSettings, moves: Sequence[PositionMove] | None) -> R
 
 
 def put_back(cluster: ClusterSettings, moves: Sequence[PositionMove]) -> None:
-    """Restore what was committed before. Raises `Deviated` for what was changed by others, `GroupNotEmpty` for members."""
+    """Restore what was committed before. Raises `Deviated` for what was changed by others, `GroupNotEmpty` for members: such a
+    group is left as it is, and holds up no other."""
     written = [move for move in moves if move.offset is not None]
     positions = committed_positions(cluster, {move.group for move in written})
     moved = [move for move in written if _offset(positions, move) not in (move.before, move.offset)]
-    if moved:
-        raise changed_by_others(cluster, moved, positions)
+    left, parts = {move.group for move in moved}, Parts()
+    written = [move for move in written if move.group not in left]
+    with parts.each("groups that were changed"):
+        if moved:
+            raise changed_by_others(cluster, moved, positions)
     back: dict[str, dict[TopicPartition, CommittedOffset]] = {}
     for move in written:
         if move.before is not None:
             back.setdefault(move.group, {})[move.target] = CommittedOffset(move.before, move.before_metadata)
-    _commit(cluster, back)
-    _remove(cluster, [move for move in written if move.before is None], positions)
+    with parts.each("groups that had positions"):
+        _commit(cluster, back)
+    _remove(cluster, [move for move in written if move.before is None], positions, parts)
+    parts.raise_failed()
 
 
 def refuse_in_use(cluster: ClusterSettings, groups: Collection[str]) -> None:
@@ -222,17 +229,20 @@ def _commit(cluster: ClusterSettings, wanted: Mapping[str, Positions]) -> None:
     _raise_first(answers)
 
 
-def _remove(cluster: ClusterSettings, moves: Sequence[PositionMove], positions: Mapping[str, Positions]) -> None:
+def _remove(
+    cluster: ClusterSettings, moves: Sequence[PositionMove], positions: Mapping[str, Positions], parts: Parts
+) -> None:
     """Remove offsets that were not committed before: a group that had no others is deleted with them."""
     by_group: dict[str, set[TopicPartition]] = {}
     for move in moves:
         by_group.setdefault(move.group, set()).add(move.target)
     with Cluster(cluster) as admin:
         for group, partitions in by_group.items():
-            if not positions[group].keys() - partitions:
-                admin.delete_group(group)
-            elif some := sorted(partitions & positions[group].keys()):
-                delete_offsets(cluster, group, some, TIMEOUT_S)
+            with parts.each(group):
+                if not positions[group].keys() - partitions:
+                    admin.delete_group(group)
+                elif some := sorted(partitions & positions[group].keys()):
+                    delete_offsets(cluster, group, some, TIMEOUT_S)
 
 
 def changed_by_others(

@@ -39,6 +39,7 @@ from drlib.drill.actions.groups.read_again import (
 )
 from drlib.drill.actions.groups.rules import AsOf, PositionMove, read_again, sum_known
 from drlib.drill.actions.groups.translate import TranslateGroups
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Patterns, Positive, Seconds
@@ -172,10 +173,13 @@ class ShadowGroups(TranslateGroups):
 
     def undo(self, changes: Changes) -> None:
         """Delete every shadow group of this run, whichever process made it."""
+        parts = Parts()
         with Cluster(self.target_cluster, timeout_s=TIMEOUT_S) as cluster:
             for listing in cluster.groups():
                 if listing.group.startswith(self.prefix):
-                    cluster.delete_group(listing.group)
+                    with parts.each(listing.group):
+                        cluster.delete_group(listing.group)
+        parts.raise_failed()
         positions.forget(self.context.run_dir, self.flow.target, self.use)
 
 

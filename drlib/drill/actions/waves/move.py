@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from drlib.client.pointer_topic import EVERYONE
 from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
+from drlib.drill.actions.parts import Parts
 from drlib.drill.actions.waves.arguments import WaveArguments
 from drlib.drill.plan.plan import Fact
 from drlib.drill.plan.progress import Reach
@@ -68,5 +69,8 @@ class MoveWave(WaveArguments, ProducerIdsArgument, FlowArguments, DrillAction):
         return Reach.UNTOUCHED if reached == {Reach.UNTOUCHED} else Reach.PARTLY  # act completes it
 
     def undo(self, changes: Changes) -> None:
+        parts = Parts()
         for part in reversed(self.parts):
-            part.undo(changes)
+            with parts.each(part.pointer.entity):
+                part.undo(changes)
+        parts.raise_failed()

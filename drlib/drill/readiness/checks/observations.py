@@ -237,11 +237,13 @@ class ShareGroupSeen:
 
 @dataclass(frozen=True, slots=True)
 class SharesObserved:
-    """The share groups of the source. `refused`: those that cannot be described, and why. `states_refused`: why it is not known
-    which records they have acknowledged. `supported`: by the target's brokers. `may_write`: may that be written there?"""
+    """The share groups of the source. `refused`: those that cannot be described, and why. `unread`: those with a partition of
+    which it is not known what they read, why, and what helps. `states_refused`: why it is not known which records they have
+    acknowledged. `supported`: by the target's brokers. `may_write`: may that be written there?"""
 
     groups: tuple[ShareGroupSeen, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
+    unread: tuple[tuple[str, str, str], ...] = ()
     states_refused: str = ""
     supported: bool = True
     may_write: bool = True

@@ -2,7 +2,7 @@
 
 Rules: what was acknowledged behind a start offset and cannot be written on the target is a warning, with the number of records;
 so are settings of a group that differ, as they decide what its consumers get. A group that cannot be
-described is unknown. Nothing is said where the source has no share groups.
+described is unknown, and one of which a partition is not known. Nothing is said where the source has no share groups.
 """
 
 from drlib.drill.readiness.checks.objectives import CheckContext, Judgements, count
@@ -19,6 +19,7 @@ def share_groups(seen: SharesObserved, target: str, context: CheckContext) -> Ju
         fix = context.tool("kafka-acls", context.source, "--add", "--allow-principal", "User:PRINCIPAL",
                            "--operation", "Describe", "--group", group)  # fmt: skip
         rows.append((named(group), Severity.UNKNOWN, why, f"Grant Describe on the group: {fix}"))
+    rows += [(named(group), Severity.UNKNOWN, why, remedy) for group, why, remedy in seen.unread]
     if seen.groups and not seen.supported:
         many = count(len(seen.groups), "share group")
         why = f"the brokers of {target} do not know share groups: {many} cannot be used there"

@@ -27,16 +27,20 @@ def read_share_groups(
     )
     groups = sorted({group for group, _ in (*known.positions, *known.unset)})
     refused = tuple((group, error.why) for group, error in sorted(known.refused.items()))
+    missing = {group: error for (group, at), error in sorted(known.unread.items()) if flow.mirrors_topic(at.topic)}
+    unread = tuple((group, error.why, error.remedy) for group, error in missing.items())
     if not groups:
-        return SharesObserved(refused=refused)
+        return SharesObserved(refused=refused, unread=unread)
     target = settings.clusters[flow.flow.target]
     if not admin.listed(target, timeout_s).supported:
-        return SharesObserved(tuple(_seen(known, group, {}, {}) for group in groups), refused, supported=False)
+        seen = tuple(_seen(known, group, {}, {}) for group in groups)
+        return SharesObserved(seen, refused, unread, supported=False)
     there = admin.share_settings(target, groups, timeout_s)
     here = admin.share_settings(settings.clusters[flow.flow.source], groups, timeout_s) if source_answers else {}
     return SharesObserved(
         groups=tuple(_seen(known, group, here, there) for group in groups),
         refused=refused,
+        unread=unread,
         states_refused="" if known.states_refused is None else known.states_refused.why,
         may_write=_may_write(target, timeout_s),
     )

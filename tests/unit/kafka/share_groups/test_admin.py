@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from types import SimpleNamespace
 
 import pytest
 
 from drlib.kafka.net import group_requests
 from drlib.kafka.net.group_requests import GroupListing
-from drlib.kafka.protocol.error_codes import COORDINATOR_LOAD_IN_PROGRESS, BrokerError
+from drlib.kafka.protocol.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    LEADER_NOT_AVAILABLE,
+    TOPIC_AUTHORIZATION_FAILED,
+    BrokerError,
+)
 from drlib.kafka.share_groups import admin
+from drlib.kafka.share_groups.messages import DescribedGroup, Refusal, StateKey
+from drlib.model import TopicPartition
 
 
 class Client:
@@ -38,3 +46,14 @@ async def test_listing_of_a_broker_that_loads_its_groups_is_asked_again(monkeypa
     asked = itertools.count()
     with pytest.raises(BrokerError):
         await admin.list_by(Client())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("code", "waited"), [(LEADER_NOT_AVAILABLE, True), (TOPIC_AUTHORIZATION_FAILED, False)])
+def test_refused_partition_is_waited_for_where_the_error_may_pass_and_the_caller_lacks_it(
+    code: int, waited: bool
+) -> None:
+    topic, at = uuid.uuid4(), TopicPartition("orders", 1)
+    found = DescribedGroup(Refusal(0, None), {"orders": topic}, {}, {at: Refusal(code, None)})
+    key = StateKey("g", topic, 1)
+    assert admin.awaited("g", found, lambda each: each == key) == ({key: Refusal(code, None)} if waited else {})
+    assert admin.awaited("g", found, lambda _: False) == {}

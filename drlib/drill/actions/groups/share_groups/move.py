@@ -6,6 +6,8 @@ cannot be moved (it has members on the target, was used there, has no certain po
 as a whole and named, and the others are moved; where the caller refuses such groups (`Chosen.refuses`), nothing is written.
 First start offsets are set; then what is complete behind them is written, which needs ClusterAction on the target: where that
 is refused, the move is made all the same. What will be delivered again is then read from the target, and compared.
+Of a partition that is not known on either cluster, as it has no leader, nothing is assumed: its group is left, and named.
+Longer than most modules: writing, verifying and undoing are by the same states and the same errors of groups.
 Not for: consumer groups (`drlib.drill.actions.groups`).
 """
 
@@ -28,6 +30,7 @@ from drlib.drill.actions.groups.rules import blocked, named
 from drlib.drill.actions.groups.share_groups import rules
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.actions.moving.positions import SharedPositions
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.step_output import DETAILS
 from drlib.errors import Deviated, DrlibError, UsageError
@@ -77,17 +80,29 @@ def decide(
     chosen: Chosen,
 ) -> DecidedShares:
     """Decide every partition of the chosen share groups. Where they are to be refused, raises what prevents the move."""
-    unknown = {group: error for group, error in known.refused.items() if chosen.moves(group)}
-    if chosen.refuses:
-        _raise_first(unknown)
-    reasons = {group: error.why for group, error in unknown.items()}
     flow_settings, target = settings.flow(flow.source, flow.target), settings.clusters[flow.target]
+    policy, now_ms = flow_settings.policy, clock.now_ms()
+
+    def crosses(topic: str) -> bool:
+        return flow_settings.mirrors_topic(topic) or policy.source_of(topic) == flow.target
+
+    unknown = {group: error for group, error in known.refused.items() if chosen.moves(group)}
+    unread = [
+        rules.unread(
+            group, at, TopicPartition(policy.downstream_topic(flow, at.topic), at.partition), error.why, now_ms
+        )
+        for (group, at), error in known.unread.items()
+        if chosen.moves(group) and crosses(at.topic)
+    ]
+    if chosen.refuses:
+        _raise_first({g: error for g, error in known.incomplete(crosses).items() if chosen.moves(g)})
+    reasons = {group: error.why for group, error in unknown.items()}
     positions = {key: each for key, each in known.positions.items() if chosen.moves(key[0])}
     unset = [key for key in known.unset if chosen.moves(key[0]) and flow_settings.mirrors_topic(key[1].topic)]
     translations = translate_shares(positions, translated)
-    if not translations and not unset:
+    if not translations and not unset and not unread:
         return DecidedShares((), reasons)
-    groups = sorted({item.group for item in translations} | {group for group, _ in unset})
+    groups = sorted({*(i.group for i in translations), *(i.group for i in unread), *(group for group, _ in unset)})
     there = admin.listed(target, TIMEOUT_S)
     prevented: dict[str, DrlibError] = {}
     states: States = {}
@@ -101,6 +116,7 @@ def decide(
         rules.decide(item, bounds.get(item.target), states.get((item.group, item.target)), rewind=chosen.rewind)
         for item in translations
     ]
+    moves += unread
     if not there.supported:
         return DecidedShares(tuple(map(rules.unsupported, moves)), reasons)
     if chosen.refuses and (stuck := blocked(moves)):
@@ -143,9 +159,9 @@ def read_states(cluster: ClusterSettings, groups: Collection[str]) -> dict[tuple
 def ask_states(
     cluster: ClusterSettings, groups: Collection[str]
 ) -> tuple[dict[tuple[str, TopicPartition], ShareState], dict[str, DrlibError]]:
-    """The same, and the error of each group that has one. Raises `Unreachable`."""
+    """The same, and the error of each group that has one, in a partition too. Raises `Unreachable`."""
     known = read_shares(cluster, frozenset(groups).__contains__, TIMEOUT_S)
-    return {key: each.state for key, each in known.positions.items()}, dict(known.refused)
+    return {key: each.state for key, each in known.positions.items()}, known.incomplete()
 
 
 def write(cluster: ClusterSettings, moves: Sequence[ShareMove], *, refuses: bool = False) -> tuple[ShareMove, ...]:
@@ -224,34 +240,44 @@ def reached(cluster: ClusterSettings, moves: Sequence[ShareMove] | None) -> Reac
     now = [(move, _start(states, move)) for move in written if move.group not in refused]
     if any(start not in (move.before, move.start) for move, start in now):
         return Reach.UNKNOWN
-    return Reach.UNTOUCHED if all(start == move.before != move.start for move, start in now) else Reach.PARTLY
+    none = not refused and all(start == move.before != move.start for move, start in now)
+    return Reach.UNTOUCHED if none else Reach.PARTLY
 
 
 def put_back(cluster: ClusterSettings, moves: Sequence[ShareMove]) -> None:
     """Restore what was there before. Raises `Deviated` for what was used since, `GroupNotEmpty` for members.
 
-    What could not be written is restored where something of it was written.
+    Such a group is left as it is, and holds up no other. What could not be written is restored where something of it was.
     """
     moves = [move for move in moves if move.start is not None]
     if not moves:
         return
-    states = read_states(cluster, {move.group for move in moves})
+    states, refused = ask_states(cluster, {move.group for move in moves})
     by_group = _by_group(m for m in moves if m.moved or _start(states, m) == m.start != m.before)
-    _raise_first(_others(cluster, admin.listed(cluster, TIMEOUT_S), by_group))
-    _raise_first(_used(cluster, [move for those in by_group.values() for move in those], states))
+    by_group = {group: those for group, those in by_group.items() if group not in refused}
+    parts = Parts()
+    parts.failed |= refused | _others(cluster, admin.listed(cluster, TIMEOUT_S), by_group)
+    parts.failed |= _used(cluster, [move for those in by_group.values() for move in those], states, parts.failed)
     for group, those in by_group.items():
-        gone = {move.target.topic for move in those if move.before is None and (group, move.target) in states}
-        if gone:
-            admin.delete_starts(cluster, group, sorted(gone), TIMEOUT_S)
-        back = [m for m in those if m.before is not None and (m.sets_start or m.to_write or m.target.topic in gone)]
-        starts = {move.target: move.before for move in back if move.before is not None}
-        if starts:
-            admin.set_starts(cluster, group, starts, TIMEOUT_S)
-        complete = {m.target: (m.before, m.before_complete) for m in back if m.before is not None and m.before_complete}
-        _write_complete(cluster, group, complete)
-        if gone and not any(key[0] == group for key in read_states(cluster, [group])):
-            with Cluster(cluster) as target:
-                target.delete_group(group)
+        if group not in parts.failed:
+            with parts.each(group):
+                _put_group_back(cluster, group, those, states)
+    parts.raise_failed()
+
+
+def _put_group_back(cluster: ClusterSettings, group: str, those: Sequence[ShareMove], states: States) -> None:
+    gone = {move.target.topic for move in those if move.before is None and (group, move.target) in states}
+    if gone:
+        admin.delete_starts(cluster, group, sorted(gone), TIMEOUT_S)
+    back = [m for m in those if m.before is not None and (m.sets_start or m.to_write or m.target.topic in gone)]
+    starts = {move.target: move.before for move in back if move.before is not None}
+    if starts:
+        admin.set_starts(cluster, group, starts, TIMEOUT_S)
+    complete = {m.target: (m.before, m.before_complete) for m in back if m.before is not None and m.before_complete}
+    _write_complete(cluster, group, complete)
+    if gone and not any(key[0] == group for key in read_states(cluster, [group])):
+        with Cluster(cluster) as target:
+            target.delete_group(group)
 
 
 def reached_with(of_groups: Reach, cluster: ClusterSettings, moves: Sequence[ShareMove] | None) -> Reach:

@@ -52,16 +52,16 @@ HARMLESS: Final = frozenset({None, ShareLeft.NOT_MIRRORED, ShareLeft.UNSUPPORTED
 class ShareMove:
     """One partition of one group. `start` is set on the target, None where it is left: `left` and `why` say the reason.
 
-    `complete` is written behind it. `before`: the start offset there before, None for none; `before_complete`: what was
-    complete behind it. `unknown`: how many records are complete of which it is not known which, so that they cannot be
-    written; None where not even that is known. `carried`: was `complete` written; None until it was tried. `why_not`: why not.
-    `checkpointed`: what was acknowledged after `as_of_ms` is not known, and delivered again. `not_written`: why `start` could
-    not be written, once that was tried.
+    `source_start`: None where it is not known. `complete` is written behind `start`. `before`: the start offset there before,
+    None for none; `before_complete`: what was complete behind it. `unknown`: how many records are complete of which it is not
+    known which, so that they cannot be written; None where not even that is known. `carried`: was `complete` written; None
+    until it was tried. `why_not`: why not. `checkpointed`: what was acknowledged after `as_of_ms` is not known, and delivered
+    again. `not_written`: why `start` could not be written, once that was tried.
     """
 
     group: str
     source: TopicPartition
-    source_start: int
+    source_start: int | None
     source_complete: int | None
     target: TopicPartition
     start: int | None
@@ -156,6 +156,12 @@ def decide(
     wanted = moved_up(offset, [*above(item.complete or (), offset), *(() if rewind else above(kept, offset))])
     unknown = 0 if item.complete is not None else state.count
     return replace(move, start=wanted.start, complete=wanted.complete or (), unknown=unknown)
+
+
+def unread(group: str, source: TopicPartition, target: TopicPartition, why: str, at_ms: int) -> ShareMove:
+    """A partition of which it is not known what the group has read: it blocks its group."""
+    kind, left = TranslationKind.UNKNOWN, ShareLeft.UNKNOWN
+    return ShareMove(group, source, None, None, target, None, (), kind, 0, at_ms, unknown=None, left=left, why=why)
 
 
 def unset(group: str, source: TopicPartition, target: TopicPartition, reset: str, at_ms: int) -> ShareMove:

@@ -82,7 +82,7 @@ def _look(cluster: ClusterSettings, groups: Sequence[str], moves: Sequence[Share
         own = [move for move in moves if move.group == group and move.moved]
         read_on = sum(_read_on(move, states.get((group, move.target))) for move in own)
         state = listed[group].state.upper() if group in listed else "EMPTY"
-        found[group] = judge(read_on, state != "EMPTY", _unread(described[group], [move.target for move in own]))
+        found[group] = judge(read_on, state != "EMPTY", unread_records(described[group], [move.target for move in own]))
     return found
 
 
@@ -106,8 +106,10 @@ def _read_on(move: ShareMove, state: ShareState | None) -> int:
     return max(0, there - (move.behind if move.carried or not move.to_write else 0))
 
 
-def _unread(described: DescribedGroup | DrlibError, partitions: Sequence[TopicPartition]) -> int | None:
+def unread_records(described: DescribedGroup | DrlibError, partitions: Sequence[TopicPartition]) -> int | None:
+    """How many records of `partitions` a group has still to read; None is unknown. Pure."""
     if isinstance(described, DrlibError):
         return None
     lags = [described.offsets[p].lag for p in partitions if p in described.offsets]
-    return None if None in lags else sum(lag or 0 for lag in lags)
+    unknown = None in lags or any(p in described.refused for p in partitions)
+    return None if unknown else sum(lag or 0 for lag in lags)

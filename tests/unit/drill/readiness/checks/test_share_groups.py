@@ -32,6 +32,13 @@ def test_share_groups_unread_state_topic_and_refused_group_have_a_command() -> N
     assert "--operation Read --topic __share_group_state" in states[3]
 
 
+def test_share_groups_partition_of_which_nothing_is_known_is_unknown_with_what_helps() -> None:
+    seen = SharesObserved((SEEN,), unread=(("packers", "no leader", "Start the broker."),))
+    assert share_groups(seen, "RIGHT", CONTEXT) == [
+        ("packers (share group)", Severity.UNKNOWN, "no leader", "Start the broker.")
+    ]
+
+
 def test_share_groups_other_settings_are_one_warning_with_the_command_that_copies_them() -> None:
     here = {
         "share.auto.offset.reset": "earliest",

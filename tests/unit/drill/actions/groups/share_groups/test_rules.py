@@ -130,6 +130,19 @@ def test_checks_say_which_partition_begins_by_the_reset_policy() -> None:
     assert rules.redelivered_by_group([unset]) == {}
 
 
+def test_partition_of_which_nothing_is_known_blocks_its_group_and_is_named() -> None:
+    unread = rules.unread("g", AT, THERE, "no leader", 99)
+    rest = replace(rules.decide(item(), BOUNDS, None), source=TopicPartition("orders", 1))
+    left = rules.leave_blocked([rest, unread], {}, lambda _: False)
+    assert [(move.start, move.left) for move in left] == [(None, ShareLeft.GROUP), (None, ShareLeft.UNKNOWN)]
+    (check,) = rules.checks(left, {}, {})
+    assert check.verdict is Verdict.CONDITIONS
+    assert "g in orders-0: no leader" in check.evidence
+    in_part = rules.leave_blocked([rest, unread], {}, lambda _: True)
+    assert [move.start for move in in_part] == [110, None]
+    assert rules.redelivered_by_group(in_part) == {"g": None}
+
+
 def test_checks_without_share_groups_are_none() -> None:
     assert rules.checks([], {}, {}) == ()
 
