@@ -190,9 +190,9 @@ def publish(
     transaction and before it.
     """
     if application.startswith(PREFIX):
-        taken = f"keys that begin with {PREFIX} are those of earlier pointers"
+        keys = f"keys that begin with {PREFIX} are those of earlier pointers"
         raise UsageError(
-            f"there is no pointer of application {application}", taken, "Give the application another name."
+            f"there is no pointer of application {application}", keys, "Give the application another name."
         )
     encode(pointer)
     writer = _Writer(application, pointer, topic, replication_factor, timeout_s, repair)
