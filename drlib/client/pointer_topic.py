@@ -190,10 +190,8 @@ def publish(
     transaction and before it.
     """
     if application.startswith(PREFIX):
-        keys = f"keys that begin with {PREFIX} are those of earlier pointers"
-        raise UsageError(
-            f"there is no pointer of application {application}", keys, "Give the application another name."
-        )
+        what, keys = f"there is no pointer of application {application}", "are those of earlier pointers"
+        raise UsageError(what, f"keys that begin with {PREFIX} {keys}", "Give the application another name.")
     encode(pointer)
     writer = _Writer(application, pointer, topic, replication_factor, timeout_s, repair)
     claims, missing = ask_each(clusters, writer.claim)
