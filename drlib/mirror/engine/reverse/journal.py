@@ -7,6 +7,8 @@ Rules:
   exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
 - A mirror that the reverse flow refuses may hold copies that no claim explains, and so may a partition that it has not begun.
 - A partition that MirrorMaker 2 began is read once the reverse flow's journal says which records below its takeover are copies.
+- Of a mirror that this flow filled again alone all is copied up to where the reverse flow began to copy that mirror, however
+  far the filling had come: what the flow back had brought before is of the mirror that is gone.
 - Nothing here is written but `Shared`, in this flow's own journal, by the lane that reads the topic.
 - In a ring the reverse flow is the incoming one, with a journal for its lanes and one for each of its relays; all of them have
   to be known, and every journal of this flow has to have the topic before one of its lanes copies it: behind that lane's
@@ -48,8 +50,9 @@ from drlib.mirror.engine.reverse.rules import (
     writers,
 )
 from drlib.mirror.journal.entries import (
+    Chunk,
     Entry,
-    Folded,
+    Expired,
     JournalCorrupt,
     MirrorRefused,
     OwnRecords,
@@ -59,6 +62,7 @@ from drlib.mirror.journal.entries import (
     SharedRelay,
     SourcePartition,
     Takeover,
+    Thinned,
     TopicNames,
     decode,
 )
@@ -109,7 +113,7 @@ class JournalLane:
     newest: dict[int, int] = field(default_factory=dict)  # as `newest_epochs`
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
     doubted: dict[SourcePartition, str] = field(default_factory=dict)
-    begun: set[SourcePartition] = field(default_factory=set)  # by drlib: a claim has placed its records
+    begun: dict[SourcePartition, int] = field(default_factory=dict)  # no claim has placed a record before this offset
     taken: dict[SourcePartition, Takeover] = field(default_factory=dict)
     own: dict[SourcePartition, OwnRecords] = field(default_factory=dict)
     shared: set[uuid.UUID] = field(default_factory=set)
@@ -134,8 +138,13 @@ class JournalLane:
                 self.names[entry.topic_id] = entry
             case MirrorRefused():
                 self.doubted[entry.partition] = f"the reverse flow found that its journal lost entries ({entry.reason})"
-            case Placement() | Folded():
-                self.begun.add(entry.partition)
+            case Placement():
+                self._begin(entry.partition, entry.target_offset)
+            case Expired():
+                self._begin(entry.partition, entry.first_target)
+            case Chunk() | Thinned():
+                for segment in entry.segments[:1]:
+                    self._begin(entry.partition, segment.target)
             case Takeover():
                 self.taken[entry.partition] = entry
             case OwnRecords():
@@ -144,10 +153,14 @@ class JournalLane:
                 self.shared.add(entry.topic_id)
             case Remirrored():
                 gone = [id for id, names in self.names.items() if names.target_topic == entry.target_topic]
-                self.begun = {key for key in self.begun if key.topic_id not in gone}
-                for known in (self.doubted, self.taken, self.own):
+                self.shared.difference_update(gone)
+                for known in (self.doubted, self.begun, self.taken, self.own):
                     for key in [key for key in known if key.topic_id in gone]:
                         del known[key]
+
+    def _begin(self, partition: SourcePartition, target_offset: int) -> None:
+        """A fold or an expiration deletes placements, and leaves stretches that begin where the first record lies."""
+        self.begun[partition] = min(target_offset, self.begun.get(partition, target_offset))
 
     def accepted(self, topic_id: uuid.UUID) -> bool:
         """Did the reverse flow journal the topic that it writes to as `topic_id`?"""
@@ -155,7 +168,7 @@ class JournalLane:
 
     def writes(self, topic_id: uuid.UUID, partition: int) -> bool:
         """Has a claim of the reverse flow begun to write this partition of the topic?"""
-        return not self.begun.isdisjoint(self._sources(topic_id, partition))
+        return not self.begun.keys().isdisjoint(self._sources(topic_id, partition))
 
     def doubt(self, topic_id: uuid.UUID, partition: int) -> str:
         """Why a partition of the topic may hold copies that are not explained; "" where it may not."""
@@ -248,6 +261,7 @@ class ReverseJournal:
         self._relayed: dict[int, frozenset[int]] = {}  # by hop: whose batches are copied
         self._remembered: dict[tuple[uuid.UUID, int], uuid.UUID] = {}  # source topic, hop -> the reverse flow's journal
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
+        self._refilled: set[uuid.UUID] = set()  # mirrors that this flow filled again
         self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
@@ -259,11 +273,15 @@ class ReverseJournal:
                 self._remembered[entry.topic_id, 0] = entry.reverse_journal
             elif isinstance(entry, SharedRelay):
                 self._remembered[entry.topic_id, entry.hop] = entry.relay_journal
+            elif isinstance(entry, Remirrored):
+                self._refilled.add(entry.target_topic_id)
 
     def forget(self, topics: Iterable[uuid.UUID]) -> None:
         """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
         gone = set(topics)
         self._remembered = {at: journal for at, journal in self._remembered.items() if at[0] not in gone}
+        self._journaled = {at for at in self._journaled if at[1] not in gone}
+        self._admitted = {at: taken for at, taken in self._admitted.items() if at[0] not in gone}
 
     def remembers(self, topic_id: uuid.UUID) -> bool:
         """Was the source topic ever read as one that both directions copy?"""
@@ -354,14 +372,22 @@ class ReverseJournal:
             back = self._journals[0].lanes.values()
             if not self.of_ring and not any(stream.target_id in each.shared for each in back):
                 return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
+            if not self.of_ring and stream.target_id in self._refilled:
+                begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
+                if begin is None:
+                    return Hold(
+                        WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again"
+                    )
+                self._admitted[topic_id, stream.key.partition] = TakenOver(begin, ((0, begin),))
+                return None
             taken = lane.taken_over(topic_id, stream.key.partition)
             if taken is not None and self.of_ring:
-                begin = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
-                return Hold(UNDECIDED, f"{begin}, and in a ring it is not known which records before are whose copies")
+                until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
+                return Hold(UNDECIDED, f"{until}, and in a ring it is not known which records before are whose copies")
             if taken is not None and taken[1] is None:
-                begin = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}, and which records before are copies"
+                until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}, and which records before are copies"
                 return Hold(
-                    WAITS, f"{begin} is compared by the reverse flow; its event TakeoverUnexplained asks, if needed"
+                    WAITS, f"{until} is compared by the reverse flow; its event TakeoverUnexplained asks, if needed"
                 )
             found = None if taken is None or taken[1] is None else TakenOver(taken[0].target_offset, taken[1].ranges)
             self._admitted[topic_id, stream.key.partition] = found
