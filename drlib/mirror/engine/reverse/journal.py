@@ -20,6 +20,7 @@ Not for: the decision about one batch (`drlib.mirror.engine.reverse.rules`).
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -73,6 +74,8 @@ from drlib.model import TopicPartition
 PURPOSE: Final = "reverse"
 MOST_CLIENTS: Final = 100_000
 """Producer IDs of clients that are kept: each is looked for once, and again when there are more."""
+FRESH_S: Final = 1.0
+"""For so long a reading admits further partitions: what speaks for them stays true, and doubts are as old as for others."""
 WAITS, UNDECIDED = "ReverseFlowNotReady", "CopiesUnknown"
 _NO_JOURNAL: Final = frozenset(
     {UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED, OFFSET_OUT_OF_RANGE}
@@ -265,6 +268,7 @@ class ReverseJournal:
         self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
+        self._read_at = float("-inf")  # when the newest reading began, if it got to its end
 
     def remember(self, entries: Iterable[Entry]) -> None:
         """Take what this flow's own journal says of the reverse flow's."""
@@ -282,6 +286,7 @@ class ReverseJournal:
         self._remembered = {at: journal for at, journal in self._remembered.items() if at[0] not in gone}
         self._journaled = {at for at in self._journaled if at[1] not in gone}
         self._admitted = {at: taken for at, taken in self._admitted.items() if at[0] not in gone}
+        self._read_at = float("-inf")
 
     def remembers(self, topic_id: uuid.UUID) -> bool:
         """Was the source topic ever read as one that both directions copy?"""
@@ -308,10 +313,11 @@ class ReverseJournal:
         """
         if self._lost:
             return Hold(UNDECIDED, self._lost)
+        asked = time.monotonic()  # the response was there by then
         if (stream.key.topic_id, stream.key.partition) not in self._admitted or (
             self.of_ring and (journal.lane, stream.key.topic_id) not in self._journaled
         ):
-            held = await self._admit(stream, journal)
+            held = await self._admit(stream, journal, asked)
             if held is not None:
                 return held
         found = _writers_of(response, self._admitted[stream.key.topic_id, stream.key.partition])
@@ -320,7 +326,7 @@ class ReverseJournal:
         async with self._reading:
             if ready(self.known, found):
                 return None
-            if (why := await self._try_to_read()) is not None:
+            if self._read_at < asked and (why := await self._try_to_read()) is not None:
                 return why
             if doubt := self._doubt(stream):
                 return Hold(UNDECIDED, doubt)
@@ -349,48 +355,58 @@ class ReverseJournal:
         )
         return next(filter(None, doubts), "")
 
-    async def _admit(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
-        """Before anything of a partition is read: do both flows know its topic, and each other's journal?"""
-        topic_id = stream.key.topic_id
+    async def _admit(self, stream: SharedPartition, journal: LaneJournal, asked: float) -> Hold | None:
+        """Before anything of a partition is read: do both flows know its topic, and each other's journal?
+
+        Held is what a reading since `asked` holds, be it another partition's; one of shortly before may admit.
+        """
         async with self._reading:
+            if self._read_at >= asked - FRESH_S:
+                held = await self._judge(stream, journal)
+                if held is None or self._read_at >= asked:
+                    return held
             if (why := await self._try_to_read()) is not None:
                 return why
-            if doubt := self._doubt(stream):
-                return Hold(UNDECIDED, doubt)
-            for hop, each in enumerate(self._journals):
-                if (held := self._unready(stream, hop, each)) is not None:
-                    return held
-            if self.of_ring and (held := await self._admit_own(stream)) is not None:
+            return await self._judge(stream, journal)
+
+    async def _judge(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
+        """Admit a partition by what was read, or say why not."""
+        topic_id = stream.key.topic_id
+        if self._lost:
+            return Hold(UNDECIDED, self._lost)
+        if doubt := self._doubt(stream):
+            return Hold(UNDECIDED, doubt)
+        for hop, each in enumerate(self._journals):
+            if (held := self._unready(stream, hop, each)) is not None:
                 return held
-            if (journal.lane, topic_id) not in self._journaled:
-                known = [(hop, each.id) for hop, each in enumerate(self._journals) if each.id is not None]
-                entries = [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
-                await journal.append(entries)
-                self._journaled.add((journal.lane, topic_id))
-                self._remembered |= {(topic_id, hop): id for hop, id in known}
-            lane = self._journals[0].lane_of(stream.target)
-            back = self._journals[0].lanes.values()
-            if not self.of_ring and not any(stream.target_id in each.shared for each in back):
-                return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
-            if not self.of_ring and stream.target_id in self._refilled:
-                begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
-                if begin is None:
-                    return Hold(
-                        WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again"
-                    )
-                self._admitted[topic_id, stream.key.partition] = TakenOver(begin, ((0, begin),))
-                return None
-            taken = lane.taken_over(topic_id, stream.key.partition)
-            if taken is not None and self.of_ring:
-                until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
-                return Hold(UNDECIDED, f"{until}, and in a ring it is not known which records before are whose copies")
-            if taken is not None and taken[1] is None:
-                until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}, and which records before are copies"
-                return Hold(
-                    WAITS, f"{until} is compared by the reverse flow; its event TakeoverUnexplained asks, if needed"
-                )
-            found = None if taken is None or taken[1] is None else TakenOver(taken[0].target_offset, taken[1].ranges)
-            self._admitted[topic_id, stream.key.partition] = found
+        if self.of_ring and (held := await self._admit_own(stream)) is not None:
+            return held
+        if (journal.lane, topic_id) not in self._journaled:
+            known = [(hop, each.id) for hop, each in enumerate(self._journals) if each.id is not None]
+            entries = [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
+            await journal.append(entries)
+            self._journaled.add((journal.lane, topic_id))
+            self._remembered |= {(topic_id, hop): id for hop, id in known}
+        lane = self._journals[0].lane_of(stream.target)
+        back = self._journals[0].lanes.values()
+        if not self.of_ring and not any(stream.target_id in each.shared for each in back):
+            return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
+        if not self.of_ring and stream.target_id in self._refilled:
+            begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
+            if begin is None:
+                return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
+            self._admitted[topic_id, stream.key.partition] = TakenOver(begin, ((0, begin),))
+            return None
+        taken = lane.taken_over(topic_id, stream.key.partition)
+        if taken is not None and self.of_ring:
+            until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
+            return Hold(UNDECIDED, f"{until}, and in a ring it is not known which records before are whose copies")
+        if taken is not None and taken[1] is None:
+            until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
+            asks = "compared by the reverse flow; its event TakeoverUnexplained asks, if needed"
+            return Hold(WAITS, f"{until}, and which records before are copies is {asks}")
+        found = None if taken is None or taken[1] is None else TakenOver(taken[0].target_offset, taken[1].ranges)
+        self._admitted[topic_id, stream.key.partition] = found
         return None
 
     def _unready(self, stream: SharedPartition, hop: int, journal: JournalTopic) -> Hold | None:
@@ -441,6 +457,7 @@ class ReverseJournal:
 
     async def _read(self) -> None:
         """Read every journal of the reverse flow to its end as it is now."""
+        began, self._read_at = time.monotonic(), float("-inf")
         newest: dict[int, int] = {}
         for hop, each in enumerate(self._journals, 1):
             await each.read()
@@ -449,6 +466,7 @@ class ReverseJournal:
             self._relayed[hop] = frozenset(theirs)
             self._lost = self._lost or each.lost
         self.known = replace(self.known, newest=newest)
+        self._read_at = began
 
 
 def _writers_of(response: FetchedPartition, taken: TakenOver | None) -> set[Writer]:

@@ -103,6 +103,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         connection: object, topic_id: UUID, partition: TopicPartition, start: int, end: int
     ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
         found.reads += 1
+        await asyncio.sleep(0)  # as on a network, others ask meanwhile
         journal = found.of(partition.topic)
         for number, raw in enumerate(journal.batches):
             if number >= journal.breaks_after:
@@ -343,6 +344,70 @@ def test_topic_that_is_filled_again_is_read_by_the_flow_back_once_both_journals_
         assert len(own.entries) == 2, "what the filling has voided is journaled again"
         cluster.write(Shared(THERE, UUID(int=5)))
         assert await held(follower, own, records_of(LANE.producer_id)) is None
+
+    asyncio.run(run())
+
+
+PARTITIONS = 200
+
+
+def owns() -> list[Own]:
+    at = [TopicPartition("orders", number) for number in range(PARTITIONS)]
+    return [Own(key=SourcePartition(HERE, p.partition), source=p, target=p) for p in at]
+
+
+def begun() -> list[Entry]:
+    return [Placement(SourcePartition(THERE, number), LANE, 0, 0) for number in range(PARTITIONS)]
+
+
+def test_partitions_are_admitted_by_one_reading_of_the_journal(cluster: Cluster) -> None:
+    """Each takes a round trip: with thousands of partitions those that are admitted would wait for minutes, too."""
+
+    async def run() -> None:
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun(), Shared(THERE, UUID(int=5)))
+        follower = journal(cluster)
+        for own in owns():
+            assert await held(follower, own, records_of(LANE.producer_id)) is None
+        assert cluster.reads == 1
+
+    asyncio.run(run())
+
+
+def test_partitions_that_wait_for_the_same_reading_do_not_read_again(cluster: Cluster) -> None:
+    async def run() -> None:
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun())
+        follower = journal(cluster)
+        waits = await asyncio.gather(*(held(follower, own, records_of(LANE.producer_id)) for own in owns()))
+        assert {event(each) for each in waits} == {WAITS}
+        assert cluster.reads == 2, "one that had begun does not count for those that asked later"
+        cluster.write(MirrorRefused(SourcePartition(THERE, 0), "it lost entries", 0), Shared(THERE, UUID(int=5)))
+        assert event(await held(follower, owns()[0], records_of(LANE.producer_id))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_partition_that_begins_later_is_not_admitted_by_what_was_read_long_before(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(module, "FRESH_S", 0.0)
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun(), Shared(THERE, UUID(int=5)))
+        follower, (first, second, *_) = journal(cluster), owns()
+        assert await held(follower, first, records_of(LANE.producer_id)) is None
+        cluster.write(MirrorRefused(SourcePartition(THERE, 1), "it lost entries", 0))
+        assert event(await held(follower, second, records_of(LANE.producer_id))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_reading_that_broke_off_admits_nothing(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, (first, second, *_) = journal(cluster), owns()
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun(), Shared(THERE, UUID(int=5)))
+        assert await held(follower, first, records_of(LANE.producer_id)) is None
+        cluster.exists = False
+        assert event(await held(follower, first, records_of(999))) == UNDECIDED
+        assert event(await held(follower, second, records_of(LANE.producer_id))) == UNDECIDED
 
     asyncio.run(run())
 
