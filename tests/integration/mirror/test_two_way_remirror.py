@@ -109,4 +109,3 @@ def test_flow_back_that_is_enabled_before_the_filling_is_complete_leaves_no_reco
             except AssertionError as error:
                 have = [len(numbers(bootstrap, topic)) for bootstrap in (both.left, both.right)]
                 raise AssertionError(f"{error}\n{have} of {len(wanted)}\n{list(both.events())}\n{both.log()}") from None
-            both.wait_all_resolved()
