@@ -105,7 +105,7 @@ def test_flow_back_that_is_enabled_before_the_filling_is_complete_leaves_no_reco
             ]
             wanted = sorted([*lefts, *rights, *more])
             try:
-                wait_for("each record is once on both", lambda wanted=wanted: both_have(wanted), 60)
+                wait_for("each record is once on both", lambda wanted=wanted: both_have(wanted), 20)
             except AssertionError as error:
                 have = [len(numbers(bootstrap, topic)) for bootstrap in (both.left, both.right)]
                 raise AssertionError(f"{error}\n{have} of {len(wanted)}\n{list(both.events())}\n{both.log()}") from None
