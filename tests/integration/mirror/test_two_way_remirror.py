@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from command_line import drlib
 from confluent_kafka.admin import AdminClient
@@ -64,3 +66,46 @@ def test_shared_topic_that_was_lost_is_filled_by_one_direction_and_shared_again(
             wait_for("both have what was written since", lambda: both_have(sorted(written + more)), 60)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{[e for e in both.events() if e.resolved_ms is None]}") from None
+
+
+@pytest.mark.long
+@pytest.mark.timeout(200)
+def test_flow_back_that_is_enabled_before_the_filling_is_complete_leaves_no_record_out(both: Engine) -> None:
+    """What the right had written lies behind what was filled, on the left alone, and looks like copies of the right's."""
+    topic, back = both.topics, f"{both.target}->{both.source}.enabled"
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+    lefts, rights = range(2000), range(RIGHTS_FIRST, RIGHTS_FIRST + 2000)
+
+    def both_have(wanted: list[int]) -> bool:
+        return all(numbers(bootstrap, topic) == wanted for bootstrap in (both.left, both.right))
+
+    with worker(both):
+        produce(both.left, topic, len(lefts), partitions=1)
+        wait_for("the right has the left's", lambda: len(numbers(both.right, topic)) == len(lefts))
+        produce(both.right, topic, len(rights), partitions=1, first=rights[0])
+        wait_for("both have all", lambda: both_have([*lefts, *rights]))
+    delete_topic(both.right, topic)
+    wait_for("it is gone", lambda: not exists(both.right, topic))
+    create_topic(both.right, topic, 1)
+
+    both.extra |= {back: "false", "drlib.target.loss.policy": "remirror"}
+    assert both.start(failpoint="mid-produce:5").wait(60) == -signal.SIGKILL, both.log()
+    filled = numbers(both.right, topic)
+    assert len(filled) < len(lefts), "the right's own records are not among them yet"
+
+    both.extra |= {back: "true", "drlib.target.loss.policy": "park"}
+    for number in range(2):  # once more: it is known after a restart as well
+        with worker(both):
+            first = 10_000 * (number + 1)
+            produce(both.left, topic, 20, partitions=1, first=first)
+            produce(both.right, topic, 20, partitions=1, first=rights[0] + first)
+            more = [
+                base + 10_000 * (n + 1) + at for n in range(number + 1) for base in (0, rights[0]) for at in range(20)
+            ]
+            wanted = sorted([*lefts, *rights, *more])
+            try:
+                wait_for("each record is once on both", lambda wanted=wanted: both_have(wanted), 20)
+            except AssertionError as error:
+                have = [len(numbers(bootstrap, topic)) for bootstrap in (both.left, both.right)]
+                raise AssertionError(f"{error}\n{have} of {len(wanted)}\n{list(both.events())}\n{both.log()}") from None

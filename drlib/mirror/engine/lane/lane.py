@@ -526,6 +526,7 @@ class Lane:
         acks = [] if journal.lost else unjournaled_acks(self.streams, entries)
         if self.context.reverse is not None:
             self.context.reverse.forget(_shared(journal.entries) - _shared(entries))
+            self.context.reverse.remember(remirrored)
         self.claim_id = claim_id
         if remirrored:  # behind the fence: until then the former owner may have begun to fill the same topic
             behind = await recreated_mirrors(target, (self._names or {}).values(), topics)

@@ -5,7 +5,8 @@ Rules:
   nothing but markers, and only with permission: by the file (`drlib.target.loss.policy`, `drlib.remirror.topics`), by a
   request in the journal (`drlib remirror`) that names the very ID that is gone, or because nothing of the present
   incarnation of the source topic was ever copied, so that there is nothing to continue. Of a topic that both directions copy
-  only the last is true: the copies of the target's own records, which the flow leaves out, would be missing.
+  only the last is true: the copies of the target's own records, which the flow leaves out, would be missing. Once it has
+  begun alone, the flow back may run again: what that one had brought before is still copied (`engine.reverse.journal`).
 - A request is written beside the lane's claim, without a producer ID: it is a permission, and orders nothing. After the
   topic was filled again the journal has its new ID, so no request allows it twice.
 Not for: observing and deleting mirror topics (`drlib.mirror.remirror.plan`), nor for what a claim does with the permission

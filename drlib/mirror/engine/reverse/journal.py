@@ -7,6 +7,8 @@ Rules:
   exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
 - A mirror that the reverse flow refuses may hold copies that no claim explains, and so may a partition that it has not begun.
 - A partition that MirrorMaker 2 began is read once the reverse flow's journal says which records below its takeover are copies.
+- Of a mirror that this flow filled again alone all is copied up to where the reverse flow began to copy that mirror, however
+  far the filling had come: what the flow back had brought before is of the mirror that is gone.
 - Nothing here is written but `Shared`, in this flow's own journal, by the lane that reads the topic.
 - In a ring the reverse flow is the incoming one, with a journal for its lanes and one for each of its relays; all of them have
   to be known, and every journal of this flow has to have the topic before one of its lanes copies it: behind that lane's
@@ -18,6 +20,7 @@ Not for: the decision about one batch (`drlib.mirror.engine.reverse.rules`).
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,8 +51,9 @@ from drlib.mirror.engine.reverse.rules import (
     writers,
 )
 from drlib.mirror.journal.entries import (
+    Chunk,
     Entry,
-    Folded,
+    Expired,
     JournalCorrupt,
     MirrorRefused,
     OwnRecords,
@@ -59,6 +63,7 @@ from drlib.mirror.journal.entries import (
     SharedRelay,
     SourcePartition,
     Takeover,
+    Thinned,
     TopicNames,
     decode,
 )
@@ -69,6 +74,8 @@ from drlib.model import TopicPartition
 PURPOSE: Final = "reverse"
 MOST_CLIENTS: Final = 100_000
 """Producer IDs of clients that are kept: each is looked for once, and again when there are more."""
+FRESH_S: Final = 1.0
+"""For so long a reading admits further partitions: what speaks for them stays true, and doubts are as old as for others."""
 WAITS, UNDECIDED = "ReverseFlowNotReady", "CopiesUnknown"
 _NO_JOURNAL: Final = frozenset(
     {UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED, OFFSET_OUT_OF_RANGE}
@@ -109,7 +116,7 @@ class JournalLane:
     newest: dict[int, int] = field(default_factory=dict)  # as `newest_epochs`
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
     doubted: dict[SourcePartition, str] = field(default_factory=dict)
-    begun: set[SourcePartition] = field(default_factory=set)  # by drlib: a claim has placed its records
+    begun: dict[SourcePartition, int] = field(default_factory=dict)  # no claim has placed a record before this offset
     taken: dict[SourcePartition, Takeover] = field(default_factory=dict)
     own: dict[SourcePartition, OwnRecords] = field(default_factory=dict)
     shared: set[uuid.UUID] = field(default_factory=set)
@@ -134,8 +141,13 @@ class JournalLane:
                 self.names[entry.topic_id] = entry
             case MirrorRefused():
                 self.doubted[entry.partition] = f"the reverse flow found that its journal lost entries ({entry.reason})"
-            case Placement() | Folded():
-                self.begun.add(entry.partition)
+            case Placement():
+                self._begin(entry.partition, entry.target_offset)
+            case Expired():
+                self._begin(entry.partition, entry.first_target)
+            case Chunk() | Thinned():
+                for segment in entry.segments[:1]:
+                    self._begin(entry.partition, segment.target)
             case Takeover():
                 self.taken[entry.partition] = entry
             case OwnRecords():
@@ -144,10 +156,14 @@ class JournalLane:
                 self.shared.add(entry.topic_id)
             case Remirrored():
                 gone = [id for id, names in self.names.items() if names.target_topic == entry.target_topic]
-                self.begun = {key for key in self.begun if key.topic_id not in gone}
-                for known in (self.doubted, self.taken, self.own):
+                self.shared.difference_update(gone)
+                for known in (self.doubted, self.begun, self.taken, self.own):
                     for key in [key for key in known if key.topic_id in gone]:
                         del known[key]
+
+    def _begin(self, partition: SourcePartition, target_offset: int) -> None:
+        """A fold or an expiration deletes placements, and leaves stretches that begin where the first record lies."""
+        self.begun[partition] = min(target_offset, self.begun.get(partition, target_offset))
 
     def accepted(self, topic_id: uuid.UUID) -> bool:
         """Did the reverse flow journal the topic that it writes to as `topic_id`?"""
@@ -155,7 +171,7 @@ class JournalLane:
 
     def writes(self, topic_id: uuid.UUID, partition: int) -> bool:
         """Has a claim of the reverse flow begun to write this partition of the topic?"""
-        return not self.begun.isdisjoint(self._sources(topic_id, partition))
+        return not self.begun.keys().isdisjoint(self._sources(topic_id, partition))
 
     def doubt(self, topic_id: uuid.UUID, partition: int) -> str:
         """Why a partition of the topic may hold copies that are not explained; "" where it may not."""
@@ -248,9 +264,11 @@ class ReverseJournal:
         self._relayed: dict[int, frozenset[int]] = {}  # by hop: whose batches are copied
         self._remembered: dict[tuple[uuid.UUID, int], uuid.UUID] = {}  # source topic, hop -> the reverse flow's journal
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
+        self._refilled: set[uuid.UUID] = set()  # mirrors that this flow filled again
         self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
+        self._read_at = float("-inf")  # when the newest reading began, if it got to its end
 
     def remember(self, entries: Iterable[Entry]) -> None:
         """Take what this flow's own journal says of the reverse flow's."""
@@ -259,11 +277,16 @@ class ReverseJournal:
                 self._remembered[entry.topic_id, 0] = entry.reverse_journal
             elif isinstance(entry, SharedRelay):
                 self._remembered[entry.topic_id, entry.hop] = entry.relay_journal
+            elif isinstance(entry, Remirrored):
+                self._refilled.add(entry.target_topic_id)
 
     def forget(self, topics: Iterable[uuid.UUID]) -> None:
         """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
         gone = set(topics)
         self._remembered = {at: journal for at, journal in self._remembered.items() if at[0] not in gone}
+        self._journaled = {at for at in self._journaled if at[1] not in gone}
+        self._admitted = {at: taken for at, taken in self._admitted.items() if at[0] not in gone}
+        self._read_at = float("-inf")
 
     def remembers(self, topic_id: uuid.UUID) -> bool:
         """Was the source topic ever read as one that both directions copy?"""
@@ -290,10 +313,11 @@ class ReverseJournal:
         """
         if self._lost:
             return Hold(UNDECIDED, self._lost)
+        asked = time.monotonic()  # the response was there by then
         if (stream.key.topic_id, stream.key.partition) not in self._admitted or (
             self.of_ring and (journal.lane, stream.key.topic_id) not in self._journaled
         ):
-            held = await self._admit(stream, journal)
+            held = await self._admit(stream, journal, asked)
             if held is not None:
                 return held
         found = _writers_of(response, self._admitted[stream.key.topic_id, stream.key.partition])
@@ -302,7 +326,7 @@ class ReverseJournal:
         async with self._reading:
             if ready(self.known, found):
                 return None
-            if (why := await self._try_to_read()) is not None:
+            if self._read_at < asked and (why := await self._try_to_read()) is not None:
                 return why
             if doubt := self._doubt(stream):
                 return Hold(UNDECIDED, doubt)
@@ -331,40 +355,58 @@ class ReverseJournal:
         )
         return next(filter(None, doubts), "")
 
-    async def _admit(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
-        """Before anything of a partition is read: do both flows know its topic, and each other's journal?"""
-        topic_id = stream.key.topic_id
+    async def _admit(self, stream: SharedPartition, journal: LaneJournal, asked: float) -> Hold | None:
+        """Before anything of a partition is read: do both flows know its topic, and each other's journal?
+
+        Held is what a reading since `asked` holds, be it another partition's; one of shortly before may admit.
+        """
         async with self._reading:
+            if self._read_at >= asked - FRESH_S:
+                held = await self._judge(stream, journal)
+                if held is None or self._read_at >= asked:
+                    return held
             if (why := await self._try_to_read()) is not None:
                 return why
-            if doubt := self._doubt(stream):
-                return Hold(UNDECIDED, doubt)
-            for hop, each in enumerate(self._journals):
-                if (held := self._unready(stream, hop, each)) is not None:
-                    return held
-            if self.of_ring and (held := await self._admit_own(stream)) is not None:
+            return await self._judge(stream, journal)
+
+    async def _judge(self, stream: SharedPartition, journal: LaneJournal) -> Hold | None:
+        """Admit a partition by what was read, or say why not."""
+        topic_id = stream.key.topic_id
+        if self._lost:
+            return Hold(UNDECIDED, self._lost)
+        if doubt := self._doubt(stream):
+            return Hold(UNDECIDED, doubt)
+        for hop, each in enumerate(self._journals):
+            if (held := self._unready(stream, hop, each)) is not None:
                 return held
-            if (journal.lane, topic_id) not in self._journaled:
-                known = [(hop, each.id) for hop, each in enumerate(self._journals) if each.id is not None]
-                entries = [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
-                await journal.append(entries)
-                self._journaled.add((journal.lane, topic_id))
-                self._remembered |= {(topic_id, hop): id for hop, id in known}
-            lane = self._journals[0].lane_of(stream.target)
-            back = self._journals[0].lanes.values()
-            if not self.of_ring and not any(stream.target_id in each.shared for each in back):
-                return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
-            taken = lane.taken_over(topic_id, stream.key.partition)
-            if taken is not None and self.of_ring:
-                begin = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
-                return Hold(UNDECIDED, f"{begin}, and in a ring it is not known which records before are whose copies")
-            if taken is not None and taken[1] is None:
-                begin = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}, and which records before are copies"
-                return Hold(
-                    WAITS, f"{begin} is compared by the reverse flow; its event TakeoverUnexplained asks, if needed"
-                )
-            found = None if taken is None or taken[1] is None else TakenOver(taken[0].target_offset, taken[1].ranges)
-            self._admitted[topic_id, stream.key.partition] = found
+        if self.of_ring and (held := await self._admit_own(stream)) is not None:
+            return held
+        if (journal.lane, topic_id) not in self._journaled:
+            known = [(hop, each.id) for hop, each in enumerate(self._journals) if each.id is not None]
+            entries = [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
+            await journal.append(entries)
+            self._journaled.add((journal.lane, topic_id))
+            self._remembered |= {(topic_id, hop): id for hop, id in known}
+        lane = self._journals[0].lane_of(stream.target)
+        back = self._journals[0].lanes.values()
+        if not self.of_ring and not any(stream.target_id in each.shared for each in back):
+            return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
+        if not self.of_ring and stream.target_id in self._refilled:
+            begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
+            if begin is None:
+                return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
+            self._admitted[topic_id, stream.key.partition] = TakenOver(begin, ((0, begin),))
+            return None
+        taken = lane.taken_over(topic_id, stream.key.partition)
+        if taken is not None and self.of_ring:
+            until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
+            return Hold(UNDECIDED, f"{until}, and in a ring it is not known which records before are whose copies")
+        if taken is not None and taken[1] is None:
+            until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
+            asks = "compared by the reverse flow; its event TakeoverUnexplained asks, if needed"
+            return Hold(WAITS, f"{until}, and which records before are copies is {asks}")
+        found = None if taken is None or taken[1] is None else TakenOver(taken[0].target_offset, taken[1].ranges)
+        self._admitted[topic_id, stream.key.partition] = found
         return None
 
     def _unready(self, stream: SharedPartition, hop: int, journal: JournalTopic) -> Hold | None:
@@ -415,6 +457,7 @@ class ReverseJournal:
 
     async def _read(self) -> None:
         """Read every journal of the reverse flow to its end as it is now."""
+        began, self._read_at = time.monotonic(), float("-inf")
         newest: dict[int, int] = {}
         for hop, each in enumerate(self._journals, 1):
             await each.read()
@@ -423,6 +466,7 @@ class ReverseJournal:
             self._relayed[hop] = frozenset(theirs)
             self._lost = self._lost or each.lost
         self.known = replace(self.known, newest=newest)
+        self._read_at = began
 
 
 def _writers_of(response: FetchedPartition, taken: TakenOver | None) -> set[Writer]:

@@ -19,6 +19,7 @@ each reads the topics that the one before it, its incoming flow, writes. Both ar
   flows is copied by none.
 - What MirrorMaker 2 copied has no producer ID. Below the offset at which the reverse flow took it over a batch is a copy,
   unless that flow's journal has it as the cluster's own (`OwnRecords`): contents decide (`offsets.comparison.own_records`).
+- What the reverse flow copied from a topic that is gone is no copy of the one that took its place, which is to have it again.
 Not for: reading the journal (`drlib.mirror.engine.reverse.journal`), nor for skipping (`engine.fetch.partition_stream`).
 """
 
@@ -76,7 +77,10 @@ def newest_epochs(entries: Iterable[Entry]) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """Of a partition that MirrorMaker 2 began: below offset `end` all are copies, but for `own`, (first, end) ascending."""
+    """Of a partition that MirrorMaker 2 began: below offset `end` all are copies, but for `own`, (first, end) ascending.
+
+    Of one whose mirror was filled again: below `end`, where the reverse flow began to copy that mirror, none is.
+    """
 
     end: int
     own: Sequence[tuple[int, int]] = ()

@@ -21,9 +21,11 @@ from drlib.kafka.protocol.fetch import FetchedPartition
 from drlib.mirror.engine.reverse import journal as module
 from drlib.mirror.engine.reverse.journal import UNDECIDED, WAITS, Hold, JournalTopic, ReverseJournal
 from drlib.mirror.journal.entries import (
+    Chunk,
     Claim,
     ClaimId,
     Entry,
+    Folded,
     MirrorRefused,
     OwnRecords,
     Placement,
@@ -35,7 +37,7 @@ from drlib.mirror.journal.entries import (
     TopicNames,
 )
 from drlib.mirror.offsets.map.journal_log import LaneJournal
-from drlib.model import TopicPartition
+from drlib.model import Segment, TopicPartition
 
 HERE, THERE, JOURNAL = UUID(int=1), UUID(int=2), UUID(int=9)  # `orders` on the source, on the target; the journal
 READ, ORDERS = SourcePartition(HERE, 0), TopicPartition("orders", 0)
@@ -101,6 +103,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         connection: object, topic_id: UUID, partition: TopicPartition, start: int, end: int
     ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
         found.reads += 1
+        await asyncio.sleep(0)  # as on a network, others ask meanwhile
         journal = found.of(partition.topic)
         for number, raw in enumerate(journal.batches):
             if number >= journal.breaks_after:
@@ -294,6 +297,117 @@ def test_partition_that_is_filled_again_is_not_judged_by_the_takeover_before(clu
         response = records_of(-1)
         assert await held(follower, own, response) is None
         assert not follower.known_of(own).is_copy(next(iter_batches(response.records))[0])
+
+    asyncio.run(run())
+
+
+AGAIN = UUID(int=22)
+"""`orders` on the target, lost and made again."""
+
+
+@pytest.mark.parametrize("folded", [False, True])
+def test_mirror_that_was_filled_again_gets_all_that_the_reverse_flow_brought_before_it_read_that_mirror(
+    cluster: Cluster, folded: bool
+) -> None:
+    """The flow back is enabled again before the filling is complete: the target's former records lie on the source alone."""
+
+    async def run() -> None:
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, BEGUN, Shared(THERE, UUID(int=5)))
+        follower, own = journal(cluster), Own(target_id=AGAIN)
+        follower.remember([Remirrored("orders", AGAIN, 0)])
+        response = records_of(LANE.producer_id, CLIENT, LANE.producer_id, LANE.producer_id)
+        assert event(await held(follower, own, response)) == WAITS
+        read, now = SourcePartition(AGAIN, 0), ClaimId(LANE.producer_id, 4)
+        cluster.write(Claim(now, 0, 0, "w"), TopicNames(AGAIN, "orders", "orders", HERE), Shared(AGAIN, UUID(int=5)))
+        assert event(await held(follower, own, response)) == WAITS, "it is not known where that one begins"
+        stretches: list[Entry] = [
+            Chunk(read, 0, (Segment(0, 2, 1),)),
+            Folded(read, 1, (now,)),
+            Placement(read, now, 1, 3),
+        ]
+        cluster.write(*(stretches if folded else [Placement(read, now, 0, 2), Placement(read, now, 1, 3)]))
+        assert await held(follower, own, response) is None
+        known = follower.known_of(own)
+        left_out = [known.leaves_out(header) for header, _ in iter_batches(response.records)]
+        assert left_out == [False, False, True, True]
+
+    asyncio.run(run())
+
+
+def test_topic_that_is_filled_again_is_read_by_the_flow_back_once_both_journals_know_it_again(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own()
+        assert await held(follower, own, records_of(LANE.producer_id)) is None
+        cluster.write(Remirrored("orders", HERE, 0), NAMES, BEGUN)
+        follower.forget({HERE})
+        assert event(await held(follower, own, records_of(LANE.producer_id))) == WAITS
+        assert len(own.entries) == 2, "what the filling has voided is journaled again"
+        cluster.write(Shared(THERE, UUID(int=5)))
+        assert await held(follower, own, records_of(LANE.producer_id)) is None
+
+    asyncio.run(run())
+
+
+PARTITIONS = 200
+
+
+def owns() -> list[Own]:
+    at = [TopicPartition("orders", number) for number in range(PARTITIONS)]
+    return [Own(key=SourcePartition(HERE, p.partition), source=p, target=p) for p in at]
+
+
+def begun() -> list[Entry]:
+    return [Placement(SourcePartition(THERE, number), LANE, 0, 0) for number in range(PARTITIONS)]
+
+
+def test_partitions_are_admitted_by_one_reading_of_the_journal(cluster: Cluster) -> None:
+    """Each takes a round trip: with thousands of partitions those that are admitted would wait for minutes, too."""
+
+    async def run() -> None:
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun(), Shared(THERE, UUID(int=5)))
+        follower = journal(cluster)
+        for own in owns():
+            assert await held(follower, own, records_of(LANE.producer_id)) is None
+        assert cluster.reads == 1
+
+    asyncio.run(run())
+
+
+def test_partitions_that_wait_for_the_same_reading_do_not_read_again(cluster: Cluster) -> None:
+    async def run() -> None:
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun())
+        follower = journal(cluster)
+        waits = await asyncio.gather(*(held(follower, own, records_of(LANE.producer_id)) for own in owns()))
+        assert {event(each) for each in waits} == {WAITS}
+        assert cluster.reads == 2, "one that had begun does not count for those that asked later"
+        cluster.write(MirrorRefused(SourcePartition(THERE, 0), "it lost entries", 0), Shared(THERE, UUID(int=5)))
+        assert event(await held(follower, owns()[0], records_of(LANE.producer_id))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_partition_that_begins_later_is_not_admitted_by_what_was_read_long_before(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(module, "FRESH_S", 0.0)
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun(), Shared(THERE, UUID(int=5)))
+        follower, (first, second, *_) = journal(cluster), owns()
+        assert await held(follower, first, records_of(LANE.producer_id)) is None
+        cluster.write(MirrorRefused(SourcePartition(THERE, 1), "it lost entries", 0))
+        assert event(await held(follower, second, records_of(LANE.producer_id))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_reading_that_broke_off_admits_nothing(cluster: Cluster) -> None:
+    async def run() -> None:
+        follower, (first, second, *_) = journal(cluster), owns()
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, *begun(), Shared(THERE, UUID(int=5)))
+        assert await held(follower, first, records_of(LANE.producer_id)) is None
+        cluster.exists = False
+        assert event(await held(follower, first, records_of(999))) == UNDECIDED
+        assert event(await held(follower, second, records_of(LANE.producer_id))) == UNDECIDED
 
     asyncio.run(run())
 
