@@ -56,7 +56,7 @@ def test_added_partition_is_copied_both_ways_and_waits_where_its_lane_lost_its_j
         unexplained = both.wait_reported("RecordsUnexplained", topic)
         assert "own.records.journal" not in unexplained.remedy
         both.wait_reported("CopiesUnknown", f"{topic}-1")
-        first = [*range(50), *range(1000, 1040, 2), *range(2000, 2040, 2)]
-        wait_both_have(both, topic, 0, [*first, *(RIGHTS_FIRST + n for n in (*first, *range(50, 60)))])
+        lefts = [*range(50), *range(1000, 1040, 2), *range(2000, 2040, 2)]
+        wait_both_have(both, topic, 0, [*lefts, *(RIGHTS_FIRST + n for n in (*lefts, *range(50, 60)))])
     assert numbers(both.left, topic, 1) == sorted([*added, *range(2001, 2040, 2)])
     assert numbers(both.right, topic, 1) == sorted([*added, *range(RIGHTS_FIRST + 2001, RIGHTS_FIRST + 2040, 2)])
