@@ -28,7 +28,8 @@ def empty(bootstrap: str, topic: str, partition: int) -> None:
     """As if the partition's disks were lost."""
     alter(bootstrap, topic, "cleanup.policy", "delete")
     at = TopicPartition(topic, partition, -1)  # its end
-    AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).delete_records([at])[at].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_records([at])[at].result(30)
     alter(bootstrap, topic, "cleanup.policy", "compact")
 
 
