@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
     ResourceType,
@@ -96,7 +97,17 @@ def create_topic(bootstrap: str, topic: str, partitions: int, **config: str) -> 
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
+    _wait_until_led(admin, bootstrap, topic, partitions)
 
+
+def grow(bootstrap: str, topic: str, partitions: int) -> None:
+    """Add partitions to a topic, until it has so many."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+    _wait_until_led(admin, bootstrap, topic, partitions)
+
+
+def _wait_until_led(admin: AdminClient, bootstrap: str, topic: str, partitions: int) -> None:
     def visible() -> bool:
         found = admin.list_topics(timeout=5).topics.get(topic)
         return found is not None and len(found.partitions) == partitions

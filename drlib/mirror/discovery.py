@@ -145,7 +145,8 @@ class Discovery:
             mirror, remirror = settings.policy.remote_topic(flow.source, name), settings.remirrors_topic(name)
             shared = self._shared is not None and self._shared(name)
             for lane, partitions in numbers.items():
-                each = LaneTopic(name, topic.topic_id, mirror, tuple(partitions), remirror, shared=shared)
+                count = len(topic.partitions)
+                each = LaneTopic(name, topic.topic_id, mirror, tuple(partitions), remirror, shared=shared, count=count)
                 shares[lane].append(each)
         return {lane: tuple(sorted(shares[lane], key=lambda t: t.source)) for lane in range(settings.lanes)}
 

@@ -189,11 +189,11 @@ class NoStartPosition(DrlibError):
 class StartUnknown(DrlibError):
     """Where a topic without a position begins cannot be determined now."""
 
-    def __init__(self, partition: str, rule: str) -> None:
+    def __init__(self, partition: str, rule: str, why: str = "") -> None:
+        why = why or f"{partition} has no leader on the source, or we may not describe it"
         super().__init__(
             f"the topic of {partition} is not mirrored yet",
-            f"it has no position, and where it begins by {rule} is not known: {partition} has no leader on the source, or we "
-            "may not describe it",
+            f"it has no position, and where it begins by {rule} is not known: {why}",
             "Start a broker that has a replica of it, or grant Describe on the topic; it then begins by itself.",
             retriable=True,
         )

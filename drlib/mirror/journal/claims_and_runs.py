@@ -112,6 +112,19 @@ class SharedRelay(JournalEntry):
     relay_journal: UUID
 
 
+@entry(34, key=1)
+class PartitionsAtStart(JournalEntry):
+    """How many partitions a source topic had when the lane saw it first, and whether both directions copied it then.
+
+    Precedes its `TopicNames`. The least of all lanes counts: partitions from that number on were added to a topic that this
+    journal had already.
+    """
+
+    topic_id: UUID
+    count: Int32
+    shared: bool
+
+
 @entry(25, key=1)
 class TopicIdentified(JournalEntry):
     """The source gave the topic that was journaled under `made_id` the ID `real_id`: entries about both are about one topic."""

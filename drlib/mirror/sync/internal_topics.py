@@ -228,7 +228,7 @@ class InternalTopicsWatch:
                 self.events.open("InternalTopicDeleted", name, f"{what}creating it again failed: {error}")
                 continue
             if known is None and not created:
-                continue  # it is new, and the broker that was asked had not heard of it
+                continue  # it is new, and the broker that was asked did not know it yet
             self.events.open("InternalTopicDeleted", name, f"{what}it was created again and is being filled again")
             self._ids.pop((cluster.alias, name), None)  # its new ID follows
             self.rewrite()

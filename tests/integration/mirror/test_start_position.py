@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from confluent_kafka import Producer
-from fix_engine import Engine, commit, create_topic, delete_topic, produce, read_all, wait_for
+from fix_engine import Engine, commit, create_topic, delete_topic, grow, produce, read_all, wait_for
 
 from drlib.config.settings import load_mirror_settings
 from drlib.config.start_rule import Start, StartRule
@@ -120,6 +120,28 @@ def test_start_timestamp_begins_with_the_first_record_of_that_time(engine: Engin
     engine.extra[f"{engine.source}->{engine.target}.drlib.start.timestamp"] = str(begin_ms)
     engine.mirror_now(topic)
     assert mirrored(engine, topic) == [*range(30, 60)]
+
+
+def test_added_partition_begins_at_its_log_start_also_in_a_lane_that_never_had_its_topic(engine: Engine) -> None:
+    """What was written to it before it was discovered was lost in silence, and in the lane's own claim, too."""
+    topic = engine.topics
+    create_topic(engine.left, topic, 2)
+    produce(engine.left, topic, 20, partitions=2)
+    engine.extra |= {
+        "drlib.lanes": "3",  # partitions 0 and 3 are of one lane; that of partition 2 never had the topic
+        "refresh.topics.interval.seconds": "5",
+        f"{engine.source}.consumer.auto.offset.reset": "latest",
+    }
+    worker = engine.start()
+    for number in range(2):
+        engine.wait_reported("StartChosen", f"{topic}-{number}")
+    grow(engine.left, topic, 4)
+    produce(engine.left, topic, 40, partitions=4, first=100)
+    engine.wait_caught_up(topic, 4)
+    found = read_all(engine.right, f"{engine.source}.{topic}", 4)
+    numbers = {p: [int(dict(headers)["n"]) for _, _, headers, _ in records] for p, records in found.items()}
+    assert numbers == {p: [*range(100 + p, 140, 4)] for p in range(4)}
+    assert engine.stop(worker) == 0, engine.log()
 
 
 async def test_start_of_a_partition_without_leader_is_unknown_and_its_topic_waits(

@@ -48,7 +48,7 @@ from drlib.mirror.engine.lane.parked_partitions import ParkedPartitions
 from drlib.mirror.engine.lane.produce_loop import Observer, ProduceLoop
 from drlib.mirror.engine.lane.remirror import RemirrorRequests, empty_recreated_mirrors, may_fill_again
 from drlib.mirror.engine.lane.start_claim import ClaimStart, RecoveryInput
-from drlib.mirror.engine.lane.start_position import start_positions
+from drlib.mirror.engine.lane.start_position import counts_at_start, other_lanes, start_of_new
 from drlib.mirror.engine.lane.state import MOVES, LaneState
 from drlib.mirror.engine.lane.topics import (
     TOPICS_POLL_S,
@@ -487,6 +487,7 @@ class Lane:
         joining = {SourcePartition(topic.topic_id, number) for topic in topics for number in topic.partitions}
         theirs = {None, *joining}
         entries = [e for e in running.taken.entries if getattr(e, "partition", None) in theirs]
+        entries += (self._names or {}).values()  # also of topics that the claim has begun
         log, start = await self._plan(topics, claim_id, running.taken.journal, entries, excluded, unavailable)
         new = [
             *start.maps.findings,
@@ -526,7 +527,7 @@ class Lane:
         acks = [] if journal.lost else unjournaled_acks(self.streams, entries)
         if self.context.reverse is not None:
             self.context.reverse.forget(_shared(journal.entries) - _shared(entries))
-            self.context.reverse.remember(remirrored)
+            self.context.reverse.remember(self.journal_partition.partition, remirrored)
         self.claim_id = claim_id
         if remirrored:  # behind the fence: until then the former owner may have begun to fill the same topic
             behind = await recreated_mirrors(target, (self._names or {}).values(), topics)
@@ -637,8 +638,9 @@ class Lane:
         """Why records on the target, of a topic that both directions copy, may be copies; None where they are the target's own.
 
         That is the operator's word for this journal and no other; or nothing was ever written to the source's partitions, from
-        which no record can be a copy then. In a ring only that counts: whether an earlier journal was lost is known to a third
-        cluster. `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none
+        which no record can be a copy then; or they were added to a topic that this journal had, and the reverse flow has read
+        none of them: nothing is copied to a partition before that. In a ring only the second counts: whether an earlier journal
+        was lost is known to a third cluster. `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none
         of it before contents have shown which records are copies.
         """
         target, reverse = self.context.target, self.context.reverse
@@ -648,14 +650,27 @@ class Lane:
             return None if await self._never_written(topic) else RecordsUnexplained(topic.target, flow, "", why)
         journal_id, _ = await locate(target, self.journal_partition)
         found = (await target.metadata([topic.target])).topics[topic.target]
-        if reverse is None or await reverse.is_remembered(found.topic_id):
+        if reverse is None or await reverse.is_remembered(
+            found.topic_id, [TopicPartition(topic.target, number) for number in topic.partitions], journal_id
+        ):
             why = "the reverse flow read the topic by an earlier journal of this flow, which was lost"
-        elif mirrored_before or self.context.own_records == str(journal_id) or await self._never_written(topic):
+        elif (
+            mirrored_before
+            or self.context.own_records == str(journal_id)
+            or await self._never_written(topic)
+            or await self._were_added(topic)
+        ):
             return None
         else:
             why = "it is not known who wrote them"
             return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), str(journal_id), why)
         return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), "", why)
+
+    async def _were_added(self, topic: LaneTopic) -> bool:
+        """Did this journal have the topic, as one that both directions copy, before the topic had this lane's partitions?"""
+        others = await other_lanes(self.context.target, self.journal_partition)
+        first = counts_at_start(others, shared=True).get(topic.topic_id)
+        return first is not None and all(number >= first for number in topic.partitions)
 
     async def _never_written(self, topic: LaneTopic) -> bool:
         """Was nothing ever written to the source's partitions that this lane has? Unknown counts as no, and so does a further
@@ -677,7 +692,7 @@ class Lane:
         self._real |= identified_in(journal.entries)
         entries = renamed(journal.entries, self._real)
         if self.context.reverse is not None:
-            self.context.reverse.remember(entries)
+            self.context.reverse.remember(self.journal_partition.partition, entries)
         self._requests.take(entries, journal.next_offset)
         self._names = {e.topic_id: e for e in entries if isinstance(e, TopicNames)}
         self.committed = [e for e in entries if isinstance(e, CommittedTransactions)]
@@ -765,7 +780,7 @@ class Lane:
             learned=self.parked.size_limits,
             unavailable=unavailable,
             filled_again=filled_again,
-            begin=partial(start_positions, source, self.context.start),
+            begin=partial(start_of_new, source, target, self.journal_partition, self.context.start),
             was_shared=lambda topic_id: self.context.reverse is not None and self.context.reverse.remembers(topic_id),
         )
         await start.plan_streams(topics, entries)

@@ -2,8 +2,9 @@
 
 Rules: everything is decided behind the fence, where no append of ours is pending, and is journaled before the first new
 batch (`ClaimStart.entries`). A partition without a position of ours starts where MirrorMaker 2 stopped, else where the flow's
-start rule says (`start_position`); that is journaled too, so that it is chosen once. A topic that the lane knows by name
-(re-created, with new partitions, or mirrored again) starts at the source's log start. A partition whose mirror was re-created,
+start rule says (`start_position`); that is journaled too, so that it is chosen once. A topic that the flow knows by name
+(re-created, with new partitions, or mirrored again) starts at the source's log start, and so does what relays of a ring copy:
+it begins where the flow before them began. A partition whose mirror was re-created,
 contradicts the journal or may not be written is parked with the reason.
 Not for: claiming, and running the copy (`lane`).
 """
@@ -35,7 +36,16 @@ from drlib.mirror.errors import (
     StartUnknown,
     remirror_remedy,
 )
-from drlib.mirror.journal.entries import ClaimId, Covered, Entry, Foreign, Remirrored, SourcePartition, TopicNames
+from drlib.mirror.journal.entries import (
+    ClaimId,
+    Covered,
+    Entry,
+    Foreign,
+    PartitionsAtStart,
+    Remirrored,
+    SourcePartition,
+    TopicNames,
+)
 from drlib.mirror.journal.leader_epochs import epochs_read
 from drlib.mirror.journal.transaction_numbers import TransactionNumbers
 from drlib.mirror.journal.transactions import Transactions, by_partition
@@ -141,6 +151,8 @@ class ClaimStart:
                 isinstance(self.maps.refused.get(key), NoStartPosition | StartUnknown) for key in keys
             ):
                 # After where its partitions begin: a topic is known by name once that of all of them is journaled.
+                if not known_ids[topic.source] and (topic.shared or not begins.keys().isdisjoint(keys)):
+                    self.entries.append(PartitionsAtStart(topic.topic_id, topic.count, topic.shared))
                 self.entries.append(TopicNames(topic.topic_id, topic.source, topic.target, target_id))
 
     def _new_mirrors(self) -> set[str]:
@@ -152,7 +164,7 @@ class ClaimStart:
         self, topics: Sequence[LaneTopic], known: Collection[str], remirrored: Collection[str]
     ) -> list[LaneTopic]:
         """Topics that the lane sees for the first time."""
-        return [t for t in topics if t.source not in known and t.target not in remirrored]
+        return [t for t in topics if t.source not in known and t.target not in remirrored and not t.hop]
 
     def _begin(self, topic: str, key: SourcePartition, begin: Begin) -> None:
         """Journal where a partition begins that was never mirrored; refuse its map where that is not known."""

@@ -10,7 +10,7 @@ import asyncio
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from drlib.clock import now_ms
@@ -45,6 +45,7 @@ from drlib.model import TopicPartition
 STRETCHES_PER_PART, MOST_PARTS = 100, 10_000  # of what is thinned out: 150 KB in the journal
 TOPICS_POLL_S: Final = 2.0  # between two comparisons of the mirror topics' IDs by a lane
 _NO_START: Final = 2**63 - 1
+_MANY: Final = 2**31 - 1  # more partitions than a topic has
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class LaneTopic:
     unproven: bool = False  # its logs have to show that it is the topic that was journaled
     shared: bool = False  # the reverse flow copies it too, under the same name
     hop: int = 0  # of a ring: how many flows have copied the records before that this lane copies
+    count: int = field(default=_MANY, compare=False)  # partitions of the source topic, of all lanes
 
 
 def identified(

@@ -1,8 +1,9 @@
 """Follows the reverse flow's journal, on the source, and decides with it which batches of the source are copies.
 
 Rules:
-- A partition is read once both flows have journaled its topic, and the journal of each remembers the other's (`Shared`): what
-  both logs held before is then explained, and a journal that is deleted later is missed by the other flow.
+- A partition is read once the lanes of both flows that have it journaled its topic, and remember the other flow's journal
+  (`Shared`): what both logs held before is then explained, and a journal, or the part of one lane, that is lost later is missed
+  by the other flow. Where the reverse flow's lane does not remember it, nothing was copied to the partition.
 - A batch is judged only after the journal was read to its end as it was behind the fetch of the batch. A journal that does not
   exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
 - A mirror that the reverse flow refuses may hold copies that no claim explains, and so may a partition that it has not begun.
@@ -119,7 +120,7 @@ class JournalLane:
     begun: dict[SourcePartition, int] = field(default_factory=dict)  # no claim has placed a record before this offset
     taken: dict[SourcePartition, Takeover] = field(default_factory=dict)
     own: dict[SourcePartition, OwnRecords] = field(default_factory=dict)
-    shared: set[uuid.UUID] = field(default_factory=set)
+    shared: dict[uuid.UUID, uuid.UUID] = field(default_factory=dict)  # by which journal of the other flow
 
     def take(self, header: BatchHeader, view: memoryview) -> None:
         """Take a batch that follows what was read: all of it or, where it is damaged, nothing. Raises `JournalCorrupt`."""
@@ -153,10 +154,10 @@ class JournalLane:
             case OwnRecords():
                 self.own[entry.partition] = entry
             case Shared():
-                self.shared.add(entry.topic_id)
+                self.shared[entry.topic_id] = entry.reverse_journal
             case Remirrored():
                 gone = [id for id, names in self.names.items() if names.target_topic == entry.target_topic]
-                self.shared.difference_update(gone)
+                self.shared = {id: journal for id, journal in self.shared.items() if id not in gone}
                 for known in (self.doubted, self.begun, self.taken, self.own):
                     for key in [key for key in known if key.topic_id in gone]:
                         del known[key]
@@ -262,7 +263,8 @@ class ReverseJournal:
         self._journals = [JournalTopic(source, name, lanes) for name in (topic, *relays)]
         self._own = own
         self._relayed: dict[int, frozenset[int]] = {}  # by hop: whose batches are copied
-        self._remembered: dict[tuple[uuid.UUID, int], uuid.UUID] = {}  # source topic, hop -> the reverse flow's journal
+        # lane, source topic, hop -> the reverse flow's journal
+        self._remembered: dict[tuple[int, uuid.UUID, int], uuid.UUID] = {}
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
         self._refilled: set[uuid.UUID] = set()  # mirrors that this flow filled again
         self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
@@ -270,41 +272,42 @@ class ReverseJournal:
         self._reading = asyncio.Lock()
         self._read_at = float("-inf")  # when the newest reading began, if it got to its end
 
-    def remember(self, entries: Iterable[Entry]) -> None:
-        """Take what this flow's own journal says of the reverse flow's."""
+    def remember(self, lane: int, entries: Iterable[Entry]) -> None:
+        """Take what a lane of this flow's own journal says of the reverse flow's."""
         for entry in entries:
             if isinstance(entry, Shared):
-                self._remembered[entry.topic_id, 0] = entry.reverse_journal
+                self._remembered[lane, entry.topic_id, 0] = entry.reverse_journal
             elif isinstance(entry, SharedRelay):
-                self._remembered[entry.topic_id, entry.hop] = entry.relay_journal
+                self._remembered[lane, entry.topic_id, entry.hop] = entry.relay_journal
             elif isinstance(entry, Remirrored):
                 self._refilled.add(entry.target_topic_id)
 
     def forget(self, topics: Iterable[uuid.UUID]) -> None:
         """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
         gone = set(topics)
-        self._remembered = {at: journal for at, journal in self._remembered.items() if at[0] not in gone}
+        self._remembered = {at: journal for at, journal in self._remembered.items() if at[1] not in gone}
         self._journaled = {at for at in self._journaled if at[1] not in gone}
         self._admitted = {at: taken for at, taken in self._admitted.items() if at[0] not in gone}
         self._read_at = float("-inf")
 
     def remembers(self, topic_id: uuid.UUID) -> bool:
         """Was the source topic ever read as one that both directions copy?"""
-        return (topic_id, 0) in self._remembered
+        return any(at[1:] == (topic_id, 0) for at in self._remembered)
 
     @property
     def of_ring(self) -> bool:
         """Is the reverse flow the incoming one of a ring?"""
         return len(self._journals) > 1
 
-    async def is_remembered(self, target_topic: uuid.UUID) -> bool:
-        """Did the reverse flow read this topic of the target, by a journal of this flow that explained it?
-
-        Raises `BrokerError`.
+    async def is_remembered(self, topic: uuid.UUID, partitions: Iterable[TopicPartition], journal: uuid.UUID) -> bool:
+        """Did the reverse flow read these partitions of a topic of the target, which a journal of this flow explained then, or
+        any of it by another journal than `journal`? Raises `BrokerError`.
         """
         async with self._reading:
             await self._read()
-        return any(target_topic in lane.shared for each in self._journals for lane in each.lanes.values())
+        lanes = [lane.shared for each in self._journals for lane in each.lanes.values()]
+        read = [each.lane_of(partition).shared for partition in partitions for each in self._journals]
+        return any(topic in shared for shared in read) or any(shared.get(topic, journal) != journal for shared in lanes)
 
     async def hold(self, stream: SharedPartition, response: FetchedPartition, journal: LaneJournal) -> Hold | None:
         """Learn who wrote the records of a response; why they may not be read now, if they may not.
@@ -377,7 +380,7 @@ class ReverseJournal:
         if doubt := self._doubt(stream):
             return Hold(UNDECIDED, doubt)
         for hop, each in enumerate(self._journals):
-            if (held := self._unready(stream, hop, each)) is not None:
+            if (held := self._unready(stream, hop, each, journal.partition.partition)) is not None:
                 return held
         if self.of_ring and (held := await self._admit_own(stream)) is not None:
             return held
@@ -386,10 +389,9 @@ class ReverseJournal:
             entries = [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
             await journal.append(entries)
             self._journaled.add((journal.lane, topic_id))
-            self._remembered |= {(topic_id, hop): id for hop, id in known}
+            self._remembered |= {(journal.partition.partition, topic_id, hop): id for hop, id in known}
         lane = self._journals[0].lane_of(stream.target)
-        back = self._journals[0].lanes.values()
-        if not self.of_ring and not any(stream.target_id in each.shared for each in back):
+        if not self.of_ring and stream.target_id not in lane.shared:
             return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
         if not self.of_ring and stream.target_id in self._refilled:
             begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
@@ -409,14 +411,14 @@ class ReverseJournal:
         self._admitted[topic_id, stream.key.partition] = found
         return None
 
-    def _unready(self, stream: SharedPartition, hop: int, journal: JournalTopic) -> Hold | None:
-        """Why one journal of the reverse flow does not explain what a partition holds, or not yet."""
+    def _unready(self, stream: SharedPartition, hop: int, journal: JournalTopic, own: int) -> Hold | None:
+        """Why one journal of the reverse flow does not explain what a partition holds, or not yet. `own`: this flow's lane."""
         topic_id, lane = stream.key.topic_id, journal.lane_of(stream.target)
-        before = self._remembered.get((topic_id, hop))
-        if before not in (None, journal.id):
+        before = [id for at, id in self._remembered.items() if at[1:] == (topic_id, hop)]
+        if any(id != journal.id for id in before):
             self._lost = f"{journal.topic} is not the journal that copies were recognised by before: it was deleted"
             return Hold(UNDECIDED, self._lost)
-        if before is not None and not lane.accepted(topic_id):
+        if (own, topic_id, hop) in self._remembered and not lane.accepted(topic_id):
             return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
         # Else it may yet take it over, with copies that no claim explains.
         if not lane.writes(topic_id, stream.key.partition):

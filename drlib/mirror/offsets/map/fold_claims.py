@@ -41,6 +41,7 @@ from drlib.mirror.journal.entries import (
     Foreign,
     Incarnation,
     Parked,
+    PartitionsAtStart,
     Placement,
     Remirrored,
     Run,
@@ -157,7 +158,7 @@ def about_topics(entries: Sequence[Entry], gone: Collection[UUID], named: Collec
             names += [entry] if entry.topic_id in gone and entry.source_topic not in named else []
         elif isinstance(entry, Incarnation) and entry.at_ms < now_ms - FACTS_MS:
             found += [entry] if entry.old_topic_id in gone else []
-        elif isinstance(entry, Shared | SharedRelay):
+        elif isinstance(entry, Shared | SharedRelay | PartitionsAtStart):
             found += [entry] if entry.topic_id in gone else []
         elif isinstance(entry, TopicIdentified):
             last += [entry] if entry.real_id in gone else []

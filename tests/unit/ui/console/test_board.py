@@ -104,8 +104,8 @@ def test_board_waiting_step_shows_its_changes_and_how_to_approve() -> None:
     assert waits == Waits("three", "Step <three>", ("entity <three>: not there -> held",), plan=plan.hash)
     text = Picture(BoardState(DRILL, (), note="an error", waits=waits))._repr_mimebundle_()
     assert (
-        f"three (Step <three>) waits for approval: press the button, or put a line 'three of {plan.hash}' into approved in the run's folder."
-        in text["text/plain"]
+        f"three (Step <three>) waits for approval: press the button, or put a line 'three of {plan.hash}' into approved "
+        "in the run's folder." in text["text/plain"]
     )
     assert "It changes entity &lt;three&gt;: not there -&gt; held." in text["text/html"]
     assert "an error" not in text["text/plain"]  # it says the same

@@ -18,6 +18,7 @@ from drlib.kafka.protocol import recode
 from drlib.kafka.protocol.batch import BatchHeader, iter_batches
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION
 from drlib.kafka.protocol.fetch import FetchedPartition
+from drlib.mirror.engine.fencing.lanes import lane_of
 from drlib.mirror.engine.reverse import journal as module
 from drlib.mirror.engine.reverse.journal import UNDECIDED, WAITS, Hold, JournalTopic, ReverseJournal
 from drlib.mirror.journal.entries import (
@@ -41,6 +42,7 @@ from drlib.model import Segment, TopicPartition
 
 HERE, THERE, JOURNAL = UUID(int=1), UUID(int=2), UUID(int=9)  # `orders` on the source, on the target; the journal
 READ, ORDERS = SourcePartition(HERE, 0), TopicPartition("orders", 0)
+ADDED, OWN = TopicPartition("orders", 1), TopicPartition("own", 0)  # of two lanes, ADDED belongs to the other one
 LANE, CLIENT = ClaimId(700, 3), 800
 NAMES = TopicNames(THERE, "orders", "orders", HERE)  # the reverse flow reads THERE and writes HERE
 BEGUN = Placement(SourcePartition(THERE, 0), LANE, 0, 0)
@@ -48,7 +50,7 @@ BEGUN = Placement(SourcePartition(THERE, 0), LANE, 0, 0)
 
 @dataclass
 class Cluster:
-    """A cluster with one journal of one partition, and `others`, by topic."""
+    """A cluster with one journal of one partition and, in `lanes`, its further ones, and `others`, by topic."""
 
     batches: list[bytes] = field(default_factory=list)
     end: int = 0
@@ -59,9 +61,13 @@ class Cluster:
     breaks_after: int = 1 << 30  # batches of one reading
     reads: int = 0
     others: dict[str, Cluster] = field(default_factory=dict)
+    lanes: list[Cluster] = field(default_factory=list)
 
     def of(self, topic: str) -> Cluster:
         return self.others.get(topic, self)
+
+    def at(self, partition: TopicPartition) -> Cluster:
+        return [self.of(partition.topic), *self.lanes][partition.partition]
 
     def write(self, *entries: Entry, by: ClaimId = LANE) -> None:
         records = [recode.Record(n, 0, e.key(), e.value()) for n, e in enumerate(entries)]
@@ -75,7 +81,8 @@ class Cluster:
     async def metadata(self, topics: Sequence[str]) -> object:
         journal = self.of(topics[0])
         code = 0 if journal.exists else UNKNOWN_TOPIC_OR_PARTITION
-        described = SimpleNamespace(topic_id=journal.topic_id, error_code=code, partitions={0: None})
+        partitions = dict.fromkeys(range(1 + len(self.lanes)))
+        described = SimpleNamespace(topic_id=journal.topic_id, error_code=code, partitions=partitions)
         return SimpleNamespace(topics={topics[0]: described})
 
     async def connection(self, node: int, purpose: str) -> None:
@@ -90,21 +97,21 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         return found.of(partition.topic).topic_id, 0
 
     async def ends(connection: object, partitions: Iterable[TopicPartition], when: int) -> dict[TopicPartition, Any]:
-        return {each: (found.of(each.topic).end, found.of(each.topic).epoch) for each in partitions}
+        return {each: (found.at(each).end, found.at(each).epoch) for each in partitions}
 
     async def starts(connection: object, partitions: Iterable[TopicPartition], when: int) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 0)
 
     async def producers(connection: object, partitions: object) -> dict[TopicPartition, object]:
         known = [SimpleNamespace(producer_id=p, transactional=True) for p in found.marked]
-        return {ORDERS: known}
+        return dict.fromkeys((ORDERS, ADDED), known)
 
     async def read_range(
         connection: object, topic_id: UUID, partition: TopicPartition, start: int, end: int
     ) -> AsyncIterator[tuple[BatchHeader, memoryview]]:
         found.reads += 1
         await asyncio.sleep(0)  # as on a network, others ask meanwhile
-        journal = found.of(partition.topic)
+        journal = found.at(partition)
         for number, raw in enumerate(journal.batches):
             if number >= journal.breaks_after:
                 raise Unreachable("the link broke", "", "")
@@ -126,6 +133,7 @@ class Own:
 
     entries: list[Entry] = field(default_factory=list)
     lane: str = "lane.0"
+    partition: TopicPartition = OWN
     key: SourcePartition = READ
     source: TopicPartition = ORDERS
     target: TopicPartition = ORDERS
@@ -232,7 +240,7 @@ def test_journal_that_lost_what_was_read_decides_nothing(cluster: Cluster, loss:
 def test_journal_that_is_another_one_than_the_remembered_is_not_read(cluster: Cluster) -> None:
     async def run() -> None:
         follower, own = journal(ready_cluster(cluster)), Own()
-        follower.remember([Shared(HERE, UUID(int=66))])
+        follower.remember(0, [Shared(HERE, UUID(int=66))])
         assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
         assert not own.entries
 
@@ -314,7 +322,7 @@ def test_mirror_that_was_filled_again_gets_all_that_the_reverse_flow_brought_bef
     async def run() -> None:
         cluster.write(Claim(LANE, 0, 0, "w"), NAMES, BEGUN, Shared(THERE, UUID(int=5)))
         follower, own = journal(cluster), Own(target_id=AGAIN)
-        follower.remember([Remirrored("orders", AGAIN, 0)])
+        follower.remember(0, [Remirrored("orders", AGAIN, 0)])
         response = records_of(LANE.producer_id, CLIENT, LANE.producer_id, LANE.producer_id)
         assert event(await held(follower, own, response)) == WAITS
         read, now = SourcePartition(AGAIN, 0), ClaimId(LANE.producer_id, 4)
@@ -415,9 +423,74 @@ def test_reading_that_broke_off_admits_nothing(cluster: Cluster) -> None:
 def test_topic_that_was_read_is_remembered_for_the_other_flow(cluster: Cluster) -> None:
     async def run() -> None:
         follower = journal(ready_cluster(cluster))
-        assert await follower.is_remembered(THERE)
-        assert not await follower.is_remembered(UUID(int=4))
+        assert await follower.is_remembered(THERE, [ORDERS], UUID(int=5))
+        assert not await follower.is_remembered(UUID(int=4), [ORDERS], UUID(int=5))
         assert not follower.remembers(HERE)
+
+    asyncio.run(run())
+
+
+def two_lanes(cluster: Cluster) -> tuple[ReverseJournal, Own]:
+    """The reverse flow and this one share partition 0; partition 1 was added since."""
+    cluster.lanes.append(Cluster())
+    if lane_of(ORDERS.topic, ORDERS.partition, 2) == 1:
+        first, added = cluster.lanes[0], cluster
+    else:
+        first, added = cluster, cluster.lanes[0]
+    assert not added.end
+    first.write(Claim(LANE, 0, 0, "w"), NAMES, BEGUN, Shared(THERE, UUID(int=5)))
+    follower = ReverseJournal(cast(ClusterClient, cluster), "journal", 2)
+    follower.remember(0, [Shared(HERE, JOURNAL)])
+    own = Own(
+        lane="lane.1", partition=TopicPartition("own", 1), key=SourcePartition(HERE, 1), source=ADDED, target=ADDED
+    )
+    return follower, own
+
+
+def lane_of_added(cluster: Cluster) -> Cluster:
+    return next(each for each in (cluster, *cluster.lanes) if not each.end)
+
+
+def test_partition_that_was_added_waits_for_the_reverse_flows_lane_that_has_it(cluster: Cluster) -> None:
+    """The journal of that lane never had the topic, which is no loss; nothing is copied before it remembers this flow."""
+
+    async def run() -> None:
+        follower, own = two_lanes(cluster)
+        lane = lane_of_added(cluster)
+        assert event(await held(follower, own, records_of(CLIENT))) == WAITS
+        lane.write(
+            Claim(ClaimId(701, 0), 0, 0, "w"), NAMES, Placement(SourcePartition(THERE, 1), ClaimId(701, 0), 0, 0)
+        )
+        assert event(await held(follower, own, records_of(CLIENT))) == WAITS
+        assert own.entries == [Shared(HERE, JOURNAL)]
+        lane.write(Shared(THERE, UUID(int=5)))
+        assert await held(follower, own, records_of(CLIENT)) is None
+
+    asyncio.run(run())
+
+
+def test_lane_of_the_reverse_flow_that_lost_its_journal_is_missed_by_the_lane_that_read_its_copies(
+    cluster: Cluster,
+) -> None:
+    async def run() -> None:
+        follower, own = two_lanes(cluster)
+        follower.remember(1, [Shared(HERE, JOURNAL)])
+        assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_added_partition_is_remembered_only_where_the_reverse_flow_read_it_or_knew_another_journal(
+    cluster: Cluster,
+) -> None:
+    async def run() -> None:
+        follower, _ = two_lanes(cluster)
+        lane, journal = lane_of_added(cluster), UUID(int=5)
+        assert await follower.is_remembered(THERE, [ORDERS], journal)
+        assert not await follower.is_remembered(THERE, [ADDED], journal)
+        assert await follower.is_remembered(THERE, [ADDED], UUID(int=6)), "this flow's journal was created again"
+        lane.write(Shared(THERE, journal))
+        assert await follower.is_remembered(THERE, [ADDED], journal), "that lane's part of it was lost"
 
     asyncio.run(run())
 
@@ -491,7 +564,7 @@ def test_journal_of_a_ring_that_is_another_one_than_the_remembered_is_not_read(c
         follower, own = ring(cluster), Own()
         begin_ring(cluster)
         other = Shared(HERE, UUID(int=66)) if journal == "journal" else SharedRelay(HERE, 1, UUID(int=66))
-        follower.remember([other])
+        follower.remember(0, [other])
         assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
         assert not own.entries
 

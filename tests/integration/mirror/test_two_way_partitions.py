@@ -1,0 +1,63 @@
+"""Partitions added to a topic that both directions copy: written to on both sides before they are discovered."""
+
+from __future__ import annotations
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from fix_engine import Engine, alter, create_topic, grow, produce, read_all, wait_for
+from fix_two_way import RIGHTS_FIRST, worker
+
+from drlib.mirror.engine.fencing.lanes import lane_of
+
+
+def numbers(bootstrap: str, topic: str, partition: int) -> list[int]:
+    return sorted(int(dict(record[2])["n"]) for record in read_all(bootstrap, topic, partition + 1)[partition])
+
+
+def wait_both_have(engine: Engine, topic: str, partition: int, wanted: list[int]) -> None:
+    def have() -> bool:
+        return all(numbers(each, topic, partition) == sorted(wanted) for each in (engine.left, engine.right))
+
+    try:
+        wait_for(f"both have what was written to partition {partition}", have)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{engine.events()}\n{engine.log()}") from None
+
+
+def empty(bootstrap: str, topic: str, partition: int) -> None:
+    """As if the partition's disks were lost."""
+    alter(bootstrap, topic, "cleanup.policy", "delete")
+    at = TopicPartition(topic, partition, -1)  # its end
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.delete_records([at])[at].result(30)
+    alter(bootstrap, topic, "cleanup.policy", "compact")
+
+
+def test_added_partition_is_copied_both_ways_and_waits_where_its_lane_lost_its_journal(both: Engine) -> None:
+    """A lane whose journal was new to the topic was taken for one that had lost it."""
+    topic, both.extra["refresh.topics.interval.seconds"] = both.topics, "5"
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+    with worker(both):
+        produce(both.left, topic, 50, partitions=1)
+        produce(both.right, topic, 60, partitions=1, first=RIGHTS_FIRST)
+        wait_both_have(both, topic, 0, [*range(50), *range(RIGHTS_FIRST, RIGHTS_FIRST + 60)])
+        for bootstrap, first in ((both.left, 1000), (both.right, RIGHTS_FIRST + 1000)):
+            grow(bootstrap, topic, 2)
+            produce(bootstrap, topic, 40, partitions=2, first=first)
+        added = [*range(1001, 1040, 2), *range(RIGHTS_FIRST + 1001, RIGHTS_FIRST + 1040, 2)]
+        wait_both_have(both, topic, 1, added)
+        both.wait_all_resolved()
+        assert not {"RecordsUnexplained", "CopiesUnknown"} & {event.name for event in both.events()}
+    journal = f"__drlib-journal.{both.source}.internal"
+    empty(both.right, journal, lane_of(topic, 1, 2))
+    with worker(both, 2):
+        produce(both.left, topic, 40, partitions=2, first=2000)
+        produce(both.right, topic, 40, partitions=2, first=RIGHTS_FIRST + 2000)
+        unexplained = both.wait_reported("RecordsUnexplained", topic)
+        assert "own.records.journal" not in unexplained.remedy
+        both.wait_reported("CopiesUnknown", f"{topic}-1")
+        lefts = [*range(50), *range(1000, 1040, 2), *range(2000, 2040, 2)]
+        wait_both_have(both, topic, 0, [*lefts, *(RIGHTS_FIRST + n for n in (*lefts, *range(50, 60)))])
+    assert numbers(both.left, topic, 1) == sorted([*added, *range(2001, 2040, 2)])
+    assert numbers(both.right, topic, 1) == sorted([*added, *range(RIGHTS_FIRST + 2001, RIGHTS_FIRST + 2040, 2)])
