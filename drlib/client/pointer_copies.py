@@ -267,6 +267,13 @@ def topics_with_ends(settings: MirrorSettings, flow: Flow) -> Callable[[str], bo
     return ended
 
 
+def refuse_unknown(settings: MirrorSettings, alias: str) -> None:
+    """Raises `UsageError` for an alias that is not in the file."""
+    if alias not in settings.clusters:
+        known = ", ".join(settings.clusters)
+        raise UsageError(f"cluster {alias}", f"{settings.path} has {known}", "Name one of them.")
+
+
 def pointer_by_hand(
     settings: MirrorSettings, copies: PointerCopies, alias: str, application: str, *, force_reason: str = ""
 ) -> Pointer | None:
@@ -275,12 +282,7 @@ def pointer_by_hand(
     Where two pointers are in conflict, the move is from none of them: it says nothing of remote topics. Raises `UsageError` for
     an alias that is not in the file, `Unreachable` when the cluster does not answer and there is no `force_reason`.
     """
-    if alias not in settings.clusters:
-        raise UsageError(
-            f"the pointer cannot be moved to {alias}",
-            f"the clusters of {settings.path} are {', '.join(settings.clusters)}",
-            "Name one of them.",
-        )
+    refuse_unknown(settings, alias)
     target = settings.clusters[alias]
     (unreachable,) = ask_each([target], _answers)[1].values() or (None,)
     if unreachable is not None and not force_reason:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from drlib import clock
-from drlib.cli.drill.confirmation import confirm_name
+from drlib.cli.drill.confirmation import confirm_name, refuse_other_name
 from drlib.errors import DrlibError, ReadinessError, Unreachable
 from drlib.outgoing.terminal import show as print_line
 from drlib.outgoing.terminal import write_document
@@ -92,12 +92,15 @@ def move(
     """
     from drlib.client.pointer import fitted
     from drlib.client.pointer_copies import move as write_move
-    from drlib.client.pointer_copies import moved_from, pointer_by_hand, read_copies
+    from drlib.client.pointer_copies import moved_from, pointer_by_hand, read_copies, refuse_unknown
     from drlib.config.settings import load_mirror_settings
     from drlib.drill.actions.applications.producer_ids import refuse_by_hand
     from drlib.ui.terminal.pointer import unread, written_lines
 
     settings = load_mirror_settings(file)
+    refuse_unknown(settings, cluster)
+    if yes:
+        refuse_other_name(yes, cluster)
     clusters = tuple(settings.clusters.values())
     copies = read_copies(clusters, pointer, application=application)
     after = pointer_by_hand(settings, copies, cluster, application, force_reason=force)

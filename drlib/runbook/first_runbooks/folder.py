@@ -128,9 +128,7 @@ def known_objectives(folder: Path, flows: Sequence[FlowFacts]) -> Objectives:
 def write(made: FirstRunbooks, folder: Path, forced: Collection[str] = ()) -> dict[str, Outcome]:
     """Write what may be written; by path what was done. Raises `UsageError` for a folder that cannot be written, and for a
     name in `forced` that is no file of drlib's."""
-    if unknown := [name for name in forced if name not in made.files]:
-        known = ", ".join(name for name in made.files if not name.startswith(runbooks.COPIES))
-        raise UsageError(f"--force {unknown[0]}", "drlib init writes no such file", f"Its files are {known}.")
+    refuse_unknown(forced, made.files)
     manifest = read_manifest(folder)
     outcomes = {}
     try:
@@ -150,6 +148,13 @@ def write(made: FirstRunbooks, folder: Path, forced: Collection[str] = ()) -> di
         why = error.strerror or type(error).__name__
         raise UsageError(f"{folder} cannot be written", why, "Give another folder: --dir DIR.") from error
     return outcomes
+
+
+def refuse_unknown(forced: Collection[str], files: Collection[str]) -> None:
+    """Raises `UsageError` for a name that is not one of `files`."""
+    if unknown := [name for name in forced if name not in files]:
+        known = ", ".join(name for name in files if not name.startswith(runbooks.COPIES))
+        raise UsageError(f"--force {unknown[0]}", "drlib init writes no such file", f"Its files are {known}.")
 
 
 def _decide(there: bytes | None, text: str, written: str | None, forced: bool, partial: bool) -> Outcome:

@@ -72,6 +72,22 @@ def test_pointer_file_is_shown_moved_with_a_reason_and_shown_again(file: Path, t
     assert published.stdout.count("missed it") == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("rome",), "cluster rome: {} has paris, lyon."),
+        (("lyon", "--yes", "paris"), "'paris' was given to confirm it. Give lyon."),
+    ],
+)
+def test_pointer_move_that_is_not_meant_is_refused_before_anything_is_asked(
+    file: Path, drlib: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(pointer_copies, "ask_each", lambda *_: asked.append("asked"))
+    assert said.format(file) in error_line(drlib("pointer", "move", str(file), *arguments), 2)
+    assert not asked
+
+
 def test_watch_of_a_file_that_never_was_a_pointer_says_so_and_waits_for_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
