@@ -113,7 +113,7 @@ def move(
         print_line(f"The pointer: {no_ends}.", error=True)
     print_line(
         "Committed offsets of groups are not translated by this, and nothing keeps producers from the former cluster. "
-        f"A run does all of it: drlib run runbooks/emergency-failover.yaml {shlex.quote(str(file))}; "
+        f"A run does all of it: drlib run emergency-failover {shlex.quote(str(file))}; "
         f"positions only: drlib translate {shlex.quote(str(file))} --flow 'FROM->{cluster}'.",
         error=True,
     )
