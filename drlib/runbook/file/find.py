@@ -77,6 +77,14 @@ def shipped(name: str) -> Path | None:
     return next((root / name for root in (_PACKAGE, _PACKAGE.parent) if (root / name).is_dir()), None)
 
 
+def in_folder(given: Path | None) -> list[Path]:
+    """The runbooks of a folder that was given, else of runbooks/ here, which may be missing. Raises `UsageError`."""
+    if given is not None and not _is_folder(given):
+        why = "it is a file" if is_there(given) else "there is no such folder"
+        raise UsageError(f"--runbooks {given}", why, "Give the folder of runbooks.")
+    return sorted((given or Path("runbooks")).glob("*.yaml"))
+
+
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
