@@ -78,8 +78,7 @@ def init(
     notebooks = first.shipped_notebooks()
     folders.refuse_unusable(to)
     flows = [[each.flow for each in part.enabled_flows] for part in (whole, settings)]
-    copies = (f"{runbooks.COPIES}/{name}" for name in notebooks)
-    first.refuse_unknown(force or (), [*runbooks.possible_names(*flows), *copies, readme.NAME])
+    first.refuse_unknown(force or (), first.possible_files(flows[0], flows[1], notebooks))
     place = runbooks.Place(file.name, os.path.relpath(to, file.parent), first.drill_parameters(notebooks))
     aliases = dict.fromkeys(a for each in settings.enabled_flows for a in (each.flow.source, each.flow.target))
     show(one_line(f"Asking {', '.join(aliases)}, for at most {observe.ALL_S:g} s ..."), error=True)

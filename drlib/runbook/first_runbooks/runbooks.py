@@ -84,20 +84,7 @@ class Place:
 
 def names(flows: Sequence[FlowFacts]) -> list[dict[str, str]]:
     """By kind, the file of each flow's runbook: `failover.yaml`, in a file with several flows `failover-paris-lyon.yaml`."""
-    suffixes = _suffixes(dict.fromkeys(flow for facts in flows for flow in (*facts.of_file, facts.flow)))
-    return [
-        {kind: f"{kind}{suffixes[facts.flow]}.yaml" for kind in KINDS if facts.way_back or kind not in _WITH_A_WAY_BACK}
-        for facts in flows
-    ]
-
-
-def possible_names(of_file: Sequence[Flow], flows: Sequence[Flow]) -> list[str]:
-    """The files that `names` may have for `flows`, whatever the clusters answer."""
-    suffixes = _suffixes(dict.fromkeys((*of_file, *flows)))
-    return [f"{kind}{suffixes[flow]}.yaml" for flow in flows for kind in KINDS]
-
-
-def _suffixes(every: Collection[Flow]) -> dict[Flow, str]:
+    every = dict.fromkeys(flow for facts in flows for flow in (*facts.of_file, facts.flow))
     suffixes: dict[Flow, str] = {}
     for flow in every:
         suffix = ""
@@ -107,7 +94,10 @@ def _suffixes(every: Collection[Flow]) -> dict[Flow, str]:
             while suffix in suffixes.values():
                 suffix, number = f"{plain}-{number}", number + 1
         suffixes[flow] = suffix
-    return suffixes
+    return [
+        {kind: f"{kind}{suffixes[facts.flow]}.yaml" for kind in KINDS if facts.way_back or kind not in _WITH_A_WAY_BACK}
+        for facts in flows
+    ]
 
 
 def texts(facts: FlowFacts, files: Mapping[str, str], place: Place, objectives: Objectives) -> dict[str, str]:
