@@ -39,7 +39,7 @@ setup: .venv/.ready
 	@touch $@
 
 demo: setup
-	@$(BIN)/drlib run runbooks/failover-drill.yaml --lab
+	@$(BIN)/drlib run failover-drill --lab
 
 # Without what make exports: the shell is yours.
 shell: setup

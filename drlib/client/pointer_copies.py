@@ -4,7 +4,7 @@ Rules: each application's pointer, and that of all of them (`*`), is compared by
 for all has replaced it. A place that does not answer may have a newer pointer, so that copies are said to agree only when every
 place answered. A repair writes the newest pointer of an application, with its version, to places that miss it or have an
 older one, and decides nothing: of two pointers with one version a person chooses by a move, which gets a version above every
-other. Where no topic has a pointer, a file is the only place.
+other. Where no topic has a pointer, a file is the only place; a topic that cannot be read may have one.
 Not for: following changes (`pointer_watch`, `pointer_file.PointerWatcher`); groups, which a drill translates before it moves.
 """
 
@@ -50,7 +50,7 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class PointerCopies:
     """`held` is by place (a cluster's alias, or the path of a file), then by application; `silent` has the places that gave
-    no answer, and why. `topics`: the aliases whose topic counts as a place; none of them where only a file is followed.
+    no answer, and why. `topics`: the aliases whose topic counts as a place; where only a file is followed, those in `silent`.
     `past`: earlier pointers, by alias; a file has none."""
 
     held: Mapping[str, Mapping[str, Copy]]
@@ -197,7 +197,7 @@ def read_copies(
     of_file = {str(file): _read_file(file, EVERYONE if in_topics and application not in in_topics else application)}
     if in_topics:
         return PointerCopies({**answers, **of_file}, silent, tuple(cluster.alias for cluster in clusters), file, past)
-    return PointerCopies(of_file, {}, (), file)
+    return PointerCopies(of_file, silent, tuple(silent), file)
 
 
 def repair(
@@ -267,6 +267,13 @@ def topics_with_ends(settings: MirrorSettings, flow: Flow) -> Callable[[str], bo
     return ended
 
 
+def refuse_unknown(settings: MirrorSettings, alias: str) -> None:
+    """Raises `UsageError` for an alias that is not in the file."""
+    if alias not in settings.clusters:
+        known = ", ".join(settings.clusters)
+        raise UsageError(f"cluster {alias}", f"{settings.path} has {known}", "Name one of them.")
+
+
 def pointer_by_hand(
     settings: MirrorSettings, copies: PointerCopies, alias: str, application: str, *, force_reason: str = ""
 ) -> Pointer | None:
@@ -275,12 +282,7 @@ def pointer_by_hand(
     Where two pointers are in conflict, the move is from none of them: it says nothing of remote topics. Raises `UsageError` for
     an alias that is not in the file, `Unreachable` when the cluster does not answer and there is no `force_reason`.
     """
-    if alias not in settings.clusters:
-        raise UsageError(
-            f"the pointer cannot be moved to {alias}",
-            f"the clusters of {settings.path} are {', '.join(settings.clusters)}",
-            "Name one of them.",
-        )
+    refuse_unknown(settings, alias)
     target = settings.clusters[alias]
     (unreachable,) = ask_each([target], _answers)[1].values() or (None,)
     if unreachable is not None and not force_reason:

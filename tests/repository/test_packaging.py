@@ -36,6 +36,16 @@ def test_public_names_are_found_without_a_parse_that_other_threads_could_disturb
     assert int(found.stdout) == len(PUBLIC) > 30
 
 
+def test_commands_that_are_printed_or_documented_name_shipped_runbooks_which_are_found_everywhere() -> None:
+    """`runbooks/` is beside the user's properties file, or nowhere: what is shipped is found by its name alone."""
+    shipped = {path.stem for path in (ROOT / "runbooks").glob("*.yaml")}
+    shown = [*(ROOT / "drlib").rglob("*.py"), *(ROOT / "docs").glob("*.md"), *(ROOT / "runbooks").glob("*.yaml")]
+    by_path = re.compile(r"drlib (?:run|plan|schedule emit) runbooks/([a-z-]+)\.yaml")
+    found = {(path.name, name) for path in [*shown, *NOTEBOOKS] for name in by_path.findall(path.read_text())}
+    assert "failover-drill" in shipped
+    assert not {(file, name) for file, name in found if name in shipped}
+
+
 def normal(requirement: str) -> str:
     """The distribution's name as PEP 503 has it, without extras, versions and markers."""
     return re.sub(r"[-_.]+", "-", re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]).lower()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from drlib import clock
-from drlib.cli.drill.confirmation import confirm_name
-from drlib.errors import DrlibError, ReadinessError
+from drlib.cli.drill.confirmation import confirm_name, refuse_other_name
+from drlib.errors import DrlibError, ReadinessError, Unreachable
 from drlib.outgoing.terminal import show as print_line
 from drlib.outgoing.terminal import write_document
 from drlib.ui.terminal.plain_console import plain_console
@@ -50,7 +50,8 @@ def show(
 ) -> None:
     """Show where the pointer is, what it says, since when and by which run, and whether all copies agree.
 
-    Exit code 0: every cluster answered and all copies agree; 3: they do not, or there is none; 11: no cluster answers.
+    Exit code 0: every cluster answered and all copies agree; 3: they do not, one did not answer, or there is no pointer; 11: no
+    cluster answers. With --pointer the file is shown then.
     """
     from drlib.client.pointer_copies import read_copies
     from drlib.config.settings import load_mirror_settings
@@ -66,6 +67,8 @@ def show(
         write_document(copies_json(copies, application, clock.now_ms()) + "\n")
     else:
         plain_console().print(render_copies(copies, application, clock.now_ms()), soft_wrap=True)
+    if clusters and len(copies.silent) == len(clusters):
+        raise typer.Exit(Unreachable.exit_code)
     raise typer.Exit(0 if copies.agree else ReadinessError.exit_code)
 
 
@@ -82,20 +85,26 @@ def move(
 ) -> None:
     """Move the pointer to CLUSTER by hand. Groups are not translated by this.
 
+    Places that were not written are named.
+
     Exit code 0: moved, or it named CLUSTER already; 3: a redirected producer's ID is another producer's there; 9: the name was
     not confirmed; 11: CLUSTER does not answer.
     """
     from drlib.client.pointer import fitted
     from drlib.client.pointer_copies import move as write_move
-    from drlib.client.pointer_copies import moved_from, pointer_by_hand, read_copies
+    from drlib.client.pointer_copies import moved_from, pointer_by_hand, read_copies, refuse_unknown
     from drlib.config.settings import load_mirror_settings
     from drlib.drill.actions.applications.producer_ids import refuse_by_hand
-    from drlib.ui.terminal.pointer import written_lines
+    from drlib.ui.terminal.pointer import unread, written_lines
 
     settings = load_mirror_settings(file)
+    refuse_unknown(settings, cluster)
+    if yes:
+        refuse_other_name(yes, cluster)
     clusters = tuple(settings.clusters.values())
     copies = read_copies(clusters, pointer, application=application)
     after = pointer_by_hand(settings, copies, cluster, application, force_reason=force)
+    _warn(unread(copies))
     if after is None:
         print_line(f"The pointer names {cluster} already. Nothing was changed.")
         return
@@ -104,7 +113,7 @@ def move(
         print_line(f"The pointer: {no_ends}.", error=True)
     print_line(
         "Committed offsets of groups are not translated by this, and nothing keeps producers from the former cluster. "
-        f"A run does all of it: drlib run runbooks/emergency-failover.yaml {shlex.quote(str(file))}; "
+        f"A run does all of it: drlib run emergency-failover {shlex.quote(str(file))}; "
         f"positions only: drlib translate {shlex.quote(str(file))} --flow 'FROM->{cluster}'.",
         error=True,
     )
@@ -113,7 +122,7 @@ def move(
         print_line(f"Producer IDs of {moving.source}: {found}.", error=True)
     confirm_name(cluster, yes, f"the pointer was not moved to {cluster}", "move the pointer there")
     written = write_move(clusters, copies, after, application)
-    for line in written_lines(written, shlex.quote(str(file))):
+    for line in written_lines(written, _typed(file, pointer)):
         print_line(line)
 
 
@@ -125,10 +134,11 @@ def publish(file: PropertiesFile, application: Application = "", pointer: Pointe
     """
     from drlib.client.pointer_copies import read_copies, repair
     from drlib.config.settings import load_mirror_settings
-    from drlib.ui.terminal.pointer import written_lines
+    from drlib.ui.terminal.pointer import unread, written_lines
 
     clusters = tuple(load_mirror_settings(file).clusters.values())
     copies = read_copies(clusters, pointer, application=application or ALL)
+    _warn(unread(copies))
     chosen = (application,) if application else copies.applications
     complete = True
     for name in chosen:
@@ -137,10 +147,11 @@ def publish(file: PropertiesFile, application: Application = "", pointer: Pointe
             print_line(f"{name}: there is no pointer of its own to write.")
             continue
         complete = complete and not written.missing
-        for line in written_lines(written, shlex.quote(str(file))):
+        for line in written_lines(written, _typed(file, pointer)):
             print_line(f"{name}: {line}")
     if not chosen:
-        print_line("There is no pointer. The first one: drlib pointer move FILE CLUSTER")
+        none = "No pointer could be read" if copies.silent else "There is no pointer"
+        print_line(f"{none}. The first one: drlib pointer move FILE CLUSTER")
     raise typer.Exit(0 if chosen and complete else ReadinessError.exit_code)
 
 
@@ -161,6 +172,15 @@ def watch(
         return
     finally:
         source.close()
+
+
+def _typed(file: Path, pointer: Path | None) -> str:
+    return shlex.quote(str(file)) + (f" --pointer {shlex.quote(str(pointer))}" if pointer is not None else "")
+
+
+def _warn(line: str) -> None:
+    if line:
+        print_line(line, error=True)
 
 
 def _follow(source: "PointerSource", line: "Callable[[Pointer | None, str, int], str]") -> None:

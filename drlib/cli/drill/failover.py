@@ -86,8 +86,10 @@ def failover(
     settings = load_mirror_settings(file)
     folders.refuse_unusable(runs_dir)
     from drlib.cli.drill.followed_run import show_next
+    from drlib.drill.actions.failover import fault_moment
     from drlib.drill.assessment.assessment import Next, assess
     from drlib.drill.assessment.observe import observe
+    from drlib.drill.witness import service
     from drlib.lab import choose_flow
     from drlib.ui.terminal import failover as texts
 
@@ -95,6 +97,8 @@ def failover(
     book = _emergency(choose_runbook(runbook, file, chosen, "failover", SHIPPED, "fail over"), chosen)
     if yes:
         refuse_other_name(yes, chosen.target)
+    fault_moment.parse(fault_at)
+    service.refuse_malformed(witness or ())
     given = {"force_reason": force_reason, "fault_at": fault_at, "witnesses": ",".join(witness or ())}
     threading.Thread(target=_load_what_runs, daemon=True).start()
     # both take seconds, in which clusters and people are waited for
@@ -121,6 +125,7 @@ def failover(
                 write_document(texts.result_json(nothing) + "\n")
             return
         _refuse(made)
+        _refuse_other_run(made, supersede)
         _refuse_other_options(made, file, runs_dir, book.file if runbook is not None else None, given)
         confirm(made.target, yes, f"{made.flow} is not failed over", "move the applications there")
         raise typer.Exit(_carry_out(made, book, file, runs_dir, supersede, given, found(seen), early, as_json=as_json))
@@ -156,6 +161,19 @@ def _refuse(made: Assessment) -> None:
         raise Unreachable(what, made.why, made.remedy)
     hint = f"{made.remedy} Against the advice: --force-reason REASON." if made.target_serves else made.remedy
     raise ReadinessError(what, made.why, hint)
+
+
+def _refuse_other_run(made: Assessment, supersede: str) -> None:
+    """Raises `UsageError` where `supersede` is not the unfinished run, which would be continued."""
+    from drlib.drill.assessment.assessment import Next
+
+    if supersede and made.next is Next.CONTINUE and made.unfinished is not None:
+        own = made.unfinished.run
+        raise UsageError(
+            f"--supersede {supersede} is not applied, {UNCHANGED}",
+            f"the unfinished run of {made.flow} is {own}",
+            f"Leave it out to continue that run, or give it up, its changes stay: --supersede {shlex.quote(own)}.",
+        )
 
 
 def _refuse_other_options(

@@ -68,6 +68,7 @@ def init(
     from drlib.config.settings import load_mirror_settings
     from drlib.runbook.first_runbooks import folder as first
     from drlib.runbook.first_runbooks import naming, observation, observe, readme, runbooks
+    from drlib.runs import folder as folders
 
     whole = load_mirror_settings(file)
     settings = _chosen(whole, flow)
@@ -75,6 +76,9 @@ def init(
     given = _parse(rto, rpo, rpo_records)  # a slip is named before anything is asked
     to = file.parent / "runbooks" if directory is None else directory
     notebooks = first.shipped_notebooks()
+    folders.refuse_unusable(to)
+    flows = [[each.flow for each in part.enabled_flows] for part in (whole, settings)]
+    first.refuse_unknown(force or (), first.possible_files(flows[0], flows[1], notebooks))
     place = runbooks.Place(file.name, os.path.relpath(to, file.parent), first.drill_parameters(notebooks))
     aliases = dict.fromkeys(a for each in settings.enabled_flows for a in (each.flow.source, each.flow.target))
     show(one_line(f"Asking {', '.join(aliases)}, for at most {observe.ALL_S:g} s ..."), error=True)

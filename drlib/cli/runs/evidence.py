@@ -15,7 +15,10 @@ def evidence(
     *,
     year: Annotated[int, typer.Option(help="The year, UTC.", min=2000, max=9998)],
     runs_dir: Annotated[Path, typer.Option(help="The folder of run folders.")] = Path("runs"),
-    runbooks: Annotated[Path, typer.Option(help="The folder of runbooks, to find overdue ones.")] = Path("runbooks"),
+    runbooks: Annotated[
+        Path | None,
+        typer.Option(help="The folder of runbooks, to find overdue ones. Default: runbooks, if it is there."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The package's folder; evidence-YEAR by default.")
     ] = None,
@@ -31,11 +34,11 @@ def evidence(
     from drlib.lab.environment import environment_of
     from drlib.runbook.evidence import folder
     from drlib.runbook.evidence.rules import Scope
-    from drlib.runbook.file import calendar, model
+    from drlib.runbook.file import calendar, find, model
     from drlib.runs.check import Verdict
 
     settings = load_mirror_settings(file)
-    books = [model.load(path) for path in sorted(runbooks.glob("*.yaml"))]
+    books = [model.load(path) for path in find.in_folder(runbooks)]
     scope = Scope(
         year,
         tuple(str(each.flow) for each in settings.enabled_flows),

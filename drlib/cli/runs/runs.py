@@ -6,6 +6,8 @@ Rules: the newest run comes first, under the name by which other commands take i
 from __future__ import annotations
 
 import json
+import shlex
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +16,7 @@ import typer
 
 from drlib import clock, formats
 from drlib.cli.runs.report import report
-from drlib.errors import ReadinessError
+from drlib.errors import ReadinessError, UsageError
 from drlib.outgoing.terminal import show
 
 if TYPE_CHECKING:
@@ -38,7 +40,10 @@ def runs(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     runs_dir: RunsDir = Path("runs"),
-    runbooks: Annotated[Path, typer.Option(help="The folder of runbooks, to find overdue ones.")] = Path("runbooks"),
+    runbooks: Annotated[
+        Path | None,
+        typer.Option(help="The folder of runbooks, to find overdue ones. Default: runbooks, if it is there."),
+    ] = None,
     limit: Annotated[int, typer.Option(help="How many of the newest runs to list.", min=1)] = 20,
     check: Annotated[
         bool,
@@ -57,12 +62,12 @@ def runs(
         return
     from drlib.drill.run.stored_run import Evidence
     from drlib.runbook import history
-    from drlib.runbook.file import model
+    from drlib.runbook.file import find, model
     from drlib.runs.check import Verdict
     from drlib.ui.terminal.plain_console import plain_console
 
     past = history.read_runs(runs_dir)
-    books = {book.name: book for book in (model.load(path) for path in sorted(runbooks.glob("*.yaml")))}
+    books = {book.name: book for book in (model.load(path) for path in find.in_folder(runbooks))}
     now_ms = clock.now_ms()
     names = sorted({run.outcome.runbook for run in past} | {n for n, book in books.items() if book.schedule})
     standings = [_standing(name, books.get(name), past, now_ms) for name in names]
@@ -83,14 +88,14 @@ def runs(
     if check and not standings:
         raise ReadinessError(
             "nothing was checked",
-            f"{runs_dir} has no run, and {runbooks} no runbook with a schedule",
+            f"{runs_dir} has no run, and {runbooks or 'runbooks'} no runbook with a schedule",
             "Name the folders: --runs-dir, --runbooks.",
         )
     if check and missed:
         raise ReadinessError(
             f"{', '.join(missed)}: due to run",
             "it is overdue, or its last run failed, is unknown or is not verified",
-            f"Run it: drlib run {runbooks / f'{missed[0]}.yaml'}",
+            f"Run it: {_again(missed[0], books.get(missed[0]), past)}",
         )
 
 
@@ -139,6 +144,28 @@ def _evidence(run: StoredRun) -> dict[str, object]:
         "plan_hash": run.plan_hash,
         "differences": [asdict(each) for each in run.differences],
     }
+
+
+def _again(name: str, book: Runbook | None, past: tuple[PastRun, ...]) -> str:
+    """The command line that runs the runbook as it ran last; as it has to be run, where no folder of a run says that."""
+    from drlib.drill.run import request
+    from drlib.runbook.file import clusters, find, model
+
+    by_name = find.find(name)
+    if book is None and find.is_there(by_name):
+        book = model.load(by_name)
+    same = book is None or by_name.absolute() == book.file.absolute()
+    typed = name if same or book is None else str(book.file)
+    for run in reversed(past):
+        if run.outcome.runbook == name:
+            with suppress(UsageError):
+                if (asked := request.find(run.stored.folder)) is not None:
+                    return asked.again(typed)
+    if book is None or not clusters.unnamed(book, {}):
+        return f"drlib run {shlex.quote(typed)}"
+    return f"drlib run {shlex.quote(typed)} FILE" + (
+        ", or --lab in place of FILE" if clusters.has_own_lab(book) else ""
+    )
 
 
 def _standing(name: str, book: Runbook | None, past: tuple[PastRun, ...], now_ms: int) -> Standing:

@@ -303,7 +303,7 @@ def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str,
         return (
             f"{made.flow} keeps the names of topics (IdentityReplicationPolicy), so {back} would copy copies in a cycle",
             f"{made.target} stays the source. In a copy of {file} call {made.source} {new}, use DefaultReplicationPolicy and "
-            f"enable {made.target}->{new} alone; run drlib mirror with it, then: drlib run runbooks/planned-switchover.yaml "
+            f"enable {made.target}->{new} alone; run drlib mirror with it, then: drlib run planned-switchover "
             f"COPY -p 'flow={made.target}->{new}'. What only {made.source} has stays there.",
         )
     if not verdict.go and (settling or verdict.procedure is Procedure.WAIT):
@@ -316,7 +316,7 @@ def _refusal(made: Return, seen: ObservedReturn, verdict: Verdict) -> tuple[str,
     if settling and seen.workers and seen.record is not None and seen.record.mode is Mode.PLANNED:
         return (
             f"{made.flow} was moved as planned, which left nothing to settle, and it is mirrored",
-            f"Move back as planned: drlib run runbooks/planned-switchover.yaml {file} -p 'flow={back}'.",
+            f"Move back as planned: drlib run planned-switchover {file} -p 'flow={back}'.",
         )
     if seen.both_ways:
         return None

@@ -73,10 +73,7 @@ class Request(BaseModel):
 
     def ways_on(self, run: str) -> WaysOn:
         """How to go on with it, as the run `run`."""
-        gone = self.lab_dir is not None and (self.lab_ends or not self.lab_dir.exists())
-        return WaysOn(
-            run, " ".join(("drlib run", shlex.quote(self.runbook.stem), "--lab", *self._given)) if gone else ""
-        )
+        return WaysOn(run, self.again(self.runbook.stem) if self._lab_is_gone else "")
 
     def require_lab(self, run: str) -> None:
         """Raises `UsageError` where the lab of `run` is gone: there is nothing to resume or to roll back."""
@@ -90,9 +87,21 @@ class Request(BaseModel):
     @property
     def command(self) -> str:
         """The command line that asks for the same again, without what was granted."""
+        return self._line(str(self.runbook), lab=False)
+
+    def again(self, runbook: str) -> str:
+        """The same for `runbook` as it is typed, on a new lab where that of the run is gone."""
+        return self._line(runbook, lab=self._lab_is_gone)
+
+    @property
+    def _lab_is_gone(self) -> bool:
+        return self.lab_dir is not None and (self.lab_ends or not self.lab_dir.exists())
+
+    def _line(self, runbook: str, *, lab: bool) -> str:
         place = [shlex.quote(str(self.properties))] if self.properties else []
-        place += [f"--lab-dir {shlex.quote(str(self.lab_dir))}"] if self.lab_dir else []
-        return " ".join(("drlib run", shlex.quote(str(self.runbook)), *place, *self._given))
+        place += [f"--lab-dir {shlex.quote(str(self.lab_dir))}"] if self.lab_dir and not lab else []
+        place += ["--lab"] if lab else []
+        return " ".join(("drlib run", shlex.quote(runbook), *place, *self._given))
 
     @property
     def _given(self) -> list[str]:

@@ -177,6 +177,18 @@ def ask(address: str, source: ClusterSettings, target: ClusterSettings, login: W
     return View(Place.WITNESS, address, of_source, of_target, since)
 
 
+def refuse_malformed(addresses: Iterable[str]) -> None:
+    """Raises `UsageError` for what is no address of a witness."""
+    for address in addresses:
+        try:
+            where = _where(address)
+            why = "" if where.port or where.scheme == "https" else "it has no port"
+        except http_request.NotAnAddress as error:
+            why = str(error)
+        if why:
+            raise UsageError(f"--witness {address}", why, "Give HOST:PORT or https://HOST:PORT of a drlib witness.")
+
+
 def is_near(address: str) -> bool:
     """Is the witness at `address` on this machine? False for what is no address."""
     try:

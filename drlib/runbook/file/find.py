@@ -29,17 +29,30 @@ def find(runbook: str | Path) -> Path:
 
 
 def refuse_missing(path: Path) -> None:
-    """Raises `UsageError`, with the nearest name, where `find` found no file."""
+    """Raises `UsageError`, with what can be given instead, where `find` found no file."""
     if is_there(path):
         return
-    beside = sorted(p.name for p in path.parent.glob("*.yaml")) if len(path.parts) > 1 else []
-    names = beside or list(known())
-    near = difflib.get_close_matches(path.name if beside else path.stem, names, 1)
-    name = path if beside else path.stem
+    names = list(known())
+    if _is_folder(path):
+        inside = [str(each) for each in sorted(path.glob("*.yaml"))]
+        raise UsageError(
+            f"{path} is a folder", "a runbook is a file", f"Give one, such as {(inside or names or ['-'])[0]}."
+        )
+    by_path = len(path.parts) > 1 or path.suffix in SUFFIXES
+    what, why = (
+        (str(path), "it does not exist")
+        if by_path
+        else (f"there is no runbook {path}", "it is not among those in reach")
+    )
+    if by_path and path.stem in names:
+        raise UsageError(what, why, f"By its name: drlib run {path.stem}")
+    beside = {each.stem: str(each) for each in sorted(path.parent.glob("*.yaml"))} if by_path else {}
+    there = beside or {name: name for name in names}
+    near = difflib.get_close_matches(path.stem, there, 1)
     if near:
-        raise UsageError(f"there is no runbook {name}", "it is not among those in reach", f"Did you mean {near[0]}?")
-    all_names = f"there are {', '.join(names) or 'none'}"
-    raise UsageError(f"there is no runbook {name}", all_names, "Give one of these, or another path.")
+        raise UsageError(what, why, f"Did you mean {there[near[0]]}?")
+    listed = f"there are {', '.join(there.values()) or 'none'}"
+    raise UsageError(what, f"{why}; {listed}" if by_path else listed, "Give one of these, or another path.")
 
 
 def known() -> tuple[str, ...]:
@@ -62,6 +75,21 @@ def shipped(name: str) -> Path | None:
     """The folder `name` that comes with drlib, "runbooks" or "notebooks": in the installed package, or beside it in a source
     tree. None where there is none."""
     return next((root / name for root in (_PACKAGE, _PACKAGE.parent) if (root / name).is_dir()), None)
+
+
+def in_folder(given: Path | None) -> list[Path]:
+    """The runbooks of a folder that was given, else of runbooks/ here, which may be missing. Raises `UsageError`."""
+    if given is not None and not _is_folder(given):
+        why = "it is a file" if is_there(given) else "there is no such folder"
+        raise UsageError(f"--runbooks {given}", why, "Give the folder of runbooks.")
+    return sorted((given or Path("runbooks")).glob("*.yaml"))
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
 
 
 def is_there(path: Path) -> bool:

@@ -25,11 +25,12 @@ from drlib import decoding
 from drlib.drill.run import registry
 from drlib.errors import UsageError
 from drlib.files import read_given, read_given_bytes, read_json, write_whole
+from drlib.model import Flow
 from drlib.runbook import run_parameters
 from drlib.runbook.file import drill_section, find, model, parameters
 from drlib.runbook.file.parameters import NotebookFile
 from drlib.runbook.first_runbooks import readme, runbooks
-from drlib.runbook.first_runbooks.observation import FlowFacts
+from drlib.runbook.first_runbooks.observation import FlowFacts, SeenCluster
 from drlib.runbook.first_runbooks.runbooks import Place
 from drlib.runs.scorecard import Objectives
 
@@ -128,9 +129,7 @@ def known_objectives(folder: Path, flows: Sequence[FlowFacts]) -> Objectives:
 def write(made: FirstRunbooks, folder: Path, forced: Collection[str] = ()) -> dict[str, Outcome]:
     """Write what may be written; by path what was done. Raises `UsageError` for a folder that cannot be written, and for a
     name in `forced` that is no file of drlib's."""
-    if unknown := [name for name in forced if name not in made.files]:
-        known = ", ".join(name for name in made.files if not name.startswith(runbooks.COPIES))
-        raise UsageError(f"--force {unknown[0]}", "drlib init writes no such file", f"Its files are {known}.")
+    refuse_unknown(forced, made.files)
     manifest = read_manifest(folder)
     outcomes = {}
     try:
@@ -150,6 +149,23 @@ def write(made: FirstRunbooks, folder: Path, forced: Collection[str] = ()) -> di
         why = error.strerror or type(error).__name__
         raise UsageError(f"{folder} cannot be written", why, "Give another folder: --dir DIR.") from error
     return outcomes
+
+
+def possible_files(of_file: Sequence[Flow], flows: Sequence[Flow], notebooks: Collection[str]) -> list[str]:
+    """What `make` may write for `flows`, whatever the clusters answer. `of_file`: all flows that the file enables."""
+    unasked = [
+        FlowFacts(each, SeenCluster(each.source, ()), SeenCluster(each.target, ()), of_file=tuple(of_file))
+        for each in flows
+    ]
+    named = (name for files in runbooks.names(unasked) for name in files.values())
+    return [*named, *(f"{runbooks.COPIES}/{name}" for name in notebooks), readme.NAME]
+
+
+def refuse_unknown(forced: Collection[str], files: Collection[str]) -> None:
+    """Raises `UsageError` for a name that is not one of `files`."""
+    if unknown := [name for name in forced if name not in files]:
+        known = ", ".join(name for name in files if not name.startswith(runbooks.COPIES))
+        raise UsageError(f"--force {unknown[0]}", "drlib init writes no such file", f"Its files are {known}.")
 
 
 def _decide(there: bytes | None, text: str, written: str | None, forced: bool, partial: bool) -> Outcome:

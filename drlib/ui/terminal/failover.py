@@ -364,7 +364,7 @@ def home_lines(again: Mirrored, source: str, target: str, file: str) -> Iterator
         return
     lag = f"lag unknown: {again.why}" if again.missing is None else f"{again.missing:,} offsets behind"
     yield f"{source} serves, and is mirrored to {target} again: {again.workers} worker{'s' * (again.workers != 1)}, {lag}."
-    yield f"  The next failover may come: drlib run runbooks/rehearse-failover.yaml {name} -p {flow}"
+    yield f"  The next failover may come: drlib run rehearse-failover {name} -p {flow}"
 
 
 def mirrored_json(again: Mirrored) -> str:

@@ -126,10 +126,21 @@ def change_json(pointer: Pointer | None, doubt: str, at_ms: int) -> str:
 
 
 def written_lines(written: Written, file: str) -> Iterator[str]:
-    """Where a pointer is now, and what is to be done for places that missed it."""
+    """Where a pointer is now, and what is to be done for places that missed it. `file`: as the command line had it."""
     yield f"Version {written.pointer.version} ({written.pointer.active}) is on {', '.join(written.where)}."
     for place, why in written.missing.items():
         yield f"{place} missed it: {why}. When it answers: drlib pointer publish {file}"
+
+
+def unread(copies: PointerCopies) -> str:
+    """What is not known of places that gave no answer; empty where all answered."""
+    if not copies.silent:
+        return ""
+    only = f" Only {copies.file} can be written." if copies.file and set(copies.topics) == set(copies.silent) else ""
+    return formats.one_line(
+        f"{', '.join(copies.silent)} did not answer. If a pointer of version {copies.next_version} or above is there, "
+        f"applications do not follow this one.{only}"
+    )
 
 
 def _summary(copies: PointerCopies, application: str, now_ms: int) -> Iterator[str]:
@@ -138,7 +149,7 @@ def _summary(copies: PointerCopies, application: str, now_ms: int) -> Iterator[s
     if conflict:
         yield f"CONFLICT for {who}: {conflict}"
     elif pointer is None:
-        yield f"No pointer for {who}. The first one: drlib pointer move FILE CLUSTER"
+        yield f"No pointer for {who}{' could be read' if copies.silent else ''}. The first one: drlib pointer move FILE CLUSTER"
     else:
         since = copies.written_ms(_key(copies, application))
         at = f", since {formats.second(since)} UTC ({formats.span((now_ms - since) / 1000)} ago)" if since else ""
@@ -168,7 +179,7 @@ def _hold(pointer: Pointer, since_ms: int | None, now_ms: int) -> str:
 
 
 def _rows(copies: PointerCopies, application: str) -> Iterator[Pairs]:
-    names = copies.applications if application == EVERYONE else (application, EVERYONE)
+    names = copies.applications or (EVERYONE,) if application == EVERYONE else (application, EVERYONE)
     for name in names:
         if name not in copies.applications and name != EVERYONE:
             continue

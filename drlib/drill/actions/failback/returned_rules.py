@@ -163,5 +163,5 @@ def _remedy(procedure: Procedure, flow: Flow, file: str) -> str:
     return (
         f"{target} has everything that was mirrored, and stays the source. Give the cluster a new name in {file}, such as "
         f"{new}, enable {target}->{new} for all topics, run drlib mirror {file}, then move: "
-        f"drlib run runbooks/planned-switchover.yaml {file} -p 'flow={target}->{new}'."
+        f"drlib run planned-switchover {file} -p 'flow={target}->{new}'."
     )

@@ -1,6 +1,7 @@
 """`drlib pointer` for what it refuses, and on a pointer file alone."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -46,15 +47,45 @@ def test_pointer_file_is_shown_moved_with_a_reason_and_shown_again(file: Path, t
     path = tmp_path / "pointer.json"
     pointer_file.write_atomic(path, Pointer(3, "paris", "p:1", by="run 7"))
     shown = drlib("pointer", "show", str(file), "--pointer", str(path))
-    assert shown.returncode == 0, shown.stderr
+    assert shown.returncode == 11, "no cluster answered"
+    assert len(re.findall(r"^\* +(?:paris|lyon) .*no answer", shown.stdout, re.MULTILINE)) == 2
+    assert "All copies agree" not in shown.stdout
     assert "paris (p:1), version 3" in shown.stdout
     assert "by run 7" in shown.stdout
     move = ("pointer", "move", str(file), "lyon", "--pointer", str(path), "--yes", "lyon")
     assert "lyon does not answer" in error_line(drlib(*move), 11)
     assert pointer_file.read(path).active == "paris"
-    assert drlib(*move, "--force", "it starts").returncode == 0
+    moved = drlib(*move, "--force", "it starts")
+    assert moved.returncode == 0
+    assert "lyon did not answer. If a pointer of version 4 or above is there" in moved.stderr
+    assert f"Only {path} can be written" in moved.stderr
+    assert f"Version 4 (lyon) is on {path}." in moved.stdout
+    for alias in ("paris", "lyon"):
+        assert re.search(
+            rf"^{alias} missed it: .*drlib pointer publish \S+ --pointer {path}$", moved.stdout, re.MULTILINE
+        )
     again = json.loads(drlib("pointer", "show", str(file), "--pointer", str(path), "--json").stdout)
-    assert (again["pointer"]["active"], again["pointer"]["version"], again["agree"]) == ("lyon", 4, True)
+    assert (again["pointer"]["active"], again["pointer"]["version"], again["agree"]) == ("lyon", 4, False)
+    assert set(again["silent"]) == {"paris", "lyon"}
+    published = drlib("pointer", "publish", str(file), "--pointer", str(path))
+    assert published.returncode == 3
+    assert published.stdout.count("missed it") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("rome",), "cluster rome: {} has paris, lyon."),
+        (("lyon", "--yes", "paris"), "'paris' was given to confirm it. Give lyon."),
+    ],
+)
+def test_pointer_move_that_is_not_meant_is_refused_before_anything_is_asked(
+    file: Path, drlib: Command, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(pointer_copies, "ask_each", lambda *_: asked.append("asked"))
+    assert said.format(file) in error_line(drlib("pointer", "move", str(file), *arguments), 2)
+    assert not asked
 
 
 def test_watch_of_a_file_that_never_was_a_pointer_says_so_and_waits_for_one(

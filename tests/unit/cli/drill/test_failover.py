@@ -66,6 +66,9 @@ def test_failover_to_a_target_that_does_not_answer_is_refused_with_the_assessmen
     [
         (("--yes", "paris"), "'paris' was given to confirm it. Give lyon."),
         (("--yes", "Lyon"), "'Lyon' was given to confirm it. Give lyon."),
+        (("--witness", "abc"), "--witness abc: it has no port"),
+        (("--witness", "w1:9470", "--witness", "w2:9470/x"), "--witness w2:9470/x: it has more than"),
+        (("--fault-at", "yesterday"), "'yesterday': it is no time with a zone"),
         (("lyon->paris",), "Name one: drlib failover"),
         (("paris->nice",), "has no flow paris->nice"),
         (("--runbook", "runbooks/rehearse-failover.yaml"), "it is not one of an emergency"),
@@ -75,8 +78,9 @@ def test_failover_to_a_target_that_does_not_answer_is_refused_with_the_assessmen
 def test_failover_that_is_not_meant_is_refused_before_anything_is_asked(
     file: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    said = error_line(drlib("failover", str(file), *arguments), 2)
-    assert words in said
+    refused = drlib("failover", str(file), *arguments)
+    assert words in error_line(refused, 2)
+    assert refused.stdout == ""
 
 
 def emergency(path: Path, flow: str) -> Path:
@@ -174,6 +178,15 @@ def test_failover_that_continues_refuses_options_that_it_was_not_begun_with(
     assert ended.value.what == f"{refused} is not applied, nothing was changed"
     assert ended.value.why == f"run r7 is unfinished and continues with the same parameters: {own}"
     assert f"begin: drlib failover {file} 'paris->lyon' {refused} --supersede r7." in ended.value.remedy
+
+
+def test_failover_that_continues_refuses_to_supersede_another_run() -> None:
+    run = UnfinishedRun("paris->lyon", "r7", "incomplete", "emergency", 1, "ops", "/r7", (), "", "", "")
+    made = replace(MADE, next=Next.CONTINUE, unfinished=run)
+    failover._refuse_other_run(made, "")
+    failover._refuse_other_run(replace(made, next=Next.BEGIN), "r7")
+    with pytest.raises(UsageError, match=r"--supersede nope is not applied.* is r7\..*--supersede r7\."):
+        failover._refuse_other_run(made, "nope")
 
 
 def test_follower_says_of_each_wave_what_its_own_applications_have_to_change(file: Path, tmp_path: Path) -> None:

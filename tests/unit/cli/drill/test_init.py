@@ -26,12 +26,18 @@ def file(tmp_path: Path) -> Iterator[Path]:
         (["--rto", "5"], "'5' is not a valid RTO"),
         (["--rpo", "soon"], "'soon' is not a valid RPO"),
         (["--rpo-records", "-1"], "'-1' is not a number of records"),
+        (["--dir", "README.md"], "README.md is not a folder"),
+        (["--dir", "README.md/in"], "README.md/in cannot be written"),
+        (
+            ["--force", "nope.yaml"],
+            "--force nope.yaml: drlib init writes no such file. Its files are rehearse.yaml, failover.yaml",
+        ),
         (["--flow", "lyon->paris"], "flow lyon->paris is not enabled"),
         (["--flow", "paris->rome"], "has no flow paris->rome"),
     ],
 )
 def test_init_refuses_a_slip_before_anything_is_asked(file: Path, options: list[str], said: str) -> None:
-    assert said in error_line(drlib("init", str(file), *options), 2)
+    assert said in error_line(drlib("init", str(file), *options), 2), "error_line takes one line: nothing was asked"
     assert not (file.parent / "runbooks").exists()
 
 

@@ -25,6 +25,7 @@ from tiny_notebook import write_notebook
 
 from drlib.drill.plan.plan import Plan, StepPlan
 from drlib.drill.run import planning
+from drlib.drill.run.request import Request
 from drlib.runbook.file.jupyter_job import JobDefinition
 from drlib.runbook.file.model import Runbook, Schedule
 from drlib.runbook.file.schedule import Scheduler, emit
@@ -85,7 +86,7 @@ def test_runs_lists_past_runs_trends_and_overdue_runbooks(place: Path, capsys: p
     assert "OVERDUE" in shown
     assert "never run" in shown
     assert drlib_here("runs", "--check") == 3
-    assert "drlib run runbooks/monthly.yaml" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(" Run it: drlib run monthly\n"), "its notebook takes no clusters"
 
 
 def test_runs_are_listed_by_name_newest_first_and_plans_apart(
@@ -155,8 +156,51 @@ def test_runs_name_of_a_run_is_on_one_line_of_a_narrow_terminal(
     assert "20261128T081629Z-rehearse-failover" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (None, "game-day"),
+        ({"properties": "my mm2.properties"}, "game-day '{0}/my mm2.properties'"),
+        ({"lab_dir": "gone"}, "game-day --lab"),
+        ({"lab_dir": "runs", "lab_ends": True, "parameters": {"seed": 7}}, "game-day --lab -p seed=7"),
+        ({"lab_dir": "runs"}, "game-day --lab-dir {0}/runs"),
+    ],
+)
+def test_runs_check_names_the_next_run_by_its_name_on_the_clusters_that_it_had(
+    place: Path, capsys: pytest.CaptureFixture[str], asked: dict[str, object] | None, said: str
+) -> None:
+    folder = ran(place, "20260101T000000Z", "game-day", verdict=Verdict.UNKNOWN, checks=())
+    if asked is not None:
+        paths = {key: place / str(value) for key, value in asked.items() if key in ("properties", "lab_dir")}
+        Request.model_validate({"runbook": ROOT / "runbooks" / "game-day.yaml", **asked, **paths}).write(folder)
+    assert drlib_here("runs", "--check") == 3
+    assert f"Run it: drlib run {said.format(place)}\n" in capsys.readouterr().err
+
+
+def test_runs_check_names_the_clusters_that_a_runbook_needs_and_its_path_where_its_name_is_not_found(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran(place, "20260101T000000Z", "nightly-audit", verdict=Verdict.UNKNOWN, checks=())
+    assert drlib_here("runs", "--check") == 3
+    assert "Run it: drlib run nightly-audit FILE, or --lab in place of FILE\n" in capsys.readouterr().err
+    book(place)
+    (place / "runbooks").rename(place / "books")
+    assert drlib_here("runs", "--check", "--runs-dir", "nowhere", "--runbooks", "books") == 3
+    assert f"Run it: drlib run {place / 'books' / 'monthly.yaml'}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", ["nowhere", "runbooks/n.ipynb"])
+def test_runs_folder_of_runbooks_that_is_none_is_refused(
+    place: Path, capsys: pytest.CaptureFixture[str], given: str
+) -> None:
+    ran(place, "20260101T000000Z")
+    for more in ((), ("--check",), ("--json",)):
+        assert drlib_here("runs", "--runbooks", given, *more) == 2
+        assert f"--runbooks {given}: " in capsys.readouterr().err
+
+
 def test_runs_check_of_nothing_is_no_pass(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert drlib_here("runs", "--check", "--runs-dir", "nowhere", "--runbooks", "elsewhere") == 3
+    assert drlib_here("runs", "--check", "--runs-dir", "nowhere") == 3
     assert "nothing was checked" in capsys.readouterr().err
 
 

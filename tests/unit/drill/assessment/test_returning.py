@@ -179,7 +179,7 @@ def test_return_after_a_planned_move_that_is_mirrored_names_the_planned_move_bac
     record = LeaseRecord(state=DrillState.FAILED_OVER, mode=Mode.PLANNED, run="r1")
     made = assess_return(observed(record=record, workers=1))
     assert made.next is Next.REFUSE
-    assert "drlib run runbooks/planned-switchover.yaml mm2.properties -p 'flow=lyon->paris'" in made.remedy
+    assert "drlib run planned-switchover mm2.properties -p 'flow=lyon->paris'" in made.remedy
 
 
 def test_return_of_topics_that_both_directions_copy_settles_nothing_while_workers_run() -> None:

@@ -70,7 +70,7 @@ def test_judge_topics_that_are_gone_alone_or_brokers_that_are_not_needed_are_no_
 def test_judge_a_new_cluster_names_the_commands_of_its_procedure() -> None:
     remedy = judge(replace(SAME, cluster_id="id-2"), "mm2.properties").remedy
     assert "lyon->paris2" in remedy
-    assert "drlib run runbooks/planned-switchover.yaml mm2.properties -p 'flow=lyon->paris2'" in remedy
+    assert "drlib run planned-switchover mm2.properties -p 'flow=lyon->paris2'" in remedy
     silent = judge(replace(SAME, side=Side("paris", silence="x")), "mm2.properties")
     assert "drlib failback mm2.properties 'paris->lyon'" in silent.remedy
 
