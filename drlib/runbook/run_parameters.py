@@ -1,8 +1,9 @@
 """The parameters of a run: the runbook's, then those given, all of them checked before any of them is written down.
 
 Rules: everything that writes parameters takes them from here: the executed notebook, `run.json`, a plan. A notebook declares
-which it takes, with their types, a runbook which values they may have; `written_values` says which values may be written. A parameter that a step takes for an
-argument that may hold a secret (an address, headers, variables, a body) is a reference, or has a value that plans may hold.
+which it takes, with their types, a runbook which values they may have; `written_values` says which may be written. A parameter
+that a step takes for an argument that may hold a secret (an address, headers, variables, a body) is a reference, or has a value
+that plans may hold.
 Not for: how a notebook declares them (`drlib.runbook.file.parameters`).
 """
 

@@ -330,6 +330,13 @@ def test_schedule_of_a_runbook_without_clusters_is_refused(place: Path, capsys: 
     assert "none were given. Give FILE, or --lab for clusters of its own." in output.err
     assert output.out == ""
     assert drlib_here(*emit, "--lab") == 0
+    capsys.readouterr()
+    assert drlib_here(*emit, str(place / "mm2.properties")) == 2
+    assert "No such file" in capsys.readouterr().err
+    assert drlib_here(*emit, str(place)) == 2
+    output = capsys.readouterr()
+    assert ("Is a directory" in output.err, output.out) == (True, "")
+    (place / "mm2.properties").write_text("clusters = paris, lyon\n")
     assert drlib_here(*emit, str(place / "mm2.properties")) == 0
 
 
