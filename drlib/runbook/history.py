@@ -4,25 +4,19 @@ Rules: a folder of runs/ is a run when its name is one; what is not verified is 
 reason, and is never left out. An incident of the training, which has a score and no scorecard, is no run. Nothing is written.
 """
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from drlib.drill.run import stored_run
-from drlib.drill.run.planning import PLAN_FILE
-from drlib.drill.run.request import REQUEST_FILE
 from drlib.drill.run.stored_run import StoredRun
 from drlib.errors import UsageError
 from drlib.runbook.history_rules import Outcome
-from drlib.runs.folder import MANIFEST, NAME, refuse_file
-from drlib.runs.journal import JOURNAL
-from drlib.runs.scorecard import SCORECARD
+from drlib.runs.folder import NAME, refuse_file
 
 INCIDENT: Final = "incident"
 _OF_INCIDENTS: Final = ("baseline.json", "observations.json", "score.json")
-_OF_RUNS: Final = (REQUEST_FILE, PLAN_FILE, JOURNAL, SCORECARD, MANIFEST)  # any of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ def read_runs(runs_dir: Path) -> tuple[PastRun, ...]:
 def find(runs_dir: Path, name: Path) -> StoredRun:
     """The run in the folder `name`, or of that name in `runs_dir`. Raises `UsageError` where there is none."""
     for path in (runs_dir / name, name):
-        if path.is_dir() and (NAME.fullmatch(path.name) or any(os.path.lexists(path / part) for part in _OF_RUNS)):
+        if path.is_dir() and (NAME.fullmatch(path.name) or stored_run.is_run(path)):
             return stored_run.read(path)
     raise UsageError(f"run {name}", f"there is no such run, here or in {runs_dir}", "drlib runs lists them.")
 
