@@ -43,14 +43,14 @@ def cache_folder() -> Path:
     return (base if base.is_absolute() else Path.home() / ".cache") / "drlib"
 
 
-def read_given(path: Path, kind: str) -> str:
-    """The text of the file that a user gave as `kind`, such as "a runbook". Raises `UsageError`."""
+def read_given(path: Path, kind: str, errors: str = "strict") -> str:
+    """The text of the file that a user gave as `kind`, such as "a runbook", decoded with `errors`. Raises `UsageError`."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise UsageError(f"{path} cannot be read", f"it is larger than {MOST_BYTES} bytes", f"Give {kind}.")
-        return data.decode()
+        return data.decode(errors=errors)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise UsageError(f"{path} cannot be read", why, f"Give the path of {kind}.") from error

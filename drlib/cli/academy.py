@@ -21,6 +21,7 @@ def status(directory: Record = RUN_DIR) -> None:
     from drlib.training.academy import points, progress
     from drlib.training.academy.open import LESSONS, title_of
 
+    _refuse_file(directory)
     stored = progress.read(directory)
     table = Table()
     for name in ("lesson", "title", "state", "attempts", "hints", "points", "best"):
@@ -59,5 +60,11 @@ def reset(
         raise UsageError(
             f"there is no lesson {', '.join(unknown)}", f"there are {', '.join(LESSONS)}", "Use one of these names."
         )
+    _refuse_file(directory)
     deleted = progress.forget(directory, names)
     show(f"Deleted: {', '.join(sorted(deleted)) or 'nothing, there was no progress'}.")
+
+
+def _refuse_file(directory: Path) -> None:
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"{directory} is not a folder", "progress is kept in one", "Name it: --dir DIR.")

@@ -25,7 +25,7 @@ _WORDS: Final = (
 def usage_error(message: str, arguments: Sequence[str]) -> str:
     """What, why, and the next command, of the parser's `message` about a command line.
 
-    Where something is missing, the next command is an example of the same command.
+    Where something is missing, the next command is an example of the same command, with the option whose value is missing.
     """
     words = command_of(arguments)
     why = " ".join(message.split()).rstrip(".")
@@ -33,10 +33,13 @@ def usage_error(message: str, arguments: Sequence[str]) -> str:
         why = theirs.sub(ours, why)
     why = why if why.endswith("?") else f"{why}."
     about = " ".join(["drlib", *words, "--help"])
-    examples = commands.EXAMPLES.get(" ".join(words), ())
-    hint = (
-        f"For example: {examples[0].line}  (all options: {about})" if "missing" in why and examples else f"See: {about}"
-    )
+    option = re.match(r"(--\S+?):? ", why)
+    examples = [
+        each.line
+        for each in commands.EXAMPLES.get(" ".join(words), ())
+        if option is None or option[1] in each.line.split()
+    ]
+    hint = f"For example: {examples[0]}  (all options: {about})" if "missing" in why and examples else f"See: {about}"
     return f"{' '.join(words) or 'the command line'}: {why} {hint}"
 
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -87,7 +88,9 @@ class Lab:
         """
         state = _read_state(root)
         if state is None:
-            raise UsageError("There is no lab", f"{root} holds no {_STATE_NAME}", "Run `drlib lab up` first")
+            raise UsageError(
+                "There is no lab", f"{root} holds no {_STATE_NAME}", f"Start one: drlib lab up --dir {quote(str(root))}"
+            )
         lab = cls(
             root,
             tuple(state.clusters),

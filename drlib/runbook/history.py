@@ -41,9 +41,9 @@ def read_runs(runs_dir: Path) -> tuple[PastRun, ...]:
 def find(runs_dir: Path, name: Path) -> StoredRun:
     """The run in the folder `name`, or of that name in `runs_dir`. Raises `UsageError` where there is none."""
     for path in (runs_dir / name, name):
-        if path.is_dir():
+        if path.is_dir() and (NAME.fullmatch(path.name) or stored_run.is_run(path)):
             return stored_run.read(path)
-    raise UsageError(f"run {name}", f"there is no such folder, here or in {runs_dir}", "drlib runs lists them.")
+    raise UsageError(f"run {name}", f"there is no such run, here or in {runs_dir}", "drlib runs lists them.")
 
 
 def _is_incident(path: Path, runbook: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.plan import shown
+from drlib.drill.run import registry
 from drlib.drill.run.request import ClusterTarget
 from drlib.lab import choose_flow
 from drlib.lab.environment import LAB_ONLY, READS, Banner, Environment, environment_at
@@ -60,6 +61,7 @@ def introduce(
     else:
         flow = opening.chosen_flow(book, target, given, place=place, start_lab=False) or Flow.parse(book.drill.flow)
     drill = drill_section.drill(book.drill, book.name, book.objectives, given, flow)
+    registry.parse_drill(drill)
     return Introduction(drill_section.title(book.title, flow), shown.banner(drill, environment))
 
 

@@ -1,8 +1,9 @@
 """The parameters of a run: the runbook's, then those given, all of them checked before any of them is written down.
 
 Rules: everything that writes parameters takes them from here: the executed notebook, `run.json`, a plan. A notebook declares
-which it takes, with their types; `written_values` says which values may be written. A parameter that a step takes for an
-argument that may hold a secret (an address, headers, variables, a body) is a reference, or has a value that plans may hold.
+which it takes, with their types, a runbook which values they may have; `written_values` says which may be written. A parameter
+that a step takes for an argument that may hold a secret (an address, headers, variables, a body) is a reference, or has a value
+that plans may hold.
 Not for: how a notebook declares them (`drlib.runbook.file.parameters`).
 """
 
@@ -22,7 +23,10 @@ from drlib.runbook.file.model import Runbook, Value
 
 def resolved(book: Runbook, arguments: Mapping[str, Value]) -> dict[str, Value]:
     """The parameters a run will have: the runbook's, then those given. Raises `UsageError`."""
-    parameters.check(book.parameters, parameters.declared(book.notebook))  # those that are not used, too
+    takes = parameters.declared(book.notebook)
+    parameters.check(book.parameters, takes)  # those that are not used, too
+    for name in book.accepts:
+        parameters.check_name(name, takes)
     return given(book, {**book.parameters, **arguments})
 
 
@@ -30,6 +34,7 @@ def given(book: Runbook, arguments: Mapping[str, Value]) -> dict[str, Value]:
     """`arguments`, as they may be written down. Raises `UsageError` for one that the notebook does not take, and a secret."""
     takes = parameters.declared(book.notebook)
     values = parameters.check(arguments, takes)
+    parameters.refuse_unaccepted(values, book.accepts)
     for name, parameter in takes.items():  # a default is in the executed notebook, too
         for part in parameter.default if isinstance(parameter.default, list) else [parameter.default]:
             if isinstance(part, str) and (form := credentials.form_of(part)):

@@ -43,6 +43,7 @@ File = Annotated[
     Path | None, typer.Argument(help="Your clusters: their connect-mirror-maker.properties file.", metavar="FILE")
 ]
 RUNS = Path("runs")
+_USUAL = "connect-mirror-maker.properties"
 
 
 def plan(
@@ -60,6 +61,7 @@ def plan(
     from drlib.runs import folder as folders
 
     book, arguments = _asked(runbook, parameter, file)
+    _refuse_analysis(book, runbook, file)
     folders.refuse_unusable(runs_dir)
     target = _clusters(book, runbook, arguments, ClusterTarget(file, lab_dir), "plan")
     from drlib.drill.run import planning
@@ -173,6 +175,8 @@ def run(
         )
     if runbook is not None and not kept:
         book, arguments = _asked(runbook, parameter, file)
+        if dry_run:
+            _refuse_analysis(book, runbook, file)
         folders.refuse_unusable(runs_dir)
         target = target if lab else _clusters(book, runbook, arguments, target, "run --dry-run" if dry_run else "run")
     from drlib.cli.drill import run as running
@@ -223,6 +227,16 @@ def _asked(runbook: Path, pairs: list[str] | None, file: Path | None) -> tuple[R
     return book, arguments
 
 
+def _refuse_analysis(book: Runbook, typed: Path, file: Path | None) -> None:
+    """Raises `UsageError` for a runbook that has no drill: there is nothing to plan."""
+    if book.drill is None:
+        raise UsageError(
+            f"runbook {book.name}",
+            "it has no drill, so there is nothing to plan",
+            f"Run it: {shlex.join(['drlib', 'run', str(typed), str(file or _USUAL)])}",
+        )
+
+
 def _clusters(
     book: Runbook, typed: Path, arguments: Mapping[str, Value], target: ClusterTarget, command: str
 ) -> ClusterTarget:
@@ -235,21 +249,18 @@ def _clusters(
 
     if target != ClusterTarget() or not clusters.unnamed(book, arguments):
         return target
-    on_file = f"drlib {command} {shlex.quote(str(typed))} connect-mirror-maker.properties"
+    line = f"drlib {command} {shlex.quote(str(typed))}"
+    on_file = f"{line} {_USUAL}"
     own_lab = clusters.has_own_lab(book)
     if own_lab or not clusters.takes_file(book) or not can_ask():
         ways = [on_file] if clusters.takes_file(book) else []
-        ways += (
-            [f"drlib run {shlex.quote(str(typed))} --lab for clusters of its own"]
-            if own_lab and command == "run"
-            else []
-        )
+        ways += [f"{line} --lab (clusters of its own)"] if own_lab and command == "run" else []
         raise UsageError(
             f"runbook {book.name}",
             "it needs clusters, and none were given",
-            f"For example: {', or '.join([*ways, '--lab-dir DIR of a running lab'])}",
+            f"For example: {', or '.join([*ways, f'{line} --lab-dir DIR (a running lab)'])}",
         )
-    usual = Path("connect-mirror-maker.properties")
+    usual = Path(_USUAL)
     given = Path(
         typer.prompt(
             "The clusters: which connect-mirror-maker.properties file?",

@@ -13,9 +13,11 @@ from typing import Annotated, Final
 import typer
 
 from drlib.errors import DrlibError, UsageError
+from drlib.files import read_given_bytes
 from drlib.outgoing.terminal import show
 
 _LOOK_S: Final = 0.2
+_MOST_PEM: Final = 1 << 20
 
 
 def witness(
@@ -71,16 +73,42 @@ def _tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
         return None
     if certificate is None or key is None:
         raise UsageError("--certificate and --key", "only one of them is given", "Give both, or none.")
+    _refuse_other_than("certificate", "CERTIFICATE", f"--certificate {certificate}", certificate)
+    _refuse_other_than("private key", "PRIVATE KEY", f"--key {key}", key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(certificate, key, password=_no_password)
-    except (OSError, ValueError) as error:
+        context.load_verify_locations(certificate)
+    except ssl.SSLError as error:
         raise UsageError(
-            f"--certificate {certificate} with --key {key}", str(error), "Give PEM files; the key is not encrypted."
+            f"--certificate {certificate} cannot be used", f"it is damaged ({error.reason})", "Give a whole PEM file."
         ) from error
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except ssl.SSLError as error:
+        why = f"it is damaged ({error.reason})"
+        if error.reason == "KEY_VALUES_MISMATCH":
+            why = f"it is not the key of {certificate}"
+        raise UsageError(
+            f"--key {key} cannot be used", why, "Give the key that the certificate was made with."
+        ) from error
+    except ValueError as error:
+        raise UsageError(f"--key {key} cannot be used", str(error), "Give a key that is not encrypted.") from error
     return context
 
 
+def _refuse_other_than(what: str, label: str, option: str, path: Path) -> None:
+    """Raises `UsageError` for a file that cannot be read, and for one that has no PEM block of `label`."""
+    try:
+        content = read_given_bytes(path, _MOST_PEM)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{option} cannot be read", why, f"Give the PEM file of the {what}.") from None
+    if f"{label}-----".encode() not in content:
+        raise UsageError(
+            f"{option} has no {what}", f"it has no line -----BEGIN {label}-----", f"Give the PEM file of the {what}."
+        )
+
+
 def _no_password() -> str:
-    raise ValueError("the key is encrypted")
+    raise ValueError("it is encrypted")

@@ -7,12 +7,13 @@ with exit code 3. With `--metrics` it checks again and again until it is stopped
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from drlib import clock
 from drlib.cli import print_error
+from drlib.cli.mirror.status import refuse_no_addresses
 from drlib.drill.readiness.checks.objectives import Objectives
 from drlib.drill.readiness.role import Role
 from drlib.drill.readiness.score import MINIMUM, gate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from drlib.drill.readiness.score import Readiness
 
 _DEFAULT = Objectives()
+_EVERY: Final = "5m"
 
 
 def doctor(
@@ -65,7 +67,9 @@ def doctor(
             help="Check again and again, and serve the result to Prometheus here (/metrics); port 0: any.",
         ),
     ] = None,
-    every: Annotated[str, typer.Option(metavar="TIME", help="With --metrics: how long between two checks.")] = "5m",
+    every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --metrics: how long between two checks; 5m unless given.")
+    ] = None,
     rights: Annotated[
         bool,
         typer.Option(
@@ -92,15 +96,22 @@ def doctor(
 
     Exit code 0: ready; 3: a score below --min-score, or a critical finding.
     """
+    principals = {
+        Role.MIRROR: mirror_principal,
+        Role.DRILL: drill_principal,
+        Role.DOCTOR: doctor_principal,
+        Role.AUDIT: audit_principal,
+    }
+    if every is not None and metrics is None:
+        raise UsageError("--every", "it is how often --metrics checks", "Give --metrics as well.")
     if rights:
-        principals = {
-            Role.MIRROR: mirror_principal,
-            Role.DRILL: drill_principal,
-            Role.DOCTOR: doctor_principal,
-            Role.AUDIT: audit_principal,
-        }
         _print_rights(file, flow, role, principals)
         return
+    given = ["--role"] if role is not None else []
+    given += [f"--principal-{each}" for each, name in principals.items() if name is not None]
+    if given:
+        raise UsageError(" and ".join(given), "they are for the commands of --rights", "Give --rights as well.")
+    refuse_no_addresses(at or ())
     from drlib.config.settings import load_mirror_settings
     from drlib.model import Flow
 
@@ -121,7 +132,7 @@ def doctor(
     if metrics is not None:
         if textfile is not None or as_json:
             raise UsageError("--metrics", "it does not go with --textfile and --json", "Give one of them.")
-        _serve(metrics, seconds(every, "--every"), minimum, check)
+        _serve(metrics, seconds(_EVERY if every is None else every, "--every"), minimum, check)
         return
     if textfile is not None:
         refuse_unwritable(textfile, "--textfile")
@@ -168,6 +179,13 @@ def _print_rights(file: Path, flow: str | None, role: Role | None, principals: M
     from drlib.config.settings import load_mirror_settings
     from drlib.model import Flow
 
+    for each, name in principals.items():
+        if name is not None and not all(name.partition(":")):
+            raise UsageError(
+                f"--principal-{each} {name!r} is no principal",
+                "it is not TYPE:NAME",
+                f"Write User:{name.strip(':') or 'NAME'}.",
+            )
     settings = load_mirror_settings(file)
     from drlib.drill.readiness.required_rights import flows_of, lines, required_rights
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from drlib.errors import UsageError
+
+
+def refuse_no_addresses(at: Sequence[str]) -> None:
+    """Raises `UsageError` for an address of `--at` at which nothing can be asked."""
+    from drlib import decoding
+
+    for address in at:
+        try:
+            decoding.address(address)
+        except decoding.Undecodable as error:
+            raise UsageError(
+                f"--at {address!r} is not an address", str(error), "Write 127.0.0.1:9464, for example."
+            ) from None
 
 
 def status(
@@ -36,6 +50,7 @@ def status(
 
     if as_json and watch:
         raise UsageError("--json and --watch do not go together", "JSON is printed once", "Give only one.")
+    refuse_no_addresses(at or ())
     settings = load_mirror_settings(file)
     from drlib.cli.mirror.status_observer import StatusObserver, print_once
     from drlib.cli.mirror.status_observer import watch as watch_status

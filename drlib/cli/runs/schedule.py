@@ -37,6 +37,10 @@ def emit(
         raise UsageError("FILE and --lab", "a runbook runs on one of them", "Give only one.")
     more = ["--lab"] if lab else [str(file.absolute())] if file is not None else []
     book = model.load(find(runbook))
+    if file is not None:
+        from drlib.kafka.java_formats import properties
+
+        properties.read(file)  # its references are those of who runs it
     text = schedule.emit(book, scheduler, runs_dir=runs_dir, more=more, user=user)
     if not more and clusters.unnamed(book, {}):
         ways = "FILE, or --lab for clusters of its own" if clusters.has_own_lab(book) else "FILE"

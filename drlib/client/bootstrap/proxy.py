@@ -322,6 +322,7 @@ def not_listening(host: str, port: int, error: OSError, option: str = "--listen"
         remedy = (
             f"Give a port from {_LOWEST_FREE} on, or the right CAP_NET_BIND_SERVICE (AmbientCapabilities= of its unit)."
         )
-    elif error.errno == errno.EADDRNOTAVAIL:
-        why = "it is no address of this machine"
+    elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        why = "it is no address of this machine" if error.errno == errno.EADDRNOTAVAIL else why
+        remedy = f"Give a name or an address of this machine, such as 127.0.0.1: {option} HOST:PORT."
     return UsageError(f"{host}:{port} cannot be listened at", why, remedy)

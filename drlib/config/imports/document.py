@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from drlib import decoding
 from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.files import read_given
+
+_NONE: Final = "A .properties file of MirrorMaker 2 needs no import: drlib mirror FILE."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,10 @@ def read(path: Path) -> tuple[Node, ...]:
     values = tuple(value for value in _parse(text, path) if value is not None)
     if not values:
         raise UsageError(f"{path} is empty", "there is nothing in it to import", "Give a JSON or YAML file.")
+    if not all(isinstance(value, dict | list) for value in values):
+        raise UsageError(
+            f"{path} is nothing to import", "it is neither JSON of Kafka Connect nor a KafkaMirrorMaker2", _NONE
+        )
     return tuple(Node(value, str(path)) for value in values)
 
 
@@ -75,4 +82,5 @@ def _parse(text: str, path: Path) -> Sequence[object]:
     try:
         return [decoding.json_value(text)] if kind == "JSON" else decoding.yaml_documents(text)
     except Undecodable as error:
-        raise UsageError(f"{path} cannot be read as {kind}", str(error), "Correct it there.") from None
+        remedy = _NONE if path.suffix == ".properties" else "Correct it there."
+        raise UsageError(f"{path} cannot be read as {kind}", str(error), remedy) from None

@@ -21,6 +21,7 @@ from drlib import decoding
 from drlib.drill.plan.progress import Noted, Outcome
 from drlib.drill.run import planning
 from drlib.drill.run.planning import PLAN_FILE
+from drlib.drill.run.request import REQUEST_FILE
 from drlib.drill.run.runner import LOCK
 from drlib.errors import UsageError
 from drlib.files import read_stored
@@ -71,6 +72,11 @@ class StoredRun:
             return ""
         more = len(self.differences) - 1
         return f"{self.evidence}: {self.differences[0]}{f', and {more} more' if more else ''}"
+
+
+def is_run(folder: Path) -> bool:
+    """Does `folder` have any file that only runs have?"""
+    return any(os.path.lexists(folder / name) for name in (*_PARSED, MANIFEST, REQUEST_FILE))
 
 
 def read(folder: Path) -> StoredRun:

@@ -1,9 +1,10 @@
 """Parse a `.properties` file with Java's grammar, and keep the line of every key.
 
-Rules: continuation lines, escapes and separators are those of `java.util.Properties`; the text is UTF-8, as Kafka's
-start scripts read it, without the byte order mark that editors put before it. Where a key is set twice the later line wins, as
-in Java. Lines that continue are joined here, in a time that grows with the size of the file; javaproperties looks through all
-of a line again for each line that continues it.
+Rules: continuation lines, escapes and separators are those of `java.util.Properties`; the text is UTF-8, without the byte
+order mark that editors put before it. MirrorMaker 2 reads ISO-8859-1 (`Utils.loadProps`), so that other bytes may be in
+comments, and are refused in a key or a value, where they are written as `\\uXXXX`. Where a key is set twice the later line
+wins, as in Java. Lines that continue are joined here, in a time that grows with the size of the file; javaproperties looks
+through all of a line again for each line that continues it.
 Not for: what a key means (`drlib.config.settings`).
 """
 
@@ -20,6 +21,7 @@ from drlib.files import read_given
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 MOST_ENTRIES: Final = 20_000  # a line for people each is what `drlib config explain` may have to show
+_NOT_UTF8: Final = re.compile("[\udc80-\udcff]")  # as `surrogateescape` decodes such a byte
 _BLANKS: Final = " \t\f"
 
 
@@ -50,7 +52,7 @@ class PropertiesFile:
 def read(path: str | Path) -> PropertiesFile:
     """The file at `path`. Raises `UsageError` when it cannot be read or parsed."""
     path = Path(path)
-    return parse(read_given(path, "a .properties file (drlib lab up writes one)"), path)
+    return parse(read_given(path, "a .properties file (drlib lab up writes one)", errors="surrogateescape"), path)
 
 
 def parse(text: str, path: Path) -> PropertiesFile:
@@ -59,6 +61,12 @@ def parse(text: str, path: Path) -> PropertiesFile:
     line = 1
     try:
         for line, joined in _joined(text.removeprefix("\ufeff")):
+            if _NOT_UTF8.search(joined):
+                raise UsageError(
+                    f"{path}:{line} is not a properties line",
+                    "it has a byte that is not UTF-8",
+                    r"Save the file as UTF-8, or write such letters as \uXXXX, which MirrorMaker 2 reads as well.",
+                )
             for element in javaproperties.parse(joined):
                 if isinstance(element, javaproperties.KeyValue):
                     (element.key + element.value).encode()

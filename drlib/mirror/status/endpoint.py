@@ -125,7 +125,8 @@ class Endpoint:
         try:
             return cls(address, snapshot)
         except OSError as error:
-            events.open("EndpointUnavailable", address, f"{error.strerror or error}")
+            refused = not_listening(*parse_address(address), error, "--metrics")
+            events.open("EndpointUnavailable", address, f"{error.strerror or error}", remedy=refused.remedy)
             return None
 
     def close(self) -> None:

@@ -400,7 +400,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "EndpointUnavailable": Kind(
         "the address for status and metrics could not be opened; mirroring continues without it",
-        "Give each worker on a machine its own --metrics HOST:PORT; port 0 takes any free port.",
+        "Give an address of this machine that is free: --metrics HOST:PORT; port 0 takes any free port.",
     ),
     "InternalTopicDeleted": Kind(
         "the topic of heartbeats, checkpoints or offset syncs was deleted while the flow ran",

@@ -2,7 +2,8 @@
 
 Rules: `B->A` writes to `heartbeats` on A, which `A->B` mirrors as `A.heartbeats`, so that `RemoteClusterUtils` and monitors see
 A->B working where only A->B is enabled. One worker writes, the one for which `owned` is true. A cluster that does not
-answer is reported by the flows that mirror it; one that refuses the topic is an event, and records are mirrored.
+answer, and settings that cannot be used, are reported by the flows that mirror it; one that refuses the topic is an event, and
+records are mirrored.
 Source: `MirrorMakerConfig.clusterPairs`, `MirrorHeartbeatConnector`.
 Not for: the heartbeats of enabled flows, which their own `Mm2Writer` writes.
 """
@@ -16,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from drlib.config.flow_settings import FlowSettings
-from drlib.errors import DrlibError, Unreachable
+from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.security.errors import SecurityFault
 from drlib.mirror.mm2.writer import Mm2Writer
@@ -67,7 +68,7 @@ class PairHeartbeats:
         timeout_s = self._settings.admin_timeout_ms / 1000
         try:
             await in_daemon(partial(create_missing, self._target, [topic], timeout_s))
-        except (Unreachable, SecurityFault):
+        except (Unreachable, SecurityFault, UsageError):
             return False
         except DrlibError as error:
             flow = self._settings.flow

@@ -27,6 +27,16 @@ from drlib.runs.scorecard import Objectives
 Value = bool | int | float | str | list[bool | int | float | str]
 
 
+class Form(StrEnum):
+    """How a parameter is written, where its type does not say it: `5MB/s`, `200ms`, this or nothing, 0 or more, 1 or more."""
+
+    RATE = "rate"
+    TIME = "time"
+    OPTIONAL_TIME = "optional-time"
+    NOT_NEGATIVE = "not-negative"
+    COUNT = "count"
+
+
 class LabSection(BaseModel):
     """What a lab for this runbook has to have. Where it names no clusters, one is started with LEFT and RIGHT, and one
     that runs may have any."""
@@ -88,6 +98,9 @@ class Runbook(BaseModel):
     title: str
     notebook: Path
     parameters: dict[str, Value] = {}
+    accepts: dict[
+        str, Form | list[bool | int | float | str]
+    ] = {}  # what a parameter may be: a form, or one of these values
     objectives: Objectives = Objectives()
     drill: DrillSection | None = None
     schedule: Schedule | None = None

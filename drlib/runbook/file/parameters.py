@@ -16,11 +16,12 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from drlib import decoding
+from drlib.config import quantities
 from drlib.decoding import Undecodable
 from drlib.drill.step.argument_types import nearest
 from drlib.errors import UsageError
 from drlib.files import MOST_STORED_BYTES, read_given_bytes
-from drlib.runbook.file.model import Value
+from drlib.runbook.file.model import Form, Value
 from drlib.runbook.file.written_values import refuse_secret
 
 KINDS: Final[Mapping[str, type]] = {"str": str, "int": int, "float": float, "bool": bool, "list": list}
@@ -115,6 +116,23 @@ def check(values: Mapping[str, Value], known: Mapping[str, Parameter]) -> dict[s
         if not _fits(value, known[name]):
             raise _mistyped(name, value, known[name])
     return dict(values)
+
+
+def refuse_unaccepted(values: Mapping[str, Value], accepts: Mapping[str, Form | Sequence[Scalar]]) -> None:
+    """Raises `UsageError` for one of `values`, whose types are right, that is not what the runbook accepts."""
+    for name, accepted in accepts.items():
+        if name not in values:
+            continue
+        value, what = values[name], f"parameter {name}"
+        if not isinstance(accepted, Form):
+            if value not in accepted:
+                raise UsageError(what, f"{value!r} is not accepted", f"Use {', '.join(map(str, accepted))}.")
+        elif accepted is Form.RATE:
+            quantities.bytes_per_second(str(value), what)
+        elif accepted is Form.TIME or (accepted is Form.OPTIONAL_TIME and value):
+            quantities.seconds(str(value), what)
+        elif isinstance(value, int | float) and value < (least := 1 if accepted is Form.COUNT else 0):
+            raise UsageError(what, f"{value!r} is less than {least}", f"Use {least} or a greater number.")
 
 
 def check_name(name: str, known: Mapping[str, Parameter]) -> None:

@@ -124,7 +124,9 @@ def test_command_group_alone_shows_its_help(arguments: list[str]) -> None:
 
 
 def test_lab_down_without_a_lab_is_refused(tmp_path: Path) -> None:
-    assert "There is no lab" in error_line(drlib("lab", "down", "--dir", str(tmp_path / "lab")), 2)
+    said = error_line(drlib("lab", "down", "--dir", str(tmp_path / "a lab")), 2)
+    assert "There is no lab" in said
+    assert said.endswith(f". Start one: drlib lab up --dir '{tmp_path / 'a lab'}'")
 
 
 def test_lab_up_without_java_leaves_nothing(tmp_path: Path) -> None:
@@ -147,3 +149,10 @@ def test_run_with_lab_without_java_leaves_nothing(tmp_path: Path) -> None:
     assert "Traceback" not in result.stderr
     assert "Java is missing" in result.stderr.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+@pytest.mark.parametrize("command", ["status", "reset"])
+def test_academy_of_a_file_says_that_it_is_no_folder(tmp_path: Path, command: str) -> None:
+    (tmp_path / "afile").write_text("x")
+    said = error_line(drlib("academy", command, "--dir", str(tmp_path / "afile")), 2)
+    assert said.endswith("afile is not a folder: progress is kept in one. Name it: --dir DIR.")

@@ -36,7 +36,12 @@ def test_command_of_takes_the_words_that_name_one(arguments: list[str], words: t
         ("No such option: --x", "mirror: there is no option --x. See: drlib mirror --help"),
         (
             "Option '--memory' requires an argument.",
-            "mirror: --memory: its value is missing. For example: drlib mirror ",
+            "mirror: --memory: its value is missing. See: drlib mirror --help",
+        ),
+        (
+            "Option '--spark' requires an argument.",
+            "mirror: --spark: its value is missing. For example: drlib mirror connect-mirror-maker.properties --spark "
+            "spark://HOST:7077 --workers 4  (all options: drlib mirror --help)",
         ),
         ("Got unexpected extra argument(s) (b)", "mirror: unexpected: b. See: drlib mirror --help"),
         (

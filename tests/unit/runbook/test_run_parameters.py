@@ -92,3 +92,24 @@ def test_default_that_a_step_takes_for_a_secret_is_refused(tmp_path: Path) -> No
     with pytest.raises(UsageError, match=r"parameter host: it is the argument 'url' of hook\.http"):
         run_parameters.resolved(book(tmp_path, host="https://h/c4n4ry"), {})
     assert run_parameters.resolved(book(tmp_path, host="https://h/c4n4ry"), {"host": "${env:HOOK}"})
+
+
+@pytest.mark.parametrize(
+    ("accepts", "given", "said"),
+    [
+        ({"pace": "not-negative"}, {"pace": -1.0}, "-1.0 is less than 0"),
+        ({"label": ["x", "y"]}, {"label": "z"}, "Use x, y."),
+        ({"label": "time"}, {"label": ""}, "Write 200ms"),
+        ({"lable": "time"}, {}, "Did you mean label"),
+    ],
+)
+def test_value_that_the_runbook_does_not_accept_is_refused(
+    tmp_path: Path, accepts: dict[str, Any], given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        run_parameters.resolved(book(tmp_path, accepts=accepts), given)
+
+
+def test_value_that_the_runbook_accepts_is_taken(tmp_path: Path) -> None:
+    accepted = book(tmp_path, accepts={"label": "optional-time", "pace": ["x", 3.0]})
+    assert run_parameters.resolved(accepted, {"label": "", "pace": 3.0}) == {"label": "", "pace": 3.0}

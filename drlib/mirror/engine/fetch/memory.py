@@ -25,9 +25,12 @@ LEAST_WORKER: Final = RESERVED + (32 << 20)
 def data_share(worker_bytes: int) -> int:
     """Bytes of fetched data that a worker limited to `worker_bytes` may keep. Raises `UsageError` when that is too little."""
     if worker_bytes < LEAST_WORKER:
+        in_bytes = worker_bytes < 1 << 20
+        size = f"{worker_bytes} bytes" if in_bytes else f"{worker_bytes >> 20} MiB"
         raise UsageError(
-            f"--memory of {worker_bytes >> 20} MiB is too little",
-            f"a worker takes {RESERVED >> 20} MiB before it keeps any record",
+            f"--memory of {size} is too little",
+            "a number without a unit is bytes, and " * in_bytes
+            + f"a worker takes {RESERVED >> 20} MiB before it keeps any record",
             f"Give at least {LEAST_WORKER >> 20}MiB; the default is {DEFAULT_WORKER >> 20}MiB.",
         )
     return worker_bytes - RESERVED

@@ -164,18 +164,24 @@ def test_run_contradicting_options_are_refused(tmp_path: Path, file: Path) -> No
 
 
 SHIPPED = ("failover-drill", "failback-drill", "switchover-drill", "ordering-drill", "active-active", "size-the-link")
+ANALYSES = ("nightly-audit", "duplicates-audit", "lag-report", "continuous-audit")
 
 
-@pytest.mark.parametrize("name", [*SHIPPED, "nightly-audit", "duplicates-audit", "lag-report", "continuous-audit"])
+@pytest.mark.parametrize("name", [*SHIPPED, *ANALYSES])
 def test_run_without_clusters_uses_no_lab_that_was_not_named(tmp_path: Path, name: str) -> None:
     """Each notebook has the folder of a lab as its default, which may hold one that is used for something else."""
     line = refused(tmp_path, 2, "run", name)
-    own = f"drlib run {name} --lab for clusters of its own, or --lab-dir DIR of a running lab"
+    own = f"drlib run {name} --lab (clusters of its own), or drlib run {name} --lab-dir DIR (a running lab)"
     file = "" if name in SHIPPED else f"drlib run {name} connect-mirror-maker.properties, or "
     assert line == f"runbook {name}: it needs clusters, and none were given. For example: {file}{own}"
-    line = refused(tmp_path, 2, "run", name, "--dry-run")
-    assert "it needs clusters, and none were given" in line
-    assert "--lab for" not in line
+    for words in (("run --dry-run", "run", name, "--dry-run"), ("plan", "plan", name)):
+        command, *typed = words
+        line = refused(tmp_path, 2, *typed)
+        if name in ANALYSES or name == "size-the-link":
+            assert line.endswith(f"nothing to plan. Run it: drlib run {name} connect-mirror-maker.properties")
+        else:
+            assert "it needs clusters, and none were given" in line
+            assert line.endswith(f"For example: drlib {command} {name} --lab-dir DIR (a running lab)")
 
 
 @pytest.mark.parametrize("where", ["runbook", "notebook"])

@@ -49,3 +49,27 @@ def test_run_of_a_flow_that_the_file_lacks_is_refused(name: str, tmp_path: Path)
 @pytest.mark.parametrize("name", DRILLS)
 def test_run_of_a_disabled_flow_is_refused(name: str, tmp_path: Path) -> None:
     assert "flow lyon->paris of" in refused(name, file(tmp_path, "paris->lyon"), "flow=lyon->paris")
+
+
+@pytest.mark.parametrize(
+    ("name", "pair", "said"),
+    [
+        ("failover-drill", "names=foo", "identical"),
+        ("failback-drill", "tail=foo", "recover"),
+        ("ordering-drill", "scope=foo", "topic"),
+        ("game-day", "level=9", "Use 0, 1, 2, 3, 4, 5, 6."),
+        ("game-day", "seed=-1", "Use 0 or a greater number."),
+        ("game-day", "player=foo", "Use you, reference."),
+        ("size-the-link", "rtt=abc", "Write 200ms, 30s, 24h or 7d."),
+        ("size-the-link", "rate=5", "Write 5MB/s or 1Gb/s"),
+        ("size-the-link", "partitions=0", "Use 1 or a greater number."),
+        ("lag-report", "window=", "Write 200ms, 30s, 24h or 7d."),
+    ],
+)
+def test_run_with_a_wrong_parameter_is_refused_before_its_lab_is_started(
+    name: str, pair: str, said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as error:
+        run_runbook(ROOT / "runbooks" / f"{name}.yaml", [pair], Wanted(tmp_path / "runs", lab=True))
+    assert said in str(error.value)
+    assert list(tmp_path.iterdir()) == []

@@ -374,6 +374,13 @@ def test_schedule_of_a_runbook_without_clusters_is_refused(place: Path, capsys: 
     assert "none were given. Give FILE, or --lab for clusters of its own." in output.err
     assert output.out == ""
     assert drlib_here(*emit, "--lab") == 0
+    capsys.readouterr()
+    assert drlib_here(*emit, str(place / "mm2.properties")) == 2
+    assert "No such file" in capsys.readouterr().err
+    assert drlib_here(*emit, str(place)) == 2
+    output = capsys.readouterr()
+    assert ("Is a directory" in output.err, output.out) == (True, "")
+    (place / "mm2.properties").write_text("clusters = paris, lyon\n")
     assert drlib_here(*emit, str(place / "mm2.properties")) == 0
 
 
@@ -408,3 +415,14 @@ def test_schedule_impossible_requests_are_refused(
     output = capsys.readouterr().err
     assert said in output
     assert "Traceback" not in output
+
+
+@pytest.mark.parametrize("command", ["verify", "report"])
+def test_folder_of_anything_else_is_no_run(place: Path, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "dir").mkdir()
+    (place / "dir" / "notes.txt").write_text("x")
+    assert drlib_here("runs", command, "dir") == 2
+    assert "run dir: there is no such run, here or in runs." in capsys.readouterr().err
+    (place / "runs" / "dir").mkdir()
+    shutil.copytree(ran(place, "20261121T100000Z"), place / "dir", dirs_exist_ok=True)
+    assert drlib_here("runs", command, "dir") == 3  # a run, with a file more

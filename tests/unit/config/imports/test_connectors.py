@@ -207,3 +207,11 @@ def test_import_command_prints_the_file_and_names_the_rest_on_standard_error(tmp
     assert done.stdout.startswith("clusters = east, west\n")
     assert "tasks.max: parallelism is set by drlib.lanes" in done.stderr
     assert "hush" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("text", ["clusters = A, B\nA->B.enabled = true\n", "clusters = A, B\nA.x = a: b\n"])
+def test_properties_file_needs_no_import(tmp_path: Path, text: str) -> None:
+    (tmp_path / "f.properties").write_text(text)
+    with pytest.raises(UsageError) as refused:
+        import_files([tmp_path / "f.properties"])
+    assert refused.value.remedy == "A .properties file of MirrorMaker 2 needs no import: drlib mirror FILE."

@@ -60,11 +60,20 @@ def test_effective_last_of_two_lines_counts() -> None:
 def test_read_unreadable_file_is_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read(tmp_path / "none.properties")
-    (tmp_path / "latin").write_bytes(b"a=\xfc")
-    with pytest.raises(UsageError, match="not UTF-8 at byte 2"):
-        read(tmp_path / "latin")
     with pytest.raises(UsageError, match=r"x:2 is not a properties line"):
         parse("a=1\nb=\\u12", Path("x"))
+
+
+def test_read_bytes_that_are_not_utf8_may_be_in_comments_alone(tmp_path: Path) -> None:
+    path = tmp_path / "latin"
+    path.write_bytes(b"# caf\xe9\n ! \xfc \\\na = 1\n")
+    assert read(path).entries == (Entry(3, "a", "1"),)
+    for line in (b"a = \xfc", b"\xfc = a", b"a = b\\\n# \xfc"):
+        path.write_bytes(b"# x\n" + line)
+        with pytest.raises(UsageError, match=r"latin:2 is not a properties line: it has a byte that is not UTF-8"):
+            read(path)
+    path.write_bytes(b"a = \\u00fc \xc3\xbc")  # Java reads the second as two letters of ISO-8859-1
+    assert read(path).effective()["a"].value == "\u00fc \u00fc"
 
 
 @pytest.mark.parametrize("text", ["a = x\\ud800", "a\\udfff = x", "a = \\udc00\\ud800"])

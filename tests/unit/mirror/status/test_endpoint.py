@@ -16,6 +16,7 @@ from sample_flow import worker
 
 from drlib.mirror.status import endpoint
 from drlib.mirror.status.endpoint import MOST_CONNECTIONS, Endpoint, serve_metrics
+from drlib.mirror.status.worker_status import EventLog
 from drlib.outgoing import http_request
 
 
@@ -135,3 +136,22 @@ def test_serve_metrics_answers_with_what_is_collected_and_nothing_else(sent: byt
         server.server_close()
     assert answer in received.split(b"\r\n")[0]
     assert (b"drlib_test 7.0" in received) == (answer == b"200")
+
+
+@pytest.mark.parametrize("address", ["nohost.invalid:9464", "192.0.2.1:9464"])
+async def test_endpoint_that_cannot_be_opened_says_what_to_give(address: str) -> None:
+    events = EventLog()
+    assert Endpoint.open(address, worker, events) is None
+    (event,) = events.snapshot()
+    assert (event.name, event.entity) == ("EndpointUnavailable", address)
+    assert event.remedy == "Give a name or an address of this machine, such as 127.0.0.1: --metrics HOST:PORT."
+
+
+async def test_endpoint_whose_port_is_taken_names_another_one() -> None:
+    events = EventLog()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert Endpoint.open(f"127.0.0.1:{port}", worker, events) is None
+    (event,) = events.snapshot()
+    assert f"'sport = :{port}'" in event.remedy
+    assert "give another port: --metrics 127.0.0.1:PORT" in event.remedy

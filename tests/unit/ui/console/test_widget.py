@@ -170,7 +170,7 @@ def test_kill_of_a_stopped_cluster_is_refused_with_the_remedy(widget: ConsoleWid
 def test_widget_reports_a_lab_that_was_stopped_elsewhere(
     widget: ConsoleWidget, watching: Watching, cluster: Cluster
 ) -> None:
-    watching.gone = UsageError("There is no lab", ".lab holds no state.json", "Run `drlib lab up` first")
+    watching.gone = UsageError("There is no lab", ".lab holds no state.json", "Start one: drlib lab up --dir .lab")
     widget.buttons["resume"].click()
     assert "There is no lab" in widget.said.value
     assert "drlib lab up" in widget.said.value

@@ -140,3 +140,16 @@ def test_parse_memory_accepts_units(text: str, size: int) -> None:
 def test_parse_memory_invalid_size_is_named() -> None:
     with pytest.raises(UsageError, match="--memory plenty is not a size"):
         parse_memory("plenty")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("5", "--memory of 5 bytes is too little: a number without a unit is bytes, and a worker takes 128 MiB"),
+        ("64MiB", "--memory of 64 MiB is too little: a worker takes 128 MiB"),
+    ],
+)
+def test_memory_that_is_too_little_says_how_it_was_taken(given: str, said: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        data_share(parse_memory(given))
+    assert str(refused.value).startswith(said)

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from incident_seeds import seed_for
+from repository_root import ROOT
 
 from drlib.errors import UsageError
+from drlib.runbook.file.model import load
 from drlib.training.incidents.rules.causes import CAUSES
 from drlib.training.incidents.rules.postmortems import LATER, POSTMORTEMS
 from drlib.training.incidents.rules.seed import LEVELS, causes_of, draw_plan
@@ -109,3 +111,7 @@ def test_draw_plan_unknown_level_or_negative_seed_is_refused() -> None:
 def test_causes_of_a_level_are_all_that_its_seeds_draw(level: int) -> None:
     drawn = {cause.cause for seed in range(400) for cause in draw_plan(seed, level).causes}
     assert causes_of(level) == drawn
+
+
+def test_game_day_accepts_the_levels_that_there_are() -> None:
+    assert load(ROOT / "runbooks" / "game-day.yaml").accepts["level"] == [0, *LEVELS]
