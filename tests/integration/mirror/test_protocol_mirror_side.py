@@ -285,8 +285,8 @@ async def test_mirror_topic_just_created_by_another_worker_is_waited_for(
     mirrors = MirrorTopics(flow, settings.clusters[engine.source], settings.clusters[engine.target], events)
     ask, answers = Cluster.topics, itertools.count()
 
-    def late(self: Cluster, names: Iterable[str] | None = None) -> dict[str, TopicDescription]:
-        return {} if next(answers) < 3 else ask(self, names)
+    def late(self: Cluster, names: Iterable[str] | None = None, **how: bool) -> dict[str, TopicDescription]:
+        return {} if next(answers) < 3 else ask(self, names, **how)
 
     monkeypatch.setattr(Cluster, "topics", late)
     assert await asyncio.to_thread(mirrors.create_or_grow, {topic: 3}, {topic: 0}) == {topic: 3}
