@@ -139,6 +139,7 @@ class RecordsUnexplained(JournalLost):
             "If the applications of the target wrote all of them, and no replicator any, set "
             f"{flow}.drlib.own.records.journal = {journal} and restart the worker. Else delete"
         )
+        self.journal = journal
         DrlibError.__init__(
             self,
             f"{topic} on the target holds records that the journal does not explain",

@@ -626,22 +626,27 @@ class Lane:
             return excluded
         progress = await self.takeover.read_progress()
         taken_over = frozenset[str]() if progress is None else progress.topics
+        asks: dict[LaneTopic, DrlibError] = {}
         for topic in new:
             if topic.target in with_data and topic.shared:
                 why = await self._why_unexplained(topic, mirrored_before=topic.source in taken_over)
-                excluded |= {topic.target: why} if why is not None else {}
+                if why is not None and why.journal:
+                    asks[topic] = why
+                elif why is not None:
+                    excluded[topic.target] = why
             elif topic.target in with_data and progress is None:  # else copies are compared one by one
                 excluded[topic.target] = JournalLost(topic.target)
-        return excluded
+        added = await self._were_added(asks) if asks else ()
+        return excluded | {topic.target: why for topic, why in asks.items() if topic not in added}
 
-    async def _why_unexplained(self, topic: LaneTopic, *, mirrored_before: bool) -> DrlibError | None:
+    async def _why_unexplained(self, topic: LaneTopic, *, mirrored_before: bool) -> RecordsUnexplained | None:
         """Why records on the target, of a topic that both directions copy, may be copies; None where they are the target's own.
 
         That is the operator's word for this journal and no other; or nothing was ever written to the source's partitions, from
-        which no record can be a copy then; or they were added to a topic that this journal had, and the reverse flow has read
-        none of them: nothing is copied to a partition before that. In a ring only the second counts: whether an earlier journal
-        was lost is known to a third cluster. `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none
-        of it before contents have shown which records are copies.
+        which no record can be a copy then. In a ring only the second counts: whether an earlier journal was lost is known to a
+        third cluster. The error names this journal where the reverse flow has read none of the partitions.
+        `mirrored_before`: by MirrorMaker 2, which is taken over: the flow back reads none of it before contents have shown
+        which records are copies.
         """
         target, reverse = self.context.target, self.context.reverse
         if reverse is not None and reverse.of_ring:
@@ -654,23 +659,18 @@ class Lane:
             found.topic_id, [TopicPartition(topic.target, number) for number in topic.partitions], journal_id
         ):
             why = "the reverse flow read the topic by an earlier journal of this flow, which was lost"
-        elif (
-            mirrored_before
-            or self.context.own_records == str(journal_id)
-            or await self._never_written(topic)
-            or await self._were_added(topic)
-        ):
+        elif mirrored_before or self.context.own_records == str(journal_id) or await self._never_written(topic):
             return None
         else:
             why = "it is not known who wrote them"
             return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), str(journal_id), why)
         return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), "", why)
 
-    async def _were_added(self, topic: LaneTopic) -> bool:
-        """Did this journal have the topic, as one that both directions copy, before the topic had this lane's partitions?"""
-        others = await other_lanes(self.context.target, self.journal_partition)
-        first = counts_at_start(others, shared=True).get(topic.topic_id)
-        return first is not None and all(number >= first for number in topic.partitions)
+    async def _were_added(self, topics: Collection[LaneTopic]) -> list[LaneTopic]:
+        """Those that this journal had, as topics that both directions copy, before they had this lane's partitions: where the
+        reverse flow has read none of these, the records are the target's own, as nothing is copied to a partition before."""
+        counts = counts_at_start(await other_lanes(self.context.target, self.journal_partition), shared=True)
+        return [t for t in topics if t.topic_id in counts and all(n >= counts[t.topic_id] for n in t.partitions)]
 
     async def _never_written(self, topic: LaneTopic) -> bool:
         """Was nothing ever written to the source's partitions that this lane has? Unknown counts as no, and so does a further

@@ -263,8 +263,8 @@ class ReverseJournal:
         self._journals = [JournalTopic(source, name, lanes) for name in (topic, *relays)]
         self._own = own
         self._relayed: dict[int, frozenset[int]] = {}  # by hop: whose batches are copied
-        # lane, source topic, hop -> the reverse flow's journal
-        self._remembered: dict[tuple[int, uuid.UUID, int], uuid.UUID] = {}
+        # source topic, hop -> by lane of this flow: the reverse flow's journal
+        self._remembered: dict[tuple[uuid.UUID, int], dict[int, uuid.UUID]] = {}
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
         self._refilled: set[uuid.UUID] = set()  # mirrors that this flow filled again
         self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
@@ -276,23 +276,23 @@ class ReverseJournal:
         """Take what a lane of this flow's own journal says of the reverse flow's."""
         for entry in entries:
             if isinstance(entry, Shared):
-                self._remembered[lane, entry.topic_id, 0] = entry.reverse_journal
+                self._remembered.setdefault((entry.topic_id, 0), {})[lane] = entry.reverse_journal
             elif isinstance(entry, SharedRelay):
-                self._remembered[lane, entry.topic_id, entry.hop] = entry.relay_journal
+                self._remembered.setdefault((entry.topic_id, entry.hop), {})[lane] = entry.relay_journal
             elif isinstance(entry, Remirrored):
                 self._refilled.add(entry.target_topic_id)
 
     def forget(self, topics: Iterable[uuid.UUID]) -> None:
         """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
         gone = set(topics)
-        self._remembered = {at: journal for at, journal in self._remembered.items() if at[1] not in gone}
+        self._remembered = {at: journals for at, journals in self._remembered.items() if at[0] not in gone}
         self._journaled = {at for at in self._journaled if at[1] not in gone}
         self._admitted = {at: taken for at, taken in self._admitted.items() if at[0] not in gone}
         self._read_at = float("-inf")
 
     def remembers(self, topic_id: uuid.UUID) -> bool:
         """Was the source topic ever read as one that both directions copy?"""
-        return any(at[1:] == (topic_id, 0) for at in self._remembered)
+        return (topic_id, 0) in self._remembered
 
     @property
     def of_ring(self) -> bool:
@@ -389,36 +389,43 @@ class ReverseJournal:
             entries = [SharedRelay(topic_id, hop, id) if hop else Shared(topic_id, id) for hop, id in known]
             await journal.append(entries)
             self._journaled.add((journal.lane, topic_id))
-            self._remembered |= {(journal.partition.partition, topic_id, hop): id for hop, id in known}
+            self.remember(journal.partition.partition, entries)
+        found = self._written_before(stream)
+        if isinstance(found, Hold):
+            return found
+        self._admitted[topic_id, stream.key.partition] = found
+        return None
+
+    def _written_before(self, stream: SharedPartition) -> TakenOver | Hold | None:
+        """What the source's partition has before the reverse flow's own records, or why it is held; None: nothing."""
         lane = self._journals[0].lane_of(stream.target)
-        if not self.of_ring and stream.target_id not in lane.shared:
+        taken = lane.taken_over(stream.key.topic_id, stream.key.partition)
+        until = "" if taken is None else f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
+        if self.of_ring:
+            why = f"{until}, and in a ring it is not known which records before are whose copies"
+            return None if taken is None else Hold(UNDECIDED, why)
+        if stream.target_id is None or stream.target_id not in lane.shared:
             return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
-        if not self.of_ring and stream.target_id in self._refilled:
+        if stream.target_id in self._refilled:
             begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
             if begin is None:
                 return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
-            self._admitted[topic_id, stream.key.partition] = TakenOver(begin, ((0, begin),))
+            return TakenOver(begin, ((0, begin),))
+        if taken is None:
             return None
-        taken = lane.taken_over(topic_id, stream.key.partition)
-        if taken is not None and self.of_ring:
-            until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
-            return Hold(UNDECIDED, f"{until}, and in a ring it is not known which records before are whose copies")
-        if taken is not None and taken[1] is None:
-            until = f"MirrorMaker 2 wrote to it up to offset {taken[0].target_offset}"
+        if taken[1] is None:
             asks = "compared by the reverse flow; its event TakeoverUnexplained asks, if needed"
             return Hold(WAITS, f"{until}, and which records before are copies is {asks}")
-        found = None if taken is None or taken[1] is None else TakenOver(taken[0].target_offset, taken[1].ranges)
-        self._admitted[topic_id, stream.key.partition] = found
-        return None
+        return TakenOver(taken[0].target_offset, taken[1].ranges)
 
     def _unready(self, stream: SharedPartition, hop: int, journal: JournalTopic, own: int) -> Hold | None:
         """Why one journal of the reverse flow does not explain what a partition holds, or not yet. `own`: this flow's lane."""
         topic_id, lane = stream.key.topic_id, journal.lane_of(stream.target)
-        before = [id for at, id in self._remembered.items() if at[1:] == (topic_id, hop)]
-        if any(id != journal.id for id in before):
+        before = self._remembered.get((topic_id, hop), {})
+        if any(id != journal.id for id in before.values()):
             self._lost = f"{journal.topic} is not the journal that copies were recognised by before: it was deleted"
             return Hold(UNDECIDED, self._lost)
-        if (own, topic_id, hop) in self._remembered and not lane.accepted(topic_id):
+        if own in before and not lane.accepted(topic_id):
             return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
         # Else it may yet take it over, with copies that no claim explains.
         if not lane.writes(topic_id, stream.key.partition):
