@@ -112,12 +112,12 @@ class ClientLimits:
             left = list(rows)
             with Cluster(self._cluster) as cluster:
                 for node in dict.fromkeys(int(row["broker"] or 0) for row in rows):
+                    if node in failed:
+                        continue
                     try:
-                        if node not in failed:
-                            changed += _put_back(cluster, node, [row for row in rows if row["broker"] == node])
+                        changed += _put_back(cluster, node, [row for row in rows if row["broker"] == node])
                     except DrlibError as error:
                         failed[node] = error
-                    if node in failed:
                         continue
                     restored.add(node)
                     left = [row for row in left if row["broker"] != node]

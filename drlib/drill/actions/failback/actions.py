@@ -25,7 +25,6 @@ from drlib.drill.actions.groups.rules import BEFORE_TRANSACTION, Left, PositionM
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
-from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
@@ -295,16 +294,9 @@ class TranslateBack(MoveArguments, DrillAction):
         """Restore what was there. Raises `GroupNotEmpty` for groups with members, `Deviated` for later commits."""
         moves = self._kept()
         shares = share_moves.kept(self.context.run_dir, self.flow.target, self._use)
-        parts = Parts()
-        if changes and shares is not None:
-            with parts.each("share groups"):
-                share_moves.put_back(self.settings.clusters[self.flow.target], shares)
-                share_moves.forget(self.context.run_dir, self.flow.target, self._use)
-        if changes and moves is not None:
-            with parts.each("groups"):
-                group_writing.put_back(self.settings.clusters[self.flow.target], moves)
-                positions.forget(self.context.run_dir, self.flow.target, self._use)
-        parts.raise_failed()
+        decisions = self.context.run_dir, self.flow.target, self._use
+        if changes:
+            share_moves.take_back(self.settings.clusters[self.flow.target], decisions, moves, shares)
 
     @property
     def _use(self) -> str:

@@ -43,7 +43,6 @@ from drlib.drill.actions.groups.share_groups.rules import ShareMove, rehearsed
 from drlib.drill.actions.groups.share_groups.shown import counts as share_counts
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
 from drlib.drill.actions.groups.share_groups.shown import rows as share_rows
-from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import rto_clock as moments
@@ -205,17 +204,8 @@ class TranslateGroups(ProbeDeadline, FlowArguments, DrillAction):
 
     def undo(self, changes: Changes) -> None:
         """Restore what was there before. Raises `Deviated` for what was moved since, `GroupNotEmpty` for members."""
-        moves, shares = self._kept(), self._kept_shares()
-        parts = Parts()
-        if shares is not None:
-            with parts.each("share groups"):
-                share_moves.put_back(self.target_cluster, shares)
-                share_moves.forget(self.context.run_dir, self.flow.target, self.use)
-        if moves is not None:
-            with parts.each("groups"):
-                group_writing.put_back(self.target_cluster, moves)
-                positions.forget(self.context.run_dir, self.flow.target, self.use)
-        parts.raise_failed()
+        decisions = self.context.run_dir, self.flow.target, self.use
+        share_moves.take_back(self.target_cluster, decisions, self._kept(), self._kept_shares())
 
     def _kept_shares(self) -> tuple[ShareMove, ...] | None:
         return share_moves.kept(self.context.run_dir, self.flow.target, self.use) if self.share_groups else None

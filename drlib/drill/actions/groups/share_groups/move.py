@@ -26,7 +26,8 @@ from drlib.config.both_ways.shared_topics import all_shared
 from drlib.config.settings import MirrorSettings
 from drlib.drill.actions.groups import decided
 from drlib.drill.actions.groups.commit import OWNED, log_bounds
-from drlib.drill.actions.groups.rules import blocked, named
+from drlib.drill.actions.groups.commit import put_back as put_groups_back
+from drlib.drill.actions.groups.rules import PositionMove, blocked, named
 from drlib.drill.actions.groups.share_groups import rules
 from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.actions.moving.positions import SharedPositions
@@ -286,6 +287,28 @@ def reached_with(of_groups: Reach, cluster: ClusterSettings, moves: Sequence[Sha
         return of_groups
     of_shares = reached(cluster, moves)
     return of_groups if of_shares is of_groups else Reach.UNKNOWN if of_shares is Reach.UNKNOWN else Reach.PARTLY
+
+
+def take_back(
+    cluster: ClusterSettings,
+    decisions: tuple[Path, str, str],
+    moves: Sequence[PositionMove] | None,
+    shares: Sequence[ShareMove] | None,
+) -> None:
+    """Put consumer groups and share groups back, and delete the `decisions` about them (run folder, target, use).
+
+    What was not decided is None. Raises as `put_back`, once both were tried.
+    """
+    parts = Parts()
+    if shares is not None:
+        with parts.each("share groups"):
+            put_back(cluster, shares)
+            forget(*decisions)
+    if moves is not None:
+        with parts.each("groups"):
+            put_groups_back(cluster, moves)
+            decided.forget(*decisions)
+    parts.raise_failed()
 
 
 def decide_planned(settings: MirrorSettings, moving: Flow, chosen: Chosen) -> DecidedShares:
