@@ -17,7 +17,7 @@ from drlib.decoding import Undecodable
 from drlib.errors import UsageError
 from drlib.files import read_given
 
-_NONE: Final = "A .properties file of MirrorMaker 2 needs no import: drlib mirror FILE."
+_NO_IMPORT: Final = "A .properties file of MirrorMaker 2 needs no import: drlib mirror FILE."
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def read(path: Path) -> tuple[Node, ...]:
         raise UsageError(f"{path} is empty", "there is nothing in it to import", "Give a JSON or YAML file.")
     if not all(isinstance(value, dict | list) for value in values):
         raise UsageError(
-            f"{path} is nothing to import", "it is neither JSON of Kafka Connect nor a KafkaMirrorMaker2", _NONE
+            f"{path} is nothing to import", "it is neither JSON of Kafka Connect nor a KafkaMirrorMaker2", _NO_IMPORT
         )
     return tuple(Node(value, str(path)) for value in values)
 
@@ -82,5 +82,5 @@ def _parse(text: str, path: Path) -> Sequence[object]:
     try:
         return [decoding.json_value(text)] if kind == "JSON" else decoding.yaml_documents(text)
     except Undecodable as error:
-        remedy = _NONE if path.suffix == ".properties" else "Correct it there."
+        remedy = _NO_IMPORT if path.suffix == ".properties" else "Correct it there."
         raise UsageError(f"{path} cannot be read as {kind}", str(error), remedy) from None

@@ -27,18 +27,11 @@ from drlib.files import read_json, write_whole
 from drlib.model import Flow
 
 MOST: Final = 10_000
-MOST_NAMES: Final = (
-    1000,
-    50,
-    10,
-    3,
-)  # topics, client IDs and hosts of one application: the first number that is few enough
+MOST_NAMES: Final = (1000, 50, 10, 3)
+"""Topics, client IDs and hosts of one application, of each: the first number that is few enough."""
 MOST_LINES: Final = 100  # about what is not known of a cluster
 NEWEST: Final = 200  # run folders that are looked at for an earlier inventory
-_LIMITS: Final = (
-    decoding.MOST_BYTES // 2,
-    decoding.MOST_VALUES // 2,
-)  # the other half is for what is shown of each row
+_LIMITS: Final = (decoding.MOST_BYTES // 2, decoding.MOST_VALUES // 2)  # the other half: what is shown of each row
 _PATTERN: Final = "inventory.{source}.{target}.json"
 
 

@@ -98,9 +98,8 @@ class Runbook(BaseModel):
     title: str
     notebook: Path
     parameters: dict[str, Value] = {}
-    accepts: dict[
-        str, Form | list[bool | int | float | str]
-    ] = {}  # what a parameter may be: a form, or one of these values
+    # what a parameter may be: a form, or one of these values
+    accepts: dict[str, Form | list[bool | int | float | str]] = {}
     objectives: Objectives = Objectives()
     drill: DrillSection | None = None
     schedule: Schedule | None = None

@@ -276,9 +276,9 @@ def test_pointer_that_no_reader_would_take_is_not_written(tmp_path: Path) -> Non
         pointer_file.write_atomic(path, large())
     assert "cutover: false" in str(refused.value)
     assert (watcher.current(), watcher.doubt()) == (LEFT, "")
-    nobody = ClusterSettings("LEFT", ("127.0.0.1:1",))
+    silent = ClusterSettings("LEFT", ("127.0.0.1:1",))
     with pytest.raises(UsageError, match="at most 900000 can be written"):  # a cluster would not have answered
-        publish([nobody], large())
+        publish([silent], large())
     less, why = pointer.fitted(large())
     assert (less, "OrderedConsumer refuses it" in why) == (Pointer(2, "RIGHT", "127.0.0.1:2", "LEFT."), True)
     pointer_file.write_atomic(path, less)

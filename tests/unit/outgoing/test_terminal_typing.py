@@ -61,7 +61,7 @@ class Terminal:
 
     @property
     def waiting(self) -> int:
-        """Bytes of whole lines that were typed and that nobody has read."""
+        """Bytes of whole lines that were typed and are still to be read."""
         answer = fcntl.ioctl(self.slave, termios.FIONREAD, struct.pack("i", 0))
         return int(struct.unpack("i", answer)[0])
 
