@@ -175,9 +175,7 @@ async def test_bootstrap_address_holds_thousands_of_answered_connections_and_giv
                 await connections.add(CONNECTIONS)
             opened_s = time.monotonic() - since
             assert address.files() >= files + 2 * CONNECTIONS
-            assert (
-                connections.again < CONNECTIONS / 4
-            )  # few, unless the broker is slow to accept: it is not in our hands
+            assert connections.again < CONNECTIONS / 100
             assert address.metric("connections") == CONNECTIONS
             grown = (address.rss() - before) / CONNECTIONS
             brokers, prompt_s = await asyncio.to_thread(clusters_seen, address.server)
