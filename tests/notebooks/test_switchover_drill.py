@@ -67,7 +67,8 @@ def test_switchover_drill_every_family_leaves_a_cluster_that_serves_and_nothing_
     slowest = max(each for row in rows.values() for each in (row.wrote_after_s, row.read_after_s) if each is not None)
     assert card.rto_seconds.total == pytest.approx(slowest, abs=0.002)
     assert (card.verdict, card.rpo.records if card.rpo else None) == (Verdict.CONDITIONS, 0)
-    assert step_output.read_rows(run, "client-limits.LEFT") == []  # what was written is taken back
+    # What was written is taken back; the other drill cuts the network, and writes no limit.
+    assert step_output.read_rows(run, "client-limits.LEFT") == ([] if name == "rolling-switchover-drill" else ())
     assert processes_of(tmp_path) == []
 
 
