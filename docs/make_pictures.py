@@ -25,7 +25,7 @@ from terminal_recording import Terminal, as_svg, terminal
 
 from drlib.lab.lab import Lab
 from drlib.training.incidents.incident import Incident
-from drlib.training.incidents.pictures import incident_figure
+from drlib.training.incidents.reveal_figure import reveal_figure
 from drlib.training.incidents.rules.symptoms import Symptom
 from drlib.ui.jupyterlab import JupyterLab
 
@@ -68,7 +68,7 @@ def incident(page: Page, place: Path) -> None:
             step()
             _wait_for_observation(run)
         reveal = run.finish(settle_s=SHOWN_S)
-        figure = incident_figure(reveal, run.record.started_ms())
+        figure = reveal_figure(reveal, run.record.started_ms())
     finally:
         run.close()
     path = place / "incident.html"
