@@ -40,8 +40,9 @@ def test_sizes_rates_and_durations_of_three_digits() -> None:
         "1 MB",
     ]
     assert formats.rate(5e6) == "5 MB/s"
-    assert [formats.short_duration(s) for s in (0.2, 42, 720, 12600, 181440)] == [
+    assert [formats.short_duration(s) for s in (0.2, 1, 42, 720, 12600, 181440)] == [
         "200 ms",
+        "1 s",
         "42 s",
         "12 min",
         "3.5 h",

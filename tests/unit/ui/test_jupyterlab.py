@@ -72,7 +72,9 @@ def test_lab_line_of_a_cluster_that_a_lesson_has_killed_does_not_say_to_take_the
 ) -> None:
     written(tmp_path, owner)
     registry = ProcessRegistry(tmp_path)
-    registry.start("RIGHT-1", [sys.executable, "-c", "import signal; signal.pause()"], log=tmp_path / "log", die_with_parent=True)
+    registry.start(
+        "RIGHT-1", [sys.executable, "-c", "import signal; signal.pause()"], log=tmp_path / "log", die_with_parent=True
+    )
     try:
         line = lab_line(tmp_path)
     finally:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drlib.kafka.protocol.batch import CorruptBatch, iter_batches, verify
-from drlib.kafka.protocol.recode import Record, digest, most_size, rebuild, records
+from drlib.kafka.protocol.batch import HEADER_SIZE, CorruptBatch, iter_batches, verify
+from drlib.kafka.protocol.recode import Record, TooLargeToDecode, digest, most_size, rebuild, records
 
 text = st.text(max_size=5)
 held = st.none() | st.binary(max_size=300)
@@ -60,6 +60,15 @@ def test_records_damaged_batch_is_named_by_its_offset(offset: int) -> None:
     data = offset.to_bytes(8, "big", signed=True) + stored([Record(0, 1, b"k", b"v")])[8:-3]
     with pytest.raises(CorruptBatch, match=f"the batch at offset {offset} can't be decoded"):
         records(data)
+
+
+def test_records_fewer_than_none_are_damage_and_not_too_large() -> None:
+    data = bytearray(stored([Record(0, 1, b"k", b"v")]))
+    data[HEADER_SIZE - 4 : HEADER_SIZE] = (-1).to_bytes(4, "big", signed=True)
+    try:
+        assert records(bytes(data)) == []
+    except CorruptBatch as error:
+        assert not isinstance(error, TooLargeToDecode), error
 
 
 def test_digest_tells_contents_apart_and_leaves_out_the_time() -> None:

@@ -55,6 +55,7 @@ def test_size_of_ten_gigabit_is_by_cores_and_memory_by_the_round_trip() -> None:
 
 
 def test_sizing_constants_equal_the_engines() -> None:
+    assert sizing.REQUESTS[-1] == sizing.usual_request(10_000) == 52_428_800  # fetch.max.bytes of Kafka's consumer
     assert sizing.LEAST_FETCH == backlog.LEAST_WINDOW
     assert sizing.STEP_SHARE == backlog.STEP_SHARE
     assert sizing.RESERVED == memory.RESERVED

@@ -12,6 +12,7 @@ from drlib.runbook.evidence.package import FIELDS, NOT_RECORDED, Hashes, Unverif
 from drlib.runbook.evidence.page import render
 from drlib.runbook.evidence.rules import Facts, Scope, build
 from drlib.runs.check import Check, Verdict
+from drlib.runs.scorecard import Rpo
 
 SCOPE = Scope(2026, ("paris->lyon",), "production", {"failover": 24}, sample.START * 2)
 
@@ -22,6 +23,7 @@ def made(text: str, *unverified: Unverified) -> str:
         checks=(Check(text, Verdict.FAIL, text), Check("x", Verdict.CONDITIONS, text)),
         verdict=Verdict.FAIL,
         environment={"flow": "paris->lyon", "environment": "production", "mode": text},
+        rpo=Rpo(records=118, seconds=4.5, seconds_at_least=1.25),
     )
     hashes = Hashes(manifest="m" * 64, report=None, plan=None, journal=None)
     return render(build(SCOPE, [Facts(text, card, (text,), (), hashes)], unverified, [text]))
@@ -33,7 +35,7 @@ def test_render_has_every_field_and_what_is_not_recorded() -> None:
     for field in (*FIELDS, *NOT_RECORDED):
         assert f"| {field.name} | {', '.join(field.articles)} | {field.what} |" in page
     assert "| `failover` | report | `its folder has no report.html` |" in page
-    assert "8.145 of at most 30, not judged" in page
+    assert "| 8.145 of at most 30, not judged | 118 of at most 500, not judged | 1.25 to 4.5, no objective |" in page
     assert "| `failover` | `failover` | fail | `failover` | open |" in page
 
 

@@ -62,7 +62,9 @@ def test_running_incidents_are_those_that_are_watched(tmp_path: Path) -> None:
         record.write(EventKind.STARTED, seed=1, level=1, sealed=sealed, lab=str(there), own_lab=True)
     assert store.running(tmp_path / "runs") == ()
     registry = ProcessRegistry(lab)
-    registry.start(WATCH, [sys.executable, "-c", "import signal; signal.pause()"], log=tmp_path / "log", die_with_parent=True)
+    registry.start(
+        WATCH, [sys.executable, "-c", "import signal; signal.pause()"], log=tmp_path / "log", die_with_parent=True
+    )
     try:
         assert store.running(tmp_path / "runs") == (tmp_path / "runs" / "first",)
     finally:

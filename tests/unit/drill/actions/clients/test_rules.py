@@ -87,6 +87,7 @@ def test_networks_are_written_as_their_addresses_and_others_refused() -> None:
         *("10.0.0.0", "10.0.0.1", "10.0.0.2", "10.0.0.3"),
         "::1",
     )
+    assert len(addresses(("10.0.0.0/23", "10.1.0.0/23"), "hosts")) == 1024
     for wrong, why in (("kafka.example", "neither an address nor a network"), ("10.0.0.0/8", "more than 1,024")):
         with pytest.raises(UsageError, match=why):
             addresses((wrong,), "hosts")

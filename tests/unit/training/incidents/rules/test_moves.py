@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drlib.errors import UsageError
-from drlib.training.incidents.rules.moves import parse_move
+from drlib.training.incidents.rules.moves import MOVES, parse_move
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,10 @@ from drlib.training.incidents.rules.moves import parse_move
 def test_parse_move_unknown_move_or_argument_is_refused(words: list[str], part: str) -> None:
     with pytest.raises(UsageError, match=part):
         parse_move(words)
+
+
+def test_moves_that_lose_records_whenever_they_are_made_are_harmful() -> None:
+    assert {name for name, move in MOVES.items() if move.harmful} == {"group-to-end", "delete-topic"}
 
 
 def test_move_does_as_another_for_any_time() -> None:

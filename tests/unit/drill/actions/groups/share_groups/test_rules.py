@@ -123,6 +123,7 @@ def test_checks_compare_the_prediction_with_what_the_target_says(
 
 def test_checks_say_which_partition_begins_by_the_reset_policy() -> None:
     unset = rules.unset("g", AT, THERE, "latest", 99)
+    assert (unset.source_start, unset.source_complete, unset.records, unset.unknown) == (0, 0, 0, 0)
     (check,) = rules.checks([unset], {}, {})
     assert check.verdict is Verdict.CONDITIONS
     assert "share.auto.offset.reset, which is latest on the source" in check.evidence
