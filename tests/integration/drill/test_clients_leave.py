@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from fix_engine import wait_for
+from fix_engine import create_topic, wait_for
+from testbed_members import join
+from testbed_share_groups import in_group, members_gone
 
 from drlib import clock
 from drlib.client import pointer_file
@@ -135,6 +137,22 @@ def test_clients_stay_while_their_connections_do_and_leave_with_a_rolling_restar
     wait_for("and a rollback gives back", lambda: site.own() == {PER_IP: None, OVERRIDES: OURS})
     assert site.admitted(APPS_HOST)
     site.set(**{OVERRIDES: None})
+
+
+def test_members_of_share_groups_and_of_connect_are_seen_and_waited_for(site: Site) -> None:
+    """confluent-kafka lists neither of both groups."""
+    left = site.lab.clusters["LEFT"]
+    create_topic(left.bootstrap, "jobs", 1)
+    refuse = site.step("clients.refuse", "share", hosts=(APPS_HOST,))
+    with in_group(left.apps_bootstrap, "sharers", "jobs"):
+        wait_for("the share group has a member", lambda: not members_gone(left.bootstrap, "sharers"))
+        join(left.apps_bootstrap, "workers", "connect", "sessioned")
+        assert done(refuse)["groups"] == "sharers, workers"
+        there = f"sharers at {APPS_HOST}, workers at {APPS_HOST}"
+        with pytest.raises(Deviated, match=f"members of groups: {there}"):
+            done(site.step("clients.gone", "share", still_s=0.1, within_s=1.0))
+    refuse.undo(())
+    wait_for("nothing is set", lambda: site.own() == {PER_IP: None, OVERRIDES: None})
 
 
 def test_kept_addresses_this_host_and_brokers_are_admitted_and_all_others_refused(site: Site) -> None:

@@ -19,6 +19,7 @@ from typing import Final
 
 from drlib.drill.actions.clients import limits, rules
 from drlib.drill.actions.clients.limits import ClientLimits
+from drlib.drill.actions.clients.members import members
 from drlib.drill.actions.clients.rules import Limits
 from drlib.drill.actions.clients.throttled import ThrottledProducers
 from drlib.drill.actions.parts import Parts
@@ -131,7 +132,7 @@ class RefuseClients(LeftCluster, DrillAction):
                 self.written.write(cluster, node, found[node], each)
                 self.written.applied(cluster, node, each, abort)
                 self._still_admitted(node)
-            there = _members(cluster)
+            there = members(cluster)
         refused = [row for row in there if not _admitted(wanted.values(), str(row["address"]))]
         self.show(refused)
         return {
@@ -151,7 +152,12 @@ class RefuseClients(LeftCluster, DrillAction):
     def _still_admitted(self, node: int) -> None:
         """Raises `Deviated`, with the brokers' former values back, where a new connection of this host is refused."""
         metadata = blocking(first_answer(self.settings, _CONNECT_S))
-        broker = metadata.brokers[node]
+        if (broker := metadata.brokers.get(node)) is None:
+            raise Unreachable(
+                f"whether broker {node} of {self.alias} admits this host is not known",
+                "it has left the cluster since its limits were written",
+                "Start it, then resume the run, or roll it back.",
+            )
         try:
             blocking(first_answer(replace(self.settings, bootstrap_servers=(str(broker),)), _CONNECT_S))
         except Unreachable as error:
@@ -232,25 +238,11 @@ class AdmitClients(LeftCluster, DrillAction):
         parts.raise_failed()
 
 
-def _members(cluster: Cluster) -> list[dict[str, Scalar]]:
-    """A row for each member of a group."""
-    names = [listing.group for listing in cluster.groups()]
-    rows: list[dict[str, Scalar]] = []
-    for group, found in cluster.group_descriptions(names).items():
-        if isinstance(found, DrlibError):
-            raise found
-        rows += [
-            {"group": group, "client": member.client_id, "address": rules.member_address(member.host)}
-            for member in found.members
-        ]
-    return rows
-
-
 def refused_members(cluster: Cluster) -> list[dict[str, Scalar]]:
     """Members of groups whose address some broker does not admit any more: their open connections are still there, or their
     sessions have not expired yet."""
     found = limits.read(cluster).values()
-    return [row for row in _members(cluster) if not _admitted(found, str(row["address"]))]
+    return [row for row in members(cluster) if not _admitted(found, str(row["address"]))]
 
 
 def _admitted(found: Collection[Limits], address: str) -> bool:

@@ -102,12 +102,23 @@ def keeping(limits: Limits, kept: Sequence[str], resolve: Resolve) -> Limits:
 
 def admits(limits: Limits, address: str) -> bool:
     """Whether a new connection from `address` is accepted at all. Host names among the overrides are not looked up."""
-    return limits.overrides.get(address, limits.per_ip) > REFUSED
+    most = limits.overrides.get(address)
+    if most is None and ":" in address:  # of IPv6, which has more than one form
+        most = next((n for host, n in limits.overrides.items() if ":" in host and _short(host) == address), None)
+    return (limits.per_ip if most is None else most) > REFUSED
 
 
 def member_address(host: str) -> str:
-    """The address of a group's member, whose host a broker reports as `/10.0.0.7` or `name/10.0.0.7`."""
-    return host.rpartition("/")[2]
+    """The address of a group's member, whose host a broker reports as `/10.0.0.7` or `name/10.0.0.7`, an IPv6 address in full."""
+    return _short(host.rpartition("/")[2])
+
+
+def _short(host: str) -> str:
+    """An address in one form, as brokers write `fd00:0:0:0:0:0:0:7%eth0` and people `fd00::7`; another host as it is."""
+    try:
+        return str(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        return host
 
 
 def _meant(host: str, wanted: Collection[str], resolve: Resolve) -> bool:

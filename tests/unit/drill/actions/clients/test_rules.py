@@ -95,3 +95,11 @@ def test_networks_are_written_as_their_addresses_and_others_refused() -> None:
 
 def test_member_is_at_the_address_behind_the_slash() -> None:
     assert [member_address(host) for host in ("/10.0.0.7", "a.example/10.0.0.7", "10.0.0.7")] == ["10.0.0.7"] * 3
+
+
+def test_member_at_an_ipv6_address_that_its_broker_reports_in_full_is_the_one_that_is_refused_or_kept() -> None:
+    member = member_address("/fd00:0:0:0:0:0:0:7%eth0")
+    assert member == "fd00::7"
+    assert not admits(refusing(limits(), addresses(("FD00:0::7",), "hosts"), resolve), member)
+    assert admits(keeping(limits(), addresses(("fd00::/126", "fd00::7"), "keep"), resolve), member)
+    assert not admits(Limits(NO_LIMIT, {"fd00:0:0:0:0:0:0:7": 0}), member)
