@@ -2,6 +2,7 @@
 
 Rules: the target is asked about partitions only that the source has producers of. Our own lanes on the source are left out,
 as nothing redirects them; on the target they count. A partition without a leader that answers is named, and hides no other.
+So is a topic that this user may not describe: a list of all topics leaves it out, which does not say that it is not there.
 What a broker refuses is raised: half a comparison is none. Of a source that does not answer, or of its partitions without a
 leader, the producers count that the mirror kept in its journal on the target; that it kept none is named.
 Rights: Read on the topics on both clusters, and on the journal. Brokers name the transactional IDs only that one may describe.
@@ -14,6 +15,7 @@ from dataclasses import replace
 from drlib.config.flow_settings import FlowSettings
 from drlib.drill.producer_ids.rules import AsKept, ComparedIds, find_collisions
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, name_of
 from drlib.mirror.source_producers.find import KeptOfSource, read_kept
 from drlib.mirror.source_producers.leaders import OURS, Known, ask_leaders
 from drlib.mirror.sync.rules import local_topics
@@ -38,13 +40,17 @@ async def compare_ids(
     here, missing = await ask_leaders(*source, partitions)
     here = [each for each in here if not each.name.startswith(OURS)]
     alias = flow.flow.source
+    mirrored = {flow.policy.upstream_topic(name) or name for name in target[1].topics if flow.is_mirror(name)}
+    wanted = {name for name in mirrored | source[1].topics.keys() if written_by_applications(flow, name, aliases)}
+    hidden = await _not_described(source, alias, wanted)
     if not (missing and use_kept):
-        return await _compare(flow, here, target, len(partitions), [_no_leader(alias, each) for each in missing])
+        without = [_no_leader(alias, each) for each in missing]
+        return await _compare(flow, here, target, len(partitions), [*hidden, *without])
     kept = await _kept(flow, target)
     unasked = set(missing)
     why = f"{len(missing)} partitions of {alias} have no leader that answers"
     here += [each for each in kept.known if each.partition in unasked]
-    compared = await _compare(flow, here, target, len(partitions), _not_kept(kept, alias))
+    compared = await _compare(flow, here, target, len(partitions), [*hidden, *_not_kept(kept, alias)])
     return _as_kept(compared, kept, why)
 
 
@@ -72,9 +78,24 @@ async def _compare(
 ) -> ComparedIds:
     shared = sorted({each.partition for each in here if _exists(target[1], each.partition)})
     there, without = await ask_leaders(*target, shared)
-    why = [*missing, *(_no_leader(flow.flow.target, each) for each in without)]
+    hidden = await _not_described(target, flow.flow.target, {each.partition.topic for each in here})
+    why = [*missing, *hidden, *(_no_leader(flow.flow.target, each) for each in without)]
     producers = len({(each.state.producer_id, each.state.epoch) for each in here})
     return ComparedIds(partitions, producers, find_collisions(here, there), tuple(why))
+
+
+async def _not_described(cluster: Cluster, alias: str, topics: Collection[str]) -> list[tuple[str, str]]:
+    """Those of `topics` that the cluster may have and does not describe, and why."""
+    client, metadata = cluster
+    names = sorted(name for name in topics if name not in metadata.topics or metadata.topics[name].error_code)
+    if not names:
+        return []
+    codes = {name: topic.error_code for name, topic in (await client.metadata(names)).topics.items()}
+    return [
+        (name, f"{alias} does not describe it to this user: {name_of(code)}")
+        for name, code in codes.items()
+        if code not in (0, UNKNOWN_TOPIC_OR_PARTITION)
+    ]
 
 
 async def _kept(flow: FlowSettings, target: Cluster) -> KeptOfSource:

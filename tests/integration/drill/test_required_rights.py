@@ -38,13 +38,18 @@ from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import TOPIC as POINTER
 from drlib.client.pointer_topic import publish
 from drlib.config.settings import MirrorSettings, load_mirror_settings
+from drlib.drill.actions.applications.producer_ids import refuse_by_hand
+from drlib.drill.actions.clients.members import members
+from drlib.drill.inventory.left_behind import Stand, compare, unanswered
 from drlib.drill.readiness.doctor import doctor
+from drlib.drill.readiness.observe.applications.applications import take_inventory
 from drlib.drill.readiness.required_rights import Grant, required_rights
 from drlib.drill.readiness.role import Role
 from drlib.drill.readiness.score import Finding, Severity
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster as Handle
 from drlib.kafka.admin.connect import librdkafka
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.java_formats.properties import read as read_properties
 from drlib.lab.apps import specs
 from drlib.lab.brokers.acls import grant, grant_application, revoke
@@ -379,6 +384,56 @@ def test_doctor_advises_to_grant_the_state_of_transactions_until_it_is_granted(s
             wait_for("it is granted", lambda: not advice())
         finally:
             revoke(site.lab.clusters["paris"], Role.MIRROR, [right])
+
+
+def test_producers_in_a_topic_that_may_not_be_described_are_not_taken_for_none(site: Site) -> None:
+    create_topics(site.lab.clusters["lyon"].settings(), [TopicSpec(site.copy, 1)])
+    producer = Producer(
+        {**librdkafka(site.lab.clusters["paris"].settings()), "enable.idempotence": True, "log_level": 0}
+    )
+    producer.produce(site.topic, b"x", partition=0)
+    assert producer.flush(30) == 0
+    settings = load_mirror_settings(site.file(Role.DOCTOR))
+    with site.granted(Role.DOCTOR):
+        assert " on 1 partitions is another producer's" in refuse_by_hand(settings, site.flow, allowed=False)
+    for alias in (site.flow.source, site.flow.target):
+        (without,) = (
+            each
+            for each in site.required(Role.DOCTOR)
+            if (each.alias, each.right.kind, each.right.operations) == (alias, "topic", ("READ",))
+            and each.right.name.startswith(site.topic)
+        )
+        with site.granted(Role.DOCTOR, without):
+            found = refuse_by_hand(settings, site.flow, allowed=False)
+        assert f"{site.topic} was not checked: {alias} does not describe it to this user: TOPIC_AUTHORIZ" in found
+
+
+def test_groups_that_may_not_be_described_are_neither_gone_nor_none(site: Site) -> None:
+    paris, hidden = site.lab.clusters["paris"], f"hidden{site.tag}"
+    place_group(paris, hidden, {TopicPartition(site.topic, 0): 1})
+    settings, alias = load_mirror_settings(site.file(Role.DOCTOR)), site.flow.source
+    flows = [settings.flow(alias, site.flow.target)]
+    with site.granted(Role.DOCTOR):
+        before, _ = take_inventory(settings, flows, only=[alias])
+    assert not unanswered(before, alias)
+    assert {site.group, hidden} <= {each.name for each in before.applications}
+    (without,) = (
+        each
+        for each in site.required(Role.DOCTOR)
+        if (each.alias, each.right.kind, each.right.operations) == (alias, "cluster", ("DESCRIBE",))
+    )
+    with site.granted(Role.DOCTOR, without):
+        now, _ = take_inventory(settings, flows, only=[alias])
+        user = replace(paris.settings(user=Role.DOCTOR), alias=alias)
+        with (
+            Handle(user) as cluster,
+            pytest.raises(ClusterRefused, match="it lists only groups that this user may descr"),
+        ):
+            members(cluster)
+    assert hidden not in {each.name for each in now.applications}
+    assert unanswered(now, alias)[0].startswith(f"groups: {alias} lists only those that this user may describe")
+    moved = compare(before.applications, now, alias, 0, 1)
+    assert {each.application.name: each.stand for each in moved}[hidden] is Stand.NOT_KNOWN
 
 
 def test_application_with_exactly_its_rights_follows_the_pointer_and_writes_to_no_topic_of_drlib(

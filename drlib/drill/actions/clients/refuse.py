@@ -30,7 +30,7 @@ from drlib.drill.step.action import Changes, DrillAction, Evidence, reach
 from drlib.drill.step.argument_types import Texts
 from drlib.drill.step.cluster_identity import cluster_id, identity
 from drlib.drill.step.flow_arguments import ClusterArguments, Shared
-from drlib.errors import Deviated, DrlibError, Unreachable, UsageError
+from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, first_answer
 from drlib.runs.abort import Abort

@@ -109,7 +109,7 @@ def admits(limits: Limits, address: str) -> bool:
 
 
 def member_address(host: str) -> str:
-    """The address of a group's member, whose host a broker reports as `/10.0.0.7` or `name/10.0.0.7`, an IPv6 address in full."""
+    """The address of a group's member, whose host a broker reports as `/10.0.0.7` or `name/10.0.0.7`; of IPv6 in full."""
     return _short(host.rpartition("/")[2])
 
 

@@ -1,7 +1,8 @@
 """Ask clusters which applications use them: every group, and the producers of topics that flows mirror. Read-only.
 
 Rules: all clusters are asked at the same time and have `ALL_S` seconds together. A question without an answer says why, and
-hides no other answer; a silent cluster hides none of the other's. drlib's own groups and lanes are left out. Brokers know
+hides no other answer; a silent cluster hides none of the other's. A cluster leaves groups out that this user may not describe,
+so without Describe on the cluster there may be others. drlib's own groups and lanes are left out. Brokers know
 idempotent and transactional producers of the last day (`producer.id.expiration.ms`), and no others, and of none the client ID
 or the host. When a group was last active is a note where it may not be read, and no missing answer.
 Not for: judging (`drlib.drill.inventory.rules`).
@@ -41,6 +42,7 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking
 from drlib.kafka.admin.descriptions import GroupDescription
 from drlib.kafka.net import group_requests, requests
+from drlib.kafka.net.authorized_operations import cluster_rights
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.net.requests import ProducerState
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -131,12 +133,16 @@ async def applications_on(
         for name in topics
         if any(each.mirrors_topic(name) and each.policy.remote_topic(alias, name) == name for each in outgoing)
     ]
-    groups, producers = await asyncio.gather(
+    groups, producers, rights = await asyncio.gather(
         asked.ask(_groups(asked.client, asked.settings, end, activity), _left_s(end)),
         asked.ask(_producers(asked.client, asked.metadata, topics), _left_s(end)),
+        asked.ask(cluster_rights(asked.client), _left_s(end)),
     )
     rows: list[Application] = []
     unknown = [] if asked.whole else [f"{BROKERS}: not all of {alias}'s answer"]
+    if not isinstance(rights, frozenset) or "DESCRIBE" not in rights:
+        why = "lists only those that this user may describe" if isinstance(rights, frozenset) else "may not list all"
+        unknown.append(f"{GROUPS}: {alias} {why}, so there may be others: Describe on the cluster lists them")
     notes: tuple[str, ...] = ()
     if isinstance(groups, Unanswered):
         unknown.append(f"{GROUPS}: {groups.why}")
