@@ -2,7 +2,8 @@
 
 Rules:
 - A kind is what the broker reports: the protocol of a group, its assignor, its members. Names count only where Kafka makes
-  them: `connect-NAME` of a sink's group, `APPLICATION-...-changelog` and `-repartition` of Kafka Streams.
+  them: `connect-NAME` of a sink's group, `APPLICATION-...-changelog` and `-repartition` of Kafka Streams. Where names of groups
+  begin alike, as `orders` and `orders-totals`, such a topic is the one's whose name is longer.
 - `WAYS` is a literal table. What cannot be known from outside, such as whether an application follows the pointer, is not
   guessed: a way is what is possible.
 - A group that the flow does not select moves by hand, as nothing translates its positions.
@@ -28,6 +29,7 @@ BROKERS, GROUPS, PRODUCERS = "brokers", "groups", "producers"
 OPEN: Final = "transaction open"
 GROUPS_OF_DRLIB: Final = (OWN_GROUPS, "drlib.", "drill.")  # what those of workers, leases and shadows begin with
 STREAMS_ASSIGNOR: Final = "stream"  # StreamsPartitionAssignor's name in the classic protocol
+CHANGELOG, REPARTITION = "-changelog", "-repartition"
 SINK_PREFIX: Final = "connect-"  # SinkUtils.consumerGroupId
 _OF_CONNECT: Final = re.compile(r"(?:.*[.-])?connect[.-](?:configs?|offsets?|status(?:es)?)", re.IGNORECASE)
 
@@ -140,24 +142,33 @@ class Inventory:
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def kind_of(group: SeenGroup, topics: Collection[str]) -> Kind:
-    """The kind of a group; `topics`: all of its cluster."""
+def kind_of(group: SeenGroup, topics: Collection[str], others: Collection[str] = ()) -> Kind:
+    """The kind of a group; `topics`: all of its cluster; `others`: groups there that may be Kafka Streams."""
     by_protocol = {"connect": Kind.CONNECT, "share": Kind.SHARE, "streams": Kind.STREAMS}
     if group.protocol_type in by_protocol:
         return by_protocol[group.protocol_type]
     if group.protocol_type not in ("consumer", ""):
         return Kind.OTHER
-    if group.assignor == STREAMS_ASSIGNOR or streams_topics(group.name, topics):
+    if group.assignor == STREAMS_ASSIGNOR or (not group.assignor and streams_topics(group.name, topics, others)):
         return Kind.STREAMS
     if group.name.startswith(SINK_PREFIX):
         return Kind.SINK
     return Kind.NEW_GROUP if group.new_protocol else Kind.GROUP
 
 
-def streams_topics(application: str, topics: Collection[str]) -> tuple[str, ...]:
-    """The internal topics of a Kafka Streams application."""
-    endings = ("-changelog", "-repartition")
-    return tuple(sorted(t for t in topics if t.startswith(f"{application}-") and t.endswith(endings)))
+def streams_topics(application: str, topics: Collection[str], others: Collection[str] = ()) -> tuple[str, ...]:
+    """The internal topics of a Kafka Streams application, without those of `others` whose names begin with its name."""
+    longer = [each for each in others if each.startswith(f"{application}-")]
+    own = (t for t in topics if _is_internal(t, application) and not any(_is_internal(t, each) for each in longer))
+    return tuple(sorted(own))
+
+
+def _is_internal(topic: str, application: str) -> bool:
+    begin = f"{application}-"
+    return any(
+        topic.startswith(begin) and topic.endswith(end) and len(topic) > len(begin) + len(end)
+        for end in (CHANGELOG, REPARTITION)
+    )
 
 
 def connect_topics(topics: Collection[str]) -> tuple[str, ...]:
@@ -166,12 +177,18 @@ def connect_topics(topics: Collection[str]) -> tuple[str, ...]:
 
 
 def of_group(
-    cluster: str, group: SeenGroup, topics: Collection[str], *, selected: bool, kept_names: Collection[str] = ()
+    cluster: str,
+    group: SeenGroup,
+    topics: Collection[str],
+    *,
+    selected: bool,
+    kept_names: Collection[str] = (),
+    others: Collection[str] = (),
 ) -> Application:
     """The row of a group. `selected`: by the groups of a flow from this cluster; `kept_names`: the topics that such a flow
-    mirrors under their own names."""
-    kind = kind_of(group, topics)
-    own = {Kind.STREAMS: streams_topics(group.name, topics), Kind.CONNECT: connect_topics(topics)}.get(kind, ())
+    mirrors under their own names; `others`: as `kind_of`."""
+    kind = kind_of(group, topics, others)
+    own = {Kind.STREAMS: streams_topics(group.name, topics, others), Kind.CONNECT: connect_topics(topics)}.get(kind, ())
     way, how = WAYS[kind]
     if kind in _TRANSLATED and not selected:
         way, how = NOT_SELECTED
@@ -191,6 +208,11 @@ def of_group(
         how,
         group.why,
     )
+
+
+def may_be_streams(group: SeenGroup) -> bool:
+    """Whether internal topics of Kafka Streams may be a group's: not of one whose members have another assignor."""
+    return group.protocol_type in ("consumer", "streams", "") and group.assignor in ("", STREAMS_ASSIGNOR)
 
 
 def of_producers(

@@ -3,17 +3,19 @@
 Rules: its state is the changelog topics, and a transaction of one of its producers has the records of these, of its output,
 and the positions of its input. So state and positions match where every transaction up to the ones of the known positions is
 complete on the target, none of a later one is there, and the input was mirrored up to these positions. A position says of
-which transaction it is where it was committed in one and the mirror read that commit; else nothing is determined.
+which transaction it is where it was committed in one and the mirror read that commit; else nothing is determined. A changelog
+that is not mirrored is no state there; neither are records in a repartition topic that is not.
 Not for: which transactions are complete (`drlib.mirror.transactions.rules`), and rebuilding a state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from drlib.drill.inventory.rules import streams_topics
+from drlib.drill.inventory.rules import CHANGELOG, streams_topics
+from drlib.formats import first_few
 from drlib.mirror.journal.transactions import TransactionCommitted
 from drlib.mirror.transactions.rules import OWN_EPOCHS, Decision, FoundTransaction, Verdict
 from drlib.model import TopicPartition
@@ -43,8 +45,8 @@ class StreamsState:
 
 
 def applications(groups: Collection[str], topics: Collection[str]) -> list[str]:
-    """The groups that are Streams applications, by the internal topics that they have among the mirrored ones."""
-    return sorted(group for group in groups if streams_topics(group, topics))
+    """The groups that are Streams applications, by the internal topics that they have among `topics`."""
+    return sorted(group for group in groups if streams_topics(group, topics, groups))
 
 
 def judge(
@@ -55,31 +57,46 @@ def judge(
     committed: Sequence[TransactionCommitted],
     *,
     keeps_names: bool,
+    others: Collection[str] = (),
+    unmirrored: Collection[str] | None = (),
 ) -> StreamsState:
-    """`topics`: the mirrored ones of the source; `keeps_names`: do they have the same names on the target?"""
-    internal = streams_topics(application, topics)
-    mine = [each for each in decision.transactions if _is_of(each, application, internal)]
+    """`topics`: the mirrored ones of the source; `keeps_names`: do they have the same names on the target? `others`: groups, of
+    which some may be Streams applications, too; `unmirrored`: those that it has besides, None where that is not known."""
+    internal = streams_topics(application, topics, others)
+    longer = tuple(f"{each}-" for each in others if each.startswith(f"{application}-"))
+    lacking = streams_topics(application, unmirrored or (), others)
+
+    def is_ours(transactional_id: str, of: Iterable[str]) -> bool:
+        begins = transactional_id.startswith(f"{application}-") and not transactional_id.startswith(longer)
+        return begins or any(topic in internal for topic in of)
+
+    def is_of(each: FoundTransaction) -> bool:
+        return is_ours(each.transactional_id, (part.partition.topic for part in each.parts))
+
+    mine = [each for each in decision.transactions if is_of(each)]
     named = [
         each
         for each in committed
-        if each.version >= OWN_EPOCHS
-        and (
-            each.transactional_id.startswith(f"{application}-")
-            or any(topic in internal for topic, _ in each.partitions)
-        )
+        if each.version >= OWN_EPOCHS and is_ours(each.transactional_id, (topic for topic, _ in each.partitions))
     ]
     newest: dict[int, int] = {}
     for known in positions.values():
         if known.transaction is not None:
             producer, epoch = known.transaction
             newest[producer] = max(epoch, newest.get(producer, -1))
-    absent = [each for each in decision.absent if each.own_epoch and _is_of(each, application, internal)]
+    absent = [each for each in decision.absent if each.own_epoch and is_of(each)]
     differs = _differences(mine, absent, positions, newest)
-    if not keeps_names:
+    if state := [topic for topic in lacking if topic.endswith(CHANGELOG)]:
+        differs.insert(0, f"{first_few(state)} is not mirrored, so that it begins with an empty state")
+    elif not keeps_names:
         differs.insert(0, "its changelog topics have other names on the target, so that it begins with an empty state")
     if differs:
         return StreamsState(application, Match.DIFFERS, "; ".join(differs))
     unknown = _not_known(mine, named, positions, newest)
+    if lacking:
+        unknown.insert(0, f"{first_few(lacking)} is not mirrored, and records may have been on their way through it")
+    elif unmirrored is None and not any(topic.endswith(CHANGELOG) for topic in internal):
+        unknown.insert(0, "none of its changelog topics is mirrored: where it has a state, that is not on the target")
     if unknown:
         return StreamsState(application, Match.NOT_DETERMINED, "; ".join(unknown))
     return StreamsState(application, Match.MATCHES, f"{len(mine)} transactions of it are complete, up to its positions")
@@ -110,11 +127,6 @@ def judge_drained(
         listed = ", ".join(f"{count} offsets of {partition}" for partition, count in behind.items())
         return StreamsState(application, Match.NOT_DETERMINED, f"not all of its topics has crossed: {listed}")
     return StreamsState(application, Match.MATCHES, f"it was stopped, and all of its {len(topics)} topics have crossed")
-
-
-def _is_of(transaction: FoundTransaction, application: str, internal: Collection[str]) -> bool:
-    of_it = transaction.transactional_id.startswith(f"{application}-")
-    return of_it or any(part.partition.topic in internal for part in transaction.parts)
 
 
 def _differences(

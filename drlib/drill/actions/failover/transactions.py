@@ -8,12 +8,14 @@ optional. In which mirror partitions a part begins is kept for `groups.translate
 transaction that was read there is no check, and the step says "not checked" in place of numbers. Of each Kafka Streams
 application it says whether its state matches the input positions that the target knows. `drained` is for a planned move, where
 the source serves: once all that it has is on the target, no transaction is there in part, whatever the client.
+Longer than most modules: what is found, judged, shown and kept is one step's.
 Not for: a source that came back (`actions.failback.tail_transactions`), the decision (`drlib.mirror.transactions.rules`), and
 positions (`actions.groups.rules`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,13 +34,16 @@ from drlib.drill.actions.failover.streams_rules import (
     judge,
     judge_drained,
 )
-from drlib.drill.inventory.rules import Kind, streams_topics
+from drlib.drill.inventory.kept import kept_of
+from drlib.drill.inventory.left_behind import unanswered
+from drlib.drill.inventory.rules import PRODUCERS, Application, Kind, streams_topics
 from drlib.drill.readiness.observe.applications.applications import take_inventory
+from drlib.drill.readiness.observe.applications.known_applications import BY_CHECKPOINTS
 from drlib.drill.step.action import Changes, Evidence
 from drlib.drill.step.argument_types import Flag, Seconds
 from drlib.drill.step.flow_arguments import ReadOnlyTargetAction, Shared
 from drlib.drill.step.step_output import DETAILS, ScorecardPart, rows_file
-from drlib.errors import DrlibError
+from drlib.errors import DrlibError, UsageError
 from drlib.files import read_json, write_whole
 from drlib.kafka.admin.cluster import Cluster
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
@@ -63,6 +68,7 @@ MOST_ROWS: Final = 10_000  # of the table; the step's rows have all
 MOST_UNKNOWN: Final = 1000  # rows of transactions that are not determined: the last ones
 _NAMED: Final = 5
 STATE_CHECK: Final = "the state of Kafka Streams application {} matches its input positions"
+STATES_CHECK: Final = "all Kafka Streams applications of {} are known"
 REBUILD: Final = (
     "before it is started delete its internal topics on the target, and set it back to the beginning of its input "
     "(kafka-streams-application-reset): it then rebuilds its state from the records that crossed"
@@ -152,19 +158,40 @@ class TransactionsAction(ReadOnlyTargetAction):
     def streams(self, found: TransactionsFound) -> list[StreamsState]:
         """The Kafka Streams applications of the flow's groups, by the positions that the target knows."""
         settings, flow = self.context.mirror_settings(), self.flow
-        known = checkpointed_positions(settings, flow)
+        known, mirrors = checkpointed_positions(settings, flow), settings.flow(flow.source, flow.target).mirrors_topic
         topics = {names.source_topic for names in found.maps.names.values()}
         keeps = {names.source_topic for names in found.maps.names.values() if names.target_topic == names.source_topic}
+        groups = {group for group, _ in known}
+        besides = {each.name: [t for t in each.topics if not mirrors(t)] for each in self._seen_streams(flow)}
         states = []
-        for application in applications({group for group, _ in known}, topics):
+        for application in applications(groups, topics.union(*besides.values())):
             positions = {
                 partition: KnownInput(at.offset, at.transaction, found.mirrored_to(partition))
                 for (group, partition), at in known.items()
                 if group == application
             }
-            kept = keeps.issuperset(streams_topics(application, topics))
-            states.append(judge(application, topics, positions, found.decision, found.committed, keeps_names=kept))
+            kept = keeps.issuperset(streams_topics(application, topics, groups))
+            states.append(
+                judge(
+                    application,
+                    topics,
+                    positions,
+                    found.decision,
+                    found.committed,
+                    keeps_names=kept,
+                    others=groups,
+                    unmirrored=besides.get(application),
+                )
+            )
         return states
+
+    def _seen_streams(self, flow: Flow) -> list[Application]:
+        """The Kafka Streams applications that the run's inventory has, as the source itself named them once."""
+        with contextlib.suppress(UsageError):  # a file that was changed: then it is not known what they have besides
+            if (kept := kept_of(self.context.run_dir, flow)) is not None:
+                by_target = BY_CHECKPOINTS.format(flow.target)
+                return [each for each in kept.movers if each.kind is Kind.STREAMS and each.known_by != by_target]
+        return []
 
 
 class ListTransactions(TransactionsAction):
@@ -185,24 +212,31 @@ class ListTransactions(TransactionsAction):
             found = find_transactions(self.context.mirror_settings(), self.flow)
             if missing is not None and not any(missing.values()):
                 found = replace(found, decision=all_complete(found.decision))
-            states = self.streams(found) if missing is None else self._drained_streams(found, missing)
+            states, unknown = (self.streams(found), ()) if missing is None else self._drained_streams(found, missing)
         except DrlibError as error:  # it holds up no emergency: what the next step cannot do without, that step refuses
             return self.unread(error, self.flow)
         first = first_offsets(found.decision.of(Verdict.PARTIAL), found)
         firsts = tuple((p.topic, p.partition, at) for p, at in sorted(first.items()))
         keep(self.context.run_dir, self.flow, KeptTransactions(firsts, tuple(each.application for each in states)))
-        return self.scored(found, *map(judged_state, states))
+        others = Check(STATES_CHECK.format(self.flow.source), checks.Verdict.CONDITIONS, "; ".join(unknown))
+        return self.scored(found, *map(judged_state, states), *([others] if unknown else []))
 
-    def _drained_streams(self, found: TransactionsFound, missing: Mapping[TopicPartition, int]) -> list[StreamsState]:
-        """The Kafka Streams applications that the source has, after they were moved or stopped."""
+    def _drained_streams(
+        self, found: TransactionsFound, missing: Mapping[TopicPartition, int]
+    ) -> tuple[list[StreamsState], tuple[str, ...]]:
+        """The Kafka Streams applications that the source has, after they were moved or stopped; and why it may have others."""
         settings, flow = self.context.mirror_settings(), self.flow
-        seen, _ = take_inventory(settings, [settings.flow(flow.source, flow.target)], only=[flow.source])
+        chosen = settings.flow(flow.source, flow.target)
+        seen, _ = take_inventory(settings, [chosen], only=[flow.source], activity=False)
         keeps = {names.source_topic for names in found.maps.names.values() if names.target_topic == names.source_topic}
-        return [
+        applications = [each for each in seen.applications if each.kind is Kind.STREAMS]
+        names = [each.name for each in applications]
+        states = [
             judge_drained(each.name, each.topics, each.members, missing, keeps_names=keeps.issuperset(internal))
-            for each in seen.applications
-            if each.kind is Kind.STREAMS and (internal := streams_topics(each.name, each.topics))
+            for each in applications
+            if (internal := streams_topics(each.name, each.topics, names))
         ]
+        return states, tuple(why for why in unanswered(seen, flow.source) if not why.startswith(PRODUCERS))
 
 
 _VERDICTS: Final = {

@@ -13,6 +13,7 @@ from drlib.drill.inventory.rules import (
     connect_topics,
     in_order,
     kind_of,
+    may_be_streams,
     of_group,
     of_producers,
     streams_topics,
@@ -63,6 +64,19 @@ def test_internal_topics_are_those_of_their_application_alone() -> None:
         "reconnect",
     )
     assert connect_topics(names) == ("connect-configs", "connect-status", "paris-connect-offsets")
+
+
+def test_internal_topics_of_a_longer_name_are_not_those_of_a_group_whose_name_begins_alike() -> None:
+    topics = ("orders-totals-by-day-changelog", "orders-totals-changelog")
+    names = ("orders", "orders-totals")
+    assert streams_topics("orders", topics, names) == ("orders-totals-changelog",)
+    assert streams_topics("orders-totals", topics, names) == ("orders-totals-by-day-changelog",)
+    plain = SeenGroup("orders", "consumer", "STABLE", assignor="range")
+    assert kind_of(plain, topics) is Kind.GROUP, "its members say what they are"
+    stopped = SeenGroup("orders", "consumer", "EMPTY")
+    assert kind_of(stopped, topics[:1], names) is Kind.GROUP
+    assert kind_of(stopped, topics[:1]) is Kind.STREAMS
+    assert [may_be_streams(each) for each in (plain, stopped)] == [False, True]
 
 
 def test_group_that_the_flow_does_not_select_moves_by_hand() -> None:

@@ -29,6 +29,7 @@ from drlib.drill.inventory.rules import (
     Inventory,
     SeenGroup,
     in_order,
+    may_be_streams,
     of_group,
     of_producers,
 )
@@ -148,9 +149,10 @@ async def applications_on(
         unknown.append(f"{GROUPS}: {groups.why}")
     else:
         seen, notes = groups
+        streams = [group.name for group in seen if may_be_streams(group)]
         for group in seen:
             selected = any(each.mirrors_group(group.name) for each in outgoing)
-            rows.append(of_group(alias, group, names, selected=selected, kept_names=kept))
+            rows.append(of_group(alias, group, names, selected=selected, kept_names=kept, others=streams))
     if isinstance(producers, Unanswered):
         unknown.append(f"{PRODUCERS}: {producers.why}")
     else:

@@ -32,7 +32,7 @@ from drlib.model import Flow, TopicPartition
 Seen = dict[str, tuple[set[str], int]]
 """By group: its topics, and when it was last active."""
 
-_CHECKPOINTS: Final = "checkpoints on {}"
+BY_CHECKPOINTS: Final = "checkpoints on {}"
 _JOURNAL: Final = "the mirror's journal on {}"
 
 
@@ -89,8 +89,8 @@ def group_rows(
     rows = []
     for name, (of_it, last_ms) in groups.items():
         group = SeenGroup(name, protocol, "", topics=tuple(sorted(of_it)), last_ms=last_ms or None)
-        row = of_group(flow.source, group, topics, selected=True, kept_names=kept_names)
-        rows.append(_not_seen(row, flow, _CHECKPOINTS))
+        row = of_group(flow.source, group, topics, selected=True, kept_names=kept_names, others=groups)
+        rows.append(_not_seen(row, flow, BY_CHECKPOINTS))
     return rows
 
 

@@ -98,6 +98,53 @@ def test_other_applications_transactions_say_nothing() -> None:
     assert judge(APP, TOPICS, at(), decision, [*names, foreign], keeps_names=True).match is Match.MATCHES
 
 
+@pytest.mark.parametrize(
+    ("topics", "unmirrored", "match", "says"),
+    [
+        (TOPICS, (), Match.MATCHES, "complete"),
+        (
+            TOPICS,
+            ("sums-names-changelog", "other"),
+            Match.DIFFERS,
+            "sums-names-changelog is not mirrored, so that it begi",
+        ),
+        (
+            TOPICS,
+            ("sums-key-repartition",),
+            Match.NOT_DETERMINED,
+            "sums-key-repartition is not mirrored, and records may",
+        ),
+        (TOPICS, ("sums-daily-total-changelog",), Match.MATCHES, "complete"),  # of `sums-daily`
+        (TOPICS, None, Match.MATCHES, "complete"),
+        ((INPUT, OUTPUT, TOPICS[3]), None, Match.NOT_DETERMINED, "none of its changelog topics is mirrored"),
+        ((INPUT, OUTPUT, TOPICS[3]), ("other",), Match.MATCHES, "complete"),  # it has no state
+    ],
+)
+def test_topics_that_are_not_mirrored_are_no_state(
+    topics: tuple[str, ...], unmirrored: tuple[str, ...] | None, match: Match, says: str
+) -> None:
+    names = [committed(epoch) for epoch in range(3)]
+    others = {APP, "sums-daily"}
+    decision = decide(WHOLE, names)
+    state = judge(APP, topics, at(), decision, names, keeps_names=True, others=others, unmirrored=unmirrored)
+    assert (state.match, says in state.why) == (match, True), state
+
+
+def test_transactions_of_an_application_whose_name_begins_alike_are_its_own() -> None:
+    names = [committed(epoch) for epoch in range(3)]
+    daily, half = "sums-daily-total-changelog", TransactionEvent(8, 0, 0, 1, 1)
+    foreign = TransactionCommitted((0, 9), "sums-daily-1-2", 8, 1, 2, 5000, ((daily, (0,)), ("audit", (0,))))
+    partly = PartitionLog(TopicPartition(daily, 0), 60, (half, TransactionEvent(8, 1, 1, 2, 0)))
+    decision = decide([*WHOLE, partly, PartitionLog(TopicPartition("audit", 0), 0)], [*names, foreign])
+    topics, both = (*TOPICS, daily), {APP, "sums-daily"}
+    assert applications(both, topics) == [APP, "sums-daily"]
+    assert applications(both, (daily,)) == ["sums-daily"]
+    state = judge(APP, topics, at(), decision, [*names, foreign], keeps_names=True, others=both)
+    assert state.match is Match.MATCHES, state
+    other = judge("sums-daily", topics, at(), decision, [*names, foreign], keeps_names=True, others=both)
+    assert "1 of its transactions are there in part" in other.why
+
+
 def test_applications_are_groups_with_internal_topics() -> None:
     assert applications({APP, "billing", "su"}, TOPICS) == [APP]
 
