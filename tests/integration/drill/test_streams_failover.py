@@ -98,7 +98,7 @@ def committed(bootstrap: str) -> Mapping[object, int]:
 class Site:
     """Both clusters, a worker that keeps topic names, and the application on LEFT."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(self, lab: Lab, folder: Path, internal: str = f"{APP}-.*") -> None:
         self.lab, self.folder = lab, folder
         self.left, self.right = (lab.clusters[alias].bootstrap for alias in ("LEFT", "RIGHT"))
         for topic in (INPUT, OUTPUT):
@@ -107,7 +107,7 @@ class Site:
             "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
             "sync.topic.configs.enabled": "false",  # so that a test can change a topic of RIGHT
         }
-        self.engine = Engine(folder, self.left, self.right, "LEFT", "RIGHT", f"{INPUT}, {OUTPUT}, {APP}-.*", extra)
+        self.engine = Engine(folder, self.left, self.right, "LEFT", "RIGHT", f"{INPUT}, {OUTPUT}, {internal}", extra)
         self.worker = self.engine.start()
 
     def known(self) -> Mapping[object, int]:
@@ -115,12 +115,20 @@ class Site:
         found = checkpointed_positions(load_mirror_settings(self.engine.properties), FLOW)
         return {partition: at.offset for (group, partition), at in found.items() if group == APP}
 
-    def fail_over(self) -> Check:
+    def take_inventory(self) -> None:
+        """As a rehearsal does."""
+        run = self.folder / "a-rehearsal"
+        run.mkdir()
+        place = Place(properties=str(self.engine.properties), pointer=str(self.folder / "pointer.json"))
+        assert in_process(run, drill(step("inventory", "inventory.take")), place, deadline_s=240) == 0
+
+    def fail_over(self, name: str = "run", *, inventory: bool = False) -> Check:
         """What the drill says of the application's state, whose positions it has committed."""
-        run = self.folder / "run"
+        run = self.folder / name
         run.mkdir()
         place = Place(properties=str(self.engine.properties), pointer=str(self.folder / "pointer.json"))
         steps = (
+            *([step("inventory", "inventory.take")] if inventory else []),
             step("transactions", "transactions.list"),
             step("translate", "groups.translate", positions_from="target", leave=(".*",)),
         )
@@ -161,6 +169,29 @@ def test_state_that_matches_its_positions_is_continued(site: Site, tmp_path: Pat
     with sums(site.right, tmp_path / "right"):
         wait_for("RIGHT has all totals", lambda: totals(site.right) == expected(site.right), 120)
     assert sum(expected(site.right).values()) == sum(range(500))
+
+
+def test_state_whose_changelog_is_not_mirrored_never_matches(lab_factory: LabFactory, tmp_path: Path) -> None:
+    """All else crossed: transactions are complete as far as the target can know them."""
+    site = Site(lab_factory(), tmp_path, REPARTITION)
+    try:
+        with sums(site.left, tmp_path / "left"):
+            numbers(site.left, 0, 300)
+            wait_for("LEFT has all totals", lambda: totals(site.left) == expected(site.left), 120)
+            for topic in (INPUT, OUTPUT, REPARTITION):
+                site.engine.wait_caught_up(topic, PARTITIONS, deadline_s=120)
+            wait_for("RIGHT knows the positions", lambda: site.known() == committed(site.left), 60)
+            site.take_inventory()
+            site.lab.clusters["LEFT"].kill()
+        site.worker.kill()
+        without, known = site.fail_over("run-1"), site.fail_over("run-2", inventory=True)
+    finally:
+        site.close()
+    assert (without.verdict, known.verdict) == (Verdict.CONDITIONS, Verdict.CONDITIONS)
+    assert "not determined: none of its changelog topics is mirrored" in without.evidence, without
+    assert f"does not match: {CHANGELOG} is not mirrored, so that it begins with an empty state" in known.evidence, (
+        known
+    )
 
 
 def test_state_of_which_a_part_crossed_is_rebuilt_to_the_totals_of_the_records_that_crossed(
