@@ -100,7 +100,7 @@ def of_run(runs_dir: Path, run: str) -> Move:
     if at_ms is None:
         why = "none of its steps moved them, or the move was taken back"
         raise UsageError(f"{folder.name} has not moved the applications", why, again)
-    return Move(folder, kept[-1], at_ms)
+    return Move(folder, max(kept, key=lambda each: each.taken_ms), at_ms)
 
 
 def newest_moves(runs_dir: Path, flows: Collection[Flow], place: ClusterTarget) -> tuple[Move, ...]:

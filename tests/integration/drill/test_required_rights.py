@@ -40,6 +40,7 @@ from drlib.client.pointer_topic import publish
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.actions.applications.producer_ids import refuse_by_hand
 from drlib.drill.actions.clients.members import members
+from drlib.drill.actions.moving.listed_groups import unlisted
 from drlib.drill.inventory.left_behind import Stand, compare, unanswered
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.observe.applications.applications import take_inventory
@@ -63,6 +64,7 @@ from drlib.mirror.status import worker_status
 from drlib.mirror.transactions.transaction_state import TRANSACTIONS_TOPIC
 from drlib.model import Flow, TopicPartition
 from drlib.runs import journal
+from drlib.runs.check import Verdict
 from drlib.runs.journal import JOURNAL
 
 SHARED = ("heartbeats", "drlib.active.internal", "drlib.drills.internal")  # topics whose names no alias is part of
@@ -430,6 +432,11 @@ def test_groups_that_may_not_be_described_are_neither_gone_nor_none(site: Site) 
             pytest.raises(ClusterRefused, match="it lists only groups that this user may descr"),
         ):
             members(cluster)
+        with Handle(user) as cluster:
+            (condition,) = unlisted(cluster)
+    with site.granted(Role.DOCTOR), Handle(user) as cluster:
+        assert unlisted(cluster) == ()
+    assert condition.verdict is Verdict.CONDITIONS
     assert hidden not in {each.name for each in now.applications}
     assert unanswered(now, alias)[0].startswith(f"groups: {alias} lists only those that this user may describe")
     moved = compare(before.applications, now, alias, 0, 1)

@@ -25,6 +25,7 @@ from drlib.drill.actions.groups.rules import BEFORE_TRANSACTION, Left, PositionM
 from drlib.drill.actions.groups.share_groups import move as share_moves
 from drlib.drill.actions.groups.share_groups import rules as share_rules
 from drlib.drill.actions.groups.share_groups.shown import evidence as share_evidence
+from drlib.drill.actions.moving.listed_groups import unlisted
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence, ReadOnlyAction
@@ -281,8 +282,12 @@ class TranslateBack(MoveArguments, DrillAction):
         shares = share_moves.write(target, shares, refuses=True)
         share_moves.keep(run_dir, moving.target, self._use, shares)
         again = share_moves.delivered_again(target, shares)
-        if shares:
-            self.score(ScorecardPart(checks=share_rules.checks(shares, again, {})))
+        checks = share_rules.checks(shares, again, {})
+        if not self.groups:
+            with Cluster(settings.clusters[moving.source]) as source:
+                checks += unlisted(source)
+        if checks:
+            self.score(ScorecardPart(checks=checks))
         return {**evidence(moves), **share_evidence(shares, again)}
 
     def probe(self, changes: Changes) -> Reach:

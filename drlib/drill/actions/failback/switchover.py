@@ -63,6 +63,7 @@ from drlib.drill.actions.groups.share_groups.shown import evidence as share_evid
 from drlib.drill.actions.groups.unread_records import UnreadRecords
 from drlib.drill.actions.moving import still_ends
 from drlib.drill.actions.moving.growth import Growth
+from drlib.drill.actions.moving.listed_groups import unlisted
 from drlib.drill.actions.moving.positions import positions_of
 from drlib.drill.plan.plan import Fact
 from drlib.drill.plan.progress import Reach
@@ -147,6 +148,11 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
     def moved_groups(self) -> tuple[str, ...]:
         """Whose positions are moved. Raises `UsageError` for a group that does not exist."""
 
+    @property
+    def moves_every_group(self) -> bool:
+        """Are no groups named, so that all are moved?"""
+        return True
+
     def all_groups(self, moved: tuple[str, ...]) -> tuple[str, ...]:
         """Those that the run moves, `moved` with this step and others with another one."""
         return moved
@@ -201,6 +207,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             quiet = [p for p in every if p.topic in ending]
             first_ends = source_admin.log_ends(quiet)
             groups = self.moved_groups()
+            others = unlisted(source_admin) if self.moves_every_group else ()
             members_s = group_writing.wait_free(target, groups, abort, _SESSIONS_S)
             waited = wait_both_caught_up(settings, moving, abort, _NEAR, self.within_s)
             previous = group_writing.committed_positions(target, groups)
@@ -257,7 +264,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
             behind_us = growth.written_since(source_admin, self._ends_left())
         self.show(position_rows(moves, moving))
         of_shares, checks = self._move_share_groups()
-        self._keep(began_ms, moved_s, first_s, written_to=written_to, more=(*checks, *too_large))
+        self._keep(began_ms, moved_s, first_s, written_to=written_to, more=(*checks, *too_large, *others))
         return {
             "stopped_seconds": None if first_s is None else round(first_s, 3),
             "held_seconds": round(still.held_s, 3),
@@ -504,6 +511,10 @@ class MoveApplications(PointerArgument, PlannedMove):
 
     def moved_groups(self) -> tuple[str, ...]:
         return groups_of(self.settings, self.flow, self.groups or None)
+
+    @property
+    def moves_every_group(self) -> bool:
+        return not self.groups
 
     def moves_share_group(self, group: str) -> bool:
         return not self.groups  # those that are named are consumer groups
