@@ -120,7 +120,7 @@ def move(
     if (moving := moved_from(settings, copies, cluster, application)) is not None:
         found = refuse_by_hand(settings, moving, allowed=bool(force))
         print_line(f"Producer IDs of {moving.source}: {found}.", error=True)
-    elif copies.applications:
+    elif copies.applications and ((now := copies.undisputed(application)) is None or now.active != cluster):
         print_line("Producer IDs: not checked, as the pointer does not say which cluster they were of.", error=True)
     confirm_name(cluster, yes, f"the pointer was not moved to {cluster}", "move the pointer there")
     written = write_move(clusters, copies, after, application)

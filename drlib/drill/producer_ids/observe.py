@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from drlib.config.flow_settings import FlowSettings
 from drlib.drill.producer_ids.rules import AsKept, ComparedIds, find_collisions
+from drlib.drill.writers.logs import Side, own_producers
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.protocol.error_codes import UNKNOWN_TOPIC_OR_PARTITION, name_of
 from drlib.mirror.source_producers.find import KeptOfSource, read_kept
@@ -38,8 +39,8 @@ async def compare_ids(
         for number in topic.partitions
     ]
     here, missing = await ask_leaders(*source, partitions)
-    here = [each for each in here if not each.name.startswith(OURS)]
     alias = flow.flow.source
+    here = await _of_clients(flow, source, here)
     mirrored = {flow.policy.upstream_topic(name) or name for name in target[1].topics if flow.is_mirror(name)}
     wanted = {name for name in mirrored | source[1].topics.keys() if written_by_applications(flow, name, aliases)}
     hidden = await _not_described(source, alias, wanted)
@@ -82,6 +83,17 @@ async def _compare(
     why = [*missing, *hidden, *(_no_leader(flow.flow.target, each) for each in without)]
     producers = len({(each.state.producer_id, each.state.epoch) for each in here})
     return ComparedIds(partitions, producers, find_collisions(here, there), tuple(why))
+
+
+async def _of_clients(flow: FlowSettings, source: Cluster, known: Sequence[Known]) -> list[Known]:
+    """Those of `known` that are no lanes of ours: by their transactional IDs or, where these may not be described, by the journal
+    of the flow back, whose lanes write to the same topics where mirrors keep their names."""
+    clients = [each for each in known if not each.name.startswith(OURS)]
+    if not local_topics.keeps_names(flow) or all(each.name or not each.state.transactional for each in clients):
+        return clients
+    side = Side(flow.flow.source, *source)
+    own = await own_producers(side, [flow.policy.journal_topic(flow.flow.target)])
+    return [each for each in clients if each.name or each.state.producer_id not in own]
 
 
 async def _not_described(cluster: Cluster, alias: str, topics: Collection[str]) -> list[tuple[str, str]]:

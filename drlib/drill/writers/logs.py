@@ -8,11 +8,14 @@ Not for: which parts are to be read (`both_sides`, `standby`), who is a client (
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from drlib.drill.writers.rules import MOST_PARTS, NO_PRODUCER, Count, Counted
+from drlib.errors import DrlibError
 from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
 from drlib.kafka.protocol.error_codes import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, BrokerError, raise_for
 from drlib.mirror.engine.reverse.rules import newest_epochs
@@ -22,6 +25,7 @@ from drlib.mirror.read_batches import concurrently, locate, offsets_from_time, r
 from drlib.model import TopicPartition
 
 MOST_OFFSETS: Final = 50_000
+OWN_S: Final = 3.0
 
 Parts = Sequence[tuple[int, int]]
 
@@ -128,4 +132,15 @@ async def claimed_producers(side: Side, journal: str) -> set[int]:
     found: set[int] = set()
     for number in sorted(topic.partitions):
         found |= newest_epochs(await read_journal(side.client, TopicPartition(journal, number))).keys()
+    return found
+
+
+async def own_producers(side: Side, journals: Iterable[str]) -> set[int]:
+    """The same of several journals, for telling our own producers from clients where their transactional IDs may not be
+    described; none of a journal that cannot be read within `OWN_S`."""
+    found: set[int] = set()
+    for journal in journals:
+        with contextlib.suppress(DrlibError, TimeoutError):
+            async with asyncio.timeout(OWN_S):
+                found |= await claimed_producers(side, journal)
     return found

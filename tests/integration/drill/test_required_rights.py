@@ -37,11 +37,13 @@ from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.client.pointer_topic import TOPIC as POINTER
 from drlib.client.pointer_topic import publish
+from drlib.config.replication_policy import IDENTITY
 from drlib.config.settings import MirrorSettings, load_mirror_settings
 from drlib.drill.actions.applications.producer_ids import refuse_by_hand
 from drlib.drill.actions.clients.members import members
 from drlib.drill.actions.moving.listed_groups import unlisted
 from drlib.drill.inventory.left_behind import Stand, compare, unanswered
+from drlib.drill.inventory.rules import Kind
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.observe.applications.applications import take_inventory
 from drlib.drill.readiness.required_rights import Grant, required_rights
@@ -210,8 +212,8 @@ class Site:
 
 
 @contextlib.contextmanager
-def worker(site: Site) -> Iterator[subprocess.Popen[str]]:
-    arguments = [str(site.file(Role.MIRROR)), "--status", str(site.folder / f"{site.tag}.json")]
+def worker(site: Site, file: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    arguments = [str(file or site.file(Role.MIRROR)), "--status", str(site.folder / f"{site.tag}.json")]
     process = subprocess.Popen(
         [sys.executable, "-m", "drlib.cli", "mirror", *arguments],
         stderr=subprocess.PIPE,
@@ -408,6 +410,48 @@ def test_producers_in_a_topic_that_may_not_be_described_are_not_taken_for_none(s
         with site.granted(Role.DOCTOR, without):
             found = refuse_by_hand(settings, site.flow, allowed=False)
         assert f"{site.topic} was not checked: {alias} does not describe it to this user: TOPIC_AUTHORIZ" in found
+
+
+def test_lanes_of_the_flow_back_are_no_clients_although_their_transactional_ids_may_not_be_described(
+    site: Site,
+) -> None:
+    """Under identical names they write to the topics whose producers are asked for."""
+    source, target = site.flow.source, site.flow.target
+    both_ways = f"replication.policy.class = {IDENTITY}\n{target}->{source}.enabled = true\n"
+    files = {role: site.file(role) for role in (Role.MIRROR, Role.DOCTOR)}
+    admin = site.folder / "admin.properties"
+    lines = [
+        line
+        for line in files[Role.MIRROR].read_text().splitlines()
+        if not line.startswith((f"{source}.", f"{target}."))
+    ]
+    for alias in (source, target):
+        super_user = site.lab.clusters[site.name_of(alias)].settings()
+        lines.append(f"{alias}.bootstrap.servers = {','.join(super_user.bootstrap_servers)}")
+        lines += [f"{alias}.{key} = {value}" for key, value in super_user.security.items()]
+    admin.write_text("\n".join(lines) + f"\n{both_ways}")
+    files[Role.DOCTOR].write_text(files[Role.DOCTOR].read_text() + both_ways)
+    settings = load_mirror_settings(files[Role.DOCTOR])
+    flow = settings.flow(source, target)
+    before = site.end("paris", site.topic)
+    with worker(site, admin):
+        wait_for("the flow is mirrored", lambda: site.end("lyon", site.topic) >= before)
+        producer = Producer(
+            {**librdkafka(site.lab.clusters["lyon"].settings()), "enable.idempotence": False, "log_level": 0}
+        )
+        producer.produce(site.topic, b"x", partition=0)
+        assert producer.flush(30) == 0
+        wait_for("and back", lambda: site.end("paris", site.topic) > before + 1)
+        journal_of_back = Right("topic", flow.policy.journal_topic(target), ("READ",))
+        with site.granted(Role.DOCTOR):
+            grant(site.lab.clusters["paris"], Role.DOCTOR, [journal_of_back])
+            try:
+                seen, _ = take_inventory(settings, [flow], only=[source])
+                said = refuse_by_hand(settings, site.flow, allowed=False)
+            finally:
+                revoke(site.lab.clusters["paris"], Role.DOCTOR, [journal_of_back])
+    assert [each.name for each in seen.applications if each.kind is Kind.TRANSACTIONAL] == []
+    assert "none of 0 on " in said, said
 
 
 def test_groups_that_may_not_be_described_are_neither_gone_nor_none(site: Site) -> None:

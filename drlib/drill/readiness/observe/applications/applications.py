@@ -38,13 +38,14 @@ from drlib.drill.readiness.observe import clusters
 from drlib.drill.readiness.observe.applications.last_activity import last_acknowledgements, last_commits
 from drlib.drill.readiness.observe.ask import ask
 from drlib.drill.readiness.observe.clusters import AskedCluster
+from drlib.drill.writers.logs import Side, own_producers
 from drlib.errors import DrlibError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking
 from drlib.kafka.admin.descriptions import GroupDescription
 from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.authorized_operations import cluster_rights
-from drlib.kafka.net.cluster_client import ClusterClient, ClusterMetadata
+from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.requests import ProducerState
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups.admin import describe_by, members_by
@@ -52,6 +53,7 @@ from drlib.kafka.share_groups.members import REQUESTS, GroupMembers
 from drlib.kafka.share_groups.messages import DescribedGroup
 from drlib.kafka.share_groups.names import PROTOCOL
 from drlib.mirror.source_producers.leaders import OURS
+from drlib.mirror.sync.rules.local_topics import keeps_names
 
 ALL_S: Final = 15.0
 ACTIVITY_S: Final = 5.0
@@ -134,9 +136,11 @@ async def applications_on(
         for name in topics
         if any(each.mirrors_topic(name) and each.policy.remote_topic(alias, name) == name for each in outgoing)
     ]
+    incoming = [each for each in settings.flows if each.flow.target == alias and keeps_names(each)]
+    journals = [each.policy.journal_topic(each.flow.source) for each in incoming]  # of lanes that write to these topics
     groups, producers, rights = await asyncio.gather(
         asked.ask(_groups(asked.client, asked.settings, end, activity), _left_s(end)),
-        asked.ask(_producers(asked.client, asked.metadata, topics), _left_s(end)),
+        asked.ask(_producers(Side(alias, asked.client, asked.metadata), topics, journals), _left_s(end)),
         asked.ask(cluster_rights(asked.client), _left_s(end)),
     )
     rows: list[Application] = []
@@ -274,13 +278,15 @@ def _with_members(
 
 
 async def _producers(
-    client: ClusterClient, metadata: ClusterMetadata, topics: Collection[str]
+    side: Side, topics: Collection[str], journals: Collection[str]
 ) -> tuple[list[tuple[str, ProducerState]], dict[int, str], list[str]]:
-    """Producers by topic, transactional IDs by producer ID, and what was not answered."""
+    """Producers by topic, transactional IDs by producer ID, and what was not answered. `journals`: of our lanes, which are left
+    out, also where their transactional IDs may not be described."""
+    client = side.client
     by_leader: dict[int, dict[str, list[int]]] = {}
     missing = []
     for name in sorted(topics):
-        for number, partition in metadata.topics[name].partitions.items():
+        for number, partition in side.metadata.topics[name].partitions.items():
             if partition.leader in client.brokers:
                 by_leader.setdefault(partition.leader, {}).setdefault(name, []).append(number)
             else:
@@ -294,4 +300,6 @@ async def _producers(
             for led, known in (await requests.describe_producers(connection, by_leader[node])).items():
                 states += [(led.topic, state) for state in known]
     own = {number for number, name in ids.items() if name.startswith(OURS)}
+    if any(state.transactional and state.producer_id not in ids for _, state in states):
+        own |= await own_producers(side, journals)
     return [(topic, state) for topic, state in states if state.producer_id not in own], ids, missing
