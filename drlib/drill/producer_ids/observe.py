@@ -86,8 +86,8 @@ async def _compare(
 
 
 async def _of_clients(flow: FlowSettings, source: Cluster, known: Sequence[Known]) -> list[Known]:
-    """Those of `known` that are no lanes of ours: by their transactional IDs, or else by the journal of the flow back, whose lanes
-    write to the same topics where mirrors keep their names."""
+    """Those of `known` that are no lanes of ours: by their transactional IDs, or else by the journal of the flow back, whose
+    lanes write to the same topics where mirrors keep their names."""
     clients = [each for each in known if not each.name.startswith(OURS)]
     if not local_topics.keeps_names(flow) or all(each.name or not each.state.transactional for each in clients):
         return clients
