@@ -61,6 +61,7 @@ def test_inventory_has_each_kind_and_the_living_side_alone_when_one_is_down(tmp_
         bank.flush(30)
         join(servers, "sums", "consumer", "stream")
         join(servers, "workers", "connect", "sessioned")
+        join(servers, "registry", "sr", "v0")
         with (
             reading(servers, "billing"),
             reading(servers, "left-behind"),
@@ -80,12 +81,14 @@ def test_inventory_has_each_kind_and_the_living_side_alone_when_one_is_down(tmp_
         "new": "consumer group (KIP-848)",
         "sums": "Kafka Streams",
         "workers": "Connect cluster",
+        "registry": "group of another protocol",
         "bank-1": "transactional producer",
     }
     assert (rows["billing"]["clients"], rows["billing"]["hosts"]) == (["billing-1"], ["127.0.0.1"])
     assert (rows["billing"]["topics"], rows["billing"]["way"]) == (["orders"], "pointer or address")
     assert rows["left-behind"]["way"] == "by hand"
     assert rows["workers"]["clients"] == ["workers-1"]
+    assert (rows["registry"]["clients"], rows["registry"]["members"]) == (["registry-1"], 1)
     assert rows["sums"]["topics"] == ["sums-store-changelog"]
     assert rows["bank-1"]["state"] == "transaction open"
     (plain,) = (row for name, row in rows.items() if name.startswith("producer ID"))

@@ -11,6 +11,7 @@ Not for: judging (`drlib.drill.inventory.rules`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,6 +48,7 @@ from drlib.kafka.net import group_requests, requests
 from drlib.kafka.net.authorized_operations import cluster_rights
 from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.net.requests import ProducerState
+from drlib.kafka.protocol.error_codes import BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups.admin import describe_by, members_by
 from drlib.kafka.share_groups.members import REQUESTS, GroupMembers
@@ -188,8 +190,10 @@ async def _groups(
             each for each in await group_requests.list_groups(connection) if not each.group.startswith(GROUPS_OF_DRLIB)
         ]
         listings += listed
-        if of_connect := [each.group for each in listed if each.protocol_type == "connect"]:
-            workers |= await group_requests.describe_workers(connection, of_connect)
+        for each in listed:  # Connect's and others of the classic protocol, as that of a schema registry
+            if each.protocol_type not in ("consumer", "", *REQUESTS):
+                with contextlib.suppress(BrokerError):  # one of a protocol that is not known here
+                    workers |= await group_requests.describe_workers(connection, [each.group])
     plain = [each.group for each in listings if each.protocol_type in ("consumer", "")]
     newer = {each.group: each.protocol_type for each in listings if each.protocol_type in REQUESTS}
     shares = [group for group, protocol in newer.items() if protocol == PROTOCOL]
