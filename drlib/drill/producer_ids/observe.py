@@ -1,6 +1,6 @@
 """Ask both clusters of a flow which producers each partition's leader knows, under the names that producers use. Read-only.
 
-Rules: the target is asked about partitions only that the source has producers of. Our own lanes on the source are left out,
+Rules: the target is asked about topics only that the source has producers of. Our own lanes on the source are left out,
 as nothing redirects them; on the target they count. A partition without a leader that answers is named, and hides no other.
 So is a topic that this user may not describe: a list of all topics leaves it out, which does not say that it is not there.
 What a broker refuses is raised: half a comparison is none. Of a source that does not answer, or of its partitions without a
@@ -77,9 +77,11 @@ def written_by_applications(flow: FlowSettings, topic: str, aliases: Collection[
 async def _compare(
     flow: FlowSettings, here: Sequence[Known], target: Cluster, partitions: int, missing: Sequence[tuple[str, str]]
 ) -> ComparedIds:
-    shared = sorted({each.partition for each in here if _exists(target[1], each.partition)})
+    topics, of_target = {each.partition.topic for each in here}, target[1].topics
+    described = sorted(name for name in topics if name in of_target and not of_target[name].error_code)
+    shared = [TopicPartition(name, number) for name in described for number in sorted(of_target[name].partitions)]
     there, without = await ask_leaders(*target, shared)
-    hidden = await _not_described(target, flow.flow.target, {each.partition.topic for each in here})
+    hidden = await _not_described(target, flow.flow.target, topics)
     why = [*missing, *hidden, *(_no_leader(flow.flow.target, each) for each in without)]
     producers = len({(each.state.producer_id, each.state.epoch) for each in here})
     return ComparedIds(partitions, producers, find_collisions(here, there), tuple(why))
@@ -131,8 +133,3 @@ def _as_kept(compared: ComparedIds, kept: KeptOfSource, why: str) -> ComparedIds
 
 def _no_leader(alias: str, partition: TopicPartition) -> tuple[str, str]:
     return str(partition), f"{alias} has no leader of it that answers"
-
-
-def _exists(metadata: ClusterMetadata, partition: TopicPartition) -> bool:
-    topic = metadata.topics.get(partition.topic)
-    return topic is not None and partition.partition in topic.partitions

@@ -1,4 +1,4 @@
-"""Find producer IDs that two clusters have given to different producers of one partition, and say what follows. Pure.
+"""Find producer IDs that two clusters have given to different producers of one topic, and say what follows. Pure.
 
 A producer that is redirected to another cluster keeps the producer ID, epoch and sequence numbers of the former one. The
 leader of the partition there judges its batches by what it knows of that ID.
@@ -12,13 +12,15 @@ Rules:
   refuses it before it writes (INVALID_PRODUCER_ID_MAPPING). An unknown transactional ID may be the same one. (With transaction
   version 2 an idempotent producer that is there may be refused once then; nothing is lost.)
 - The names of topics are those that producers use: a mirror's lanes count where mirror topics keep their names.
+- A redirected producer may write to a partition that it did not write to before. It begins there at sequence 0 as the other one
+  did, so that the first records of both are taken for each other. So producers of one topic collide, whichever partitions it were.
 - Brokers know a producer for a day after its last record, so that one that has ended counts as one that may be redirected.
 Source: Kafka's ProducerAppendInfo.checkProducerEpoch and checkSequence, ProducerStateEntry.findDuplicateBatch (at most
 NUM_BATCHES_TO_RETAIN), TransactionCoordinator.handleAddPartitionsToTransaction.
 Not for: asking clusters (`observe`), whether producers are redirected at all (`drlib.producers.redirected`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -82,22 +84,26 @@ class ComparedIds:
 
 
 def find_collisions(source: Iterable[Known], target: Iterable[Known]) -> tuple[Collision, ...]:
-    """Those that can lose records first, then by producer ID."""
-    there: Mapping[tuple[TopicPartition, int], Known] = {
-        (each.partition, each.state.producer_id): each for each in target
-    }
-    found: dict[tuple[int, int, int, str], list[tuple[Known, Known]]] = {}
+    """Those that can lose records first, then by producer ID. Their partitions are those of the producer on the target."""
+    by_partition: dict[tuple[TopicPartition, int], Known] = {}
+    by_topic: dict[tuple[str, int], list[Known]] = {}
     for here in source:
-        other = there.get((here.partition, here.state.producer_id))
-        if other is not None and _reaches_the_log(here, other):
-            key = (here.state.producer_id, here.state.epoch, other.state.epoch, other.name)
-            found.setdefault(key, []).append((here, other))
+        by_partition[here.partition, here.state.producer_id] = here
+        by_topic.setdefault((here.partition.topic, here.state.producer_id), []).append(here)
+    found: dict[tuple[int, int, int, str], list[tuple[Known, Known]]] = {}
+    for other in target:
+        same = by_partition.get((other.partition, other.state.producer_id))
+        nearest = by_topic.get((other.partition.topic, other.state.producer_id), []) if same is None else [same]
+        for here in nearest:
+            if _reaches_the_log(here, other):
+                key = (here.state.producer_id, here.state.epoch, other.state.epoch, other.name)
+                found.setdefault(key, []).append((here, other))
     collisions = [
         Collision(
             producer_id,
             source_epoch,
             target_epoch,
-            tuple(sorted(here.partition for here, _ in pairs)),
+            tuple(sorted({other.partition for _, other in pairs})),
             max(here.state.last_timestamp for here, _ in pairs),
             max(other.state.last_timestamp for _, other in pairs),
             owner,

@@ -44,6 +44,28 @@ def test_redirected_librdkafka_loses_acknowledged_records_and_doctor_names_its_i
         lost_by(site, lambda: confluent(site.address))
 
 
+def test_redirected_producer_loses_records_in_a_partition_that_it_had_not_written_to_and_doctor_names_it(
+    tmp_path: Path,
+) -> None:
+    with a_site(tmp_path, ()) as site:
+        for alias in site.lab.aliases:
+            create_topic(site.lab.clusters[alias].bootstrap, TOPIC, 2)
+        producer_id, x = same_next_id(site.settings()), anywhere(site.address)
+        assert x("x0", 1) == 0
+        y = anywhere(site.lab.clusters["lyon"].bootstrap)
+        assert y("y0", 0) == 0
+        found = producer_ids_of(site)
+        assert (found.entity, found.severity) == (f"producer ID {producer_id}", Severity.WARN), found
+        assert f"epoch 0 on both clusters, {TOPIC}-0: if" in found.evidence
+
+        site.lab.clusters["paris"].kill()
+        wait_for("it is noticed", lambda: bool(site.notes("open")))
+        site.move("lyon")
+        assert x("x1", 0) == 0, "it is acknowledged"
+        log = read_all(site.lab.clusters["lyon"].bootstrap, TOPIC, 2)
+        assert [value for _, value, _, _ in log[0]] == [b"y0"], "and not there"
+
+
 def test_collision_with_producers_of_a_dead_source_is_found_by_what_the_mirror_kept(tmp_path: Path) -> None:
     """paris is lost before anything asked: the emergency still refuses, and says as of when it knows."""
     with a_site(tmp_path, ()) as site:
@@ -225,9 +247,15 @@ def a_move(site: Site, name: str, **arguments: bool) -> Action:
 
 def confluent(servers: str, partition: int = 0) -> Send:
     """With default settings; each record is a batch, and is delivered before the next. Its offset, or the error's name."""
+    send = anywhere(servers)
+    return lambda value: send(value, partition)
+
+
+def anywhere(servers: str) -> Callable[[str, int], int | str]:
+    """The same, to any partition."""
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
 
-    def send(value: str) -> int | str:
+    def send(value: str, partition: int) -> int | str:
         answers: list[int | str] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:

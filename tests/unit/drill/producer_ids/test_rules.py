@@ -28,10 +28,19 @@ def test_collision_effect_follows_from_the_epochs(epochs: tuple[int, int], effec
 
 
 @pytest.mark.parametrize(
-    "there", [[], [known(8)], [known(7, at=1)]], ids=["no producer", "another ID", "another partition"]
+    "there",
+    [[], [known(8)], [Known(TopicPartition("other", 0), known(7).state)]],
+    ids=["no producer", "another ID", "another topic"],
 )
-def test_find_collisions_needs_the_same_id_on_the_same_partition(there: list[Known]) -> None:
+def test_find_collisions_needs_the_same_id_in_the_same_topic(there: list[Known]) -> None:
     assert find_collisions([known(7)], there) == ()
+
+
+def test_producer_collides_in_a_partition_that_it_has_not_written_to() -> None:
+    (found,) = find_collisions([known(7, at=1), known(7, at=2)], [known(7), known(7, at=3)])
+    assert (found.partitions, found.effect) == ((ORDERS, TopicPartition("orders", 3)), Effect.LOST)
+    (same,) = find_collisions([known(7, 1), known(7, 0, at=1)], [known(7)])
+    assert same.effect is Effect.FENCES, "where it has written, its epoch there is known"
 
 
 @pytest.mark.parametrize(
