@@ -12,7 +12,7 @@ Rules:
   refuses it before it writes (INVALID_PRODUCER_ID_MAPPING). An unknown transactional ID may be the same one. (With transaction
   version 2 an idempotent producer that is there may be refused once then; nothing is lost.)
 - The names of topics are those that producers use: a mirror's lanes count where mirror topics keep their names.
-- A redirected producer may write to a partition that it did not write to before. It begins there at sequence 0, as the other one
+- A redirected producer may write to a partition that it did not write to before. It begins at sequence 0 there, as the other
   did, so that the first records of both are taken for each other. So producers of one topic collide, in whichever partitions.
 - Brokers know a producer for a day after its last record, so that one that has ended counts as one that may be redirected.
 Source: Kafka's ProducerAppendInfo.checkProducerEpoch and checkSequence, ProducerStateEntry.findDuplicateBatch (at most

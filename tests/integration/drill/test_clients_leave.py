@@ -192,6 +192,16 @@ def test_setting_that_another_one_changed_meanwhile_is_left_and_named(site: Site
     site.set(**{OVERRIDES: None})
 
 
+def test_limits_that_two_runs_wrote_one_over_the_other_are_taken_back_to_what_was_before_both(site: Site) -> None:
+    done(site.step("clients.refuse", "2001-01-01", hosts=(APPS_HOST,)))  # it was left as it is
+    done(site.step("clients.refuse", "2001-01-02", hosts=("10.1.1.2",)))
+    wait_for("both", lambda: site.own() == {PER_IP: None, OVERRIDES: f"{APPS_HOST}:0,10.1.1.2:0"})
+    admit = site.step("clients.admit", "2001-01-02")
+    assert done(admit)["brokers"] == 1
+    wait_for("nothing is set", lambda: site.own() == {PER_IP: None, OVERRIDES: None})
+    assert site.admitted(APPS_HOST)
+
+
 def test_limits_that_were_recorded_and_never_written_are_given_back_as_they_are(site: Site) -> None:
     """Killed between the record and the request."""
     refuse = site.step("clients.refuse", "killed", hosts=(APPS_HOST,))

@@ -3,7 +3,8 @@
 Rules: what a broker had itself is in the run's folder before anything is written to it, and is forgotten once it is back;
 kept with the ID of the cluster. A value that the broker had not itself (a default, its server.properties, the cluster's
 default) is deleted, and not written. Where another client changed a setting meanwhile, it is left, and named. A broker that
-does not answer holds up no other. A later run that admits clients again looks in its own folder and in those beside it.
+does not answer holds up no other. A later run that admits clients again looks in its own folder and in those beside it: where
+several runs changed a setting one after the other, the value before the first of them comes back.
 Not for: which limits (`rules`).
 """
 
@@ -102,31 +103,37 @@ class ClientLimits:
         return rows_beside(self._run_dir, self._file, self._cluster)
 
     def _restore(self, rows_of: Mapping[Path, tuple[details.Row, ...]]) -> int:
-        restored: set[int] = set()
+        left = {folder: list(rows) for folder, rows in rows_of.items() if rows}
         changed: list[str] = []
         failed: dict[int, DrlibError] = {}
-        files: list[Path] = []
-        for folder, rows in rows_of.items():
-            if not rows:
-                continue
-            left = list(rows)
+        nodes = dict.fromkeys(int(row["broker"] or 0) for rows in left.values() for row in rows)
+        if nodes:
             with Cluster(self._cluster) as cluster:
-                for node in dict.fromkeys(int(row["broker"] or 0) for row in rows):
-                    if node in failed:
-                        continue
+                for node in nodes:
+                    newest_first = [
+                        row for rows in reversed(list(left.values())) for row in rows if row["broker"] == node
+                    ]
                     try:
-                        changed += _put_back(cluster, node, [row for row in rows if row["broker"] == node])
+                        changed += _put_back(cluster, node, newest_first)
                     except DrlibError as error:
                         failed[node] = error
                         continue
-                    restored.add(node)
-                    left = [row for row in left if row["broker"] != node]
-                    details.write_rows(folder, self._file, left)
-            if left:
-                files.append(details.rows_path(folder, self._file))
+                    for folder, rows in left.items():
+                        if any(row["broker"] == node for row in rows):
+                            left[folder] = [row for row in rows if row["broker"] != node]
+                            details.write_rows(folder, self._file, left[folder])
         if failed or changed:
+            files = [details.rows_path(folder, self._file) for folder, rows in left.items() if rows]
             raise not_put_back(self._cluster.alias, failed, changed, files)
-        return len(restored)
+        return len(nodes)
+
+
+def former(now: Scalar, newest_first: Iterable[details.Row]) -> Scalar:
+    """What a setting that is `now` was before runs changed it one after the other, as far as it was they. Pure."""
+    for row in newest_first:
+        if row["after"] == now:
+            now = row["before"]
+    return now
 
 
 def not_put_back(
@@ -152,19 +159,19 @@ def not_put_back(
     return kind(f"limits of connections{nodes} on {alias} were not put back", "; ".join(why), " ".join(remedy))
 
 
-def _put_back(cluster: Cluster, node: int, rows: Sequence[details.Row]) -> list[str]:
+def _put_back(cluster: Cluster, node: int, newest_first: Sequence[details.Row]) -> list[str]:
     """Give one broker back what it had; the settings that another client changed are left, and returned."""
     own = _own(cluster, node)
-    back = [row for row in rows if own[str(row["setting"])] == row["after"] != row["before"]]
+    back, changed = [], []
+    for name in dict.fromkeys(str(row["setting"]) for row in newest_first):
+        rows = [row for row in newest_first if row["setting"] == name]
+        if (before := former(own[name], rows)) != own[name]:
+            back.append(ConfigChange(name, own[name], None if before is None else str(before)))
+        elif all(own[name] != row["before"] for row in rows):
+            changed.append(f"{name} of broker {node}")
     if back:
-        cluster.alter_broker_settings(node, [_back(row) for row in back])
-    changed = [row for row in rows if own[str(row["setting"])] not in (row["after"], row["before"])]
-    return [f"{row['setting']} of broker {node}" for row in changed]
-
-
-def _back(row: details.Row) -> ConfigChange:
-    before = row["before"]
-    return ConfigChange(str(row["setting"]), str(row["after"]), None if before is None else str(before))
+        cluster.alter_broker_settings(node, back)
+    return changed
 
 
 def _own(cluster: Cluster, node: int) -> Mapping[str, str | None]:

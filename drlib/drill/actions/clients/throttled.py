@@ -71,16 +71,19 @@ class ThrottledProducers:
         set_producer_quotas(self._cluster, {entity: limit for entity, (limit, _) in _kept(rows).items()})
 
     def _restore(self, rows_of: Mapping[Path, tuple[details.Row, ...]]) -> int:
+        """Newest first: where several runs set a quota, that before the first of them comes back."""
         restored, changed, parts = 0, list[str](), Parts()
-        for folder, rows in rows_of.items():
-            if not (kept := _kept(rows)):
-                continue
-            now = {quota.entity: quota.bytes_per_s for quota in producer_quotas(self._cluster)}
+        all_kept = {folder: kept for folder, rows in reversed(list(rows_of.items())) if (kept := _kept(rows))}
+        now: dict[Entity, float | None] = {}
+        if all_kept:
+            now |= {quota.entity: quota.bytes_per_s for quota in producer_quotas(self._cluster)}
+        for folder, kept in all_kept.items():
             ours = {entity: before for entity, (limit, before) in kept.items() if now.get(entity) == limit}
             changed += [named(Quota(entity, 0.0)) for entity, limits in kept.items() if now.get(entity) not in limits]
             with parts.each(f"quotas of {folder.name}"):
                 set_producer_quotas(self._cluster, ours)
                 details.write_rows(folder, self._file, [])
+                now |= ours
                 restored += len(kept)
         if changed:
             parts.failed["quotas that were changed"] = Deviated(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drlib.drill.actions.clients.limits import not_put_back
+from drlib.drill.actions.clients.limits import former, not_put_back
 from drlib.errors import Deviated, DrlibError, Unreachable
 from drlib.kafka.admin.errors import ClusterRefused
 
@@ -41,3 +41,12 @@ def test_limits_that_another_client_changed_alone_name_no_broker_to_start() -> N
     assert isinstance(error, Deviated)
     assert error.why == "another client changed them since: max.connections.per.ip of broker 2"
     assert "Start" not in error.remedy
+
+
+def test_former_value_is_that_before_the_first_of_the_runs_that_wrote_one_over_the_other() -> None:
+    def row(before: str | None, after: str) -> dict[str, str | None]:
+        return {"before": before, "after": after}
+
+    chain = [row("a", "b"), row(None, "a")]  # the newest first
+    assert [former(now, chain) for now in ("b", "a", None, "other")] == [None, None, None, "other"]
+    assert former("b", [row("other", "b"), row(None, "a")]) == "other", "another client's, between both"
