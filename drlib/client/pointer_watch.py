@@ -21,7 +21,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka import TopicPartition as Partition
 
 from drlib.client.pointer import Pointer, PointerConflict, PointerSource, newest
-from drlib.client.pointer_file import PointerWatcher
+from drlib.client.pointer_file import OwnPointerWatcher, PointerWatcher
 from drlib.client.pointer_hold import HoldClock
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Pointers, apply_record, pointers_for
 from drlib.errors import DrlibError, explain
@@ -45,8 +45,11 @@ _QUIET: Final = logging.getLogger("drlib.librdkafka")
 def pointer_source(
     file: Path | None, clusters: Sequence[ClusterSettings], application: str = EVERYONE, *, topic: str = TOPIC
 ) -> PointerSource:
-    """What follows the pointer in `file`, or else that of `application` in the topic on all `clusters`."""
-    return PointerWatcher(file) if file is not None else PointerTopicWatcher(clusters, application, topic=topic)
+    """What follows the pointer of `application`: in `file` and its own one beside that, or in the topic on all `clusters`."""
+    if file is None:
+        return PointerTopicWatcher(clusters, application, topic=topic)
+    has_own = application != EVERYONE and "/" not in application
+    return OwnPointerWatcher(file, application) if has_own else PointerWatcher(file)
 
 
 class PointerTopicWatcher:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from deadline import Deadline
 
 from drlib.client import pointer_watch
 from drlib.client.pointer import Pointer, encode
-from drlib.client.pointer_watch import PointerTopicWatcher
+from drlib.client.pointer_file import own_file, write_atomic
+from drlib.client.pointer_watch import PointerTopicWatcher, pointer_source
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 
@@ -216,3 +218,14 @@ def test_watcher_that_starts_asks_every_cluster_before_a_record_that_is_no_point
     right.contents += [encode(TWO)]
     until(lambda: watcher.wait_newer(0, 0.1) == TWO)
     assert watcher.current() == TWO
+
+
+def test_source_of_one_application_follows_its_own_file_beside_that_of_all(tmp_path: Path) -> None:
+    """As `drlib bootstrap --pointer --application` and `ActiveCluster` do: waves move it alone."""
+    common = tmp_path / "pointer.json"
+    write_atomic(common, ONE)
+    sources = {name: pointer_source(common, (), name) for name in ("orders", "billing", "a/b", "*")}
+    assert all(each.current() == ONE for each in sources.values())
+    write_atomic(own_file(common, "orders"), TWO)
+    assert sources["orders"].wait_newer(1, 10) == TWO
+    assert all(each.current() == ONE for name, each in sources.items() if name != "orders")
