@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from drlib.drill.actions.clients.members import Row
 from drlib.drill.actions.clients.refuse import LeftCluster, refused_members
 from drlib.drill.actions.moving.growth import Growth
 from drlib.drill.step.action import Changes, Evidence, ReadOnlyAction
@@ -20,6 +21,7 @@ from drlib.drill.step.flow_arguments import Shared
 from drlib.errors import Deviated, UsageError
 from drlib.formats import first_few
 from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.model import Flow, TopicPartition
 from drlib.runs.abort import Abort
 
@@ -70,18 +72,18 @@ class ClientsGone(LeftCluster, ReadOnlyAction):
                 )
                 if grew := growth.grown(ends, now):
                     grown, ends, since = grew, now, time.monotonic()
-                members = refused_members(cluster)
-                self.show(members)
+                members = self._members(cluster)
+                self.show(members or ())
                 still = time.monotonic() - since >= self.still_s
                 if still and not (members and self.members):
                     return {
                         "cluster": self.alias,
                         "partitions": len(ends),
-                        "members_without_connection": len(members),
+                        "members_without_connection": None if members is None else len(members),
                         "seconds": round(time.monotonic() - began, 1),
                     }
                 if time.monotonic() - began > self.within_s:
-                    left = sorted({f"{row['group']} at {row['address']}" for row in members})
+                    left = sorted({f"{row['group']} at {row['address']}" for row in members or ()})
                     there = [f"members of groups: {first_few(left, _SHOWN)}"] if left else []
                     there += [] if still else [f"logs that grow: {first_few(sorted(map(str, grown)), _SHOWN)}"]
                     raise Deviated(
@@ -90,3 +92,12 @@ class ClientsGone(LeftCluster, ReadOnlyAction):
                         "Close their connections (a rolling restart of the brokers), stop them, or refuse more addresses.",
                     )
                 abort.wait(_LOOK_S)
+
+    def _members(self, cluster: Cluster) -> list[Row] | None:
+        """Members that are refused; None where they are not waited for, and may not be asked for."""
+        try:
+            return refused_members(cluster)
+        except ClusterRefused:
+            if self.members:
+                raise
+            return None
