@@ -33,6 +33,7 @@ from drlib.drill.step.flow_arguments import ClusterArguments, Shared
 from drlib.errors import Deviated, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, first_answer
+from drlib.kafka.admin.errors import ClusterRefused
 from drlib.runs.abort import Abort
 from drlib.runs.journal import Scalar
 
@@ -132,12 +133,15 @@ class RefuseClients(LeftCluster, DrillAction):
                 self.written.write(cluster, node, found[node], each)
                 self.written.applied(cluster, node, each, abort)
                 self._still_admitted(node)
-            there = members(cluster)
+            done: Evidence = {"cluster": self.alias, "brokers": len(wanted)}
+            try:
+                there = members(cluster)
+            except ClusterRefused as error:  # the brokers refuse clients all the same
+                return {**done, "members_that_cannot_return": None, "groups": error.why}
         refused = [row for row in there if not _admitted(wanted.values(), str(row["address"]))]
         self.show(refused)
         return {
-            "cluster": self.alias,
-            "brokers": len(wanted),
+            **done,
             "members_that_cannot_return": len(refused),
             "groups": ", ".join(sorted({str(row["group"]) for row in refused})),
         }
