@@ -70,11 +70,13 @@ class LeftBehind:
 
 
 def moved_ms(drill: Drill, lines: Sequence[Line]) -> int | None:
-    """When a run moved applications last; None where it did not, or took that back. Pure."""
-    moving = {step.name for step in drill.steps if step.action.name in MOVES}
+    """When a run moved applications last; None where it did not, left the pointer where it was, or took that back. Pure."""
+    moving = {step.name: step.action.name for step in drill.steps if step.action.name in MOVES}
     last: dict[str, int] = {}
     for line in lines:
         step = str(line.data.get("step", ""))
+        if moving.get(step) == "pointer.move" and line.data.get("left"):
+            continue
         if step in moving and line.event == Noted.STEP_SUCCEEDED:
             last[step] = int(datetime.fromisoformat(line.at).timestamp() * 1000)
         elif step in moving and line.event == Noted.UNDO_SUCCEEDED:

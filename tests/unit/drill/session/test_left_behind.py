@@ -46,8 +46,8 @@ ROW = Application("paris", Kind.GROUP, "billing", "", 1, ("b-1",), ("10.0.0.1",)
 KEPT = KeptInventory("paris", "lyon", "r1", 1000, Inventory((ROW,)))
 
 
-def line(event: Noted, step: str, second: int) -> Line:
-    return Line(0, f"1970-01-01T00:00:{second:02}+00:00", event.value, {"step": step}, FIRST, FIRST)
+def line(event: Noted, step: str, second: int, **data: str) -> Line:
+    return Line(0, f"1970-01-01T00:00:{second:02}+00:00", event.value, {"step": step, **data}, FIRST, FIRST)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,7 @@ def line(event: Noted, step: str, second: int) -> Line:
         ([line(Noted.STEP_SUCCEEDED, "inventory", 1), line(Noted.STEP_STARTED, "move", 2)], None),
         ([line(Noted.STEP_SUCCEEDED, "move", 3), line(Noted.STEP_SUCCEEDED, "verify", 9)], 3000),
         ([line(Noted.STEP_SUCCEEDED, "move", 3), line(Noted.UNDO_SUCCEEDED, "move", 5)], None),
+        ([line(Noted.STEP_SUCCEEDED, "move", 3, left="it names oslo, which is no cluster of paris->lyon")], None),
         ([line(Noted.STEP_SUCCEEDED, "move", 3), line(Noted.UNDO_FAILED, "move", 5)], 3000),
     ],
 )
