@@ -4,7 +4,7 @@ Rules:
 - Addresses are bound at once and listened at from the first cluster on: without one a client is refused, and tries another
   instance of its `bootstrap.servers`.
 - A server has `CONNECT_S` to accept, all of them together `GIVE_UP_S`, less than clients wait for their first answer; then the
-  client's connection is closed.
+  client's connection is closed. A name whose lookup takes long holds up no other server.
 - When the cluster changes, connections to the former one are closed at once, so that clients bootstrap again.
 - A connection without a byte for `idle_s` is closed. `drain` lets conversations end, and closes what is silent.
 - There are no more connections than this process may have open files for. Where files are used up nevertheless, a file that is
@@ -26,18 +26,21 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from drlib import decoding
 from drlib.client.bootstrap import notes
 from drlib.client.bootstrap.connection import Connection
+from drlib.client.bootstrap.names import Info, Names
 from drlib.client.bootstrap.notes import Note
 from drlib.client.bootstrap.rules import State, connections_within, ended_for_new, servers_in_turn
 from drlib.errors import UsageError
 from drlib.formats import count
 from drlib.kafka.security.cluster_settings import ClusterSettings
+from drlib.kafka.staggered import AllFailed, first_success
 
 CONNECT_S: Final = 2.0
 GIVE_UP_S: Final = 8.0  # librdkafka waits 10 s for its first answer (api.version.request.timeout.ms), Java 30 s
@@ -91,6 +94,7 @@ class Proxy:
         self._turn = 0
         self._scarce_at = 0.0
         self._failed_at: dict[str, float] = {}
+        self._names = Names()
         self._opened: dict[str, str] = {}  # notes that are open: name -> cluster
 
     async def bind(self, host: str, port: int) -> int:
@@ -248,13 +252,14 @@ class Proxy:
         loop, end = asyncio.get_running_loop(), time.monotonic() + GIVE_UP_S
         self._turn += 1
         failures: dict[str, str] = {}
-        for server in servers_in_turn(cluster.bootstrap_servers, self._turn, self._failed_at, time.monotonic()):
-            if (left := end - time.monotonic()) <= 0:
-                break
-            host, port = decoding.address(server)
+        servers = list(servers_in_turn(cluster.bootstrap_servers, self._turn, self._failed_at, time.monotonic()))
+        while servers and (left := end - time.monotonic()) > 0:
+            server = servers[0]
             try:
-                async with asyncio.timeout(min(CONNECT_S, left)):
-                    await loop.create_connection(connection.new_server, host, port, happy_eyeballs_delay=_EYEBALLS_S)
+                server, addresses = await self._next_server(servers, left)
+                servers.remove(server)
+                async with asyncio.timeout(min(CONNECT_S, end - time.monotonic())):
+                    await loop.create_connection(connection.new_server, sock=await _connected(addresses))
             except (OSError, TimeoutError) as error:
                 if connection.state is not State.CONNECTING:
                     return
@@ -273,6 +278,21 @@ class Proxy:
         detail = "; ".join(f"{server}: {why}" for server, why in failures.items())
         self._note(notes.UNREACHABLE, f"no bootstrap server of {cluster.alias} accepts a connection: {detail}")
         connection.give_up(NO_SERVER)
+
+    async def _next_server(self, servers: list[str], left_s: float) -> tuple[str, Sequence[Info]]:
+        """The first of `servers` whose name is known, with its addresses. Where none is, raises OSError without the first."""
+        names = {server: decoding.address(server) for server in servers}
+        try:
+            async with asyncio.timeout(left_s):
+                await self._names.any_known(list(names.values()))
+                chosen = next((each for each in servers if self._names.is_known(names[each])), servers[0])
+                return chosen, await self._names.addresses(names[chosen])
+        except TimeoutError:
+            servers.pop(0)
+            raise OSError(f"its name was not found within {left_s:.1f} s") from None
+        except OSError:
+            servers.pop(0)
+            raise
 
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
@@ -302,6 +322,28 @@ def _spare_file() -> list[socket.socket]:
         return [socket.socket()]
     except OSError:
         return []
+
+
+async def _connected(addresses: Sequence[Info]) -> socket.socket:
+    """A socket that is connected to the first of `addresses` that accepts. Raises OSError."""
+    loop = asyncio.get_running_loop()
+
+    async def connect(info: Info) -> socket.socket:
+        family, kind, protocol, where = info
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setblocking(False)
+            await loop.sock_connect(made, where)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    attempts = [partial(connect, info) for info in addresses]
+    try:
+        return await first_success(attempts, pause_s=_EYEBALLS_S, failures=(OSError,), discard=socket.socket.close)
+    except AllFailed as failed:
+        raise failed.failures[0] from None
 
 
 def _reason(error: Exception) -> str:

@@ -8,13 +8,15 @@ import errno
 import os
 import resource
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 from deadline import Deadline
 
-from drlib.client.bootstrap import notes, proxy, rules
+from drlib.client.bootstrap import names, notes, proxy, rules
+from drlib.client.bootstrap.names import Info
 from drlib.client.bootstrap.notes import Note
 from drlib.client.bootstrap.proxy import Limits, Proxy, not_listening
 from drlib.errors import UsageError
@@ -93,15 +95,13 @@ async def proxied(limits: Limits | None = None) -> AsyncIterator[Set]:
 
 def to_servers(monkeypatch: pytest.MonkeyPatch, first: Callable[[], Awaitable[None]]) -> None:
     """Let each connection of the proxy to a server wait for `first`; those of the test's clients do not."""
-    loop = asyncio.get_running_loop()
-    real: Callable[..., Awaitable[object]] = loop.create_connection
+    real = proxy._connected
 
-    async def connect(*arguments: object, **more: object) -> object:
-        if "happy_eyeballs_delay" in more:
-            await first()
-        return await real(*arguments, **more)
+    async def connect(addresses: Sequence[Info]) -> socket.socket:
+        await first()
+        return await real(addresses)
 
-    monkeypatch.setattr(loop, "create_connection", connect)
+    monkeypatch.setattr(proxy, "_connected", connect)
 
 
 def cluster(alias: str, *servers: str) -> ClusterSettings:
@@ -251,6 +251,37 @@ async def test_proxy_server_that_never_accepts_is_given_up_in_bounded_time(monke
         await until("it was given up", lambda: one.proxy.counts.closed[proxy.NO_SERVER] == 1)
         assert sum(one.proxy.counts.failed.values()) == 2, "the third server's time was over"
         assert "no answer within" in one.notes[0].detail
+
+
+async def test_proxy_whose_names_take_long_to_be_found_passes_clients_on_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where the first of the system's resolvers is lost with a cluster: each lookup takes seconds."""
+    monkeypatch.setattr(proxy, "CONNECT_S", 0.3)
+    real, slow_s, asked_for = socket.getaddrinfo, 1.0, list[str]()
+
+    def slow(host: str, *arguments: object, **more: object) -> object:
+        if not host.endswith(".example") or more.get("flags") == socket.AI_NUMERICHOST:
+            return real(host, *arguments, **more)  # type: ignore[arg-type]
+        asked_for.append(host)
+        time.sleep(60.0 if host == "lost.example" else slow_s)
+        return real("127.0.0.1", *arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    async with proxied() as one:
+        port = (await one.server()).rpartition(":")[2]
+        await one.proxy.point(cluster("paris", f"lost.example:{port}", f"slow.example:{port}"))
+        for _ in range(2):
+            assert await asked(await one.client(), b"x") == b"x"
+        slow_s = 60.0
+        monkeypatch.setattr(names, "FRESH_S", 0.0)
+        assert await asked(await one.client(), b"x") == b"x", "by what was found before"
+        assert asked_for.count("lost.example") == 1, "a lookup at a time"
+        monkeypatch.setattr(proxy, "GIVE_UP_S", 0.5)
+        await one.proxy.point(cluster("lyon", f"lost.example:{port}"))
+        assert await ended(await one.client())
+        assert "lost.example" in one.notes[-1].detail
+        assert "its name was not found within 0.5 s" in one.notes[-1].detail
 
 
 async def test_proxy_move_closes_connections_to_the_former_cluster_alone() -> None:
