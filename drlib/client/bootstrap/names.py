@@ -86,7 +86,7 @@ class Names:
                 looking.set_result(found)
             else:
                 looking.set_exception(error)
-                looking.exception()  # who waits has it, and nobody need wait
+                looking.exception()  # who waits has it; none need wait
 
 
 def _infos(name: Address, flags: int = 0) -> Sequence[Info]:
