@@ -66,12 +66,14 @@ from drlib.kafka.admin.errors import (
 )
 from drlib.kafka.admin.group_offsets import commit, committed
 from drlib.kafka.net.authorized_operations import cluster_rights
+from drlib.kafka.net.group_requests import list_loaded_groups
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.topic_ids import reported
 from drlib.model import TopicPartition
 
 AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
 DEFAULT_TIMEOUT_S: Final = 15.0
+STREAMS: Final = "streams"  # the protocol type of groups of KIP-1071
 MOST_MARKERS: Final = 500  # offsets of a partition that are looked through for records
 _MARKERS_S: Final = 1.0  # what is found out so is no reason to hold anything up
 _STATES: Final = {
@@ -79,6 +81,7 @@ _STATES: Final = {
     ConsumerGroupState.EMPTY: GroupState.EMPTY,
     ConsumerGroupState.UNKNOWN: GroupState.UNKNOWN,
 }  # every other state has members
+_ABSENT: Final = GroupDescription("DEAD")
 _LEVELS: Final = {
     Isolation.READ_COMMITTED: IsolationLevel.READ_COMMITTED,
     Isolation.READ_UNCOMMITTED: IsolationLevel.READ_UNCOMMITTED,
@@ -301,7 +304,8 @@ class Cluster:
         return _members(described)
 
     def group_descriptions(self, groups: Collection[str]) -> dict[str, GroupDescription | DrlibError]:
-        """State and members of each group, or why they are not known; a group that does not exist is DEAD."""
+        """State and members of each group, or why they are not known; a group that does not exist is DEAD. Of KIP-1071
+        the state alone."""
         doing = "describing groups"
         if not groups:
             return {}
@@ -311,7 +315,7 @@ class Cluster:
                 described = self._result(future)
             except (KafkaException, TimeoutError) as error:
                 if code_of(error) == KafkaError.GROUP_ID_NOT_FOUND:
-                    found[group] = GroupDescription("DEAD")
+                    found[group] = _ABSENT
                 else:
                     found[group] = as_drlib_error(error, self.settings, f"describing group {group}")
             else:
@@ -319,10 +323,13 @@ class Cluster:
                 found[group] = GroupDescription(
                     described.state.name, _members(described), described.partition_assignor or "", new
                 )
+        if absent := {group for group, each in found.items() if each == _ABSENT}:
+            streams = blocking(self._streams_groups())
+            found |= {group: GroupDescription(state) for group, state in streams.items() if group in absent}
         return found
 
     def group_states(self, groups: Collection[str]) -> dict[str, GroupState | DrlibError]:
-        """The state of each group, classic or of KIP-848; ABSENT for one that does not exist."""
+        """The state of each group, classic, of KIP-848 or of KIP-1071; ABSENT for one that does not exist."""
         doing = "describing groups"
         if not groups:
             return {}
@@ -337,6 +344,11 @@ class Cluster:
                     states[group] = as_drlib_error(error, self.settings, f"describing group {group}")
             else:
                 states[group] = _STATES.get(described.state, GroupState.ACTIVE)
+        if GroupState.ABSENT in states.values():
+            of_streams = {"EMPTY": GroupState.EMPTY, "DEAD": GroupState.ABSENT}
+            for group, state in blocking(self._streams_groups()).items():
+                if states.get(group) is GroupState.ABSENT:
+                    states[group] = of_streams.get(state, GroupState.ACTIVE)
         return states
 
     def log_starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -355,7 +367,8 @@ class Cluster:
         return self._offsets(partitions, spec, Isolation.READ_UNCOMMITTED, "finding offsets by timestamp")
 
     def groups(self) -> tuple[GroupListing, ...]:
-        """Every consumer group of every coordinator, by name. Retries until the deadline while a coordinator is loading."""
+        """Every group of consumers or Kafka Streams of every coordinator, by name. Retries until the deadline while a
+        coordinator is loading."""
         doing = "listing groups"
         until = time.monotonic() + self._timeout_s
         listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
@@ -364,7 +377,24 @@ class Cluster:
             listed = self._wait(self._call(doing, "list_consumer_groups"), doing)
         if listed.errors:
             raise as_drlib_error(listed.errors[0], self.settings, doing)
-        return tuple(sorted((GroupListing(g.group_id, g.state.name) for g in listed.valid), key=lambda g: g.group))
+        found = [GroupListing(g.group_id, g.state.name) for g in listed.valid]
+        found += [GroupListing(group, state) for group, state in blocking(self._streams_groups()).items()]
+        return tuple(sorted(found, key=lambda g: g.group))
+
+    async def _streams_groups(self) -> dict[str, str]:
+        """Groups of the protocol of Kafka Streams (KIP-1071) with their state: confluent-kafka neither lists nor describes
+        them."""
+        async with wire_client(self.settings, client_id="drlib-groups", timeout_s=self._timeout_s) as client:
+            await client.connect()
+            found: dict[str, str] = {}
+            for node in sorted(client.brokers):
+                connection = await client.connection(node)
+                if "StreamsGroupDescribe" not in connection.versions:
+                    return {}
+                for each in await list_loaded_groups(connection, self._timeout_s):
+                    if each.protocol_type == STREAMS:
+                        found[each.group] = each.state.upper()
+        return found
 
     def lists_every_group(self) -> bool | None:
         """Whether drlib may describe the cluster; None where its answer leaves that open. Without that right, listings omit

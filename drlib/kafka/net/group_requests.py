@@ -5,6 +5,8 @@ deadline is the rebalance timeout.
 Source: KIP-62, KIP-394 (a first JoinGroup is answered with a member ID to come back with), KIP-559.
 """
 
+import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ from drlib.model import TopicPartition
 
 _NO_GENERATION: Final = -1  # a commit from outside the group, as an admin client's
 _NO_EPOCH: Final = -1  # leader epochs mean nothing on another cluster
+_RETRY_S: Final = 0.1
 JOIN_GRACE_S: Final = 10.0  # beyond the rebalance timeout
 
 
@@ -161,6 +164,18 @@ async def list_groups(conn: Connection) -> list[GroupListing]:
     answer = await conn.request(ListGroupsRequest[conn.version("ListGroups")](states_filter=[]))
     raise_for(answer.error_code, f"listing the groups of {conn.peer}")
     return [GroupListing(g.group_id, g.protocol_type, g.group_state) for g in answer.groups]
+
+
+async def list_loaded_groups(conn: Connection, timeout_s: float) -> list[GroupListing]:
+    """The same; a broker that still loads its groups is asked again, for `timeout_s`."""
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            return await list_groups(conn)
+        except BrokerError as error:
+            if not error.retriable or time.monotonic() > end:
+                raise
+        await asyncio.sleep(_RETRY_S)
 
 
 async def describe_workers(conn: Connection, groups: Sequence[str]) -> dict[str, Workers]:

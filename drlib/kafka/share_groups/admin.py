@@ -82,14 +82,8 @@ async def list_by(client: ClusterClient) -> Listed:
         connection = await client.connection(node, "control")
         if not _supports(connection, "DescribeShareGroupOffsets"):
             return Listed(False, {})
-        while True:
-            try:
-                groups |= {each.group: each for each in await group_requests.list_groups(connection)}
-                break
-            except BrokerError as error:
-                if error.code not in RETRIABLE or time.monotonic() > end:
-                    raise
-                await asyncio.sleep(_RETRY_S)
+        left_s = max(0.0, end - time.monotonic())
+        groups |= {each.group: each for each in await group_requests.list_loaded_groups(connection, left_s)}
     return Listed(True, groups)
 
 

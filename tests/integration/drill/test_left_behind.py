@@ -32,8 +32,11 @@ from drlib.drill.plan.plan import Mode
 from drlib.drill.readiness.observe.applications.applications import take_inventory
 from drlib.drill.run.request import Request
 from drlib.drill.step.step_output import read_part
+from drlib.kafka.admin.cluster import Cluster
+from drlib.kafka.admin.descriptions import GroupState
 from drlib.lab.lab import Lab
 from drlib.mirror.offsets.translation.translate_groups import checkpointed_positions
+from drlib.mirror.offsets.translation.two_way import groups_of
 from drlib.model import Flow
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -187,8 +190,13 @@ def test_inventory_of_share_and_streams_groups_has_members_and_when_they_were_ac
                     deadline_s=90,
                 )
                 rows = seen()
+            moved = groups_of(settings, flow.flow)  # of a planned move, which waits for those that have members
+            with Cluster(settings.clusters[site.engine.source]) as cluster:
+                states = cluster.group_states([sums, share])
         finally:
             process.kill()
+    assert (sums in moved, share in moved) == (True, False), moved
+    assert states == {sums: GroupState.ACTIVE, share: GroupState.ABSENT}  # no group with committed offsets
     assert (rows[share].kind, rows[share].members, rows[share].hosts) == (Kind.SHARE, 1, ("127.0.0.1",))
     assert rows[share].clients
     assert rows[share].topics == (site.topic,)

@@ -8,8 +8,6 @@ Not for: who is refused (`rules`), producers, which are no members.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from typing import Final
 
 from drlib.drill.actions.clients.rules import member_address
@@ -18,8 +16,6 @@ from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import blocking, wire_client
 from drlib.kafka.admin.errors import ClusterRefused
 from drlib.kafka.net import group_requests
-from drlib.kafka.net.connection import Connection
-from drlib.kafka.protocol.error_codes import RETRIABLE, BrokerError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.kafka.share_groups.admin import members_by
 from drlib.kafka.share_groups.members import REQUESTS
@@ -28,7 +24,6 @@ from drlib.runs.journal import Scalar
 OF_CONSUMERS: Final = frozenset({"consumer", ""})
 """Protocols of the groups that confluent-kafka lists and describes, each member for itself."""
 _ASK_S: Final = 15.0
-_RETRY_S: Final = 0.1
 
 Row = dict[str, Scalar]
 
@@ -60,7 +55,11 @@ async def _of_other_protocols(settings: ClusterSettings) -> list[Row]:
         rows: list[Row] = []
         for node in sorted(client.brokers):
             connection = await client.connection(node)
-            others = [each for each in await _listed(connection) if each.protocol_type not in OF_CONSUMERS]
+            others = [
+                each
+                for each in await group_requests.list_loaded_groups(connection, _ASK_S)
+                if each.protocol_type not in OF_CONSUMERS
+            ]
             newer |= {each.group: each.protocol_type for each in others if each.protocol_type in REQUESTS}
             if classic := [each.group for each in others if each.protocol_type not in REQUESTS]:
                 for group, workers in (await group_requests.describe_workers(connection, classic)).items():
@@ -70,18 +69,6 @@ async def _of_other_protocols(settings: ClusterSettings) -> list[Row]:
                 raise found
             rows += [_row(group, ", ".join(found.clients), host) for host in found.hosts]
         return rows
-
-
-async def _listed(connection: Connection) -> list[group_requests.GroupListing]:
-    """A broker that still loads its groups is asked again."""
-    end = time.monotonic() + _ASK_S
-    while True:
-        try:
-            return await group_requests.list_groups(connection)
-        except BrokerError as error:
-            if error.code not in RETRIABLE or time.monotonic() > end:
-                raise
-        await asyncio.sleep(_RETRY_S)
 
 
 def _row(group: str, clients: str, host: str) -> Row:
