@@ -8,6 +8,8 @@ Not for: mirroring, which speaks the protocol itself (`drlib.kafka`), and not fo
 Longer than most modules: one handle has every blocking call.
 """
 
+import asyncio
+import contextlib
 import logging
 import time
 from bisect import bisect_left
@@ -73,6 +75,7 @@ from drlib.model import TopicPartition
 
 AT_ONCE: Final = 1000  # partitions in one request; a controller takes 10,000 (`ReplicationControlManager`)
 DEFAULT_TIMEOUT_S: Final = 15.0
+_STREAMS_S: Final = 2.0
 STREAMS: Final = "streams"  # the protocol type of groups of KIP-1071
 MOST_MARKERS: Final = 500  # offsets of a partition that are looked through for records
 _MARKERS_S: Final = 1.0  # what is found out so is no reason to hold anything up
@@ -324,7 +327,7 @@ class Cluster:
                     described.state.name, _members(described), described.partition_assignor or "", new
                 )
         if absent := {group for group, each in found.items() if each == _ABSENT}:
-            streams = blocking(self._streams_groups())
+            streams = self._streams_states()
             found |= {group: GroupDescription(state) for group, state in streams.items() if group in absent}
         return found
 
@@ -346,7 +349,7 @@ class Cluster:
                 states[group] = _STATES.get(described.state, GroupState.ACTIVE)
         if GroupState.ABSENT in states.values():
             of_streams = {"EMPTY": GroupState.EMPTY, "DEAD": GroupState.ABSENT}
-            for group, state in blocking(self._streams_groups()).items():
+            for group, state in self._streams_states().items():
                 if states.get(group) is GroupState.ABSENT:
                     states[group] = of_streams.get(state, GroupState.ACTIVE)
         return states
@@ -380,6 +383,13 @@ class Cluster:
         found = [GroupListing(g.group_id, g.state.name) for g in listed.valid]
         found += [GroupListing(group, state) for group, state in blocking(self._streams_groups()).items()]
         return tuple(sorted(found, key=lambda g: g.group))
+
+    def _streams_states(self) -> dict[str, str]:
+        """The same, for groups that no coordinator knows as a consumer's; none where a broker does not answer soon, which must
+        not hold up who asks for others."""
+        with contextlib.suppress(DrlibError, TimeoutError):
+            return blocking(asyncio.wait_for(self._streams_groups(), _STREAMS_S))
+        return {}
 
     async def _streams_groups(self) -> dict[str, str]:
         """Groups of the protocol of Kafka Streams (KIP-1071) with their state: confluent-kafka neither lists nor describes
