@@ -160,7 +160,7 @@ class RefuseClients(LeftCluster, DrillAction):
             raise Unreachable(
                 f"whether broker {node} of {self.alias} admits this host is not known",
                 "it has left the cluster since its limits were written",
-                "Start it, then resume the run, or roll it back.",
+                "Start it: the limits are written to it and to the others when the run is continued.",
             )
         try:
             blocking(first_answer(replace(self.settings, bootstrap_servers=(str(broker),)), _CONNECT_S))
