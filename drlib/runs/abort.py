@@ -4,6 +4,7 @@ Rules: an abort is a file before it is anything else, so that it outlives a proc
 raised into the middle of I/O: steps wait with `wait`, which ends at once when an abort is asked for.
 """
 
+import getpass
 import os
 import signal
 import threading
@@ -19,6 +20,14 @@ from drlib.runs.signals import handled
 ABORT_FILE: Final = "abort"
 _MOST_BYTES: Final = 4096
 _LOOK_S: Final = 0.1  # how often the file is looked for while a step waits
+
+
+def user_name() -> str:
+    """The login name of this process's user; its number where the system has no name for it, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.geteuid())
 
 
 class Abort:
