@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from testbed_http import http_server
 
 from drlib.drill.actions.hooks.actions import HookAction
 from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Step
@@ -119,6 +120,40 @@ def test_hook_aborted_is_unknown_and_no_failure(tmp_path: Path) -> None:
     with pytest.raises(Aborted):
         step.act(planned, abort)
     assert step.probe(planned) is Reach.UNKNOWN
+
+
+def test_hook_aborted_between_two_attempts_is_not_tried_again(tmp_path: Path) -> None:
+    """The pause before the seventh attempt is longer than an aborted step may take."""
+    log = tmp_path / "log"
+    code = (
+        "import pathlib, sys; log = pathlib.Path(sys.argv[1]); tries = len(log.read_text()) if log.exists() else 0\n"
+        "log.write_text('x' * (tries + 1)); tries == 4 and pathlib.Path(sys.argv[2]).touch(); sys.exit(3)"
+    )
+    step = made(tmp_path, argv=python(code, log, tmp_path / "abort"), idempotent=True, attempts=20)
+    planned = changes(step)
+    with pytest.raises(Aborted):
+        step.act(planned, Abort(tmp_path))
+    assert (log.read_text(), step.probe(planned)) == ("x" * 5, Reach.PARTLY)
+
+
+@pytest.mark.parametrize(("tail", "status"), [("\n", "200"), ("\nmore", "a header holds what no header can hold")])
+def test_hook_secret_that_ends_with_a_line_is_sent_and_never_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: str, status: str
+) -> None:
+    """As a file of a secret often does; what no header can hold is not quoted."""
+    (tmp_path / "token").write_text(CANARY + tail)
+    headers = [f"Authorization: Bearer ${{directory:{tmp_path}:token}}"]
+    with http_server() as server:
+        server.answers["/hook"] = (200, {}, f"got {CANARY}".encode())
+        step = made(tmp_path, "hook.http", url=server.url("/hook"), headers=headers)
+        try:
+            said = str(step.act(changes(step), Abort(tmp_path)))
+        except Deviated as error:
+            said = str(error)
+        sent = [each.headers["Authorization"] for each in server.received]
+    assert sent == ([f"Bearer {CANARY}"] if status == "200" else [])
+    assert (status in said, CANARY in said) == (True, False)
+    assert step.probe(changes(step)) is (Reach.DONE if status == "200" else Reach.UNTOUCHED)
 
 
 def test_hook_without_undo_is_not_undone(tmp_path: Path) -> None:
