@@ -123,17 +123,23 @@ def test_hook_aborted_is_unknown_and_no_failure(tmp_path: Path) -> None:
 
 
 def test_hook_aborted_between_two_attempts_is_not_tried_again(tmp_path: Path) -> None:
-    """The pause before the seventh attempt is longer than an aborted step may take."""
-    log = tmp_path / "log"
+    """The fifth attempt leaves a process behind that aborts the run in the pause of 1.6 s after it."""
+    later = "import pathlib, sys, time; time.sleep(0.5); pathlib.Path(sys.argv[1]).touch()"
     code = (
-        "import pathlib, sys; log = pathlib.Path(sys.argv[1]); tries = len(log.read_text()) if log.exists() else 0\n"
-        "log.write_text('x' * (tries + 1)); tries == 4 and pathlib.Path(sys.argv[2]).touch(); sys.exit(3)"
+        "import pathlib, subprocess, sys; log, abort, later = sys.argv[1:]; tries = pathlib.Path(log)\n"
+        "tries.write_text((tries.read_text() if tries.exists() else '') + 'x')\n"
+        "if len(tries.read_text()) == 5:\n"
+        "    null = subprocess.DEVNULL\n"
+        "    subprocess.Popen([sys.executable, '-c', later, abort], stdout=null, stderr=null)\n"
+        "sys.exit(3)"
     )
-    step = made(tmp_path, argv=python(code, log, tmp_path / "abort"), idempotent=True, attempts=20)
+    argv = python(code, tmp_path / "log", tmp_path / "abort", later)
+    step = made(tmp_path, argv=argv, idempotent=True, attempts=20)
     planned = changes(step)
     with pytest.raises(Aborted):
         step.act(planned, Abort(tmp_path))
-    assert (log.read_text(), step.probe(planned)) == ("x" * 5, Reach.PARTLY)
+    assert [row["attempts"] for row in details.read_rows(tmp_path, "tell")] == [5]
+    assert step.probe(planned) is Reach.PARTLY
 
 
 @pytest.mark.parametrize(("tail", "status"), [("\n", "200"), ("\nmore", "a header holds what no header can hold")])
