@@ -26,6 +26,7 @@ from drlib.drill.actions.applications.deny_rules import ANY_PRINCIPAL, WriteFenc
 from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.actions.moving.growth import Growth
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -230,16 +231,17 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         }
 
     def probe(self, changes: Changes) -> Reach:
-        kept, now = self.pointer.kept(), self.pointer.read().pointer
-        denied = bool(self.rules.kept())
-        if kept is None or now == kept.before:
-            return Reach.PARTLY if denied else Reach.UNTOUCHED
-        return Reach.PARTLY if now == kept.after else Reach.UNKNOWN  # held is not yet still: act waits
+        reach = self.pointer.reach()  # partly, where it holds: held is not yet still, and act waits
+        return Reach.PARTLY if reach is Reach.UNTOUCHED and self.rules.kept() else reach
 
     def undo(self, changes: Changes) -> None:
-        """Raises `Unreachable` where rules have to go and the source does not answer."""
-        self.rules.lift_own()  # first: a producer that continues writes at once
-        self.pointer.put_back()
+        """Raises `Unreachable` where rules have to go and the source does not answer; applications continue all the same."""
+        parts = Parts()
+        with parts.each("rules that deny writing"):
+            self.rules.lift_own()  # first: a producer that continues writes at once
+        with parts.each(self.pointer.entity):
+            self.pointer.put_back()
+        parts.raise_failed()
 
     def cluster_id(self) -> str:
         return cluster_id(self.source_cluster)

@@ -136,12 +136,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
         }
 
     def probe(self, changes: Changes) -> Reach:
-        kept, now = self.pointer.kept(), self.pointer.read().pointer
-        if kept is None:
-            return Reach.UNTOUCHED
-        if now == kept.after:
-            return Reach.PARTLY  # act shows what was done
-        return Reach.UNTOUCHED if now == kept.before else Reach.UNKNOWN
+        return self.pointer.reach()  # partly, where it was moved: act shows what was done
 
     def undo(self, changes: Changes) -> None:
         self.pointer.put_back()
