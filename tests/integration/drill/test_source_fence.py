@@ -26,6 +26,7 @@ from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, topic_rules
 from drlib.kafka.protocol.acls import Operation, Permission, TopicAcl
+from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.lab import Lab, mirror_properties
 from drlib.model import Flow
 from drlib.runs.abort import Abort
@@ -255,3 +256,29 @@ def test_failback_lifts_the_failovers_deny_rules(tmp_path: Path) -> None:
         assert pointer_file.read(tmp_path / "pointer.json").active == "LEFT"
         assert found.rules() == before
         wait_for("producers write at home", lambda: all(found.written(topic) for topic in found.topics))
+
+
+class KillsWhileItWaits(Abort):
+    """Kills the cluster when the step first waits, which is for logs that stand still."""
+
+    def __init__(self, folder: Path, cluster: LabCluster) -> None:
+        super().__init__(folder)
+        self._cluster = cluster
+
+    def wait(self, seconds: float) -> None:
+        if self._cluster.alive:
+            self._cluster.kill()
+        super().wait(seconds)
+
+
+@pytest.mark.timeout(180)
+def test_source_that_stops_answering_while_it_is_fenced_does_not_end_the_run(tmp_path: Path) -> None:
+    """An emergency is when a source is dying: what it answered a second ago may be its last answer."""
+    with Lab(tmp_path / "lab", aliases=("LEFT",)) as lab:
+        cluster = lab.clusters["LEFT"]
+        (tmp_path / "of").mkdir()
+        source = made(cluster.bootstrap, cluster.link_bootstrap, tmp_path / "of")
+        fence = source.step("source.fence")
+        changes = fence.changes(fence.observe())
+        reported = dict(fence.act(changes, KillsWhileItWaits(source.place.run_dir, cluster)))
+        assert (reported["fenced"], str(reported["source"])[:9]) == (False, "no answer")

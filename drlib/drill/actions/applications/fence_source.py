@@ -141,6 +141,12 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[source]
         if isinstance(answer, ClusterMetadata):
             answer = examine([self.source_cluster], {}, max(1.0, min(BROKERS_S, end - time.monotonic())))[source]
+        if isinstance(answer, ClusterService) and self._answers_whole(answer):
+            try:
+                return self._fence_whole(answer.metadata, held, abort)
+            except Unreachable:  # it has stopped answering since, or a part of it has
+                answer = examine([self.source_cluster], {}, BROKERS_S)[source]
+                end = time.monotonic() + self.probe_s
         if isinstance(answer, Unreachable):
             self.show(
                 [question_row("fenced", f"no: {source} does not answer"), question_row("when it returns", self._todo)]
@@ -151,9 +157,13 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
                 "source": f"no answer: {answer.why}",
                 "when_it_returns": self._todo,
             }
-        if answer.not_led(self._mirrored(answer.metadata)) or answer.coordinators_missing[0]:
-            return {"producers": held, **self._fence_in_part(answer, end, abort)}
-        metadata = answer.metadata
+        return {"producers": held, **self._fence_in_part(answer, end, abort)}
+
+    def _answers_whole(self, service: ClusterService) -> bool:
+        return not service.not_led(self._mirrored(service.metadata)) and not service.coordinators_missing[0]
+
+    def _fence_whole(self, metadata: ClusterMetadata, held: str, abort: Abort) -> Evidence:
+        """Raises `Unreachable` where it has stopped answering since."""
         if self.deny_write:
             self._finish_in_flight(metadata, abort)
             self._deny(metadata)
