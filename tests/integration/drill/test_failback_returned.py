@@ -85,7 +85,8 @@ def test_source_that_comes_back_with_too_few_copies_in_sync_is_a_part_of_it(tmp_
     with Lab(tmp_path / "lab", ("west",), brokers=3) as lab:
         cluster = lab.clusters["west"]
         file = tmp_path / "mm2.properties"
-        keys = mirror_properties("west", "east", dict.fromkeys(("west", "east"), cluster.bootstrap), topics="orders")
+        address = {"west": cluster.bootstrap, "east": cluster.bootstrap.replace("127.0.0.1", "localhost")}
+        keys = mirror_properties("west", "east", address, topics="orders")
         file.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()))
         settings, flow = load_mirror_settings(file), Flow("west", "east")
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
