@@ -25,7 +25,8 @@ def test_cluster_with_a_leader_that_does_not_answer_does_not_serve(tmp_path: Pat
         settings = cluster.settings()
         nodes = [broker.spec.node_id for broker in cluster.brokers]
         placed = NewTopic("orders", num_partitions=3, replica_assignment=[[node] for node in nodes])
-        AdminClient({"bootstrap.servers": cluster.bootstrap}).create_topics([placed])["orders"].result(20)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([placed])["orders"].result(20)
         place = DrillContext(clusters={"east": settings}, flow=Flow("west", "east"), run_dir=tmp_path)
         serves = ClusterServes().bind(place)
 
