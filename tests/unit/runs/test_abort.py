@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from drlib.runs.abort import Abort
 
 _PLAN = """
 import os, sys, tempfile
@@ -36,3 +39,9 @@ def test_user_of_whom_the_system_has_no_name_plans_and_takes_leases() -> None:
         [sys.executable, "-c", _PLAN, "1000730000"], env=named, capture_output=True, text=True, check=False
     )
     assert (done.stdout.split(), done.stderr) == (["1000730000", "1000730000"], "")
+
+
+def test_condition_with_much_evidence_is_still_named_as_what_asked_for_it(tmp_path: Path) -> None:
+    abort = Abort(tmp_path)
+    abort.request("stop condition 'ready' does not hold: " + "\u00e9" * 10_000)
+    assert Abort(tmp_path).by().startswith("stop condition 'ready' does not hold: \u00e9")
