@@ -306,6 +306,7 @@ class Lease:
         self._producer = Producer(
             {
                 **librdkafka(self._target),
+                "client.id": drill_lease.CLIENT_ID,
                 "transactional.id": drill_lease.group(self.flow),
                 "transaction.timeout.ms": 10_000,
                 "log_level": 0,
