@@ -3,9 +3,9 @@
 Rules: every producer gets one byte per second, but for clients with the IDs of the file's mirrors to this cluster, of drills,
 which write their state there before each step, and of `keep`. A quota does not refuse: a broker writes what it is sent and then
 keeps the connection waiting, so that each connection still writes one request, and a client that connects again another one. No
-ACL, authorizer or login is needed. A quota that is more specific would let its producers write on: the step is refused with each
-of them, and nothing is set. Undone exactly, by a rollback, by `clients.admit` in this run or one beside it, and by a planned
-move to the cluster.
+ACL, authorizer or login is needed. A quota that is more specific would let its producers write on: the step is refused with
+each of them, and nothing is set. Undone exactly, by a rollback, by `clients.admit` in this run or one beside it, and by a
+planned move to the cluster.
 Not for: keeping producers out (`source.fence` with `deny_write`).
 """
 
