@@ -17,6 +17,7 @@ from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.deny_writes import WriteRules
+from drlib.drill.actions.failback.switchover import PlannedMove
 from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run import registry
@@ -256,6 +257,31 @@ def test_failback_lifts_the_failovers_deny_rules(tmp_path: Path) -> None:
         assert pointer_file.read(tmp_path / "pointer.json").active == "LEFT"
         assert found.rules() == before
         wait_for("producers write at home", lambda: all(found.written(topic) for topic in found.topics))
+
+
+def test_denials_that_a_move_lifted_are_made_again_where_the_applications_have_not_moved(source: Source) -> None:
+    """A producer that writes now and then, and does not see the hold, lets a planned move fail once they are lifted."""
+    bare = source.topics[0]
+    before = source.rules()
+    source.do(source.step("source.fence", "emergency", deny_write=bare, open_to_all=True, still_s=0.3))
+    denied = source.rules()
+    pointer = source.place.pointer
+    assert pointer is not None
+    held = pointer_file.read(pointer)
+    pointer_file.write_atomic(pointer, pointers.Pointer(held.version + 1, "RIGHT", "127.0.0.1:1"))
+    move = source.step("switchover.move", "home")  # from RIGHT, which was failed over to, to LEFT
+    assert isinstance(move, PlannedMove)
+    for _ in range(2):
+        assert move.fences.lift() == 2
+        wait_for("writing is allowed", lambda: source.rules() == before)
+        assert move.fences.lift() == 0
+        move.undo(())
+        move.undo(())
+        wait_for("exactly the same is denied again", lambda: source.rules() == denied)
+    assert source.do(source.step("source.unfence", "later"))["write_rules_lifted"] == 2
+    wait_for("nothing is left", lambda: source.rules() == before)
+    move.undo(())
+    assert source.rules() == before
 
 
 class KillsWhileItWaits(Abort):

@@ -41,6 +41,10 @@ class ThrottledProducers:
         """The same as it is recorded."""
         return tuple(details.read_rows(self._run_dir, self._file))
 
+    def standing(self) -> tuple[details.Row, ...]:
+        """What this run and those beside it set on this cluster and that is not back yet."""
+        return tuple(row for rows in self._of_all().values() for row in rows)
+
     def write(self, limits: Mapping[Entity, float]) -> None:
         """Record what is there, unless that was done, and set `limits`."""
         if not self.kept():
@@ -63,7 +67,10 @@ class ThrottledProducers:
 
     def restore(self) -> int:
         """The same for what runs beside this one set, too."""
-        return self._restore(rows_beside(self._run_dir, self._file, self._cluster))
+        return self._restore(self._of_all())
+
+    def _of_all(self) -> Mapping[Path, tuple[details.Row, ...]]:
+        return rows_beside(self._run_dir, self._file, self._cluster)
 
     def write_again(self, rows: Sequence[details.Row]) -> None:
         """Record and set `rows` that were taken back."""
