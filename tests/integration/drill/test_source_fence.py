@@ -17,6 +17,7 @@ from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.deny_writes import WriteRules
+from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.actions.failback.switchover import PlannedMove
 from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.plan.progress import Reach
@@ -282,6 +283,30 @@ def test_denials_that_a_move_lifted_are_made_again_where_the_applications_have_n
     wait_for("nothing is left", lambda: source.rules() == before)
     move.undo(())
     assert source.rules() == before
+
+
+def test_emergency_to_a_cluster_that_an_earlier_one_fenced_lets_producers_write_there(source: Source) -> None:
+    """After a failover to RIGHT the roles were swapped, and RIGHT is lost: no producer could write to LEFT."""
+    bare = source.topics[0]
+    before, pointer = source.rules(), source.place.pointer
+    assert pointer is not None
+    source.do(source.step("source.fence", "emergency", deny_write=bare, open_to_all=True, still_s=0.3))
+    denied = source.rules()
+    there = pointers.Pointer(pointer_file.read(pointer).version + 1, "RIGHT", "127.0.0.1:1")
+    pointer_file.write_atomic(pointer, there)
+    assert not source.written(bare)
+    move = source.step("pointer.move", "back", source="RIGHT", target="LEFT", cutover=False)
+    assert isinstance(move, MovePointer)
+    changes = move.changes(move.observe())
+    assert dict(move.act(changes, Abort(source.place.run_dir)))["write_rules_lifted"] == 2
+    wait_for("producers write there", lambda: source.written(bare))
+    move.pointer.put_back()  # its undo, killed before the rules are made again
+    assert move.probe(changes) is Reach.PARTLY
+    move.undo(changes)
+    wait_for("exactly the same is denied again", lambda: source.rules() == denied)
+    assert (move.probe(changes), pointer_file.read(pointer).active) == (Reach.UNTOUCHED, "RIGHT")
+    source.do(source.step("source.unfence", "later"))
+    wait_for("nothing is left", lambda: source.rules() == before)
 
 
 class KillsWhileItWaits(Abort):

@@ -41,10 +41,6 @@ class ThrottledProducers:
         """The same as it is recorded."""
         return tuple(details.read_rows(self._run_dir, self._file))
 
-    def standing(self) -> tuple[details.Row, ...]:
-        """What this run and those beside it set on this cluster and that is not back yet."""
-        return tuple(row for rows in self._of_all().values() for row in rows)
-
     def write(self, limits: Mapping[Entity, float]) -> None:
         """Record what is there, unless that was done, and set `limits`."""
         if not self.kept():
@@ -68,6 +64,18 @@ class ThrottledProducers:
     def restore(self) -> int:
         """The same for what runs beside this one set, too."""
         return self._restore(self._of_all())
+
+    def restore_for(self, step: str) -> int:
+        """`restore`, with what is taken back recorded as taken back by `step`, so that it can be set again."""
+        if rows := [row for of_run in self._of_all().values() for row in of_run]:
+            details.write_rows(self._run_dir, _lifted(step), rows)
+        return self.restore()
+
+    def set_again(self, step: str) -> None:
+        """Set what `step` took back, which is this run's then. Safe to repeat."""
+        if rows := details.read_rows(self._run_dir, _lifted(step)):
+            self.write_again(rows)
+            details.write_rows(self._run_dir, _lifted(step), [])
 
     def _of_all(self) -> Mapping[Path, tuple[details.Row, ...]]:
         return rows_beside(self._run_dir, self._file, self._cluster)
@@ -97,6 +105,10 @@ class ThrottledProducers:
             )
         parts.raise_failed()
         return restored
+
+
+def _lifted(step: str) -> str:
+    return f"{step}.quotas-lifted"
 
 
 def _kept(rows: Iterable[details.Row]) -> dict[Entity, tuple[float, float | None]]:

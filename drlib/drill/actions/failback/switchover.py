@@ -141,7 +141,7 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
     @property
     def fences(self) -> LiftedFences:
         """What keeps writers from the target until they have moved."""
-        return LiftedFences(self.context.run_dir, self.settings.clusters[self.flow.target], self.step)
+        return LiftedFences(self.context.run_dir, self.target_cluster, self.step)
 
     @property
     def along(self) -> tuple[PointerPlace, ...]:
