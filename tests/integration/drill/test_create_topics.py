@@ -28,7 +28,7 @@ from drlib.drill.step.context import DrillContext
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
 from drlib.kafka.admin.topic_acls import topic_rules
-from drlib.kafka.protocol.acls import Operation
+from drlib.kafka.protocol.acls import Operation, Permission
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import Flow
@@ -131,6 +131,24 @@ def test_create_topics_makes_what_doctor_misses_and_its_undo_leaves_what_was_wri
     place.step().undo(planned)
     assert place.exists(orders, bills) == [bills], "only the one that is still empty is deleted"
     assert not [r for r in topic_rules(place.context.clusters["lyon"]) if r.topic == orders]
+
+
+def test_create_topics_does_not_copy_what_the_fence_of_its_run_denies(place: Place) -> None:
+    """A failover that denied writing to the source's producers by name denied it to them on the target, too."""
+    orders, paris = f"orders-{place.tag}", place.bootstrap("paris")
+    create_topic(paris, orders, 1)
+    add_acls(paris, *(acl(ResourceType.TOPIC, orders, AclOperation.ALL, who=who) for who in (ME, "User:shop")))
+    arguments = (Argument("deny_write", (orders,)), Argument("deny_principals", ("User:shop", "User:till")))
+    fence = registry.make_action(Call("source.fence", arguments), place.context, "fence")
+    evidence = do(place, fence)
+    assert (evidence["fenced"], evidence["write_rules"]) == (True, 2)
+    assert do(place, place.step())["acls"] == "2 copied"
+    there = [rule for rule in topic_rules(place.context.clusters["lyon"]) if rule.topic == orders]
+    assert {(rule.principal, rule.permission) for rule in there} == {
+        (ME, Permission.ALLOW),
+        ("User:shop", Permission.ALLOW),
+    }
+    fence.undo(())
 
 
 def test_create_topics_gives_the_target_the_quotas_it_lacks_and_its_undo_takes_them_back(place: Place) -> None:

@@ -19,7 +19,7 @@ from drlib import clock, decoding
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import matches
 from drlib.config.settings import MirrorSettings
-from drlib.drill.actions.applications.deny_writes import row_of, rule_of
+from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
@@ -242,7 +242,8 @@ class CreateTopics(FlowArguments, DrillAction):
         if not self.acls or not made:
             return "none"
         try:
-            acls = local_topics.acls(topic_rules(self.source_cluster), made)
+            fences = WriteRules(self.context.run_dir, self.source_cluster).standing()
+            acls = local_topics.acls(set(topic_rules(self.source_cluster)).difference(fences), made)
             if acls:
                 topic_rules(self.target_cluster)  # raises without an authorizer, before anything is kept
             step_output.write_rows(self.context.run_dir, f"{self.step}.acls", [row_of(acl) for acl in acls])
