@@ -26,6 +26,7 @@ _MOST_LABEL: Final = (
     63  # letters of one part of a host's name (RFC 1035): resolvers raise other errors for a longer one
 )
 _LOOK_S: Final = 0.1  # how often `stop` is asked
+_LEAST_S: Final = 0.01  # for one address of a host
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +148,7 @@ def send(request: Request, take: Callable[[bytes], None], stop: Callable[[], boo
     begun, status = False, None
     with _Watch(request.timeout_s, stop) as watch:
         try:
-            raw = socket.create_connection((address.host, connection.port), request.timeout_s)
-            watch.guard(raw)
+            raw = _connected(address.host, connection.port, request.timeout_s, watch)
             connection.sock = (
                 connection.trusted.wrap_socket(raw, server_hostname=address.host)
                 if isinstance(connection, _TlsConnection)
@@ -166,11 +166,31 @@ def send(request: Request, take: Callable[[bytes], None], stop: Callable[[], boo
             timed_out = watch.over or isinstance(error, TimeoutError)
             reason = "" if timed_out else str(error) or type(error).__name__
             raise NoAnswer(reason, begun=begun, timed_out=timed_out, status=status) from None
+        except ValueError:  # of http.client before it sends anything; the error would quote the value
+            raise NoAnswer("a header holds what no header can hold", begun=status is not None, status=status) from None
         finally:
             connection.close()
         if watch.over:  # the body ended because the connection was closed here
             raise NoAnswer("", begun=True, timed_out=True, status=status)
     return status
+
+
+def _connected(host: str, port: int, timeout_s: float, watch: "_Watch") -> socket.socket:
+    """To one address of `host`: each that is silent has its part of the time. Raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for left, (family, kind, protocol, _, where) in zip(range(len(found), 0, -1), found, strict=True):
+        raw = socket.socket(family, kind, protocol)
+        try:
+            raw.settimeout(max(_LEAST_S, watch.left_s / left))
+            watch.guard(raw)
+            raw.connect(where)
+            raw.settimeout(timeout_s)
+            return raw
+        except OSError:
+            raw.close()
+            if watch.over or left == 1:
+                raise
+    raise OSError(f"{host} has no address")
 
 
 class _TooLarge(Exception):
@@ -213,16 +233,22 @@ class _Watch:
         if self._guarded is not None:
             self._guarded.close()
 
-    def guard(self, connected: socket.socket) -> None:
-        """A descriptor of its own: TLS takes over the socket's, and the handshake has to end in time, too."""
-        self._guarded = connected.dup()
+    @property
+    def left_s(self) -> float:
+        return self._end - time.monotonic()
+
+    def guard(self, used: socket.socket) -> None:
+        """A descriptor of its own: TLS takes over the socket's, and connecting and the handshake have to end in time, too."""
+        if self._guarded is not None:
+            self._guarded.close()
+        self._guarded = used.dup()
 
     def _watch(self) -> None:
         while not self._done.wait(max(0.0, min(_LOOK_S, self._end - time.monotonic()))):
             if self._stop() or time.monotonic() >= self._end:
                 self.over = True
                 break
-        while self.over and not self._done.wait(_LOOK_S):  # again: the connection may have been made only now
+        while self.over and not self._done.wait(_LOOK_S):  # again: the next address may be tried only now
             if self._guarded is not None:
                 with contextlib.suppress(OSError):
                     self._guarded.shutdown(socket.SHUT_RDWR)

@@ -7,7 +7,6 @@ Not for: executing notebooks (`drlib.runbook.execution.execute`), nor showing an
 """
 
 import contextlib
-import getpass
 import socket
 import tempfile
 import time
@@ -43,7 +42,7 @@ from drlib.runbook.open_drill import Opened
 from drlib.runs import folder as folders
 from drlib.runs import journal
 from drlib.runs import lock as folder_lock
-from drlib.runs.abort import Abort
+from drlib.runs.abort import Abort, user_name
 from drlib.runs.journal import JOURNAL
 
 DIGITS: Final = 12
@@ -285,7 +284,7 @@ def abort(folder: Path, wait_s: float) -> tuple[RunOutcome | None, float]:
             request.ways_on(folder).undo_sentence,
         )
     began = time.monotonic()
-    Abort(folder).request(f"{getpass.getuser()} on {socket.gethostname()} (drlib abort)")
+    Abort(folder).request(f"{user_name()} on {socket.gethostname()} (drlib abort)")
     while time.monotonic() - began < wait_s:
         ended = ending_of(folder, plan)
         if ended is not None or not held(folder):
@@ -304,7 +303,7 @@ def executed(runs_dir: Path) -> list[Path]:
 def ask_to_stop(folders: Iterable[Path]) -> None:
     """Ask all of them at once, before any is waited for."""
     for folder in folders:
-        Abort(folder).request(f"{getpass.getuser()} on {socket.gethostname()} (drlib abort --all)")
+        Abort(folder).request(f"{user_name()} on {socket.gethostname()} (drlib abort --all)")
 
 
 def wait_for_the_dead(folder: Path) -> None:

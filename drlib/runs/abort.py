@@ -4,6 +4,7 @@ Rules: an abort is a file before it is anything else, so that it outlives a proc
 raised into the middle of I/O: steps wait with `wait`, which ends at once when an abort is asked for.
 """
 
+import getpass
 import os
 import signal
 import threading
@@ -18,7 +19,16 @@ from drlib.runs.signals import handled
 
 ABORT_FILE: Final = "abort"
 _MOST_BYTES: Final = 4096
+_MOST_LETTERS: Final = 1000  # of who asked for it, or of the condition that did, with its evidence
 _LOOK_S: Final = 0.1  # how often the file is looked for while a step waits
+
+
+def user_name() -> str:
+    """The login name of this process's user; its number where the system has no name for it, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.geteuid())
 
 
 class Abort:
@@ -44,7 +54,7 @@ class Abort:
     def request(self, by: str) -> None:
         """Ask for it. Safe to repeat, the first name stays."""
         try:
-            write_first(self._path, by + "\n")  # a reader of the file always finds the name
+            write_first(self._path, by[:_MOST_LETTERS] + "\n")  # a reader of the file always finds the name
         except OSError:  # a full disk does not prevent the stop, only the note of who asked for it
             os.close(stored_descriptor(self._path, os.O_WRONLY | os.O_CREAT))
         finally:

@@ -32,7 +32,10 @@ class JournalTampered(DrlibError):
 
     def __init__(self, path: Path, line: int) -> None:
         super().__init__(
-            f"{path.name} was changed after the fact", f"line {line} breaks the chain", "Do not rely on this run."
+            f"{path.name} was changed after the fact",
+            f"line {line} breaks the chain",
+            "Do not rely on this run. Where it has not ended it cannot be resumed, and a new run gives it up: "
+            f"--supersede {path.parent.name}.",
         )
 
 

@@ -28,7 +28,7 @@ from drlib.lab import choose_flow
 from drlib.lab.brokers.security import MODES
 from drlib.lab.lab import Lab
 from drlib.model import Flow
-from drlib.outgoing.terminal import show
+from drlib.outgoing.terminal import can_ask, show
 from drlib.runbook import plans as drills
 from drlib.runbook import run_parameters
 from drlib.runbook.execution import alert
@@ -230,7 +230,7 @@ def _introduce(run: Introduction) -> None:
 
 
 def _alert(runbook: Runbook, refused: DrlibError) -> None:
-    if runbook.alert is None or isinstance(refused, UsageError):
+    if runbook.alert is None or (isinstance(refused, UsageError) and can_ask()):  # who types it sees it
         return
     undelivered = alert.send_refused(runbook.alert, runbook.name, refused)
     if undelivered:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from drlib import formats
 from drlib.drill.readiness.doctor import doctor
 from drlib.drill.readiness.score import MINIMUM
 from drlib.drill.step.action import Answer, DrillProbe
@@ -16,13 +17,14 @@ from drlib.drill.step.argument_types import Count, Seconds, Text
 from drlib.drill.step.cluster_identity import cluster_id
 from drlib.errors import Unreachable
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.connect import who_answers
+from drlib.kafka.admin.reachability import examine
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.mirror.monitor.survey import Surveyor
 from drlib.model import TopicPartition
 from drlib.runs.abort import Abort
 
 _LOOK_S: Final = 0.2
+_NAMED: Final = 5  # partitions, or brokers
 
 
 class ClusterProbe(DrillProbe):
@@ -54,7 +56,7 @@ class ClusterAnswers(ClusterProbe):
 
 
 class ClusterServes(DrillProbe):
-    """The cluster answers, with a leader for every partition of every topic."""
+    """The cluster answers, with a leader that answers for every partition of every topic."""
 
     name = "cluster.serves"
 
@@ -69,21 +71,18 @@ class ClusterServes(DrillProbe):
         return self.cluster or self.context.flow.target
 
     def __call__(self, abort: Abort) -> Answer:
-        metadata = who_answers([self.context.cluster(self._alias)])[self._alias]
-        if isinstance(metadata, Unreachable):
-            return Answer(False, f"{self._alias} does not answer: {metadata.why}")
-        leaderless = sorted(
-            f"{name}-{number}"
-            for name, topic in metadata.topics.items()
-            for number, partition in topic.partitions.items()
-            if partition.leader < 0
-        )
-        brokers, topics = len(metadata.brokers), len(metadata.topics)
+        found = examine([self.context.cluster(self._alias)], {})[self._alias]
+        if isinstance(found, Unreachable):
+            return Answer(False, f"{self._alias} does not answer: {found.why}")
+        leaderless = sorted(map(str, found.not_led(found.metadata.topics)))
+        brokers, topics = len(found.metadata.brokers), len(found.metadata.topics)
         evidence = (
             f"{self._alias}: {brokers} broker{'' if brokers == 1 else 's'}, {topics} topic{'' if topics == 1 else 's'}"
         )
+        if found.silent:
+            evidence += f", no answer of {formats.first_few(sorted(found.silent.values()), _NAMED)}"
         if leaderless:
-            evidence += f", without a leader: {', '.join(leaderless[:5])}"
+            evidence += f", without a leader that answers: {formats.first_few(leaderless, _NAMED)}"
         return Answer(not leaderless, evidence)
 
 

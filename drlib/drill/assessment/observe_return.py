@@ -184,8 +184,8 @@ def _record(settings: MirrorSettings, flow: Flow) -> LeaseRecord:
 
 def _side(settings: MirrorSettings, flow: Flow) -> Side:
     target = settings.clusters[flow.target]
-    found = examine([target], {}, BROKERS_S)[flow.target]
     chosen = settings.flow(flow.source, flow.target)
+    found = examine([target], {flow.target: chosen.is_mirror}, BROKERS_S)[flow.target]
     if isinstance(found, Unreachable):
         return side_of(flow.target, found, ())
     topics = [name for name in found.metadata.topics if chosen.is_mirror(name)]

@@ -129,7 +129,8 @@ def stop_superseded(cluster: Cluster, flow: Flow, new: Beginning) -> bool:
 
 
 def _until_stopped(flow: Flow, record: LeaseRecord) -> None:
-    folder = Path(record.folder) if record.folder and record.host == socket.gethostname() else None
+    here = bool(record.folder) and record.host == socket.gethostname() and Path(record.folder).is_dir()
+    folder = Path(record.folder) if here else None  # hosts may share a name, as containers do
     until = time.monotonic() + STOPPED_S
     while time.monotonic() < until:
         time.sleep(_POLL_S)

@@ -202,7 +202,7 @@ def newest_kept(
 def folders(runs_dir: Path) -> Iterator[Path]:
     """The newest run folders, newest first: their names begin with the time they were made at."""
     try:
-        found = sorted((path for path in runs_dir.iterdir() if (path / DETAILS).is_dir()), reverse=True)
+        found = sorted((path for path in runs_dir.iterdir() if os.path.isdir(path / DETAILS)), reverse=True)
     except OSError:
         return iter(())
     return iter(found[:NEWEST])

@@ -24,6 +24,7 @@ TOPIC: Final = DRILLS_TOPIC
 PARTITION: Final = 0
 MOST_SUPERSEDED: Final = 32
 SESSION_MS: Final = 10_000
+CLIENT_ID: Final = "drlib-drills"  # of the holder's producer, which `clients.throttle` leaves as it is
 
 
 class Holder(BaseModel):

@@ -13,7 +13,6 @@ Not for: what a state may become (`drlib.drill.plan.states`), and fencing what a
 step says that no other run had taken over by then.
 """
 
-import getpass
 import os
 import queue
 import socket
@@ -41,6 +40,7 @@ from drlib.kafka.admin.connect import librdkafka
 from drlib.kafka.admin.errors import as_drlib_error
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow, TopicPartition
+from drlib.runs.abort import user_name
 
 _WRITE_S: Final = 15.0
 _ASK_S: Final = 5.0  # for the target to say that it answers, where the lease was lost
@@ -102,7 +102,7 @@ class Lease:
         self._run = run_id
         self._session_ms = session_timeout_ms
         self._wait_s = wait_s
-        self._me = Holder(host=socket.gethostname(), pid=os.getpid(), user=getpass.getuser())
+        self._me = Holder(host=socket.gethostname(), pid=os.getpid(), user=user_name())
         self._folder = folder
         self._source = source
         self._new = new
@@ -306,6 +306,7 @@ class Lease:
         self._producer = Producer(
             {
                 **librdkafka(self._target),
+                "client.id": drill_lease.CLIENT_ID,
                 "transactional.id": drill_lease.group(self.flow),
                 "transaction.timeout.ms": 10_000,
                 "log_level": 0,

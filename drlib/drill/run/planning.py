@@ -5,7 +5,6 @@ two steps observed it differently, no plan is made. A plan holds hosts, names an
 secret, and no more (`registry.kept`). The file holds the plan's canonical text and its hash, when it was made and by whom.
 """
 
-import getpass
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from drlib.drill.run import registry
 from drlib.drill.step.action import Action, DrillAction
 from drlib.errors import StalePlan, UsageError
 from drlib.files import read_stored, write_whole
+from drlib.runs.abort import user_name
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -116,7 +116,7 @@ def write(plan: Plan, folder: Path) -> Path:
     body = {
         "hash": plan.hash,
         "made_ms": clock.now_ms(),
-        "made_by": getpass.getuser(),
+        "made_by": user_name(),
         "plan": decoding.json_value(drill_plan.canonical(plan)),
     }
     write_whole(path, json.dumps(body, indent=1, ensure_ascii=False))

@@ -47,6 +47,7 @@ from drlib.runs.folder import MANIFEST
 from drlib.runs.journal import JOURNAL, Line, Scalar
 from drlib.runs.table import Table, verdict_table
 
+MOST_ROWS: Final = 1000  # of a step, in the notebook, which the report reads
 _LOOK_S: Final = 0.1
 Leased = Callable[[], AbstractContextManager[Lease | None]]
 
@@ -395,7 +396,12 @@ class DrillSession(Closing):
         note = ", ".join(
             f"{name.replace('_', ' ')} {formats.cell(value)}" for name, value in evidence.items() if value != ""
         )
-        return Table(step.title, list(rows), note)
+        if len(rows) > MOST_ROWS:
+            all_of_them = (
+                f"the first {MOST_ROWS:,} of {len(rows):,} rows: {details.rows_file(step.name)} has all of them"
+            )
+            note = f"{all_of_them}; {note}"
+        return Table(step.title, rows[:MOST_ROWS], note)
 
 
 def _evidence(lines: tuple[Line, ...], step: str) -> dict[str, Scalar]:

@@ -5,7 +5,6 @@ never be resumed or rolled back. No cluster is asked whether it is so: people kn
 Not for: moving anything.
 """
 
-import getpass
 import socket
 
 from drlib import clock
@@ -15,6 +14,7 @@ from drlib.drill.run.lease import Lease
 from drlib.errors import UsageError
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.model import Flow
+from drlib.runs.abort import user_name
 
 
 def settle(target: ClusterSettings, flow: Flow, serves: str) -> LeaseRecord:
@@ -25,7 +25,7 @@ def settle(target: ClusterSettings, flow: Flow, serves: str) -> LeaseRecord:
     events = {flow.source: DrillEvent.SOURCE_SERVES, flow.target: DrillEvent.TARGET_SERVES}
     if serves not in events:
         raise UsageError(f"cluster {serves}", f"{flow} does not have it", f"Name {flow.source} or {flow.target}.")
-    by = f"settled by {getpass.getuser()} on {socket.gethostname()}"
+    by = f"settled by {user_name()} on {socket.gethostname()}"
     with Lease(target, flow, by) as lease:
         past = lease.record.given_up(by, clock.now_ms()) if unfinished(lease.state) else None
         lease.write(DECLARED[events[serves]], superseded=past)

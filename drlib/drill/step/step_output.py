@@ -2,17 +2,20 @@
 
 Rules: one file a step and kind in the run's folder, replaced in one move, so that a process that resumes the run finds all of
 it or none. A step that is done again writes it again; what it says then is what counts. Parts are put together in the
-order of the steps: a figure that is given later replaces an earlier one, lists continue.
+order of the steps: a figure that is given later replaces an earlier one, lists continue. A file of many rows has a JSON list a
+line, so that any number of them stays within what one document may hold.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from drlib.files import read_json, write_whole
+from drlib import decoding
+from drlib.errors import UsageError
+from drlib.files import open_stored, read_json, write_whole
 from drlib.runs.check import Check
 from drlib.runs.journal import Scalar
 from drlib.runs.scorecard import (
@@ -30,7 +33,9 @@ from drlib.runs.scorecard import (
 
 DETAILS: Final = "details"
 Row = Mapping[str, Scalar]
-_ROWS: Final = TypeAdapter(list[Row])
+ROWS_PER_LINE: Final = 1000
+_ROWS: Final = TypeAdapter(tuple[Row, ...])
+Item = TypeVar("Item")
 
 
 class ScorecardPart(BaseModel):
@@ -54,15 +59,26 @@ class ScorecardPart(BaseModel):
 
 def write_rows(run_dir: Path, step: str, rows: Iterable[Row]) -> None:
     """Keep `rows`, all of the first one's keys, as what `step` shows."""
-    _write(rows_path(run_dir, step), json.dumps([dict(row) for row in rows], ensure_ascii=False))
+    every = [dict(row) for row in rows]
+    parts = [every[at : at + ROWS_PER_LINE] for at in range(0, len(every), ROWS_PER_LINE)] or [[]]
+    _write(rows_path(run_dir, step), "\n".join(json.dumps(part, ensure_ascii=False) for part in parts))
 
 
 def read_rows(run_dir: Path, step: str) -> Sequence[Row]:
-    """What `step` keeps to show; empty when it keeps nothing."""
+    """What `step` keeps to show; empty when it keeps nothing. Raises `UsageError` for a file that was changed."""
+    return read_lines(rows_path(run_dir, step), _ROWS) or ()
+
+
+def read_lines(path: Path, kind: TypeAdapter[tuple[Item, ...]]) -> tuple[Item, ...] | None:
+    """The items of a file that has a JSON list of them a line; None where there is none. Raises `UsageError`."""
     try:
-        return read_json(rows_path(run_dir, step), _ROWS)
-    except FileNotFoundError:
-        return ()
+        with open_stored(path) as file:
+            lines = iter(lambda: file.readline(decoding.MOST_BYTES + 1), b"")
+            return tuple(item for line in lines for item in decoding.json_as(kind, line))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, decoding.Undecodable) as error:
+        raise UsageError(f"{path} cannot be used", str(error), "Restore it, or begin a new run.") from error
 
 
 def rows_path(run_dir: Path, step: str) -> Path:

@@ -21,6 +21,7 @@ _NO_ANSWER: Final = frozenset(
         KafkaError._DESTROY_BROKER,  # the connection was replaced by another one while the request waited
         KafkaError._FAIL,
         KafkaError._MSG_TIMED_OUT,
+        KafkaError._NOENT,  # no partition that was asked for has a leader that is known
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,

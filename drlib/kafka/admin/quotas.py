@@ -20,6 +20,7 @@ Answer = TypeVar("Answer")
 Entity = tuple[tuple[str, str], ...]  # as `Quota.entity`
 
 RATE: Final = "producer_byte_rate"
+STANDSTILL: Final = 1.0  # bytes per second, the least that brokers take: nothing but a standstill is meant by it
 OWNERS: Final = frozenset({"user", "client-id"})
 
 

@@ -8,7 +8,7 @@ Not for: whether a cluster answers at all (`drlib.kafka.admin.connect.who_answer
 
 import asyncio
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -25,6 +25,8 @@ from drlib.model import TopicPartition
 GROUPS_TOPIC: Final = "__consumer_offsets"
 _MIN_ISR: Final = "min.insync.replicas"
 _END_S: Final = 1.0  # for the end of what was asked in time
+Topics = Collection[str] | Callable[[str], bool]
+"""Names, or which of those that the cluster has."""
 
 
 class Askable(StrEnum):
@@ -56,12 +58,14 @@ class ClusterService:
         return [at for at, partition in self._partitions(topics) if self._leader_is_missing(partition)]
 
     def not_writable(self, topics: Iterable[str]) -> list[TopicPartition]:
-        """Partitions of `topics` that are led, with fewer answering copies in sync than min.insync.replicas."""
+        """Partitions of `topics` that are led, with fewer answering copies in sync than min.insync.replicas, or than they have
+        where that is fewer: such a topic is written without acks=all, and no broker that comes back changes that."""
         return [
             at
             for at, partition in self._partitions(topics)
             if not self._leader_is_missing(partition)
-            and len([node for node in partition.isr if node not in self.silent]) < self.min_isr.get(at.topic, 0)
+            and len([node for node in partition.isr if node not in self.silent])
+            < min(self.min_isr.get(at.topic, 0), len(partition.replicas))
         ]
 
     @property
@@ -95,7 +99,7 @@ class ClusterService:
 
 
 def examine(
-    clusters: Sequence[ClusterSettings], topics: Mapping[str, Collection[str]], timeout_s: float = ANSWER_S
+    clusters: Sequence[ClusterSettings], topics: Mapping[str, Topics], timeout_s: float = ANSWER_S
 ) -> Mapping[str, ClusterService | Unreachable]:
     """How far each cluster serves, by alias, as far as it says within `timeout_s`. Blocks.
 
@@ -114,7 +118,7 @@ def examine(
     return answers
 
 
-async def examine_one(cluster: ClusterSettings, topics: Collection[str], timeout_s: float) -> ClusterService:
+async def examine_one(cluster: ClusterSettings, topics: Topics, timeout_s: float) -> ClusterService:
     """Raises `Unreachable` where no address answers within `timeout_s`, and what `who_answers` raises."""
     end = time.monotonic() + timeout_s
     metadata = await first_answer(cluster, timeout_s)
@@ -123,9 +127,7 @@ async def examine_one(cluster: ClusterSettings, topics: Collection[str], timeout
         return await _ask_brokers(client, metadata, topics, end)
 
 
-async def _ask_brokers(
-    client: ClusterClient, metadata: ClusterMetadata, topics: Collection[str], end: float
-) -> ClusterService:
+async def _ask_brokers(client: ClusterClient, metadata: ClusterMetadata, topics: Topics, end: float) -> ClusterService:
     async def one(node: int) -> Connection | str:
         left_s = max(0.1, end - time.monotonic())
         try:
@@ -139,7 +141,7 @@ async def _ask_brokers(
     answers = dict(zip(metadata.brokers, await asyncio.gather(*map(one, metadata.brokers)), strict=True))
     silent = {node: answer for node, answer in answers.items() if isinstance(answer, str)}
     connection = next((answer for answer in answers.values() if isinstance(answer, Connection)), None)
-    wanted = [name for name in topics if name in metadata.topics]
+    wanted = [name for name in metadata.topics if (topics(name) if callable(topics) else name in topics)]
     if connection is None or not wanted:
         return ClusterService(metadata, silent)
     try:

@@ -1,9 +1,10 @@
 """The alerts of a run: one POST of its result where it missed and, if its `alert` asks for it, of what happens before.
 
 Rules: sent once, after the scorecard and before the manifest, for every exit code but 0, and for a run that was refused
-before it had a folder (a closed gate, a cluster that is away), but not for a mistyped command. What came of it is in
-the run's folder (`alert.json`), with the address as written in the file. An alert that could not be delivered is said
-on the terminal and never changes the run's result. Figures, names and the error are sent; no evidence and no parameter.
+before it had a folder (a closed gate, a cluster that is away, an unfinished run in its way), but not for a command that was
+mistyped at a terminal. What came of it is in the run's folder (`alert.json`), with the address as written in the file. An
+alert that could not be delivered is said on the terminal and never changes the run's result. Figures, names and the error are
+sent; no evidence and no parameter.
 - What happens during a run is read from its journal, and posted in order, each event once, by a thread that the run does not
   wait for; at its end it is given the time of one request. What came of each is in `alerts-during.json`.
 """

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from drlib import clock
+from drlib.drill.plan.progress import fold
 from drlib.drill.run import planning, request
 from drlib.drill.run.planning import PLAN_FILE
+from drlib.drill.run.runner import LOCK, notes_of
 from drlib.drill.session import scorecard as session_score
 from drlib.errors import Aborted, DrlibError, ObjectiveMissed
 from drlib.runbook import run_parameters
@@ -32,6 +34,7 @@ from drlib.runs import journal
 from drlib.runs import verdict as verdicts
 from drlib.runs.check import Check, Verdict
 from drlib.runs.journal import JOURNAL
+from drlib.runs.lock import held
 from drlib.runs.scorecard import SCORECARD, Kind, Records, Rpo, RtoSeconds, Scorecard
 
 if TYPE_CHECKING:
@@ -89,6 +92,7 @@ def execute(
     }
     values.update({name: value for name, value in own.items() if name in known and value is not None})
     stop = stop or Stop()
+    stop.rolls_back = lambda: rolls_back(run.path)
     started = clock.now_ms()
     with folders.executing(run.path), stop.on_signals():
         folders.unseal(run.path)
@@ -153,6 +157,15 @@ def _execute(
         else:
             return outcome.COMPLETED
     return outcome.stopped(stop.signal.name) if stop.signal is not None else ended
+
+
+def rolls_back(run_dir: Path) -> bool:
+    """Does a process undo the steps of the run in `run_dir` now?"""
+    try:
+        now = fold(notes_of(journal.read(run_dir / JOURNAL)))
+        return now.rolling_back and not now.ended and held(run_dir, LOCK)
+    except (OSError, DrlibError):
+        return False
 
 
 def _steps(run_dir: Path) -> frozenset[str] | None:

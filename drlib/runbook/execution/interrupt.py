@@ -1,9 +1,9 @@
 """Stopping a run from outside: Ctrl-C and SIGTERM interrupt the notebook's cell, so that it can end its own affairs.
 
 Rules: nothing is raised into the middle of I/O; a signal is remembered, and the kernel gets SIGINT, as a
-person would press it. A kernel that does not end its cell within `GRACE_S` is killed. Whatever is left of the kernel's
-process group when the run is over (a JVM that a cell started) goes with it. The kernel is signalled, not its group: what a
-cell started is for the cell to end.
+person would press it. A kernel that does not end its cell within `GRACE_S` is killed, unless its run rolls back: that takes as
+long as its undos do, and a further signal ends it. Whatever is left of the kernel's process group when the run is over (a JVM
+that a cell started) goes with it. The kernel is signalled, not its group: what a cell started is for the cell to end.
 """
 
 import os
@@ -26,6 +26,7 @@ class Stop:
         self.signal: signal.Signals | None = None
         self._pid: Callable[[], int | None] = lambda: None
         self._timer: threading.Timer | None = None
+        self.rolls_back: Callable[[], bool] = lambda: False  # does the run undo what it changed?
 
     @property
     def requested(self) -> bool:
@@ -36,9 +37,7 @@ class Stop:
         self.signal = self.signal or signal.Signals(number)
         self._send(signal.SIGINT)
         if self._timer is None:
-            self._timer = threading.Timer(self.grace_s, self._send, [signal.SIGKILL])
-            self._timer.daemon = True
-            self._timer.start()
+            self._wait()
 
     @contextmanager
     def kernel(self, pid: Callable[[], int | None]) -> Iterator[None]:
@@ -54,6 +53,17 @@ class Stop:
     def on_signals(self) -> AbstractContextManager[None]:
         """While inside, Ctrl-C and SIGTERM are requests. Outside the main thread there are no signals to take."""
         return handled(lambda number, _: self.request(number))
+
+    def _wait(self) -> None:
+        self._timer = threading.Timer(self.grace_s, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end(self) -> None:
+        if self.rolls_back():
+            self._wait()
+        else:
+            self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
         pid = self._pid()

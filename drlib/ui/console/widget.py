@@ -9,7 +9,6 @@ and no drill, mirror or broker.
 Not for: the state (`watcher`), what a fault does (`faults`).
 """
 
-import getpass
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -22,6 +21,7 @@ from drlib.drill.session import find_running as running
 from drlib.errors import UsageError
 from drlib.formats import html_text
 from drlib.lab.lab import Lab
+from drlib.runs.abort import user_name
 from drlib.ui.console import faults
 from drlib.ui.console.picture import html_of
 from drlib.ui.console.show import front_end
@@ -193,7 +193,7 @@ class ConsoleWidget:
         run = self._watching.run()
         if run is None:
             raise UsageError("nothing was aborted", "no drill runs here", "See the picture above.")
-        running.abort(run, f"{_login()}, by the console")
+        running.abort(run, f"{user_name()}, by the console")
         self.abort.disabled = True
         self.said.value = note(f"{run.plan.drill.name} was asked to stop; it rolls back by its strategy.")
 
@@ -274,10 +274,3 @@ def _fault_button(fault: faults.Fault) -> Any:
     return _button(
         f"{fault.label}\u2026" if fault.dangerous else fault.label, fault.changes.format(alias="the cluster chosen")
     )
-
-
-def _login() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown user"

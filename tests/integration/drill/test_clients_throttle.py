@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from drlib.drill.actions.clients.throttled import ThrottledProducers
 from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run import registry
+from drlib.drill.run.lease import Lease
 from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
@@ -31,6 +33,7 @@ from drlib.runs.abort import Abort
 FLOW = Flow("LEFT", "RIGHT")
 NO_ABORT = Abort(Path("/nowhere"))
 OF_MIRROR: Entity = (("client-id", "drlib-RIGHT"), ("user", ""))
+OF_DRILLS: Entity = (("client-id", "drlib-drills"), ("user", ""))
 WEB: Entity = (("client-id", "web"),)
 BEFORE: Mapping[Entity, float] = {EVERY_USER: 5e8, WEB: 1e8}
 
@@ -106,10 +109,10 @@ def test_producers_come_to_a_standstill_the_mirror_writes_on_and_an_undo_gives_b
     assert written(site, 20, 10) == 20
     throttle = site.step("clients.throttle")
     changes = throttle.changes(throttle.observe())
-    assert [change.after for change in changes] == ["1 byte per second, but for drlib-RIGHT"]
+    assert [change.after for change in changes] == ["1 byte per second, but for drlib-RIGHT, drlib-drills"]
     evidence = dict(throttle.act(changes, NO_ABORT))
-    assert (evidence["bytes_per_second"], evidence["not_throttled"]) == (1.0, "drlib-RIGHT")
-    wait_for("they are set", lambda: site.quotas() == {**BEFORE, EVERY_USER: LEAST, OF_MIRROR: 5e8})
+    assert (evidence["bytes_per_second"], evidence["not_throttled"]) == (1.0, "drlib-RIGHT, drlib-drills")
+    wait_for("they are set", lambda: site.quotas() == {**BEFORE, EVERY_USER: LEAST, OF_MIRROR: 5e8, OF_DRILLS: 5e8})
     assert 0 < written(site, 20, 6) < 20  # its first request is written, and what was on its way
     site.mirror(30_000)
     assert written(site, 20, 6) < 20
@@ -135,13 +138,13 @@ def test_quotas_that_are_more_specific_are_named_and_nothing_is_set(site: Site) 
 
 def test_quotas_are_taken_back_by_a_run_beside_it_and_set_again_by_its_undo(site: Site) -> None:
     throttle = site.step("clients.throttle", "first", keep=("web",))
-    assert done(throttle)["not_throttled"] == "drlib-RIGHT, web"
+    assert done(throttle)["not_throttled"] == "drlib-RIGHT, drlib-drills, web"
     kept_web: Entity = (("client-id", "web"), ("user", ""))
     wait_for("they are set", lambda: site.quotas()[EVERY_USER] == LEAST)
     assert site.quotas()[kept_web] == 5e8
     admit = site.step("clients.admit", "second")
     changes = admit.changes(admit.observe())
-    assert dict(admit.act(changes, NO_ABORT))["quotas_taken_back"] == 3
+    assert dict(admit.act(changes, NO_ABORT))["quotas_taken_back"] == 4
     wait_for("exactly as before", lambda: site.quotas() == BEFORE)
     assert admit.probe(changes) is Reach.DONE
     throttle.undo(())
@@ -169,5 +172,21 @@ def test_quotas_that_were_recorded_and_never_set_are_set_by_the_resumed_step(sit
     assert throttle.probe(changes) is Reach.PARTLY
     throttle.act(changes, NO_ABORT)
     wait_for("they are set", lambda: site.quotas() == {**BEFORE, EVERY_USER: LEAST, OF_MIRROR: NO_LIMIT})
+    throttle.undo(changes)
+    wait_for("exactly as before", lambda: site.quotas() == BEFORE)
+
+
+def test_run_on_a_throttled_target_does_not_wait_before_each_of_its_steps(site: Site) -> None:
+    """The state that a run writes there before each step took ten seconds each time."""
+    throttle = site.step("clients.throttle", "leased")
+    changes = throttle.changes(throttle.observe())
+    with Lease(site.right, FLOW, "a-run") as lease:
+        throttle.act(changes, NO_ABORT)
+        wait_for("they are set", lambda: site.quotas().get(OF_DRILLS) == 5e8)
+        assert written(site, 20, 6) < 20
+        began = time.monotonic()
+        for number in range(3):
+            lease.confirm([f"step {number}"])
+        assert time.monotonic() - began < 10
     throttle.undo(changes)
     wait_for("exactly as before", lambda: site.quotas() == BEFORE)

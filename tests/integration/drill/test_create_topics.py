@@ -26,9 +26,9 @@ from drlib.drill.step import step_output
 from drlib.drill.step.action import Action
 from drlib.drill.step.context import DrillContext
 from drlib.kafka.admin.cluster import Cluster
-from drlib.kafka.admin.quotas import Entity, producer_quotas, set_producer_quotas
+from drlib.kafka.admin.quotas import STANDSTILL, Entity, producer_quotas, set_producer_quotas
 from drlib.kafka.admin.topic_acls import topic_rules
-from drlib.kafka.protocol.acls import Operation
+from drlib.kafka.protocol.acls import Operation, Permission
 from drlib.kafka.security.cluster_settings import ClusterSettings
 from drlib.lab.lab import Lab
 from drlib.model import Flow
@@ -133,14 +133,33 @@ def test_create_topics_makes_what_doctor_misses_and_its_undo_leaves_what_was_wri
     assert not [r for r in topic_rules(place.context.clusters["lyon"]) if r.topic == orders]
 
 
+def test_create_topics_does_not_copy_what_the_fence_of_its_run_denies(place: Place) -> None:
+    """A failover that denied writing to the source's producers by name denied it to them on the target, too."""
+    orders, paris = f"orders-{place.tag}", place.bootstrap("paris")
+    create_topic(paris, orders, 1)
+    add_acls(paris, *(acl(ResourceType.TOPIC, orders, AclOperation.ALL, who=who) for who in (ME, "User:shop")))
+    arguments = (Argument("deny_write", (orders,)), Argument("deny_principals", ("User:shop", "User:till")))
+    fence = registry.make_action(Call("source.fence", arguments), place.context, "fence")
+    evidence = do(place, fence)
+    assert (evidence["fenced"], evidence["write_rules"]) == (True, 2)
+    assert do(place, place.step())["acls"] == "2 copied"
+    there = [rule for rule in topic_rules(place.context.clusters["lyon"]) if rule.topic == orders]
+    assert {(rule.principal, rule.permission) for rule in there} == {
+        (ME, Permission.ALLOW),
+        ("User:shop", Permission.ALLOW),
+    }
+    fence.undo(())
+
+
 def test_create_topics_gives_the_target_the_quotas_it_lacks_and_its_undo_takes_them_back(place: Place) -> None:
     paris, lyon = (place.context.clusters[alias] for alias in ("paris", "lyon"))
     new, lower, higher = (
         (("client-id", f"{name}-{place.tag}"), ("user", "shop")) for name in ("new", "lower", "higher")
     )
-    set_producer_quotas(paris, dict.fromkeys((new, lower, higher), 2e6))
+    everyone = (("user", ""),)  # as clients.throttle slows down the producers of a source without an authorizer
+    set_producer_quotas(paris, {**dict.fromkeys((new, lower, higher), 2e6), everyone: STANDSTILL})
     set_producer_quotas(lyon, {lower: 1e6, higher: 3e6})
-    ours = {new, lower, higher}
+    ours = {new, lower, higher, everyone}
 
     def on_lyon() -> dict[Entity, float]:
         return {q.entity: q.bytes_per_s for q in producer_quotas(lyon) if q.entity in ours}

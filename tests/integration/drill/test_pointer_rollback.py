@@ -17,6 +17,7 @@ from drlib.clock import now_ms
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.actions.applications.pointer import PointerPlace
+from drlib.drill.plan.progress import Reach
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Unreachable
 from drlib.model import Flow
@@ -134,3 +135,22 @@ def test_pointer_that_names_the_target_on_the_source_only_is_completed_by_the_mo
     assert testbed_moves.in_process(tmp_path, drill, place, kill=0) in (0, 5, 8)
     assert "step-succeeded move" in events(tmp_path)
     assert read_pointer([clusters[away]], application).pointer == moved
+
+
+def test_pointer_that_was_the_first_one_is_put_back_by_naming_the_source(engine: Engine, tmp_path: Path) -> None:
+    """Who has followed it to the target goes back: the undo left it there, and said that everything was undone."""
+    home, away = engine.source, engine.target
+    application = f"app-{home}"
+    clusters = load_mirror_settings(engine.properties).clusters
+    where = DrillContext(clusters=clusters, flow=Flow(home, away), run_dir=tmp_path, properties=engine.properties)
+    move = MovePointer(application=application, cutover=False).bind(where, "move")
+    move.pointer.write(None, Pointer(now_ms(), away, engine.right, f"{home}."), on=away)
+    with drlib.ActiveCluster(application, engine.properties) as active:
+        assert (active.current().alias, move.probe(())) == (away, Reach.PARTLY)
+        move.undo(())
+        wait_for("the application is back", lambda: active.current().alias == home)
+        back = active.current().pointer
+    assert (back.bootstrap, back.remote_prefix, back.hold) == (engine.left, None, False)
+    assert move.probe(()) is Reach.UNTOUCHED
+    move.undo(())
+    assert move.pointer.read().pointer == back

@@ -17,6 +17,8 @@ from drlib.client import pointer as pointers
 from drlib.client import pointer_file
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.applications.deny_writes import WriteRules
+from drlib.drill.actions.applications.move_pointer import MovePointer
+from drlib.drill.actions.failback.switchover import PlannedMove
 from drlib.drill.plan.plan import Argument, Call
 from drlib.drill.plan.progress import Reach
 from drlib.drill.run import registry
@@ -26,6 +28,7 @@ from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated, UsageError
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, topic_rules
 from drlib.kafka.protocol.acls import Operation, Permission, TopicAcl
+from drlib.lab.brokers.cluster import Cluster as LabCluster
 from drlib.lab.lab import Lab, mirror_properties
 from drlib.model import Flow
 from drlib.runs.abort import Abort
@@ -255,3 +258,78 @@ def test_failback_lifts_the_failovers_deny_rules(tmp_path: Path) -> None:
         assert pointer_file.read(tmp_path / "pointer.json").active == "LEFT"
         assert found.rules() == before
         wait_for("producers write at home", lambda: all(found.written(topic) for topic in found.topics))
+
+
+def test_denials_that_a_move_lifted_are_made_again_where_the_applications_have_not_moved(source: Source) -> None:
+    """A producer that writes now and then, and does not see the hold, lets a planned move fail once they are lifted."""
+    bare = source.topics[0]
+    before = source.rules()
+    source.do(source.step("source.fence", "emergency", deny_write=bare, open_to_all=True, still_s=0.3))
+    denied = source.rules()
+    pointer = source.place.pointer
+    assert pointer is not None
+    held = pointer_file.read(pointer)
+    pointer_file.write_atomic(pointer, pointers.Pointer(held.version + 1, "RIGHT", "127.0.0.1:1"))
+    move = source.step("switchover.move", "home")  # from RIGHT, which was failed over to, to LEFT
+    assert isinstance(move, PlannedMove)
+    for _ in range(2):
+        assert move.fences.lift() == 2
+        wait_for("writing is allowed", lambda: source.rules() == before)
+        assert move.fences.lift() == 0
+        move.undo(())
+        move.undo(())
+        wait_for("exactly the same is denied again", lambda: source.rules() == denied)
+    assert source.do(source.step("source.unfence", "later"))["write_rules_lifted"] == 2
+    wait_for("nothing is left", lambda: source.rules() == before)
+    move.undo(())
+    assert source.rules() == before
+
+
+def test_emergency_to_a_cluster_that_an_earlier_one_fenced_lets_producers_write_there(source: Source) -> None:
+    """After a failover to RIGHT the roles were swapped, and RIGHT is lost: no producer could write to LEFT."""
+    bare = source.topics[0]
+    before, pointer = source.rules(), source.place.pointer
+    assert pointer is not None
+    source.do(source.step("source.fence", "emergency", deny_write=bare, open_to_all=True, still_s=0.3))
+    denied = source.rules()
+    there = pointers.Pointer(pointer_file.read(pointer).version + 1, "RIGHT", "127.0.0.1:1")
+    pointer_file.write_atomic(pointer, there)
+    assert not source.written(bare)
+    move = source.step("pointer.move", "back", source="RIGHT", target="LEFT", cutover=False)
+    assert isinstance(move, MovePointer)
+    changes = move.changes(move.observe())
+    assert dict(move.act(changes, Abort(source.place.run_dir)))["write_rules_lifted"] == 2
+    wait_for("producers write there", lambda: source.written(bare))
+    move.pointer.put_back()  # its undo, killed before the rules are made again
+    assert move.probe(changes) is Reach.PARTLY
+    move.undo(changes)
+    wait_for("exactly the same is denied again", lambda: source.rules() == denied)
+    assert (move.probe(changes), pointer_file.read(pointer).active) == (Reach.UNTOUCHED, "RIGHT")
+    source.do(source.step("source.unfence", "later"))
+    wait_for("nothing is left", lambda: source.rules() == before)
+
+
+class KillsWhileItWaits(Abort):
+    """Kills the cluster when the step first waits, which is for logs that stand still."""
+
+    def __init__(self, folder: Path, cluster: LabCluster) -> None:
+        super().__init__(folder)
+        self._cluster = cluster
+
+    def wait(self, seconds: float) -> None:
+        if self._cluster.alive:
+            self._cluster.kill()
+        super().wait(seconds)
+
+
+@pytest.mark.timeout(180)
+def test_source_that_stops_answering_while_it_is_fenced_does_not_end_the_run(tmp_path: Path) -> None:
+    """An emergency is when a source is dying: what it answered a second ago may be its last answer."""
+    with Lab(tmp_path / "lab", aliases=("LEFT",)) as lab:
+        cluster = lab.clusters["LEFT"]
+        (tmp_path / "of").mkdir()
+        source = made(cluster.bootstrap, cluster.link_bootstrap, tmp_path / "of")
+        fence = source.step("source.fence")
+        changes = fence.changes(fence.observe())
+        reported = dict(fence.act(changes, KillsWhileItWaits(source.place.run_dir, cluster)))
+        assert (reported["fenced"], str(reported["source"])[:9]) == (False, "no answer")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from testbed_http import HttpServer, dripping_tls, http_server
@@ -156,3 +159,47 @@ def test_fetch_stopped_by_caller_ends(server: HttpServer) -> None:
     with pytest.raises(NoAnswer) as stopped:
         fetch(Request(parse(server.url("/drip")), timeout_s=60.0), 1 << 20, lambda: bool(server.received))
     assert stopped.value.timed_out
+
+
+@contextmanager
+def full_listener() -> Iterator[int]:
+    """A port of this machine that answers no connection, neither by accepting nor by refusing it."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as waiting:
+        for _ in range(3):
+            client = waiting.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+def test_send_stopped_while_it_connects_ends_and_has_not_begun() -> None:
+    began = time.monotonic()
+    with full_listener() as port, pytest.raises(NoAnswer) as stopped:
+        fetch(Request(parse(f"http://127.0.0.1:{port}/"), timeout_s=60.0), 100, lambda: time.monotonic() > began + 0.3)
+    assert time.monotonic() - began < 10
+    assert (stopped.value.begun, stopped.value.timed_out) == (False, True)
+
+
+def test_send_host_of_several_silent_addresses_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limit is for all of it, whatever the number of addresses; a later one that answers is reached in it."""
+    with full_listener() as port, http_server() as server:
+        silent, good = (
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", to)) for to in (port, server.server_port)
+        )
+        names = {"dead.example": [silent] * 8, "half.example": [silent, good], "none.example": []}
+        monkeypatch.setattr(socket, "getaddrinfo", lambda host, *_, **__: names[host])
+        began = time.monotonic()
+        with pytest.raises(NoAnswer) as late:
+            fetch(Request(parse("http://dead.example/"), timeout_s=1.0), 100)
+        assert time.monotonic() - began < 5
+        assert (late.value.begun, late.value.timed_out) == (False, True)
+        assert fetch(Request(parse("http://half.example/"), timeout_s=2.0), 100).status == 200
+        with pytest.raises(NoAnswer, match=r"none.example has no address"):
+            fetch(Request(parse("http://none.example/")), 100)
+
+
+@pytest.mark.parametrize("value", ["first\nsecond", "fir–st"])
+def test_send_header_that_cannot_be_sent_is_not_quoted(server: HttpServer, value: str) -> None:
+    with pytest.raises(NoAnswer, match=r"^a header holds what no header can hold$") as refused:
+        fetch(Request(parse(server.url("/")), headers={"Authorization": value}), 100)
+    assert (refused.value.begun, server.received) == (False, [])

@@ -19,7 +19,7 @@ from drlib import clock, decoding
 from drlib.config.flow_settings import FlowSettings
 from drlib.config.patterns.selection import matches
 from drlib.config.settings import MirrorSettings
-from drlib.drill.actions.applications.deny_writes import row_of, rule_of
+from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
@@ -33,7 +33,7 @@ from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import DrlibError, Unreachable, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.connect import ANSWER_S, blocking, wire_client
-from drlib.kafka.admin.quotas import Entity, missing_quotas, producer_quotas, set_producer_quotas
+from drlib.kafka.admin.quotas import STANDSTILL, Entity, missing_quotas, producer_quotas, set_producer_quotas
 from drlib.kafka.admin.topic_acls import NoAuthorizer, create_rules, delete_rules, topic_rules
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.kafka.protocol.acls import TopicAcl
@@ -242,7 +242,8 @@ class CreateTopics(FlowArguments, DrillAction):
         if not self.acls or not made:
             return "none"
         try:
-            acls = local_topics.acls(topic_rules(self.source_cluster), made)
+            fences = WriteRules(self.context.run_dir, self.source_cluster).standing()
+            acls = local_topics.acls(set(topic_rules(self.source_cluster)).difference(fences), made)
             if acls:
                 topic_rules(self.target_cluster)  # raises without an authorizer, before anything is kept
             step_output.write_rows(self.context.run_dir, f"{self.step}.acls", [row_of(acl) for acl in acls])
@@ -264,7 +265,10 @@ class CreateTopics(FlowArguments, DrillAction):
         if not self.quotas:
             return "none"
         try:
-            missing = missing_quotas(self.source_cluster, self.target_cluster)
+            found = missing_quotas(self.source_cluster, self.target_cluster)
+            missing = [
+                each for each in found if each[0].bytes_per_s > STANDSTILL
+            ]  # not those that slow the source down
             kept = self._kept_quotas()
             for quota, now in missing:  # of an entity that was set before, what was there at first is kept
                 kept[quota.entity] = (quota.bytes_per_s, kept.get(quota.entity, (0.0, now))[1])

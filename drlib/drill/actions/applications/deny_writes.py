@@ -48,6 +48,22 @@ class WriteRules:
         """Remove what is `standing`; returns the number of rules. Safe to repeat."""
         return self._lift(self._of_all())
 
+    def lift_for(self, step: str) -> int:
+        """`lift`, with what is removed recorded as removed by `step`, so that it can be made again."""
+        if rules := self.standing():
+            details.write_rows(self._run_dir, _lifted(step), [row_of(rule) for rule in rules])
+        return self.lift()
+
+    def lifted(self, step: str) -> bool:
+        """Has `step` removed some that are not made again?"""
+        return bool(details.read_rows(self._run_dir, _lifted(step)))
+
+    def make_again(self, step: str) -> None:
+        """Make what `step` removed, which is this run's then. Safe to repeat."""
+        if rows := details.read_rows(self._run_dir, _lifted(step)):
+            self.make([rule_of(row) for row in rows])
+            details.write_rows(self._run_dir, _lifted(step), [])
+
     def _of_all(self) -> dict[Path, tuple[TopicAcl, ...]]:
         rows_of = rows_beside(self._run_dir, self._file, self._cluster)
         return {folder: tuple(map(rule_of, rows)) for folder, rows in rows_of.items()}
@@ -61,6 +77,10 @@ class WriteRules:
                     details.write_rows(folder, self._file, [])
         parts.raise_failed()
         return sum(map(len, rules_of.values()))
+
+
+def _lifted(step: str) -> str:
+    return f"{step}.rules-lifted"
 
 
 def row_of(rule: TopicAcl) -> dict[str, Scalar]:

@@ -26,6 +26,7 @@ from drlib.drill.actions.applications.deny_rules import ANY_PRINCIPAL, WriteFenc
 from drlib.drill.actions.applications.deny_writes import WriteRules, row_of, rule_of
 from drlib.drill.actions.applications.pointer import PointerArgument, conflict
 from drlib.drill.actions.moving.growth import Growth
+from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.plan import Change, Fact, Value
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
@@ -140,6 +141,12 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         answer = ask_in_run(self.context, [self.source_cluster], min(ANSWER_S, self.probe_s))[source]
         if isinstance(answer, ClusterMetadata):
             answer = examine([self.source_cluster], {}, max(1.0, min(BROKERS_S, end - time.monotonic())))[source]
+        if isinstance(answer, ClusterService) and self._answers_whole(answer):
+            try:
+                return self._fence_whole(answer.metadata, held, abort)
+            except Unreachable:  # it has stopped answering since, or a part of it has
+                answer = examine([self.source_cluster], {}, BROKERS_S)[source]
+                end = time.monotonic() + self.probe_s
         if isinstance(answer, Unreachable):
             self.show(
                 [question_row("fenced", f"no: {source} does not answer"), question_row("when it returns", self._todo)]
@@ -150,9 +157,13 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
                 "source": f"no answer: {answer.why}",
                 "when_it_returns": self._todo,
             }
-        if answer.not_led(self._mirrored(answer.metadata)) or answer.coordinators_missing[0]:
-            return {"producers": held, **self._fence_in_part(answer, end, abort)}
-        metadata = answer.metadata
+        return {"producers": held, **self._fence_in_part(answer, end, abort)}
+
+    def _answers_whole(self, service: ClusterService) -> bool:
+        return not service.not_led(self._mirrored(service.metadata)) and not service.coordinators_missing[0]
+
+    def _fence_whole(self, metadata: ClusterMetadata, held: str, abort: Abort) -> Evidence:
+        """Raises `Unreachable` where it has stopped answering since."""
         if self.deny_write:
             self._finish_in_flight(metadata, abort)
             self._deny(metadata)
@@ -230,16 +241,17 @@ class FenceSource(PointerArgument, ProbeDeadline, FlowArguments, DrillAction):
         }
 
     def probe(self, changes: Changes) -> Reach:
-        kept, now = self.pointer.kept(), self.pointer.read().pointer
-        denied = bool(self.rules.kept())
-        if kept is None or now == kept.before:
-            return Reach.PARTLY if denied else Reach.UNTOUCHED
-        return Reach.PARTLY if now == kept.after else Reach.UNKNOWN  # held is not yet still: act waits
+        reach = self.pointer.reach()  # partly, where it holds: held is not yet still, and act waits
+        return Reach.PARTLY if reach is Reach.UNTOUCHED and self.rules.kept() else reach
 
     def undo(self, changes: Changes) -> None:
-        """Raises `Unreachable` where rules have to go and the source does not answer."""
-        self.rules.lift_own()  # first: a producer that continues writes at once
-        self.pointer.put_back()
+        """Raises `Unreachable` where rules have to go and the source does not answer; applications continue all the same."""
+        parts = Parts()
+        with parts.each("rules that deny writing"):
+            self.rules.lift_own()  # first: a producer that continues writes at once
+        with parts.each(self.pointer.entity):
+            self.pointer.put_back()
+        parts.raise_failed()
 
     def cluster_id(self) -> str:
         return cluster_id(self.source_cluster)

@@ -4,7 +4,8 @@ Rules: what is written is on disk before it is published, so that a process that
 pointer. One that names the target already, by another run or a person, is kept. Where it names neither cluster of the flow,
 as with several sources of one target, those that follow it are not this flow's: it is left, and said; one that was moved there
 since the plan was made is a conflict. The step fails while the target has no copy of it; continued, it is written again,
-which completes the copies that are missing.
+which completes the copies that are missing. Rules by which an earlier failover denied writing to the target are removed before,
+as applications are to write there, and made again by an undo.
 Not for: what the pointer is and where it is kept (`drlib.drill.actions.applications.pointer`).
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from drlib.client.pointer import Pointer, PointerConflict, fitted
 from drlib.client.pointer_copies import moved_pointer, topics_with_ends
+from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.pointer import PointerArgument, Read, conflict, without_ends
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
 from drlib.drill.plan.plan import Change, Fact, Value
@@ -64,6 +66,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             before, (after, _) = now.pointer, fitted(self._after(now.next_version))
             ids = self.refuse_collisions(flow, planned=False)
             abort.check()
+        opened, closed = self._opened()
         try:
             missing = self.pointer.write(before, after, on=flow.target)
         except PointerConflict:
@@ -75,7 +78,7 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             missing = self.pointer.write(found, found, on=flow.target)
         at_ms = moments.mark(run_dir, "act")
         moved = Mark(name="applications moved", at_ms=at_ms, detail=f"the pointer names {flow.target}")
-        self.score(ScorecardPart(marks=(moved,), checks=(*self._of_another(after), *self._too_large(after))))
+        self.score(ScorecardPart(marks=(moved,), checks=(*self._of_another(after), *self._too_large(after), *closed)))
         ends: list[Mapping[str, Scalar]] = [
             {"topic": topic, "partition": partition, "remote topic ends at": end}
             for topic, each in after.cutover.items()
@@ -87,11 +90,25 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
             "version": after.version,
             "remote_topics": len(after.cutover),
             **self._without_ends(after),
+            **opened,
             "not_told": "; ".join(f"{alias}: {why}" for alias, why in missing.items()),
             "not_read": "; ".join(f"{alias}: {why}" for alias, why in now.silent.items()),
             "source": self.source_state(),
             "producer_ids": ids,
         }
+
+    @property
+    def _rules(self) -> WriteRules:
+        return WriteRules(self.context.run_dir, self.target_cluster)
+
+    def _opened(self) -> tuple[Evidence, tuple[Check, ...]]:
+        """Remove the rules by which an earlier failover denied writing to the target; what cannot be holds up no emergency."""
+        try:
+            lifted = self._rules.lift_for(self.step)
+        except DrlibError as error:
+            check = Check(f"producers may write to {self.flow.target}", Verdict.CONDITIONS, f"not known: {error}")
+            return {"write_rules_lifted": None}, (check,)
+        return {"write_rules_lifted": lifted} if lifted else {}, ()
 
     def _of_another(self, after: Pointer) -> tuple[Check, ...]:
         """Whether the pointer was moved there from another source of the same target."""
@@ -136,15 +153,12 @@ class MovePointer(PointerArgument, ProducerIdsArgument, FlowArguments, DrillActi
         }
 
     def probe(self, changes: Changes) -> Reach:
-        kept, now = self.pointer.kept(), self.pointer.read().pointer
-        if kept is None:
-            return Reach.UNTOUCHED
-        if now == kept.after:
-            return Reach.PARTLY  # act shows what was done
-        return Reach.UNTOUCHED if now == kept.before else Reach.UNKNOWN
+        reach = self.pointer.reach()  # partly, where it was moved: act shows what was done
+        return Reach.PARTLY if reach is Reach.UNTOUCHED and self._rules.lifted(self.step) else reach
 
     def undo(self, changes: Changes) -> None:
         self.pointer.put_back()
+        self._rules.make_again(self.step)
 
     def _after(self, version: int) -> Pointer:
         return moved_pointer(

@@ -23,6 +23,7 @@ from drlib.client import pointer_file
 from drlib.client.pointer import Pointer, PointerConflict, staying
 from drlib.client.pointer_topic import EVERYONE, TOPIC, Found, publish, read_pointers
 from drlib.drill.plan.one_look import once
+from drlib.drill.plan.progress import Reach
 from drlib.drill.step import step_output as details
 from drlib.drill.step.action import DrillCall
 from drlib.drill.step.argument_types import Text
@@ -161,14 +162,21 @@ class PointerPlace:
             pointers.decode(after.encode(), self._file),
         )
 
-    def put_back(self) -> None:
-        """Restore what was there before the step, under a new version. Raises `Deviated` when it was moved since.
+    def reach(self) -> Reach:
+        """Whether the pointer is what the step wrote, or what was there before, by it or by its undo.
 
-        Versions are not compared: the undo of a later step wrote this step's pointer again under a newer version.
+        Versions are not compared: an undo, also that of a later step, writes the same pointer under a newer version.
         """
+        kept, now = self.kept(), self.read().pointer
+        if kept is None or _same(now, self._before(kept)):
+            return Reach.UNTOUCHED
+        return Reach.PARTLY if _same(now, kept.after) else Reach.UNKNOWN
+
+    def put_back(self) -> None:
+        """Restore what was there before the step, under a new version. Raises `Deviated` when it was moved since."""
         kept, found = self.kept(), self.read()
         now = found.pointer
-        if kept is None or now is None or _same(now, kept.before):
+        if kept is None or now is None or _same(now, self._before(kept)):
             return
         if not _same(now, kept.after):
             raise Deviated(
@@ -176,15 +184,24 @@ class PointerPlace:
                 f"it was set to {describe(kept.after)} and is {describe(now)}: another client changed it",
                 "Find out who publishes the pointer.",
             )
-        if kept.before is None:
-            if self.file is not None:
-                self.file.unlink(missing_ok=True)
+        before = self._before(kept)
+        if before is None:
+            assert self.file is not None
+            self.file.unlink(missing_ok=True)
             return
-        back = replace(kept.before, version=found.next_version, by=self._by)
+        back = replace(before, version=found.next_version, by=self._by)
         if self._place.pointer is not None:
             self._write_files(back)
         else:
             publish(self._who()[0], back, self._application, stays=self._stays)
+
+    def _before(self, kept: Moved) -> Pointer | None:
+        """What an undo restores. A topic that had no pointer names the source then: who has followed a pointer follows a newer
+        one, and none that is gone."""
+        if kept.before is not None or self.file is not None:
+            return kept.before
+        source = self._place.clusters[self._moving.source]
+        return Pointer(1, source.alias, ",".join(source.bootstrap_servers))
 
     def _write_files(self, pointer: Pointer) -> None:
         """What is written for all applications replaces the pointers of single ones, but of those that stay."""
@@ -308,8 +325,8 @@ def without_ends(why: str) -> Check:
     return Check("the pointer has the ends of mirror topics", Verdict.CONDITIONS, why)
 
 
-def _same(one: Pointer, other: Pointer | None) -> bool:
-    return other is not None and replace(one, version=other.version) == other
+def _same(one: Pointer | None, other: Pointer | None) -> bool:
+    return one is other or (one is not None and other is not None and replace(one, version=other.version) == other)
 
 
 def describe(pointer: Pointer | None) -> str:

@@ -1,10 +1,11 @@
 """Action `clients.throttle`: quotas slow down all producers of a cluster to a standstill, but for the mirror.
 
-Rules: every producer gets one byte per second, but for clients with the IDs of the file's mirrors to this cluster and of
-`keep`. A quota does not refuse: a broker writes what it is sent and then keeps the connection waiting, so that each connection
-still writes one request, and a client that connects again another one. No ACL, authorizer or login is needed. A quota that is
-more specific would let its producers write on: the step is refused with each of them, and nothing is set. Undone exactly, by a
-rollback, by `clients.admit` in this run or one beside it, and by a planned move to the cluster.
+Rules: every producer gets one byte per second, but for clients with the IDs of the file's mirrors to this cluster, of drills,
+which write their state there before each step, and of `keep`. A quota does not refuse: a broker writes what it is sent and then
+keeps the connection waiting, so that each connection still writes one request, and a client that connects again another one. No
+ACL, authorizer or login is needed. A quota that is more specific would let its producers write on: the step is refused with
+each of them, and nothing is set. Undone exactly, by a rollback, by `clients.admit` in this run or one beside it, and by a
+planned move to the cluster.
 Not for: keeping producers out (`source.fence` with `deny_write`).
 """
 
@@ -16,6 +17,7 @@ from typing import Final
 from drlib.config.flow_settings import FlowSettings
 from drlib.drill.actions.clients.refuse import LeftCluster
 from drlib.drill.actions.clients.throttle_rules import LEAST, Throttle, named, throttle
+from drlib.drill.plan.lease_record import CLIENT_ID
 from drlib.drill.plan.plan import Change, Fact
 from drlib.drill.plan.progress import Reach
 from drlib.drill.step.action import Changes, DrillAction, Evidence
@@ -39,7 +41,7 @@ class ThrottleClients(LeftCluster, DrillAction):
     shared_topics = Shared.SOME
 
     keep: Texts = ()
-    """Client IDs that write on as before, besides those of the file's mirrors to this cluster."""
+    """Client IDs that write on as before, besides those of the file's mirrors to this cluster, and of drills."""
 
     def check(self) -> None:
         """Raises `UsageError` where workers would raise the quota again."""
@@ -69,7 +71,7 @@ class ThrottleClients(LeftCluster, DrillAction):
         return (Change(self.entity, _AS_THEY_ARE, f"{LEAST:g} byte per second, but for {kept or 'none'}"),)
 
     def _wanted(self) -> Throttle:
-        kept = sorted({*self.keep, *(flow.client_id(self.alias) for flow in self._to_here)})
+        kept = sorted({*self.keep, CLIENT_ID, *(flow.client_id(self.alias) for flow in self._to_here)})
         found = throttle(producer_quotas(self.settings), kept)
         if found.escaping and not self.throttled.kept():
             raise UsageError(

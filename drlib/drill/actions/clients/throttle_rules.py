@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from drlib.kafka.admin.descriptions import Quota
-from drlib.kafka.admin.quotas import Entity
+from drlib.kafka.admin.quotas import STANDSTILL, Entity
 
-LEAST: Final = 1.0  # bytes per second; brokers take no 0
+LEAST: Final = STANDSTILL
 NO_LIMIT: Final = 1e15
 EVERY_USER: Final[Entity] = (("user", ""),)
 

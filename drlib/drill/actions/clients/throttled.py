@@ -63,7 +63,22 @@ class ThrottledProducers:
 
     def restore(self) -> int:
         """The same for what runs beside this one set, too."""
-        return self._restore(rows_beside(self._run_dir, self._file, self._cluster))
+        return self._restore(self._of_all())
+
+    def restore_for(self, step: str) -> int:
+        """`restore`, with what is taken back recorded as taken back by `step`, so that it can be set again."""
+        if rows := [row for of_run in self._of_all().values() for row in of_run]:
+            details.write_rows(self._run_dir, _lifted(step), rows)
+        return self.restore()
+
+    def set_again(self, step: str) -> None:
+        """Set what `step` took back, which is this run's then. Safe to repeat."""
+        if rows := details.read_rows(self._run_dir, _lifted(step)):
+            self.write_again(rows)
+            details.write_rows(self._run_dir, _lifted(step), [])
+
+    def _of_all(self) -> Mapping[Path, tuple[details.Row, ...]]:
+        return rows_beside(self._run_dir, self._file, self._cluster)
 
     def write_again(self, rows: Sequence[details.Row]) -> None:
         """Record and set `rows` that were taken back."""
@@ -93,6 +108,10 @@ class ThrottledProducers:
             )
         parts.raise_failed()
         return restored
+
+
+def _lifted(step: str) -> str:
+    return f"{step}.quotas-lifted"
 
 
 def _kept(rows: Iterable[details.Row]) -> dict[Entity, tuple[float, float | None]]:

@@ -64,9 +64,10 @@ class GroupsLeft(MoveArguments, ReadOnlyAction):
                 abort.wait(LOOK_S)
         self.show({"group": group, moving.source: "still in use" if group in busy else "left"} for group in groups)
         again, skipping = self._measured(moves, abort)
-        verdict = Verdict.CONDITIONS if busy else Verdict.PASS
+        verdict = Verdict.CONDITIONS if busy or not groups else Verdict.PASS
         named = first_few(busy, _SHOWN)
-        evidence = f"still in use there, and may read records again: {named}" if busy else f"{len(groups)} groups"
+        gone = f"{len(groups)} groups" if groups else "not checked: no group was moved"
+        evidence = f"still in use there, and may read records again: {named}" if busy else gone
         check = Check(f"the groups have left {moving.source}", verdict, evidence)
         self.score(ScorecardPart(checks=(check, *skipping), groups=again))
         counted = {

@@ -61,10 +61,10 @@ class SourceReturned(ReadOnlyTargetAction):
 def observe_source(settings: MirrorSettings, flow: Flow, answer_s: float = ANSWER_S) -> SeenSource:
     """What answers in the source's place. Blocks; raises what the target raises."""
     source = settings.clusters[flow.source]
-    found = examine([source], {}, answer_s)[flow.source]
+    chosen = settings.flow(flow.source, flow.target)
+    found = examine([source], {flow.source: chosen.mirrors_topic}, answer_s)[flow.source]
     if isinstance(found, Unreachable):
         return SeenSource(flow, side_of(flow.source, found, ()))
-    chosen = settings.flow(flow.source, flow.target)
     mirrored = [name for name in found.metadata.topics if chosen.mirrors_topic(name)]
     side = side_of(flow.source, found, mirrored)
     claimed = blocking(_journaled(settings, flow))

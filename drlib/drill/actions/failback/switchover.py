@@ -16,8 +16,8 @@ Rules:
   application. The pointer is moved in the first half of that time or not at all. Records that producers without support for
   the hold write to the source afterwards are counted once the applications have moved: that is the RPO.
 - A step resumed after a kill begins at the hold again; the pointer shows its progress. ACLs by which an earlier failover
-  denied writing to the new cluster, and quotas by which a drill slowed its producers down, are removed before the move
-  (`deny_writes`, `throttled`). After the move the only undo is a move back.
+  denied writing to the new cluster, and quotas by which a drill slowed its producers down, are removed before the move, and
+  made again where it fails (`lifted`). After the move the only undo is a move back.
 - `stopped_seconds` is from the hold to the first record on the other cluster; None without one within 10 s. More than
   `stopped_s` (2) fails the drill, but not the step, because the applications have moved. Where nothing was written before the
   hold either, as where producers were stopped by hand, there is no pause to check. Groups with members then are kept, as
@@ -27,6 +27,7 @@ Rules:
 Longer than most modules: one sequence from the hold to the move, and what undoes each part of it.
 """
 
+import contextlib
 import time
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -39,11 +40,9 @@ from pydantic import model_validator
 from drlib import clock
 from drlib.client.pointer import OPEN, Pointer, fitted
 from drlib.config.settings import MirrorSettings
-from drlib.drill.actions.applications.deny_writes import WriteRules
 from drlib.drill.actions.applications.pointer import PointerArgument, PointerPlace, conflict, without_ends
 from drlib.drill.actions.applications.pointer_places import PointerPlaces, newest_at
 from drlib.drill.actions.applications.producer_ids import ProducerIdsArgument
-from drlib.drill.actions.clients.throttled import ThrottledProducers
 from drlib.drill.actions.failback.actions import (
     MoveArguments,
     evidence,
@@ -52,6 +51,7 @@ from drlib.drill.actions.failback.actions import (
     refuse_inexact,
     wait_both_caught_up,
 )
+from drlib.drill.actions.failback.lifted import LiftedFences
 from drlib.drill.actions.failback.tail_transactions import before_left
 from drlib.drill.actions.failover.transactions import read_kept
 from drlib.drill.actions.groups import commit as group_writing
@@ -138,6 +138,11 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
     @abstractmethod
     def pointers(self) -> PointerPlaces:
         """Of the applications that move."""
+
+    @property
+    def fences(self) -> LiftedFences:
+        """What keeps writers from the target until they have moved."""
+        return LiftedFences(self.context.run_dir, self.target_cluster, self.step)
 
     @property
     def along(self) -> tuple[PointerPlace, ...]:
@@ -249,12 +254,13 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
                     cutover = _cutover(settings, moving, target_admin, topics, topics.keys() - ending)
                     ends = target_admin.log_ends(local)
                     self._refuse_late(began, limit_s)
-                    lifted = WriteRules(self.context.run_dir, target).lift()
-                    lifted += ThrottledProducers(self.context.run_dir, target).restore()
+                    lifted = self.fences.lift()
                     if not growth.written(still.ends, source_admin.log_ends(quiet)):
                         break
             except BaseException:
                 self._write(hold=False)
+                with contextlib.suppress(DrlibError):  # an undo says what is not back
+                    self.fences.put_back()
                 raise
             decided.write(self.context.run_dir, moving.target, (*self.decided_before(groups), *moves))
             still_ends.keep(self.context.run_dir, self.step, still.ends)
@@ -292,11 +298,14 @@ class PlannedMove(ProducerIdsArgument, MoveArguments, DrillAction):
         return Reach.PARTLY if begun else Reach.UNTOUCHED
 
     def undo(self, changes: Changes) -> None:
-        """Let the applications continue where they are held. Raises `Deviated` once they have moved."""
+        """Let the applications continue where they are held, and keep writers from the target again. Raises `Deviated` once
+        they have moved."""
         now = self._pointers()
         if any(pointer.hold and pointer.active != self.flow.target for pointer in now):
             self._write(hold=False)
         moved = [pointer for pointer in now if pointer.active == self.flow.target]
+        if not moved:
+            self.fences.put_back()
         if moved and any(place.kept() is not None for place in self.pointers.places):
             raise Deviated(
                 self.stays(),

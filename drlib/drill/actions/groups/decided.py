@@ -11,11 +11,10 @@ from typing import Final, TypeVar
 
 from pydantic import TypeAdapter
 
-from drlib import decoding
 from drlib.drill.actions.groups.rules import PositionMove
-from drlib.drill.step.step_output import DETAILS
-from drlib.errors import DrlibError, UsageError
-from drlib.files import open_stored, read_json, write_whole
+from drlib.drill.step.step_output import DETAILS, read_lines
+from drlib.errors import DrlibError
+from drlib.files import read_json, write_whole
 from drlib.kafka.admin.descriptions import GroupState
 
 MOVES_PER_LINE: Final = 10_000
@@ -41,18 +40,6 @@ def write_lines(path: Path, kind: TypeAdapter[tuple[Move, ...]], moves: Sequence
 def read(run_dir: Path, target: str, use: str = "groups") -> tuple[PositionMove, ...] | None:
     """None when nothing was decided yet. Raises `UsageError` for a file that was changed."""
     return read_lines(_path(run_dir, target, use), _MOVES)
-
-
-def read_lines(path: Path, kind: TypeAdapter[tuple[Move, ...]]) -> tuple[Move, ...] | None:
-    """As `read`, of any kind of moves."""
-    try:
-        with open_stored(path) as file:
-            lines = iter(lambda: file.readline(decoding.MOST_BYTES + 1), b"")
-            return tuple(move for line in lines for move in decoding.json_as(kind, line))
-    except FileNotFoundError:
-        return None
-    except (OSError, decoding.Undecodable) as error:
-        raise UsageError(f"{path} cannot be used", str(error), "Restore it, or begin a new run.") from error
 
 
 def keep_in_use(run_dir: Path, target: str, states: Mapping[str, GroupState | DrlibError]) -> None:

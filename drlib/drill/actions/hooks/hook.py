@@ -194,7 +194,7 @@ class Secrets:
 
     def __init__(self, texts: Iterable[str], where: str, url: str = "") -> None:
         given = tuple(texts)
-        secrets = {value for text in (*given, url) for value in references.values(text, where) if value}
+        secrets = {value.strip() for text in (*given, url) for value in references.values(text, where)} - {""}
         written = (references.without_references(text).strip() for text in given)
         secrets |= {text for text in (*written, *_parts(references.resolve(url, where))) if len(text) >= SHORTEST}
         self._values = sorted((value.encode() for value in secrets), key=len, reverse=True)

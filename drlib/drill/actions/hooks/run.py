@@ -53,8 +53,16 @@ def run(hook: CommandHook | HttpHook, context: HookContext, stop: Callable[[], b
         evidence = run_command(hook, context, stop) if isinstance(hook, CommandHook) else post(hook, context, stop)
         if evidence.ok or stop() or attempt == hook.attempts:
             break
-        time.sleep(min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S))
+        _pause(min(FIRST_PAUSE_S * 2 ** (attempt - 1), LONGEST_PAUSE_S), stop)
+        if stop():
+            break
     return replace(evidence, attempts=attempt, seconds=time.monotonic() - started)
+
+
+def _pause(seconds: float, stop: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while not stop() and (left_s := end - time.monotonic()) > 0:
+        time.sleep(min(_LOOK_S, left_s))
 
 
 def run_command(hook: CommandHook, context: HookContext, stop: Callable[[], bool]) -> Evidence:
@@ -129,8 +137,8 @@ def _end_group(process: subprocess.Popen[bytes], patience_s: float) -> None:
 def post(hook: HttpHook, context: HookContext, stop: Callable[[], bool]) -> Evidence:
     where = f"hook {hook.name}"
     secrets = Secrets(hook.given, where, hook.url)
-    address = _address(hook, references.resolve(hook.url, where))
-    headers = {name: references.resolve(value, where) for name, value in hook.headers.items()}
+    address = _address(hook, references.resolve(hook.url, where).strip())
+    headers = {name: references.resolve(value, where).strip() for name, value in hook.headers.items()}
     sent = tuple((name, references.hidden(value)) for name, value in hook.headers.items())
     kept = Kept(secrets)
 

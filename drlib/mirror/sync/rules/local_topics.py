@@ -20,11 +20,11 @@ from drlib.errors import DrlibError
 from drlib.kafka.admin.descriptions import ConfigValue, NewTopicSpec
 from drlib.kafka.net.cluster_client import ClusterMetadata, TopicMetadata
 from drlib.kafka.protocol.acls import Operation, PatternType, Permission, TopicAcl
+from drlib.mirror.sync.rules.acls import FENCE
 from drlib.mirror.sync.rules.configs import desired
 
 MIN_ISR: Final = "min.insync.replicas"
 PRODUCERS: Final = frozenset({MIN_ISR, "message.timestamp.type", "unclean.leader.election.enable"})
-FENCE: Final = ("User:*", "*", Operation.WRITE, Permission.DENY)
 
 
 def keeps_names(flow: FlowSettings) -> bool:

@@ -1,6 +1,7 @@
 """`drlib run` at its end: what its progress shows, and that a lab's folder goes with its processes."""
 
 import io
+import json
 import signal
 import subprocess
 import sys
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import pytest
 import sample_scorecard as sample
+from repository_root import ROOT
 from rich.console import Console
+from testbed_http import http_server
 
 from drlib.cli.drill import run as running
 from drlib.drill.run.request import ClusterTarget
@@ -90,3 +93,27 @@ def test_run_analysis_passes_its_clusters_as_an_absolute_path(tmp_path: Path) ->
     ):
         with pytest.raises(UsageError, match="it has no drill"):
             running._of_analysis("n", {}, *refused)
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_scheduled_run_that_is_refused_is_alerted_and_a_mistyped_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: bool
+) -> None:
+    """A flow that an unfinished run has, or a secret that the scheduler lacks, is such an error, too."""
+    properties, book = tmp_path / "mm2.properties", tmp_path / "rehearse.yaml"
+    addresses = ("paris.bootstrap.servers = 127.0.0.1:1", "lyon.bootstrap.servers = 127.0.0.1:2")
+    properties.write_text("\n".join(("clusters = paris, lyon", *addresses, "paris->lyon.enabled = true")))
+    shipped = (ROOT / "runbooks" / "rehearse-failover.yaml").read_text()
+    monkeypatch.setattr(running, "can_ask", lambda: typed)
+    with http_server() as server:
+        alerted = f"{shipped.replace('../notebooks', str(ROOT / 'notebooks'))}alert: {{url: '{server.url('/hook')}'}}\n"
+        book.write_text(alerted)
+        wanted = running.Wanted(
+            tmp_path / "runs", target=ClusterTarget(properties), granted=Granted(approved=("no-such-step",))
+        )
+        with pytest.raises(UsageError, match="no such step") as refused:
+            running.run_runbook(book, [], wanted)
+        sent = [json.loads(each.body) for each in server.received]
+    assert [(each["runbook"], each["exit_code"], each["error"]) for each in sent] == (
+        [] if typed else [("rehearse-failover", 2, str(refused.value))]
+    )

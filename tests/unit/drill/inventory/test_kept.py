@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -131,3 +133,20 @@ def test_inventory_of_names_that_are_too_long_together_leaves_applications_out_a
     assert len(found.movers) + found.left_out == 301
     assert 0 < found.left_out < 150
     assert "small" in {each.name for each in found.movers}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has a folder that another user may not read")
+def test_folders_of_runs_on_a_volume_of_its_own_are_found() -> None:
+    """Its lost+found, which no other user may read, hid every run, and with them who was left behind."""
+    with tempfile.TemporaryDirectory() as made:
+        run = Path(made) / "20261128T100000Z-emergency-00aa11"
+        for folder in (run / "details", Path(made) / "lost+found"):
+            folder.mkdir(parents=True)
+        (Path(made) / "lost+found").chmod(0o700)
+        Path(made).chmod(0o755)
+        os.seteuid(65534)
+        try:
+            found = list(kept_inventories.folders(Path(made)))
+        finally:
+            os.seteuid(0)
+    assert found == [run]

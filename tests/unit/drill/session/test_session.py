@@ -16,7 +16,7 @@ from testbed_drill_session import Stage
 from drlib.drill.plan.plan import Rollback
 from drlib.drill.run import approvals, planning
 from drlib.drill.run.request import Request
-from drlib.drill.session.session import DrillSession
+from drlib.drill.session.session import MOST_ROWS, DrillSession
 from drlib.drill.step import step_output as details
 from drlib.drill.step.step_output import ScorecardPart
 from drlib.errors import Aborted, ApprovalMissing, Deviated, HypothesisFailed, UsageError
@@ -55,6 +55,18 @@ def test_session_until_stops_after_the_step(stage: Stage) -> None:
     assert card(stage).verdict is Verdict.PASS
     assert card(stage).environment.items() >= {"one": "done", "two": "done", "three": "done"}.items()
     assert not card(stage).rpo.measured  # no step looks for it
+
+
+def test_session_step_of_many_rows_shows_the_first_and_says_where_all_are(stage: Stage) -> None:
+    """The notebook stays of a size that the report can read."""
+    with stage.open() as drill:
+        drill.until("one")
+        details.write_rows(stage.run_dir, "one", [{"row": n} for n in range(MOST_ROWS)])
+        assert "rows" not in drill.until("one").note
+        details.write_rows(stage.run_dir, "one", [{"row": n} for n in range(MOST_ROWS + 1)])
+        shown = drill.until("one")
+        assert len(shown.rows) == MOST_ROWS
+        assert shown.note.startswith("the first 1,000 of 1,001 rows: details/one.rows.json has all of them; ")
 
 
 def test_session_whose_loss_is_unknown_is_no_pass(stage: Stage) -> None:

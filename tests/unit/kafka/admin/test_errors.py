@@ -31,6 +31,7 @@ def test_code_of_other_errors_is_none(error: Exception) -> None:
         KafkaError._DESTROY_BROKER,
         KafkaError._FAIL,
         KafkaError._MSG_TIMED_OUT,
+        KafkaError._NOENT,
         KafkaError._RESOLVE,
         KafkaError._TIMED_OUT,
         KafkaError._TIMED_OUT_QUEUE,

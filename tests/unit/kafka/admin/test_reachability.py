@@ -38,6 +38,8 @@ def service(*topics: TopicMetadata, silent: tuple[int, ...] = (), min_isr: int =
         (service(topic("t", 1, 1), silent=(3,)), [], []),
         (service(topic("t", 1, isr=(1, 3)), silent=(3,)), [], [0]),
         (service(topic("t", 1, isr=(1,)), min_isr=1), [], []),
+        (service(topic("t", 1), min_isr=4), [], []),  # all of its copies are in sync, and they never were more
+        (service(topic("t", 1, isr=(1, 2)), min_isr=4), [], [0]),
         (service(topic("other", -1)), [], []),
     ],
 )

@@ -37,6 +37,18 @@ def test_alert_holds_any_text_as_one_value(text: str, tmp_path: Path) -> None:
     json.loads((tmp_path / alert.EVIDENCE).read_text())
 
 
+def test_alert_with_a_header_that_cannot_be_sent_is_said_without_its_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALERT_TOKEN", "canary-1\ncanary-2")
+    with http_server() as server:
+        destination = Alert(url=server.url("/hook"), headers={"Authorization": "Bearer ${env:ALERT_TOKEN}"})
+        why = alert.send(destination, sample.scorecard(), 7, "missed", tmp_path)
+        assert server.received == []
+    assert why.endswith("was not done: a header holds what no header can hold")
+    assert "canary" not in (tmp_path / alert.EVIDENCE).read_text()
+
+
 def posted_during(run_dir: Path, during: str, failing: str = "") -> tuple[list[dict[str, str]], str]:
     """What a run that began before is posted of, and what could not be delivered."""
     with http_server() as server:

@@ -33,7 +33,7 @@ from drlib.drill.actions.groups.share_groups.rules import ShareMove
 from drlib.drill.actions.moving.positions import SharedPositions
 from drlib.drill.actions.parts import Parts
 from drlib.drill.plan.progress import Reach
-from drlib.drill.step.step_output import DETAILS
+from drlib.drill.step.step_output import DETAILS, read_lines
 from drlib.errors import Deviated, DrlibError, UsageError
 from drlib.kafka.admin.cluster import Cluster
 from drlib.kafka.admin.descriptions import CommittedOffset
@@ -364,13 +364,13 @@ def keep(run_dir: Path, target: str, use: str, moves: Sequence[ShareMove]) -> No
 
 def kept(run_dir: Path, target: str, use: str) -> tuple[ShareMove, ...] | None:
     """None when nothing was decided yet. Raises `UsageError` for a file that was changed."""
-    return decided.read_lines(_path(run_dir, target, use), _MOVES)
+    return read_lines(_path(run_dir, target, use), _MOVES)
 
 
 def kept_by_any(run_dir: Path, target: str) -> tuple[ShareMove, ...]:
     """What all steps of the run decided for `target`. Raises as `kept`."""
     paths = sorted((run_dir / DETAILS).glob(f"positions.share.*.{target}.json"))
-    return tuple(move for path in paths for move in decided.read_lines(path, _MOVES) or ())
+    return tuple(move for path in paths for move in read_lines(path, _MOVES) or ())
 
 
 def forget(run_dir: Path, target: str, use: str) -> None:

@@ -12,6 +12,7 @@ from drlib.client.pointer import Pointer, PointerConflict, fitted
 from drlib.drill.actions.applications.fence_source import AWAY, FenceSource
 from drlib.drill.actions.applications.move_pointer import MovePointer
 from drlib.drill.plan.plan import Change, Fact
+from drlib.drill.plan.progress import Reach
 from drlib.drill.step.context import DrillContext
 from drlib.drill.step.step_output import read_part
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -132,3 +133,18 @@ def test_move_of_more_partitions_than_a_record_takes_leaves_their_ends_out_and_s
         why,
     )
     assert "the ends of 500000 partitions are too large for a record" in why
+
+
+def test_steps_whose_undo_was_killed_before_its_line_know_how_far_it_came(place: DrillContext) -> None:
+    """An undo writes the pointer of before under a newer version: it is not unknown, which would end each rollback there."""
+    held, moved = replace(names(place, "LEFT"), version=4, hold=True), replace(HERE, version=5, active="RIGHT")
+    fence, move = FenceSource().bind(place, "fence"), MovePointer().bind(place, "move")
+    fence.pointer.write(HERE, held)
+    move.pointer.write(held, moved)
+    move.undo(())
+    assert (move.probe(()), fence.probe(())) == (Reach.UNTOUCHED, Reach.PARTLY)
+    fence.undo(())
+    assert fence.probe(()) is Reach.UNTOUCHED
+    assert place.pointer is not None
+    pointer_file.write_atomic(place.pointer, replace(HERE, version=9, active="THIRD"))
+    assert fence.probe(()) is Reach.UNKNOWN

@@ -8,6 +8,7 @@ import pytest
 from drlib.client import pointer_file
 from drlib.client.pointer import Pointer
 from drlib.drill.actions.applications.pointer import PointerPlace, of_flow
+from drlib.drill.plan.progress import Reach
 from drlib.drill.step.context import DrillContext
 from drlib.errors import Deviated
 from drlib.kafka.security.cluster_settings import ClusterSettings
@@ -42,6 +43,23 @@ def test_pointer_hold_and_move_are_put_back_in_reverse_order_repeatedly(place: D
     assert pointer_file.read(place.pointer) == Pointer(7, "LEFT", "127.0.0.1:1")
 
 
+def test_pointer_reach_is_known_after_a_kill_at_any_point_of_the_undos(place: DrillContext) -> None:
+    """A kill between an undo and its line in the journal leaves the pointer of before under a newer version."""
+    assert place.pointer is not None
+    pointer_file.write_atomic(place.pointer, HERE)
+    fence, move = PointerPlace(place, "fence"), PointerPlace(place, "move")
+    assert fence.reach() is Reach.UNTOUCHED
+    fence.write(HERE, HELD)
+    move.write(HELD, THERE)
+    assert (move.reach(), fence.reach()) == (Reach.PARTLY, Reach.UNKNOWN)
+    move.put_back()
+    assert (move.reach(), fence.reach()) == (Reach.UNTOUCHED, Reach.PARTLY)
+    fence.put_back()
+    assert fence.reach() is Reach.UNTOUCHED
+    pointer_file.write_atomic(place.pointer, Pointer(9, "THIRD", "127.0.0.1:3"))
+    assert fence.reach() is Reach.UNKNOWN
+
+
 def test_pointer_changed_by_others_is_left(place: DrillContext) -> None:
     assert place.pointer is not None
     pointer_file.write_atomic(place.pointer, HERE)
@@ -58,8 +76,9 @@ def test_pointer_put_back_removes_a_file_that_did_not_exist(place: DrillContext)
     move = PointerPlace(place, "move")
     assert move.kept() is None
     move.write(None, Pointer(1, "RIGHT", "127.0.0.1:2"))
+    assert move.reach() is Reach.PARTLY
     move.put_back()
-    assert not place.pointer.exists()
+    assert (place.pointer.exists(), move.reach()) == (False, Reach.UNTOUCHED)
 
 
 def test_pointer_of_one_application_is_a_file_beside_and_versions_are_one_sequence(place: DrillContext) -> None:

@@ -8,12 +8,13 @@ import pytest
 
 from drlib.config.settings import load_mirror_settings
 from drlib.drill.actions.failback.groups_left import GroupsLeft
-from drlib.drill.actions.groups import read_again
+from drlib.drill.actions.groups import decided, read_again
 from drlib.drill.actions.groups.read_again import Compared
 from drlib.drill.actions.groups.rules import PositionMove
 from drlib.drill.plan.plan import Call
 from drlib.drill.run.registry import make_action
 from drlib.drill.step.context import DrillContext
+from drlib.drill.step.step_output import read_part
 from drlib.model import Flow, TopicPartition, TranslationKind
 from drlib.runs.abort import Abort
 from drlib.runs.check import Verdict
@@ -53,3 +54,11 @@ def test_measured_beside_what_was_predicted(
     (score,), (check,) = step(tmp_path)._measured([EXACT, BOUNDED], Abort(tmp_path))
     assert (score.group, score.re_read, score.re_read_at_most) == ("billing", re_read, 40)
     assert (check.name, check.verdict) == ("no group skips records on A", verdict)
+
+
+def test_no_group_that_was_moved_is_no_pass(tmp_path: Path) -> None:
+    decided.write(tmp_path, "A", ())
+    left = step(tmp_path)
+    assert left.act((), Abort(tmp_path))["groups"] == 0
+    (check,) = read_part(tmp_path, left.step).checks
+    assert (check.verdict, check.evidence) == (Verdict.CONDITIONS, "not checked: no group was moved")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from testbed_http import http_server
 
 from drlib.drill.actions.hooks.actions import HookAction
 from drlib.drill.plan.plan import Argument, Call, Change, Drill, Fact, Mode, Step
@@ -119,6 +120,46 @@ def test_hook_aborted_is_unknown_and_no_failure(tmp_path: Path) -> None:
     with pytest.raises(Aborted):
         step.act(planned, abort)
     assert step.probe(planned) is Reach.UNKNOWN
+
+
+def test_hook_aborted_between_two_attempts_is_not_tried_again(tmp_path: Path) -> None:
+    """The fifth attempt leaves a process behind that aborts the run in the pause of 1.6 s after it."""
+    later = "import pathlib, sys, time; time.sleep(0.5); pathlib.Path(sys.argv[1]).touch()"
+    code = (
+        "import pathlib, subprocess, sys; log, abort, later = sys.argv[1:]; tries = pathlib.Path(log)\n"
+        "tries.write_text((tries.read_text() if tries.exists() else '') + 'x')\n"
+        "if len(tries.read_text()) == 5:\n"
+        "    null = subprocess.DEVNULL\n"
+        "    subprocess.Popen([sys.executable, '-c', later, abort], stdout=null, stderr=null)\n"
+        "sys.exit(3)"
+    )
+    argv = python(code, tmp_path / "log", tmp_path / "abort", later)
+    step = made(tmp_path, argv=argv, idempotent=True, attempts=20)
+    planned = changes(step)
+    with pytest.raises(Aborted):
+        step.act(planned, Abort(tmp_path))
+    assert [row["attempts"] for row in details.read_rows(tmp_path, "tell")] == [5]
+    assert step.probe(planned) is Reach.PARTLY
+
+
+@pytest.mark.parametrize(("tail", "status"), [("\n", "200"), ("\nmore", "a header holds what no header can hold")])
+def test_hook_secret_that_ends_with_a_line_is_sent_and_never_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: str, status: str
+) -> None:
+    """As a file of a secret often does; what no header can hold is not quoted."""
+    (tmp_path / "token").write_text(CANARY + tail)
+    headers = [f"Authorization: Bearer ${{directory:{tmp_path}:token}}"]
+    with http_server() as server:
+        server.answers["/hook"] = (200, {}, f"got {CANARY}".encode())
+        step = made(tmp_path, "hook.http", url=server.url("/hook"), headers=headers)
+        try:
+            said = str(step.act(changes(step), Abort(tmp_path)))
+        except Deviated as error:
+            said = str(error)
+        sent = [each.headers["Authorization"] for each in server.received]
+    assert sent == ([f"Bearer {CANARY}"] if status == "200" else [])
+    assert (status in said, CANARY in said) == (True, False)
+    assert step.probe(changes(step)) is (Reach.DONE if status == "200" else Reach.UNTOUCHED)
 
 
 def test_hook_without_undo_is_not_undone(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -49,6 +50,13 @@ def test_copied_has_every_permission_and_operation() -> None:
 )
 def test_mirrored_prefixed_wildcard_and_unmirrored_acls_are_left(left: TopicAcl) -> None:
     assert copy(left) == ()
+
+
+def test_mirrored_denial_of_writing_to_everyone_is_left_as_the_mirror_is_one_of_them() -> None:
+    fence = TopicAcl("orders", "User:*", "*", Operation.WRITE, DENY)
+    assert copy(fence) == ()
+    others = (replace(fence, operation=Operation.READ), replace(fence, host="10.0.0.7"))
+    assert copy(*others) == tuple(sorted(replace(each, topic="A.orders") for each in others))
 
 
 def test_missing_all_and_read_become_one_acl() -> None:
