@@ -148,6 +148,7 @@ class PartitionStream:
     held: bool = False  # nothing is sent for now: it is found out whether its records return (`engine.returns`)
     append_times: bool = False  # the source sets the records' timestamps
     shared: bool = False  # both directions copy the topic: others write to its mirror, and it holds copies of theirs
+    copied_back: bool = False  # the flow back is still to copy it
     hop: int = 0  # of a ring: how many flows copied the records before that this lane copies; others are gaps
     next_slot: int = 0  # of the journal's ring of transactions
     transactions: TransactionRing | None = None  # made when the first one is read

@@ -207,6 +207,7 @@ class ClaimStart:
             unproven=topic.unproven,
             real_id=topic.real_id,
             shared=topic.shared or self.was_shared(topic.topic_id),
+            copied_back=topic.shared,
             hop=topic.hop,
         )
         if noted:

@@ -4,6 +4,7 @@ Rules:
 - A partition is read once the lanes of both flows that have it journaled its topic, and remember the other flow's journal
   (`Shared`): what both logs held before is then explained, and a journal, or the part of one lane, that is lost later is missed
   by the other flow. Where the reverse flow's lane does not remember it, nothing was copied to the partition.
+- Of a flow back that is switched off nothing is waited for: what it has not begun to write holds no copies of its own.
 - A batch is judged only after the journal was read to its end as it was behind the fetch of the batch. A journal that does not
   exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
 - A mirror that the reverse flow refuses may hold copies that no claim explains, and so may a partition that it has not begun.
@@ -77,6 +78,8 @@ MOST_CLIENTS: Final = 100_000
 """Producer IDs of clients that are kept: each is looked for once, and again when there are more."""
 FRESH_S: Final = 1.0
 """For so long a reading admits further partitions: what speaks for them stays true, and doubts are as old as for others."""
+NEVER: Final = 2**63 - 1
+"""An offset that no log reaches."""
 WAITS, UNDECIDED = "ReverseFlowNotReady", "CopiesUnknown"
 _NO_JOURNAL: Final = frozenset(
     {UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED, OFFSET_OUT_OF_RANGE}
@@ -85,7 +88,7 @@ _NO_JOURNAL: Final = frozenset(
 
 class SharedPartition(Protocol):
     """A partition of a topic that both directions copy. `key`: as this flow journals it; `target_id`: of its mirror topic;
-    `hop`: how many flows of a ring have copied the records before that its lane copies."""
+    `hop`: how many flows of a ring have copied the records before that its lane copies; `copied_back`: still, by the file."""
 
     @property
     def key(self) -> SourcePartition: ...
@@ -97,6 +100,8 @@ class SharedPartition(Protocol):
     def target_id(self) -> uuid.UUID | None: ...
     @property
     def hop(self) -> int: ...
+    @property
+    def copied_back(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +387,9 @@ class ReverseJournal:
         for hop, each in enumerate(self._journals):
             if (held := self._unready(stream, hop, each, journal.partition.partition)) is not None:
                 return held
+        if not (stream.copied_back or self._writes(stream)):
+            self._admitted[topic_id, stream.key.partition] = None
+            return None
         if self.of_ring and (held := await self._admit_own(stream)) is not None:
             return held
         if (journal.lane, topic_id) not in self._journaled:
@@ -396,6 +404,9 @@ class ReverseJournal:
         self._admitted[topic_id, stream.key.partition] = found
         return None
 
+    def _writes(self, stream: SharedPartition) -> bool:
+        return self._journals[0].lane_of(stream.target).writes(stream.key.topic_id, stream.key.partition)
+
     def _written_before(self, stream: SharedPartition) -> TakenOver | Hold | None:
         """What the source's partition has before the reverse flow's own records, or why it is held; None: nothing."""
         lane = self._journals[0].lane_of(stream.target)
@@ -404,13 +415,14 @@ class ReverseJournal:
         if self.of_ring:
             why = f"{until}, and in a ring it is not known which records before are whose copies"
             return None if taken is None else Hold(UNDECIDED, why)
-        if stream.target_id is None or stream.target_id not in lane.shared:
+        if stream.copied_back and stream.target_id not in lane.shared:
             return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
-        if stream.target_id in self._refilled:
+        if stream.target_id is not None and stream.target_id in self._refilled:
             begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
-            if begin is None:
+            if begin is None and stream.copied_back:
                 return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
-            return TakenOver(begin, ((0, begin),))
+            end = NEVER if begin is None else begin
+            return TakenOver(end, ((0, end),))
         if taken is None:
             return None
         if taken[1] is None:
@@ -428,7 +440,7 @@ class ReverseJournal:
         if own in before and not lane.accepted(topic_id):
             return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
         # Else it may yet take it over, with copies that no claim explains.
-        if not lane.writes(topic_id, stream.key.partition):
+        if stream.copied_back and not lane.writes(topic_id, stream.key.partition):
             return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
         return None
 

@@ -139,6 +139,7 @@ class Own:
     target: TopicPartition = ORDERS
     target_id: UUID = THERE
     hop: int = 0
+    copied_back: bool = True
 
     async def append(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
@@ -465,6 +466,54 @@ def test_partition_that_was_added_waits_for_the_reverse_flows_lane_that_has_it(c
         assert own.entries == [Shared(HERE, JOURNAL)]
         lane.write(Shared(THERE, UUID(int=5)))
         assert await held(follower, own, records_of(CLIENT)) is None
+
+    asyncio.run(run())
+
+
+def test_partition_that_was_added_while_the_flow_back_is_disabled_waits_for_nothing(cluster: Cluster) -> None:
+    """It waited for a flow that was switched off, and its records with it."""
+
+    async def run() -> None:
+        follower, own = two_lanes(cluster)
+        own.copied_back = False
+        assert await held(follower, own, records_of(CLIENT, LANE.producer_id)) is None
+        assert not own.entries, "nothing of the flow back was read there: it takes up the partition as an added one"
+        known = follower.known_of(own)
+        left_out = [
+            known.leaves_out(header) for header, _ in iter_batches(records_of(CLIENT, LANE.producer_id).records)
+        ]
+        assert left_out == [False, True], "its lanes are recognised there as elsewhere"
+        follower.remember(1, [Shared(HERE, JOURNAL)])
+        again = Own(key=SourcePartition(HERE, 3), lane="lane.1", partition=own.partition, source=ADDED, target=ADDED)
+        again.copied_back = False
+        assert event(await held(follower, again, records_of(CLIENT))) == UNDECIDED, "its lane has lost the topic"
+
+    asyncio.run(run())
+
+
+def test_partition_that_the_flow_back_began_and_never_read_is_copied_once_that_flow_is_disabled(
+    cluster: Cluster,
+) -> None:
+    async def run() -> None:
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, BEGUN)
+        assert event(await held(journal(cluster), Own(), records_of(CLIENT))) == WAITS
+        assert await held(journal(cluster), Own(copied_back=False), records_of(CLIENT)) is None
+
+    asyncio.run(run())
+
+
+def test_mirror_that_is_filled_again_is_filled_on_where_the_flow_back_is_disabled_before_it_began(
+    cluster: Cluster,
+) -> None:
+    """It was enabled, so that both journals know each other again, and disabled before it read the new mirror."""
+
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own(target_id=AGAIN, copied_back=False)
+        follower.remember(0, [Remirrored("orders", AGAIN, 0), Shared(HERE, JOURNAL)])
+        response = records_of(LANE.producer_id, CLIENT, -1)
+        assert await held(follower, own, response) is None
+        known = follower.known_of(own)
+        assert not any(known.leaves_out(header) for header, _ in iter_batches(response.records))
 
     asyncio.run(run())
 
