@@ -24,8 +24,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import ChainMap, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from drlib.kafka.net import requests
@@ -207,9 +208,12 @@ class JournalTopic:
     lanes: dict[int, JournalLane] = field(default_factory=dict)
     lost: str = ""
 
+    def number_of(self, partition: TopicPartition) -> int:
+        return lane_of(partition.topic, partition.partition, self.count)
+
     def lane_of(self, partition: TopicPartition) -> JournalLane:
         """What was read of the lane that a partition belongs to."""
-        return self.lanes.get(lane_of(partition.topic, partition.partition, self.count), JournalLane())
+        return self.lanes.get(self.number_of(partition), JournalLane())
 
     async def read(self) -> None:
         """Read every partition to its end as it is now. Raises also `JournalCorrupt` and `CorruptBatch`."""
@@ -218,8 +222,12 @@ class JournalTopic:
         if self.id not in (None, described.topic_id):
             self.lost = f"{self.topic}, the reverse flow's journal, was deleted and created again"
             return
+        if len(described.partitions) != self.count:
+            raise JournalCorrupt(
+                f"it has {len(described.partitions)} lanes, and by this file that flow has {self.count}"
+            )
         self.id = described.topic_id
-        for number in sorted({*described.partitions, *range(self.count)}):
+        for number in range(self.count):
             await self._read_lane(number)
 
     async def _read_lane(self, number: int) -> None:
@@ -262,12 +270,13 @@ class ReverseJournal:
         relays: Sequence[str] = (),
         own: Sequence[JournalTopic] = (),
     ) -> None:
-        self.known = Known({})
         self.topic = topic
         self._source = source
         self._journals = [JournalTopic(source, name, lanes) for name in (topic, *relays)]
         self._own = own
-        self._relayed: dict[int, frozenset[int]] = {}  # by hop: whose batches are copied
+        self._clients: dict[int, set[int]] = defaultdict(
+            set
+        )  # by lane that has the partition: they are in no claim of it
         # source topic, hop -> by lane of this flow: the reverse flow's journal
         self._remembered: dict[tuple[uuid.UUID, int], dict[int, uuid.UUID]] = {}
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
@@ -329,33 +338,36 @@ class ReverseJournal:
             if held is not None:
                 return held
         found = _writers_of(response, self._admitted[stream.key.topic_id, stream.key.partition])
-        if ready(self.known, found):
+        if ready(self.known_of(stream), found):
             return None
         async with self._reading:
-            if ready(self.known, found):
+            if ready(self.known_of(stream), found):
                 return None
             if self._read_at < asked and (why := await self._try_to_read()) is not None:
                 return why
             if doubt := self._doubt(stream):
                 return Hold(UNDECIDED, doubt)
             marked = await self._marked(stream.source)
-            clients = set(self.known.clients) if len(self.known.clients) < MOST_CLIENTS else set()
+            if sum(map(len, self._clients.values())) >= MOST_CLIENTS:
+                self._clients.clear()
+            clients, known = self._clients[self._journals[0].number_of(stream.target)], self.known_of(stream)
             whole = all(lane.whole for each in self._journals for lane in each.lanes.values())
             for writer in sorted(found):
-                origin = self.known.judge(writer, marked=marked.get(writer[0]), whole=whole)
+                origin = known.judge(writer, marked=marked.get(writer[0]), whole=whole)
                 if origin is Origin.CONTRADICTION:
-                    return Hold(UNDECIDED, contradiction(writer, self.known))
+                    return Hold(UNDECIDED, contradiction(writer, known))
                 if origin is Origin.CLIENT:
                     clients.add(writer[0])
-            self.known = replace(self.known, clients=clients)
         return None
 
     def known_of(self, stream: SharedPartition) -> Known:
         """Who wrote the records of a partition that is not held, and which of them its lane copies."""
+        lanes = [each.lane_of(stream.target).newest for each in self._journals]
+        clients = self._clients[self._journals[0].number_of(stream.target)]
         if stream.hop:
-            return replace(self.known, relayed=self._relayed.get(stream.hop, frozenset()))
+            return Known(ChainMap(*lanes), clients, relayed=lanes[stream.hop - 1])
         taken = self._admitted.get((stream.key.topic_id, stream.key.partition))
-        return self.known if taken is None else replace(self.known, taken=taken)
+        return Known(lanes[0] if len(lanes) == 1 else ChainMap(*lanes), clients, taken)
 
     def _doubt(self, stream: SharedPartition) -> str:
         doubts = (
@@ -479,14 +491,9 @@ class ReverseJournal:
     async def _read(self) -> None:
         """Read every journal of the reverse flow to its end as it is now."""
         began, self._read_at = time.monotonic(), float("-inf")
-        newest: dict[int, int] = {}
-        for hop, each in enumerate(self._journals, 1):
+        for each in self._journals:
             await each.read()
-            theirs = {p: e for lane in each.lanes.values() for p, e in lane.newest.items()}
-            newest |= theirs
-            self._relayed[hop] = frozenset(theirs)
             self._lost = self._lost or each.lost
-        self.known = replace(self.known, newest=newest)
         self._read_at = began
 
 

@@ -178,7 +178,7 @@ def test_partition_waits_until_both_journals_know_the_topic_and_each_other(clust
         assert own.entries == [Shared(HERE, JOURNAL)], "the reverse flow waits for this"
         cluster.write(Shared(THERE, UUID(int=5)))
         assert await held(follower, own, records_of(LANE.producer_id, CLIENT, -1)) is None
-        assert follower.known.newest == {LANE.producer_id: 3}
+        assert follower.known_of(own).newest == {LANE.producer_id: 3}
         reads = cluster.reads
         assert await held(follower, own, records_of(LANE.producer_id, CLIENT, -1)) is None
         assert cluster.reads == reads, "who is known is not looked for again"
@@ -198,7 +198,7 @@ def test_claim_that_was_journaled_since_the_last_look_is_found_before_its_batch_
         assert await held(follower, own, records_of(CLIENT)) is None
         cluster.write(Claim(ClaimId(701, 0), 1, 0, "w"))
         assert await held(follower, own, records_of(701, epoch=0)) is None
-        assert follower.known.is_copy(next(iter_batches(records_of(701).records))[0])
+        assert follower.known_of(own).is_copy(next(iter_batches(records_of(701).records))[0])
 
     asyncio.run(run())
 
@@ -212,8 +212,8 @@ def test_journal_whose_reading_broke_off_forgets_no_claim(cluster: Cluster) -> N
             await held(follower, own, records_of(LANE.producer_id))
         cluster.breaks_after = 1 << 30
         assert await held(follower, own, records_of(LANE.producer_id, 701, epoch=0)) is None
-        assert set(follower.known.newest) == {LANE.producer_id, 701}
-        assert not follower.known.clients
+        assert set(follower.known_of(own).newest) == {LANE.producer_id, 701}
+        assert not follower.known_of(own).clients
 
     asyncio.run(run())
 
@@ -287,7 +287,7 @@ def test_partition_that_mirror_maker_began_is_read_once_it_is_known_which_record
         cluster.write(OwnRecords(there, ((1, 2),), 0))
         response = records_of(-1, 999, -1, -1, -1, LANE.producer_id)
         assert await held(follower, own, response) is None
-        assert not follower.known.clients, "below the takeover no producer is looked for"
+        assert not follower.known_of(own).clients, "below the takeover no producer is looked for"
         known = follower.known_of(own)
         assert [known.is_copy(header) for header, _ in iter_batches(response.records)] == [
             *(True, False, True, True),
@@ -476,17 +476,47 @@ def test_partition_that_was_added_while_the_flow_back_is_disabled_waits_for_noth
     async def run() -> None:
         follower, own = two_lanes(cluster)
         own.copied_back = False
-        assert await held(follower, own, records_of(CLIENT, LANE.producer_id)) is None
+        assert await held(follower, own, records_of(CLIENT)) is None
         assert not own.entries, "nothing of the flow back was read there: it takes up the partition as an added one"
-        known = follower.known_of(own)
-        left_out = [
-            known.leaves_out(header) for header, _ in iter_batches(records_of(CLIENT, LANE.producer_id).records)
-        ]
-        assert left_out == [False, True], "its lanes are recognised there as elsewhere"
         follower.remember(1, [Shared(HERE, JOURNAL)])
         again = Own(key=SourcePartition(HERE, 3), lane="lane.1", partition=own.partition, source=ADDED, target=ADDED)
         again.copied_back = False
         assert event(await held(follower, again, records_of(CLIENT))) == UNDECIDED, "its lane has lost the topic"
+
+    asyncio.run(run())
+
+
+def test_producer_id_of_a_lane_says_nothing_where_another_lane_has_the_partition(cluster: Cluster) -> None:
+    """A client that was redirected from another cluster keeps the ID that it had there. Its records were taken for copies."""
+
+    async def run() -> None:
+        follower, added = two_lanes(cluster)
+        other = ClaimId(701, 0)
+        lane_of_added(cluster).write(
+            Claim(other, 0, 0, "w"),
+            NAMES,
+            Placement(SourcePartition(THERE, 1), other, 0, 0),
+            Shared(THERE, UUID(int=5)),
+        )
+        read = records_of(LANE.producer_id, other.producer_id, CLIENT, epoch=0)
+        left_out = []
+        for own in (Own(), added):
+            assert await held(follower, own, read) is None
+            known = follower.known_of(own)
+            left_out.append([known.leaves_out(header) for header, _ in iter_batches(read.records)])
+        assert left_out == [[True, False, False], [False, True, False]]
+        cluster.marked = frozenset({703})
+        assert event(await held(follower, added, records_of(703))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_journal_with_another_number_of_lanes_than_the_file_says_decides_nothing(cluster: Cluster) -> None:
+    async def run() -> None:
+        ready_cluster(cluster).lanes.append(Cluster())
+        held_back = await held(journal(cluster), Own(), records_of(CLIENT))
+        assert event(held_back) == UNDECIDED
+        assert "2 lanes" in str(held_back)
 
     asyncio.run(run())
 
