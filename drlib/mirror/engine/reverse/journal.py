@@ -119,7 +119,8 @@ class JournalLane:
 
     position: int = 0
     last: BatchHeader | None = None
-    whole: bool = True  # its leader is the one that took its newest batch
+    cut: bool = False  # its first entries were deleted
+    whole: bool = True  # they were not, and its leader is the one that took its newest batch
     newest: dict[int, int] = field(default_factory=dict)  # as `newest_epochs`
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
     doubted: dict[SourcePartition, str] = field(default_factory=dict)
@@ -242,6 +243,7 @@ class JournalTopic:
         begin = max(0, lane.position - 1)
         if not begin:
             begin = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+            lane.cut = begin > 0  # a log that is compacted, and nothing else, begins at 0 for good
         async for header, view in read_range(connection, topic_id, partition, begin, end):
             if header.next_offset <= lane.position:
                 last = lane.last
@@ -251,7 +253,7 @@ class JournalTopic:
                     return
                 continue
             lane.take(header, view)
-        lane.whole = lane.last is None or lane.last.leader_epoch == epoch
+        lane.whole = not lane.cut and (lane.last is None or lane.last.leader_epoch == epoch)
 
 
 class ReverseJournal:
@@ -351,7 +353,7 @@ class ReverseJournal:
             if sum(map(len, self._clients.values())) >= MOST_CLIENTS:
                 self._clients.clear()
             clients, known = self._clients[self._journals[0].number_of(stream.target)], self.known_of(stream)
-            whole = all(lane.whole for each in self._journals for lane in each.lanes.values())
+            whole = all(each.lane_of(stream.target).whole for each in self._journals)
             for writer in sorted(found):
                 origin = known.judge(writer, marked=marked.get(writer[0]), whole=whole)
                 if origin is Origin.CONTRADICTION:

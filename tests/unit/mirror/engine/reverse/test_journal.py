@@ -53,6 +53,7 @@ class Cluster:
     """A cluster with one journal of one partition and, in `lanes`, its further ones, and `others`, by topic."""
 
     batches: list[bytes] = field(default_factory=list)
+    start: int = 0
     end: int = 0
     topic_id: UUID = JOURNAL
     epoch: int = 0
@@ -100,7 +101,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         return {each: (found.at(each).end, found.at(each).epoch) for each in partitions}
 
     async def starts(connection: object, partitions: Iterable[TopicPartition], when: int) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
+        return {each: found.at(each).start for each in partitions}
 
     async def producers(connection: object, partitions: object) -> dict[TopicPartition, object]:
         known = [SimpleNamespace(producer_id=p, transactional=True) for p in found.marked]
@@ -256,6 +257,20 @@ def test_writer_that_the_journal_should_explain_is_not_decided(cluster: Cluster)
         assert event(await held(follower, own, records_of(999))) == UNDECIDED
         cluster.epoch = 1  # another leader since the last entry, and this producer is forgotten
         assert event(await held(follower, own, records_of(998))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_writer_that_is_forgotten_is_not_decided_where_the_first_entries_of_the_journal_were_deleted(
+    cluster: Cluster,
+) -> None:
+    """Retention had been set for a while, say: the claim of a former producer ID was among them."""
+
+    async def run() -> None:
+        follower, own = journal(cluster), Own()
+        cluster.write(Claim(ClaimId(999, 0), 0, 0, "w"))
+        ready_cluster(cluster).start = 1
+        assert event(await held(follower, own, records_of(999, epoch=0))) == UNDECIDED
 
     asyncio.run(run())
 
