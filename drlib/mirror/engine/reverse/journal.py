@@ -9,8 +9,9 @@ Rules:
   exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
 - A mirror that the reverse flow refuses may hold copies that no claim explains, and so may a partition that it has not begun.
 - A partition that MirrorMaker 2 began is read once the reverse flow's journal says which records below its takeover are copies.
-- Of a mirror that this flow filled again alone all is copied up to where the reverse flow began to copy that mirror, however
-  far the filling had come: what the flow back had brought before is of the mirror that is gone.
+- Below the offset at which the reverse flow began to copy the mirror topic that there is now no record is a copy of it: what
+  was brought before is of a mirror that is gone, be it that this flow filled it again alone, or that the target lost it with
+  the journal that knew it. So this flow copies all of that, however far the reverse flow has come since.
 - Nothing here is written but `Shared`, in this flow's own journal, by the lane that reads the topic.
 - In a ring the reverse flow is the incoming one, with a journal for its lanes and one for each of its relays; all of them have
   to be known, and every journal of this flow has to have the topic before one of its lanes copies it: behind that lane's
@@ -67,6 +68,7 @@ from drlib.mirror.journal.entries import (
     SourcePartition,
     Takeover,
     Thinned,
+    TopicIdentified,
     TopicNames,
     decode,
 )
@@ -123,6 +125,9 @@ class JournalLane:
     whole: bool = True  # they were not, and its leader is the one that took its newest batch
     newest: dict[int, int] = field(default_factory=dict)  # as `newest_epochs`
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
+    made: dict[uuid.UUID, set[uuid.UUID]] = field(
+        default_factory=dict
+    )  # by a topic's ID: those it was journaled under before
     doubted: dict[SourcePartition, str] = field(default_factory=dict)
     begun: dict[SourcePartition, int] = field(default_factory=dict)  # no claim has placed a record before this offset
     taken: dict[SourcePartition, Takeover] = field(default_factory=dict)
@@ -147,6 +152,8 @@ class JournalLane:
         match entry:
             case TopicNames():
                 self.names[entry.topic_id] = entry
+            case TopicIdentified():
+                self.made.setdefault(entry.real_id, set()).add(entry.made_id)
             case MirrorRefused():
                 self.doubted[entry.partition] = f"the reverse flow found that its journal lost entries ({entry.reason})"
             case Placement():
@@ -180,6 +187,18 @@ class JournalLane:
     def writes(self, topic_id: uuid.UUID, partition: int) -> bool:
         """Has a claim of the reverse flow begun to write this partition of the topic?"""
         return not self.begun.keys().isdisjoint(self._sources(topic_id, partition))
+
+    def begin(self, source_id: uuid.UUID, partition: int) -> int | None:
+        """Below which offset no record was copied from this topic of the other cluster; None where that is not known."""
+        found = [self.begun[key] for key in self._keys(source_id, partition) if key in self.begun]
+        return min(found) if found and not self.cut else None
+
+    def took_over(self, source_id: uuid.UUID, partition: int) -> bool:
+        """Did MirrorMaker 2 copy this topic of the other cluster before?"""
+        return not self.taken.keys().isdisjoint(self._keys(source_id, partition))
+
+    def _keys(self, source_id: uuid.UUID, partition: int) -> list[SourcePartition]:
+        return [SourcePartition(each, partition) for each in (source_id, *self.made.get(source_id, ()))]
 
     def doubt(self, topic_id: uuid.UUID, partition: int) -> str:
         """Why a partition of the topic may hold copies that are not explained; "" where it may not."""
@@ -429,14 +448,15 @@ class ReverseJournal:
         if self.of_ring:
             why = f"{until}, and in a ring it is not known which records before are whose copies"
             return None if taken is None else Hold(UNDECIDED, why)
-        if stream.copied_back and stream.target_id not in lane.shared:
+        if stream.target_id is None or (stream.copied_back and stream.target_id not in lane.shared):
             return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
-        if stream.target_id is not None and stream.target_id in self._refilled:
-            begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
-            if begin is None and stream.copied_back:
-                return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
-            end = NEVER if begin is None else begin
-            return TakenOver(end, ((0, end),))
+        begin = lane.begin(stream.target_id, stream.key.partition)
+        if begin is None and stream.copied_back and stream.target_id in self._refilled:
+            return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
+        if begin is None and not stream.copied_back:
+            begin = NEVER
+        if begin is not None and not lane.took_over(stream.target_id, stream.key.partition):
+            return TakenOver(begin, ((0, begin),))
         if taken is None:
             return None
         if taken[1] is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -35,6 +35,7 @@ from drlib.mirror.journal.entries import (
     SharedRelay,
     SourcePartition,
     Takeover,
+    TopicIdentified,
     TopicNames,
 )
 from drlib.mirror.offsets.map.journal_log import LaneJournal
@@ -327,6 +328,30 @@ def test_partition_that_is_filled_again_is_not_judged_by_the_takeover_before(clu
 
 AGAIN = UUID(int=22)
 """`orders` on the target, lost and made again."""
+
+
+@pytest.mark.parametrize("identified", [False, True])
+def test_mirror_that_was_lost_with_this_flows_journal_gets_all_that_the_reverse_flow_brought_before(
+    cluster: Cluster, identified: bool
+) -> None:
+    """Nothing in the new journal says that there was another mirror; the target's former records lie on the source alone."""
+
+    async def run() -> None:
+        ready_cluster(cluster)
+        read, now = SourcePartition(AGAIN, 0), ClaimId(LANE.producer_id, 4)
+        if identified:  # what is there now is what was read before, under a made ID
+            cluster.write(TopicIdentified(THERE, AGAIN, 0))
+        cluster.write(Claim(now, 0, 0, "w"), replace(NAMES, topic_id=AGAIN), Placement(read, now, 0, 2))
+        follower, own = journal(cluster), Own(target_id=AGAIN)
+        response = records_of(LANE.producer_id, CLIENT, LANE.producer_id)
+        assert event(await held(follower, own, response)) == WAITS
+        cluster.write(Shared(AGAIN, UUID(int=6)))
+        assert await held(follower, own, response) is None
+        known = follower.known_of(own)
+        left_out = [known.leaves_out(header) for header, _ in iter_batches(response.records)]
+        assert left_out == [identified, False, True]
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("folded", [False, True])
