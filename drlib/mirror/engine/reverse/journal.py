@@ -190,8 +190,8 @@ class JournalLane:
 
     def begin(self, source_id: uuid.UUID, partition: int) -> int | None:
         """Below which offset no record was copied from this topic of the other cluster; None where that is not known."""
-        found = [self.begun[key] for key in self._keys(source_id, partition) if key in self.begun]
-        return min(found) if found and not self.cut else None
+        found = (self.begun[key] for key in self._keys(source_id, partition) if key in self.begun)
+        return None if self.cut else min(found, default=NEVER)
 
     def took_over(self, source_id: uuid.UUID, partition: int) -> bool:
         """Did MirrorMaker 2 copy this topic of the other cluster before?"""
@@ -451,12 +451,11 @@ class ReverseJournal:
         if stream.target_id is None or (stream.copied_back and stream.target_id not in lane.shared):
             return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
         begin = lane.begin(stream.target_id, stream.key.partition)
-        if begin is None and stream.copied_back and stream.target_id in self._refilled:
+        if stream.target_id in self._refilled and (begin is None or (begin == NEVER and stream.copied_back)):
             return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
-        if begin is None and not stream.copied_back:
-            begin = NEVER
-        if begin is not None and not lane.took_over(stream.target_id, stream.key.partition):
-            return TakenOver(begin, ((0, begin),))
+        if begin is not None and (begin != NEVER or not stream.copied_back):
+            if not lane.took_over(stream.target_id, stream.key.partition):
+                return TakenOver(begin, ((0, begin),))
         if taken is None:
             return None
         if taken[1] is None:

@@ -276,6 +276,23 @@ def test_writer_that_is_forgotten_is_not_decided_where_the_first_entries_of_the_
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("copied_back", [False, True])
+def test_batch_of_a_lane_is_a_copy_where_it_is_not_known_when_that_lane_began(
+    cluster: Cluster, copied_back: bool
+) -> None:
+    async def run() -> None:
+        cluster.write(Claim(ClaimId(999, 0), 0, 0, "w"))
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, Placement(SourcePartition(THERE, 0), LANE, 7, 2))
+        cluster.write(Shared(THERE, UUID(int=5)))
+        cluster.start = 1
+        follower, own = journal(cluster), Own(copied_back=copied_back)
+        response = records_of(LANE.producer_id)
+        assert await held(follower, own, response) is None
+        assert follower.known_of(own).leaves_out(next(iter_batches(response.records))[0])
+
+    asyncio.run(run())
+
+
 def test_partition_whose_mirror_the_reverse_flow_refuses_is_not_decided(cluster: Cluster) -> None:
     async def run() -> None:
         follower, own = journal(ready_cluster(cluster)), Own()
