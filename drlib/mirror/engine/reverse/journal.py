@@ -451,11 +451,12 @@ class ReverseJournal:
         if stream.target_id is None or (stream.copied_back and stream.target_id not in lane.shared):
             return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
         begin = lane.begin(stream.target_id, stream.key.partition)
-        if stream.target_id in self._refilled and (begin is None or (begin == NEVER and stream.copied_back)):
+        if begin == NEVER and stream.copied_back:
+            begin = None  # it may have yet to begin
+        if begin is None and stream.target_id in self._refilled:
             return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
-        if begin is not None and (begin != NEVER or not stream.copied_back):
-            if not lane.took_over(stream.target_id, stream.key.partition):
-                return TakenOver(begin, ((0, begin),))
+        if begin is not None and not lane.took_over(stream.target_id, stream.key.partition):
+            return TakenOver(begin, ((0, begin),))
         if taken is None:
             return None
         if taken[1] is None:
