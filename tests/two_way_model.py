@@ -2,8 +2,8 @@
 
 A flow claims, promises, appends and is killed between any two of these steps, as the engine does; whether it skips a batch is
 decided by `drlib.mirror.engine.reverse.rules`. Clients of both clusters write, cleaners remove records, brokers forget
-producers, journals are deleted or lose their ends, and a cluster loses its disks: its topic is created again, and the journal on
-it is new. What recovery counts is taken from the truth: it is proven elsewhere.
+producers, journals are deleted or lose their ends, and a cluster loses its disks: its topic and the journal on it are new.
+What recovery counts is taken from the truth: it is proven elsewhere.
 """
 
 from __future__ import annotations
