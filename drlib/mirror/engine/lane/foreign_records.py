@@ -12,7 +12,7 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import INCONSISTENT_TOPIC_ID, raise_for
 from drlib.mirror.journal.entries import ClaimId
 from drlib.mirror.offsets.map.count_records import ForeignRange, RecoveryContradiction
-from drlib.mirror.read_batches import locate, read_range
+from drlib.mirror.read_batches import CHUNK, locate, read_range
 from drlib.model import TopicPartition
 
 
@@ -34,7 +34,8 @@ async def foreign_ranges(
     raise_for(0 if current_id == topic_id else INCONSISTENT_TOPIC_ID, f"reading {partition}")
     connection = await target.connection(leader, "read")
     ranges: list[ForeignRange] = []
-    async for header, _ in read_range(connection, current_id, partition, start if claim is None else start - 1, end):
+    begin, most = (start if claim is None else start - 1), (CHUNK if start < end else 1)  # a batch at least
+    async for header, _ in read_range(connection, current_id, partition, begin, end, most_bytes=most):
         if claim is not None and header.base_offset < start and not header.written_by(claim.producer_id, claim.epoch):
             raise RecoveryContradiction(f"{partition} holds records of others below offset {start}, where ours were")
         if header.is_control or header.next_offset <= start:
