@@ -124,6 +124,7 @@ def test_topic_that_is_created_again_on_one_side_makes_no_foreign_writer_of_clie
         wait_for("it is gone", lambda: not exists(both.left, topic))
         both.wait_reported("MirrorTopicRecreated", f"{topic}-0")
         both.wait_reported("TopicRecreated", topic)
+        both.wait_reported("ReverseFlowNotReady", f"{topic}-0")  # the claim that found it is through
         assert "ForeignWriter" not in {event.name for event in both.events()}, both.events()
 
 

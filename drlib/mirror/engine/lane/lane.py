@@ -816,6 +816,8 @@ class Lane:
         if not gone:
             return entries
         named = {p.topic for p in (*progress.copied, *progress.unreadable)} if progress is not None else set()
+        if self.context.reverse is not None:
+            self.context.reverse.forget(gone)
         found = about_topics(entries, gone, named, self.context.clock.now_ms())
         await _forget(journal, [e.key() for e in found])
         for each in gone:

@@ -302,6 +302,7 @@ class ReverseJournal:
         self._remembered: dict[tuple[uuid.UUID, int], dict[int, uuid.UUID]] = {}
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
         self._refilled: set[uuid.UUID] = set()  # mirrors that this flow filled again
+        self._named: dict[str, set[uuid.UUID]] = defaultdict(set)  # by source topic: its IDs in the journal
         self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
@@ -316,6 +317,8 @@ class ReverseJournal:
                 self._remembered.setdefault((entry.topic_id, entry.hop), {})[lane] = entry.relay_journal
             elif isinstance(entry, Remirrored):
                 self._refilled.add(entry.target_topic_id)
+            elif isinstance(entry, TopicNames):
+                self._named[entry.source_topic].add(entry.topic_id)
 
     def forget(self, topics: Iterable[uuid.UUID]) -> None:
         """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
@@ -417,6 +420,9 @@ class ReverseJournal:
             return Hold(UNDECIDED, self._lost)
         if doubt := self._doubt(stream):
             return Hold(UNDECIDED, doubt)
+        if self.of_ring and any(self.remembers(each) for each in self._named[stream.source.topic] - {topic_id}):
+            why = "the other clusters of the ring have what was in the former one, and would get it once more from this one"
+            return Hold(UNDECIDED, f"{stream.source} was created again: {why}. Create the topic again on all of them")
         for hop, each in enumerate(self._journals):
             if (held := self._unready(stream, hop, each, journal.partition.partition)) is not None:
                 return held

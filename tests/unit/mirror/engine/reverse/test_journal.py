@@ -707,6 +707,22 @@ def test_journal_of_a_ring_that_is_another_one_than_the_remembered_is_not_read(c
     asyncio.run(run())
 
 
+def test_partition_of_a_ring_whose_topic_was_created_again_is_not_decided_until_the_former_one_is_forgotten(
+    cluster: Cluster,
+) -> None:
+    """It gets again what the next cluster has."""
+
+    async def run() -> None:
+        follower, own, former = ring(cluster), Own(), UUID(int=66)
+        begin_ring(cluster)
+        follower.remember(0, [TopicNames(former, "orders", "orders", THERE), Shared(former, JOURNAL)])
+        assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
+        follower.forget([former])  # the other clusters have another one, too
+        assert await held(follower, own, records_of(CLIENT)) is None
+
+    asyncio.run(run())
+
+
 def test_partition_of_a_ring_that_mirror_maker_began_is_not_decided(cluster: Cluster) -> None:
     async def run() -> None:
         follower, own = ring(cluster), Own()
