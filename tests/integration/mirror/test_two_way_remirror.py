@@ -111,23 +111,6 @@ def test_flow_back_that_is_enabled_before_the_filling_is_complete_leaves_no_reco
                 raise AssertionError(f"{error}\n{have} of {len(wanted)}\n{list(both.events())}\n{both.log()}") from None
 
 
-def test_topic_that_is_created_again_on_one_side_makes_no_foreign_writer_of_clients_on_the_other(both: Engine) -> None:
-    topic = both.topics
-    for bootstrap in (both.left, both.right):
-        create_topic(bootstrap, topic, 1)
-    with worker(both):
-        produce(both.left, topic, 50, partitions=1)
-        wait_for("the right has them", lambda: len(numbers(both.right, topic)) == 50)
-        produce(both.right, topic, 60, partitions=1, first=RIGHTS_FIRST)
-        wait_for("the left has them", lambda: len(numbers(both.left, topic)) == 110)
-        delete_topic(both.left, topic)
-        wait_for("it is gone", lambda: not exists(both.left, topic))
-        both.wait_reported("MirrorTopicRecreated", f"{topic}-0")
-        both.wait_reported("TopicRecreated", topic)
-        both.wait_reported("ReverseFlowNotReady", f"{topic}-0")  # the claim that found it is through
-        assert "ForeignWriter" not in {event.name for event in both.events()}, both.events()
-
-
 @pytest.mark.long
 @pytest.mark.timeout(200)
 def test_topic_that_was_lost_with_the_journal_that_knew_it_gets_its_own_former_records_back(both: Engine) -> None:
