@@ -2,7 +2,8 @@
 
 A flow claims, promises, appends and is killed between any two of these steps, as the engine does; whether it skips a batch is
 decided by `drlib.mirror.engine.reverse.rules`. Clients of both clusters write, cleaners remove records, brokers forget
-producers, and journals are deleted or lose their ends. What recovery counts is taken from the truth: it is proven elsewhere.
+producers, journals are deleted or lose their ends, and a cluster loses its disks: its topic and the journal on it are new.
+What recovery counts is taken from the truth: it is proven elsewhere.
 """
 
 from __future__ import annotations
@@ -51,6 +52,15 @@ class Shared:
     """The topic is read, and these are the journals of the reverse, or incoming, flow, by which copies are recognised."""
 
     journals: tuple[int, ...]
+    topic: int = 0
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A topic of the source is copied to offsets of the target from this one on."""
+
+    topic: int
+    offset: int
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,7 @@ class Journal:
     """On the target of its flow. `elected`: it has another leader since its newest entry."""
 
     identity: int
-    entries: list[Claim | Accepted | Shared | Refused] = field(default_factory=list)
+    entries: list[Claim | Accepted | Shared | Begun | Refused] = field(default_factory=list)
     elected: bool = False
 
     @property
@@ -73,6 +83,12 @@ class Journal:
     @property
     def shared(self) -> tuple[int, ...] | None:
         return next((e.journals for e in self.entries if isinstance(e, Shared)), None)
+
+    def remembered(self, topic: int) -> tuple[int, ...] | None:
+        return next((e.journals for e in self.entries if isinstance(e, Shared) and e.topic == topic), None)
+
+    def begun(self, topic: int) -> int | None:
+        return next((e.offset for e in self.entries if isinstance(e, Begun) and e.topic == topic), None)
 
     @property
     def newest(self) -> dict[int, int]:
@@ -93,6 +109,7 @@ class Cluster:
     transactional: tuple[int, int] | None = None  # producer ID and epoch of the lane that writes here
     cleaned: set[int] = field(default_factory=set)
     written: bool = False  # was there ever a record?
+    topic: int = 0  # how often it was created again
 
     def append(self, batch: Batch) -> None:
         self.log.append(replace(batch, base=self.end))
@@ -133,7 +150,7 @@ class TwoWay:
     """The world. `rules` may leave one out, to see the checker find it."""
 
     chance: random.Random
-    rules: frozenset[str] = frozenset({"journal end", "memory", "markers", "accepted"})
+    rules: frozenset[str] = frozenset({"journal end", "memory", "markers", "accepted", "begun"})
     clusters: tuple[Cluster, Cluster] = field(default_factory=lambda: (Cluster(), Cluster()))
     journals: list[Journal] = field(default_factory=lambda: [Journal(0), Journal(1)])  # by source of the flow
     running: list[Running | None] = field(default_factory=lambda: [None, None])
@@ -144,6 +161,7 @@ class TwoWay:
     clients: list[list[int]] = field(default_factory=lambda: [[], []])
     appended: list[int] = field(default_factory=lambda: [0, 0])  # source position of each flow, as recovery finds it
     faults: bool = False
+    lost: set[int] = field(default_factory=set)  # records that were on disks that a cluster lost
     truncated: int | None = None  # the flow whose journal lost its end
 
     # -- clients and brokers ---------------------------------------------------------------------------------------
@@ -184,6 +202,16 @@ class TwoWay:
         self.truncated = flow
         self.journals[flow].lose_end(self.chance)
 
+    def lose_disks(self, at: int) -> None:
+        """A cluster comes back empty: its topic is another one, and of the flow to it nothing is known any more."""
+        cluster = self.clusters[at]
+        self.lost |= {*self.own[at]}
+        cluster.log, cluster.end, cluster.topic = [], 0, cluster.topic + 1
+        cluster.marked.clear()
+        cluster.cleaned.clear()
+        self.journals[1 - at] = Journal(next(self.identities))
+        self.running, self.appended = [None, None], [0, 0]
+
     # -- a flow ----------------------------------------------------------------------------------------------------
 
     def kill(self, flow: int) -> None:
@@ -211,7 +239,10 @@ class TwoWay:
             journal.entries.append(Refused())
         journal.entries.append(Claim(ClaimId(producer, epoch + 1), 0, 0, ""))
         journal.elected = False
-        if not begun and self.explained(flow):
+        topic, accepts = self.clusters[flow].topic, not begun and self.explained(flow)
+        if (begun or accepts) and journal.begun(topic) is None:
+            journal.entries.append(Begun(topic, target.end))
+        if accepts:
             journal.entries.append(Accepted())
         claim, position = ClaimId(producer, epoch + 1), self.appended[flow] if begun else 0
         self.running[flow] = Running(claim, journal.identity, len(journal.entries), position)
@@ -236,13 +267,13 @@ class TwoWay:
             return True
         if not journal.accepted or ("accepted" in self.rules and not reverse.accepted):
             return False  # the mirror, or the source, may hold copies that no journal explains
-        if journal.shared is None:
-            journal.entries.append(Shared((reverse.identity,)))
+        source, topic = self.clusters[flow], self.clusters[1 - flow].topic
+        if journal.remembered(source.topic) is None:
+            journal.entries.append(Shared((reverse.identity,), source.topic))
             running.written = len(journal.entries)
             return True
-        if reverse.shared is None and "accepted" in self.rules:
+        if reverse.remembered(topic) is None and "accepted" in self.rules:
             return False  # before anything is copied, both journals remember each other
-        source = self.clusters[flow]
         batch = next((b for b in source.log if b.base >= running.position), None)
         if batch is None:
             return False
@@ -250,12 +281,14 @@ class TwoWay:
         if batch.control or not batch.records:
             running.position = batch.end
             return True
-        if (reverse.identity,) != journal.shared and "memory" in self.rules:
+        if (reverse.identity,) != journal.remembered(source.topic) and "memory" in self.rules:
             self.parked[flow] = "the reverse flow's journal is another one"
             return False
         writer = batch.producer, batch.epoch, batch.transactional
         known = running.known
-        if known.origin(writer) is Origin.UNKNOWN:
+        begun = reverse.begun(topic) if "begun" in self.rules else 0
+        before = begun is not None and batch.base < begun  # what was brought from a topic that is gone
+        if known.origin(writer) is Origin.UNKNOWN and not before:
             if "journal end" in self.rules or not known.newest:
                 known = replace(known, newest=dict(known.newest) | reverse.newest)
             marked = source.marked.get(batch.producer) if "markers" in self.rules else False
@@ -266,7 +299,7 @@ class TwoWay:
             if origin is Origin.CLIENT:
                 known = replace(known, clients=frozenset({*known.clients, batch.producer}))
             running.known = known
-        if known.origin(writer) is Origin.COPY:
+        if known.origin(writer) is Origin.COPY and not before:
             running.position = batch.end
             return True
         if not contiguous or not journal.entries or running.position == 0:
@@ -281,16 +314,21 @@ class TwoWay:
 
     # -- the schedule, and what must hold behind it ----------------------------------------------------------------
 
-    def run(self, actions: int, *, faults: bool) -> None:
+    def run(self, actions: int, *, faults: bool, disks: bool = False) -> None:
         """A random schedule, then peace: both flows run until nothing is left to do."""
         chance = self.chance
-        for _ in range(actions):
+        lost_at = chance.randrange(actions) if disks else -1
+        for number in range(actions):
             at = chance.randrange(2)
+            if number == lost_at:
+                self.lose_disks(at)
             match chance.choices(
                 ["write", "step", "claim", "kill", "clean", "forget", "expire", "lose"],
                 [8, 14, 2, 1, 1, 0.3, 0.5, 0.4 if faults else 0],
             )[0]:
-                case "write":
+                case "write" if (
+                    not self.clusters[at].topic or self.journals[1 - at].accepted
+                ):  # else the operator is asked
                     self.write(at)
                 case "step":
                     self.step(at)
@@ -311,7 +349,7 @@ class TwoWay:
             if sum(self.step(flow) for flow in (0, 1)):
                 continue
             idle += 1
-            due = [f for f in (0, 1) if not self.parked[f] and not (self.running[f] and self.journals[f].shared)]
+            due = [f for f in (0, 1) if not self.parked[f] and not (self.running[f] and self.remembers(f))]
             if not due or idle > CLAIMS_AT_REST:
                 break
             for flow in due:
@@ -319,15 +357,23 @@ class TwoWay:
         else:
             raise AssertionError("no end: records go round in a loop")
 
+    def remembers(self, flow: int) -> bool:
+        return self.journals[flow].remembered(self.clusters[flow].topic) is not None
+
     def findings(self) -> list[str]:
         """What is missing without a name, or there more than once."""
         found: list[str] = []
         for at in (0, 1):
             here, there = (Counter(r for b in self.clusters[c].log for r in b.records) for c in (at, 1 - at))
             flow = at
-            stopped = self.parked[flow] or any(journal.shared is None for journal in self.journals)
+            asleep = not all(self.remembers(each) for each in (0, 1))
+            stopped, back = self.parked[flow] or asleep, self.parked[1 - flow] or asleep
             for record in self.own[at]:
                 gone = record in self.clusters[at].cleaned
+                if record in self.lost:
+                    if there[record] and here[record] + gone == 0 and not back:
+                        found.append(f"record {record} of cluster {at} did not come back, and nothing says why")
+                    gone = gone or not here[record]
                 if here[record] + gone != 1:
                     found.append(f"record {record} of cluster {at} is {here[record]} times on it")
                 gone_there = record in self.clusters[1 - at].cleaned

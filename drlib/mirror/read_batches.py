@@ -303,7 +303,7 @@ async def read_range(
     time: with `committed` also where a transaction stays open before the end.
     """
     position = start
-    chunk = FIRST_CHUNK  # many short ranges may be read at once; a long one is read in larger parts
+    chunk = min(FIRST_CHUNK, most_bytes)  # many short ranges may be read at once; a long one is read in larger parts
     deadline = time.monotonic() + DEADLINE_S
     while position < end:
         wanted = FetchPartition(partition.topic, topic_id, partition.partition, position, chunk)

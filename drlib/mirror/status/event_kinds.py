@@ -285,7 +285,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "CopiesUnknown": Kind(
         "which records are copies of the reverse flow, in a ring of the incoming one, is unknown: the partition is parked",
-        "Restore that flow's journal, or mirror the topic one way only. It is tried again by itself.",
+        "Restore that flow's journal. Or mirror the topic one way only: leave it out of that flow, restart the workers and, "
+        "once the source has all that the target has, delete it on the target and have it copied again: drlib remirror. It is "
+        "tried again by itself.",
         about=PARTITION,
         level=Level.ERROR,
     ),

@@ -183,3 +183,31 @@ def test_journal_that_is_deleted_parks_what_it_explained_and_copies_nothing_twic
     assert counts[1] == [40, 60, 40], counts
     assert counts[2] == [40, 40, 60], counts
     assert counts[0] == [60, 40, 60], counts
+
+
+def test_topic_that_one_cluster_lost_with_its_journals_is_not_copied_on_from_there(ring: Ring) -> None:
+    """What it gets again the next cluster has already; it was copied there once more."""
+    ring.create()
+    with ring.worker():
+        for at in range(3):
+            ring.produce(at, 40, 0)
+        assert ring.wait_once() == 120
+    source = ring.engine.source
+    lost = {ring.topic, f"__drlib-journal.{source}.internal", f"__drlib-relay.{source}.1.internal"}
+    admin = AdminClient({"bootstrap.servers": ring.clusters[1], "log_level": 0})
+    for each in lost:
+        delete_topic(ring.clusters[1], each)
+    wait_for("they are gone", lambda: lost.isdisjoint(admin.list_topics(timeout=5).topics))
+    create_topic(ring.clusters[1], ring.topic, ring.partitions)
+    ring.engine.start()
+    ring.engine.wait_reported("CopiesUnknown", f"{ring.topic}-0")
+    for at in (0, 2):
+        ring.produce(at, 20, 1000)
+
+    def others_are_on_second() -> bool:
+        log = read_all(ring.clusters[1], ring.topic, 2)
+        return all(sum(len(of_cluster(r, at)) for r in log.values()) == 60 for at in (0, 2))
+
+    wait_for("first -> second continues", others_are_on_second)
+    counts = [[sum(len(of_cluster(r, c)) for r in log.values()) for c in range(3)] for log in ring.logs()]
+    assert counts == [[60, 40, 60], [60, 0, 60], [40, 40, 60]], counts

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
+import threading
 from collections import Counter
 from functools import partial
 from itertools import chain
 
 import pytest
+from beside import beside
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from fix_engine import Engine, Record, create_topic, delete_topic, produce, read_all, traffic, wait_for
+from fix_engine import (
+    Engine,
+    Record,
+    create_topic,
+    delete_topic,
+    idempotent_producer,
+    produce,
+    read_all,
+    traffic,
+    wait_for,
+)
 from fix_lab import LabFactory
 from fix_two_way import RIGHTS_FIRST, worker
 
@@ -123,6 +136,32 @@ def test_third_cluster_is_filled_from_a_pair_with_each_record_once(both: Engine,
             both.wait_all_resolved()
     for each in everywhere:
         assert Counter(chain.from_iterable(read_all(each, topic, 2).values())) == wanted, both.log()
+
+
+def test_clients_of_the_target_that_write_all_the_time_end_no_claim(both: Engine) -> None:
+    """They write between a claim's marker and its look at the log end, and again before its first record."""
+    topic = create_both(both, 1)
+    with worker(both):
+        pass
+    at = itertools.count(RIGHTS_FIRST)
+
+    def write(over: threading.Event) -> None:
+        producer = idempotent_producer(both.right, **{"linger.ms": 0})
+        while not over.wait(0.002):
+            producer.produce(topic, value=b"r", headers=[("n", str(next(at)).encode())], partition=0)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+    with beside(write):
+        for number in range(3):
+            with worker(both):
+                for burst in range(5):
+                    produce(both.left, topic, 20, partitions=1, first=1000 * number + 20 * burst)
+                    count = 100 * number + 20 * (burst + 1)
+                    wait_for("they are on the right", lambda count=count: written(both.right, topic, 1, 0) == count, 20)
+                assert not [e for e in both.events() if e.name in ("LaneFault", "LaneLost")], both.log()
+    with worker(both):
+        wait_once(both, topic, 1, 300, next(at) - RIGHTS_FIRST)
 
 
 def has(bootstrap: str, topic: str, records: int) -> bool:

@@ -61,3 +61,30 @@ def test_added_partition_is_copied_both_ways_and_waits_where_its_lane_lost_its_j
         wait_both_have(both, topic, 0, [*lefts, *(RIGHTS_FIRST + n for n in (*lefts, *range(50, 60)))])
     assert numbers(both.left, topic, 1) == sorted([*added, *range(2001, 2040, 2)])
     assert numbers(both.right, topic, 1) == sorted([*added, *range(RIGHTS_FIRST + 2001, RIGHTS_FIRST + 2040, 2)])
+
+
+def test_partition_that_is_added_while_one_direction_is_disabled_is_copied_and_shared_when_it_is_enabled(
+    both: Engine,
+) -> None:
+    """It waited for the flow back, which was switched off."""
+    topic, back = both.topics, f"{both.target}->{both.source}.enabled"
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+    with worker(both):
+        produce(both.left, topic, 50, partitions=1)
+        produce(both.right, topic, 60, partitions=1, first=RIGHTS_FIRST)
+        wait_both_have(both, topic, 0, [*range(50), *range(RIGHTS_FIRST, RIGHTS_FIRST + 60)])
+    both.extra[back] = "false"
+    for bootstrap in (both.left, both.right):
+        grow(bootstrap, topic, 2)
+    with worker(both, 2, flows=1):
+        produce(both.left, topic, 40, partitions=2, first=1000)
+        wait_both_have(both, topic, 1, [*range(1001, 1040, 2)])
+        both.wait_all_resolved()
+    both.extra[back] = "true"
+    with worker(both, 2):
+        produce(both.left, topic, 40, partitions=2, first=2000)
+        produce(both.right, topic, 40, partitions=2, first=RIGHTS_FIRST + 2000)
+        added = [*range(1001, 1040, 2), *range(2001, 2040, 2), *range(RIGHTS_FIRST + 2001, RIGHTS_FIRST + 2040, 2)]
+        wait_both_have(both, topic, 1, added)
+        both.wait_all_resolved()

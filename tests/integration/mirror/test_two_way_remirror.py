@@ -109,3 +109,36 @@ def test_flow_back_that_is_enabled_before_the_filling_is_complete_leaves_no_reco
             except AssertionError as error:
                 have = [len(numbers(bootstrap, topic)) for bootstrap in (both.left, both.right)]
                 raise AssertionError(f"{error}\n{have} of {len(wanted)}\n{list(both.events())}\n{both.log()}") from None
+
+
+@pytest.mark.long
+@pytest.mark.timeout(200)
+def test_topic_that_was_lost_with_the_journal_that_knew_it_gets_its_own_former_records_back(both: Engine) -> None:
+    """A cluster that lost its disks: what it had written itself was left out as copies, silently."""
+    topic, lefts, rights = both.topics, range(200), range(RIGHTS_FIRST, RIGHTS_FIRST + 300)
+    journal = f"__drlib-journal.{both.source}.internal"
+    for bootstrap in (both.left, both.right):
+        create_topic(bootstrap, topic, 1)
+
+    def both_have(wanted: list[int]) -> bool:
+        return all(numbers(bootstrap, topic) == sorted(wanted) for bootstrap in (both.left, both.right))
+
+    with worker(both):
+        produce(both.left, topic, len(lefts), partitions=1)
+        produce(both.right, topic, len(rights), partitions=1, first=rights[0])
+        wait_for("both have all", lambda: both_have([*lefts, *rights]))
+    for lost in (topic, journal):
+        delete_topic(both.right, lost)
+        wait_for("it is gone", lambda lost=lost: not exists(both.right, lost))
+    for number in (1, 2):  # once more: it is known after a restart as well
+        with worker(both):
+            for bootstrap, first in ((both.left, 0), (both.right, rights[0])):
+                produce(bootstrap, topic, 20, partitions=1, first=first + 10_000 * number)
+            more = [
+                first + 10_000 * n + at for n in range(1, number + 1) for first in (0, rights[0]) for at in range(20)
+            ]
+            try:
+                wait_for("each record is once on both", lambda more=more: both_have([*lefts, *rights, *more]), 30)
+            except AssertionError as error:
+                have = [len(numbers(bootstrap, topic)) for bootstrap in (both.left, both.right)]
+                raise AssertionError(f"{error}\n{have}\n{list(both.events())}\n{both.log()}") from None

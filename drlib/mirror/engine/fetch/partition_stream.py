@@ -67,6 +67,10 @@ COPY_RATIO = 8
 """A small batch in a frame that many times as large is copied out: as a view it would keep the whole frame."""
 
 
+Settled = tuple[int, int | None]
+"""How many records of a claim are acknowledged and may be journaled as such, and where on the target the last one ends."""
+
+
 class PromiseChanged(Exception):
     """A record number of this claim was promised for another source offset: only a new claim can continue."""
 
@@ -124,7 +128,10 @@ class PartitionStream:
     journaled: tuple[int, int] = (0, -1)  # (acked, covered) as the journal has them
     target_id: uuid.UUID | None = None  # of the mirror topic; None where it is not known
     last_append: LastAppend = field(default_factory=lambda: LastAppend(0, 0))
-    foreign_reads: int = 0  # stretches of other producers being read back: until then no acknowledgement is journaled
+    foreign_reads: deque[Settled] = field(
+        default_factory=deque
+    )  # before each stretch of others that is being read back
+    behind_own: bool = False  # the last record before `target_next`, or before what is in flight, is of this claim
     records: int = 0
     bytes: int = 0
     epoch: int = UNKNOWN_EPOCH  # leader epoch of the source's record before `position`
@@ -141,6 +148,7 @@ class PartitionStream:
     held: bool = False  # nothing is sent for now: it is found out whether its records return (`engine.returns`)
     append_times: bool = False  # the source sets the records' timestamps
     shared: bool = False  # both directions copy the topic: others write to its mirror, and it holds copies of theirs
+    copied_back: bool = False  # the flow back is still to copy it
     hop: int = 0  # of a ring: how many flows copied the records before that this lane copies; others are gaps
     next_slot: int = 0  # of the journal's ring of transactions
     transactions: TransactionRing | None = None  # made when the first one is read
@@ -514,13 +522,20 @@ class PartitionStream:
     def start(self, now: int) -> Placement:
         """Begin the claim: its marker is in the log, and our first record goes to the log end."""
         self.last_append = LastAppend(now, now)
+        self.behind_own = False  # others may have written between the marker and the end that was asked for
         return self._place(self.target_next)
 
     def marker_written(self, end: int, now: int) -> Placement:
         """Note that our marker was written, the log ends at `end`, and nothing was in flight."""
         self.target_next = end
+        self.behind_own = False
         self.last_append.marker(now)
         return self._place(end)
+
+    @property
+    def writer_before(self) -> ClaimId | None:
+        """Whose record precedes the next one that is acknowledged: this claim's; None where others may have written."""
+        return self.claim if self.behind_own else None
 
     def _place(self, target_offset: int) -> Placement:
         placement = Placement(self.key, self.claim, self.acked, target_offset)
@@ -535,6 +550,7 @@ class PartitionStream:
         item = self.unacked.popleft()
         if base_offset != item.target:
             return None
+        self.behind_own = True
         self.acked += item.batch.count
         self.records += item.batch.count
         self.bytes += item.batch.size
@@ -585,21 +601,23 @@ class PartitionStream:
         self.epoch = self.journaled_epoch = epoch_below(self.epochs, self.position)
         return entries
 
+    @property
+    def settled(self) -> Settled:
+        """What is acknowledged, up to the first records of others that are not read back yet."""
+        return self.foreign_reads[0] if self.foreign_reads else (self.acked, self.map.target_end)
+
     def progress(self) -> list[Entry]:
         """Ack and Covered entries for what was acknowledged since they were last journaled."""
         entries: list[Entry] = []
-        if self.foreign_reads:
-            return entries
-        acked, covered = self.journaled
-        if self.acked > acked and self.map.target_end is not None:
-            entries.append(Ack(self.key, self.claim, self.acked, self.map.target_end))
-        if self.covered > covered:
-            entries.append(Covered(self.key, self.covered))
-        self.journaled = (self.acked, self.covered)
+        (acked, end), covered = self.settled, self.covered if not self.foreign_reads else -1
+        if acked > self.journaled[0] and end is not None:
+            entries.append(Ack(self.key, self.claim, acked, end))
+        if covered > self.journaled[1]:
+            entries.append(Covered(self.key, covered))
+        self.journaled = (max(acked, self.journaled[0]), max(covered, self.journaled[1]))
         return entries
 
     def acknowledged(self) -> Ack | None:
         """What the target acknowledged in this claim, whether it is journaled or not; None where that is not known yet."""
-        if not self.acked or self.foreign_reads or self.map.target_end is None:
-            return None
-        return Ack(self.key, self.claim, self.acked, self.map.target_end)
+        acked, end = self.settled
+        return Ack(self.key, self.claim, acked, end) if acked and end is not None else None

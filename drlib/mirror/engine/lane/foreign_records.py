@@ -12,24 +12,31 @@ from drlib.kafka.net.cluster_client import ClusterClient
 from drlib.kafka.protocol.error_codes import INCONSISTENT_TOPIC_ID, raise_for
 from drlib.mirror.journal.entries import ClaimId
 from drlib.mirror.offsets.map.count_records import ForeignRange, RecoveryContradiction
-from drlib.mirror.read_batches import locate, read_range
+from drlib.mirror.read_batches import CHUNK, locate, read_range
 from drlib.model import TopicPartition
 
 
 async def foreign_ranges(
-    target: ClusterClient, partition: TopicPartition, topic_id: uuid.UUID | None, claim: ClaimId, start: int, end: int
+    target: ClusterClient,
+    partition: TopicPartition,
+    topic_id: uuid.UUID | None,
+    claim: ClaimId | None,
+    start: int,
+    end: int,
 ) -> list[ForeignRange]:
-    """Target offsets in [`start`, `end`) that hold data; control batches are left out. What precedes `start` is of `claim`.
+    """Target offsets in [`start`, `end`) that hold data; control batches are left out.
 
-    Raises `RecoveryContradiction` when it is not: the log lost it, and others wrote in its place. Raises `BrokerError` (103)
-    when the topic was re-created, `Unreachable` when the range cannot be read.
+    `claim`: whose batch precedes `start`; None where that may be anyone's. Raises `RecoveryContradiction` when it is not of
+    that claim: the log lost it, and others wrote in its place. Raises `BrokerError` (103) when the topic was re-created,
+    `Unreachable` when the range cannot be read.
     """
     current_id, leader = await locate(target, partition)
     raise_for(0 if current_id == topic_id else INCONSISTENT_TOPIC_ID, f"reading {partition}")
     connection = await target.connection(leader, "read")
     ranges: list[ForeignRange] = []
-    async for header, _ in read_range(connection, current_id, partition, max(0, start - 1), end):
-        if header.base_offset < start <= header.next_offset and not header.written_by(claim.producer_id, claim.epoch):
+    begin, most = (start if claim is None else start - 1), (CHUNK if start < end else 1)  # a batch at least
+    async for header, _ in read_range(connection, current_id, partition, begin, end, most_bytes=most):
+        if claim is not None and header.base_offset < start and not header.written_by(claim.producer_id, claim.epoch):
             raise RecoveryContradiction(f"{partition} holds records of others below offset {start}, where ours were")
         if header.is_control or header.next_offset <= start:
             continue

@@ -87,6 +87,7 @@ from drlib.mirror.journal.entries import (
     Entry,
     Expired,
     Incarnation,
+    JournalCorrupt,
     Producers,
     ProducersKnown,
     Remirrored,
@@ -655,9 +656,13 @@ class Lane:
             return None if await self._never_written(topic) else RecordsUnexplained(topic.target, flow, "", why)
         journal_id, _ = await locate(target, self.journal_partition)
         found = (await target.metadata([topic.target])).topics[topic.target]
-        if reverse is None or await reverse.is_remembered(
-            found.topic_id, [TopicPartition(topic.target, number) for number in topic.partitions], journal_id
-        ):
+        mirrors = [TopicPartition(topic.target, number) for number in topic.partitions]
+        try:
+            remembered = reverse is None or await reverse.is_remembered(found.topic_id, mirrors, journal_id)
+        except JournalCorrupt as unread:
+            why = f"the reverse flow's journal does not say it: {unread.why}"
+            return RecordsUnexplained(topic.target, str(self.takeover.settings.flow), "", why)
+        if remembered:
             why = "the reverse flow read the topic by an earlier journal of this flow, which was lost"
         elif mirrored_before or self.context.own_records == str(journal_id) or await self._never_written(topic):
             return None
@@ -811,6 +816,8 @@ class Lane:
         if not gone:
             return entries
         named = {p.topic for p in (*progress.copied, *progress.unreadable)} if progress is not None else set()
+        if self.context.reverse is not None:
+            self.context.reverse.forget(gone)
         found = about_topics(entries, gone, named, self.context.clock.now_ms())
         await _forget(journal, [e.key() for e in found])
         for each in gone:

@@ -164,9 +164,10 @@ class Markers:
         """Entries for what other producers wrote between our last record and our marker, the last offset below `end`."""
         if end == stream.target_next + 1:
             return []
-        start, claim = stream.target_next, stream.claim
+        start, before = stream.target_next, stream.writer_before
+        end = start if stream.shared else end  # clients write to it: only whether the log still has our last record
         try:
-            ranges = await foreign_ranges(self.target, stream.target, stream.target_id, claim, start, end)
+            ranges = await foreign_ranges(self.target, stream.target, stream.target_id, before, start, end)
         except RecoveryContradiction as error:
             raise LaneFault(self.lane, error.why) from error  # the next claim decides what follows
         return record_foreign(self.events, stream, ranges, self.clock.now_ms())

@@ -42,7 +42,7 @@ from drlib.kafka.protocol.error_codes import (
 from drlib.mirror.engine.fetch.context import LaneContext
 from drlib.mirror.engine.fetch.fetcher import Fetcher
 from drlib.mirror.engine.fetch.flow_control import Flight, InFlightWindow
-from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch
+from drlib.mirror.engine.fetch.partition_stream import PartitionStream, PlannedBatch, Settled
 from drlib.mirror.engine.fetch.round_trip_time import measure
 from drlib.mirror.engine.lane.foreign_records import foreign_ranges
 from drlib.mirror.engine.lane.markers import Markers, record_foreign
@@ -52,7 +52,7 @@ from drlib.mirror.engine.returns.watch import RETURNED, ReturnWatch
 from drlib.mirror.engine.reverse.journal import WAITS
 from drlib.mirror.errors import LaneFault, LaneLost, MirrorUnavailable
 from drlib.mirror.failpoints import hit
-from drlib.mirror.journal.entries import Entry, Parked
+from drlib.mirror.journal.entries import ClaimId, Entry, Parked
 from drlib.mirror.offsets.map.journal_log import LaneJournal
 from drlib.mirror.read_batches import LogEnds
 
@@ -426,10 +426,7 @@ class ProduceLoop:
         expected = stream.expected_offset
         if base_offset > expected:
             self.journal.begin([stream.shift_placement(base_offset)]).add_done_callback(self._on_promised)
-            stream.foreign_reads += 1
-            reading = self.watch(asyncio.create_task(self._read_foreign(stream, expected, base_offset)))
-            self._foreign_reads.add(reading)
-            reading.add_done_callback(self._foreign_reads.discard)
+            self._look_before(stream, expected, base_offset)
         item = stream.acknowledge(base_offset, self.clock.now_ms())
         if item is not None:
             self._progressed[stream] = None
@@ -472,12 +469,29 @@ class ProduceLoop:
             self._rewritten.discard(result.topic)
             self.events.resolve("TimestampsRewritten", result.topic)
 
-    async def _read_foreign(self, stream: PartitionStream, start: int, end: int) -> None:
-        """Journal and report what precedes a batch that was appended beyond its expected offset."""
+    def _look_before(self, stream: PartitionStream, expected: int, base_offset: int) -> None:
+        """Begin to read what precedes a batch that was appended beyond its expected offset.
+
+        Of a topic that both directions copy clients write that, and it is not read: only whether the log has our last record.
+        """
+        before, known = stream.writer_before, (stream.acked, stream.map.target_end)
+        end = expected if stream.shared else base_offset
+        if before is None and end == expected:
+            return
+        stream.foreign_reads.append(known)
+        reading = self.watch(asyncio.create_task(self._read_foreign(stream, before, known, expected, end)))
+        self._foreign_reads.add(reading)
+        reading.add_done_callback(self._foreign_reads.discard)
+
+    async def _read_foreign(
+        self, stream: PartitionStream, before: ClaimId | None, known: Settled, start: int, end: int
+    ) -> None:
+        """Journal and report what other producers wrote in [`start`, `end`), behind a record of `before`."""
         try:
-            ranges = await foreign_ranges(self.target, stream.target, stream.target_id, stream.claim, start, end)
-            await self.journal.append(record_foreign(self.events, stream, ranges, self.clock.now_ms()))
-            stream.foreign_reads -= 1
+            ranges = await foreign_ranges(self.target, stream.target, stream.target_id, before, start, end)
+            if found := record_foreign(self.events, stream, ranges, self.clock.now_ms()):
+                await self.journal.append(found)
+            stream.foreign_reads.remove(known)
         except LaneLost as lost:
             self.fail(lost)
         except (DrlibError, TimeoutError, OSError) as error:
@@ -495,10 +509,9 @@ class ProduceLoop:
             progressed, self._progressed = self._progressed, {}
             entries: list[Entry] = []
             for stream in progressed:
+                entries += stream.progress()
                 if stream.foreign_reads:
-                    self._progressed[stream] = None  # after the foreign records before it are journaled
-                else:
-                    entries += stream.progress()
+                    self._progressed[stream] = None  # the rest after the foreign records before it are journaled
             if entries:
                 await self.journal.append(entries)
 

@@ -207,6 +207,7 @@ class ClaimStart:
             unproven=topic.unproven,
             real_id=topic.real_id,
             shared=topic.shared or self.was_shared(topic.topic_id),
+            copied_back=topic.shared,
             hop=topic.hop,
         )
         if noted:
@@ -261,12 +262,13 @@ class ClaimStart:
 
     def report(self, parked: ParkedPartitions) -> None:
         """Open the events of foreign records and parked partitions."""
-        shared = {stream.key for stream in self.streams if stream.shared}
+        shared = {stream.target for stream in self.streams if stream.shared}
         for entry in self.maps.findings:
-            if isinstance(entry, Foreign) and entry.partition not in shared:
+            if isinstance(entry, Foreign):
                 topic = self.maps.names[entry.partition.topic_id].target_topic
-                partition = TopicPartition(topic, entry.partition.partition)
-                open_foreign_writer(self.events, str(partition), entry.target_offset, entry.count)
+                mirror = TopicPartition(topic, entry.partition.partition)
+                if mirror not in shared:  # else clients write to it, whichever topic was copied there before
+                    open_foreign_writer(self.events, str(mirror), entry.target_offset, entry.count)
         for stream in self.parked:
             excluded = self.excluded.get(stream.target.topic) or self.unavailable.get(stream.target)
             why = excluded or self.maps.refused[stream.key]

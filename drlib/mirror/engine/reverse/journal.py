@@ -4,12 +4,14 @@ Rules:
 - A partition is read once the lanes of both flows that have it journaled its topic, and remember the other flow's journal
   (`Shared`): what both logs held before is then explained, and a journal, or the part of one lane, that is lost later is missed
   by the other flow. Where the reverse flow's lane does not remember it, nothing was copied to the partition.
+- Of a flow back that is switched off nothing is waited for: what it has not begun to write holds no copies of its own.
 - A batch is judged only after the journal was read to its end as it was behind the fetch of the batch. A journal that does not
   exist, is another one, ends below what was read of it, or has another batch there decides nothing, however it looks.
 - A mirror that the reverse flow refuses may hold copies that no claim explains, and so may a partition that it has not begun.
 - A partition that MirrorMaker 2 began is read once the reverse flow's journal says which records below its takeover are copies.
-- Of a mirror that this flow filled again alone all is copied up to where the reverse flow began to copy that mirror, however
-  far the filling had come: what the flow back had brought before is of the mirror that is gone.
+- Below the offset at which the reverse flow began to copy the mirror topic that there is now no record is a copy of it: what
+  was brought before is of a mirror that is gone, be it that this flow filled it again alone, or that the target lost it with
+  the journal that knew it. So this flow copies all of that, however far the reverse flow has come since.
 - Nothing here is written but `Shared`, in this flow's own journal, by the lane that reads the topic.
 - In a ring the reverse flow is the incoming one, with a journal for its lanes and one for each of its relays; all of them have
   to be known, and every journal of this flow has to have the topic before one of its lanes copies it: behind that lane's
@@ -23,8 +25,9 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections import ChainMap, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from drlib.kafka.net import requests
@@ -65,6 +68,7 @@ from drlib.mirror.journal.entries import (
     SourcePartition,
     Takeover,
     Thinned,
+    TopicIdentified,
     TopicNames,
     decode,
 )
@@ -77,6 +81,8 @@ MOST_CLIENTS: Final = 100_000
 """Producer IDs of clients that are kept: each is looked for once, and again when there are more."""
 FRESH_S: Final = 1.0
 """For so long a reading admits further partitions: what speaks for them stays true, and doubts are as old as for others."""
+NEVER: Final = 2**63 - 1
+"""An offset that no log reaches."""
 WAITS, UNDECIDED = "ReverseFlowNotReady", "CopiesUnknown"
 _NO_JOURNAL: Final = frozenset(
     {UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, TOPIC_AUTHORIZATION_FAILED, OFFSET_OUT_OF_RANGE}
@@ -85,7 +91,7 @@ _NO_JOURNAL: Final = frozenset(
 
 class SharedPartition(Protocol):
     """A partition of a topic that both directions copy. `key`: as this flow journals it; `target_id`: of its mirror topic;
-    `hop`: how many flows of a ring have copied the records before that its lane copies."""
+    `hop`: how many flows of a ring have copied the records before that its lane copies; `copied_back`: still, by the file."""
 
     @property
     def key(self) -> SourcePartition: ...
@@ -97,6 +103,8 @@ class SharedPartition(Protocol):
     def target_id(self) -> uuid.UUID | None: ...
     @property
     def hop(self) -> int: ...
+    @property
+    def copied_back(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +121,13 @@ class JournalLane:
 
     position: int = 0
     last: BatchHeader | None = None
-    whole: bool = True  # its leader is the one that took its newest batch
+    cut: bool = False  # its first entries were deleted
+    whole: bool = True  # they were not, and its leader is the one that took its newest batch
     newest: dict[int, int] = field(default_factory=dict)  # as `newest_epochs`
     names: dict[uuid.UUID, TopicNames] = field(default_factory=dict)
+    made: dict[uuid.UUID, set[uuid.UUID]] = field(
+        default_factory=dict
+    )  # by a topic's ID: those it was journaled under before
     doubted: dict[SourcePartition, str] = field(default_factory=dict)
     begun: dict[SourcePartition, int] = field(default_factory=dict)  # no claim has placed a record before this offset
     taken: dict[SourcePartition, Takeover] = field(default_factory=dict)
@@ -140,6 +152,8 @@ class JournalLane:
         match entry:
             case TopicNames():
                 self.names[entry.topic_id] = entry
+            case TopicIdentified():
+                self.made.setdefault(entry.real_id, set()).add(entry.made_id)
             case MirrorRefused():
                 self.doubted[entry.partition] = f"the reverse flow found that its journal lost entries ({entry.reason})"
             case Placement():
@@ -174,6 +188,18 @@ class JournalLane:
         """Has a claim of the reverse flow begun to write this partition of the topic?"""
         return not self.begun.keys().isdisjoint(self._sources(topic_id, partition))
 
+    def begin(self, source_id: uuid.UUID, partition: int) -> int | None:
+        """Below which offset no record was copied from this topic of the other cluster; None where that is not known."""
+        found = (self.begun[key] for key in self._keys(source_id, partition) if key in self.begun)
+        return None if self.cut else min(found, default=NEVER)
+
+    def took_over(self, source_id: uuid.UUID, partition: int) -> bool:
+        """Did MirrorMaker 2 copy this topic of the other cluster before?"""
+        return not self.taken.keys().isdisjoint(self._keys(source_id, partition))
+
+    def _keys(self, source_id: uuid.UUID, partition: int) -> list[SourcePartition]:
+        return [SourcePartition(each, partition) for each in (source_id, *self.made.get(source_id, ()))]
+
     def doubt(self, topic_id: uuid.UUID, partition: int) -> str:
         """Why a partition of the topic may hold copies that are not explained; "" where it may not."""
         return next((self.doubted[key] for key in self._sources(topic_id, partition) if key in self.doubted), "")
@@ -202,9 +228,12 @@ class JournalTopic:
     lanes: dict[int, JournalLane] = field(default_factory=dict)
     lost: str = ""
 
+    def number_of(self, partition: TopicPartition) -> int:
+        return lane_of(partition.topic, partition.partition, self.count)
+
     def lane_of(self, partition: TopicPartition) -> JournalLane:
         """What was read of the lane that a partition belongs to."""
-        return self.lanes.get(lane_of(partition.topic, partition.partition, self.count), JournalLane())
+        return self.lanes.get(self.number_of(partition), JournalLane())
 
     async def read(self) -> None:
         """Read every partition to its end as it is now. Raises also `JournalCorrupt` and `CorruptBatch`."""
@@ -213,8 +242,12 @@ class JournalTopic:
         if self.id not in (None, described.topic_id):
             self.lost = f"{self.topic}, the reverse flow's journal, was deleted and created again"
             return
+        if len(described.partitions) != self.count:
+            raise JournalCorrupt(
+                f"it has {len(described.partitions)} lanes, and by this file that flow has {self.count}"
+            )
         self.id = described.topic_id
-        for number in sorted({*described.partitions, *range(self.count)}):
+        for number in range(self.count):
             await self._read_lane(number)
 
     async def _read_lane(self, number: int) -> None:
@@ -229,6 +262,7 @@ class JournalTopic:
         begin = max(0, lane.position - 1)
         if not begin:
             begin = (await requests.list_offsets(connection, [partition], requests.EARLIEST))[partition]
+            lane.cut = begin > 0  # a log that is compacted, and nothing else, begins at 0 for good
         async for header, view in read_range(connection, topic_id, partition, begin, end):
             if header.next_offset <= lane.position:
                 last = lane.last
@@ -238,7 +272,7 @@ class JournalTopic:
                     return
                 continue
             lane.take(header, view)
-        lane.whole = lane.last is None or lane.last.leader_epoch == epoch
+        lane.whole = not lane.cut and (lane.last is None or lane.last.leader_epoch == epoch)
 
 
 class ReverseJournal:
@@ -257,16 +291,18 @@ class ReverseJournal:
         relays: Sequence[str] = (),
         own: Sequence[JournalTopic] = (),
     ) -> None:
-        self.known = Known({})
         self.topic = topic
         self._source = source
         self._journals = [JournalTopic(source, name, lanes) for name in (topic, *relays)]
         self._own = own
-        self._relayed: dict[int, frozenset[int]] = {}  # by hop: whose batches are copied
+        self._clients: dict[int, set[int]] = defaultdict(
+            set
+        )  # by lane that has the partition: they are in no claim of it
         # source topic, hop -> by lane of this flow: the reverse flow's journal
         self._remembered: dict[tuple[uuid.UUID, int], dict[int, uuid.UUID]] = {}
         self._journaled: set[tuple[str, uuid.UUID]] = set()  # by lane: that it remembers this journal
         self._refilled: set[uuid.UUID] = set()  # mirrors that this flow filled again
+        self._named: dict[str, set[uuid.UUID]] = defaultdict(set)  # by source topic: its IDs in the journal
         self._admitted: dict[tuple[uuid.UUID, int], TakenOver | None] = {}
         self._lost = ""
         self._reading = asyncio.Lock()
@@ -281,6 +317,8 @@ class ReverseJournal:
                 self._remembered.setdefault((entry.topic_id, entry.hop), {})[lane] = entry.relay_journal
             elif isinstance(entry, Remirrored):
                 self._refilled.add(entry.target_topic_id)
+            elif isinstance(entry, TopicNames):
+                self._named[entry.source_topic].add(entry.topic_id)
 
     def forget(self, topics: Iterable[uuid.UUID]) -> None:
         """Source topics whose mirror this flow alone fills again: what they are copies of is gone, so they are copied, too."""
@@ -324,33 +362,36 @@ class ReverseJournal:
             if held is not None:
                 return held
         found = _writers_of(response, self._admitted[stream.key.topic_id, stream.key.partition])
-        if ready(self.known, found):
+        if ready(self.known_of(stream), found):
             return None
         async with self._reading:
-            if ready(self.known, found):
+            if ready(self.known_of(stream), found):
                 return None
             if self._read_at < asked and (why := await self._try_to_read()) is not None:
                 return why
             if doubt := self._doubt(stream):
                 return Hold(UNDECIDED, doubt)
             marked = await self._marked(stream.source)
-            clients = set(self.known.clients) if len(self.known.clients) < MOST_CLIENTS else set()
-            whole = all(lane.whole for each in self._journals for lane in each.lanes.values())
+            if sum(map(len, self._clients.values())) >= MOST_CLIENTS:
+                self._clients.clear()
+            clients, known = self._clients[self._journals[0].number_of(stream.target)], self.known_of(stream)
+            whole = all(each.lane_of(stream.target).whole for each in self._journals)
             for writer in sorted(found):
-                origin = self.known.judge(writer, marked=marked.get(writer[0]), whole=whole)
+                origin = known.judge(writer, marked=marked.get(writer[0]), whole=whole)
                 if origin is Origin.CONTRADICTION:
-                    return Hold(UNDECIDED, contradiction(writer, self.known))
+                    return Hold(UNDECIDED, contradiction(writer, known))
                 if origin is Origin.CLIENT:
                     clients.add(writer[0])
-            self.known = replace(self.known, clients=clients)
         return None
 
     def known_of(self, stream: SharedPartition) -> Known:
         """Who wrote the records of a partition that is not held, and which of them its lane copies."""
+        lanes = [each.lane_of(stream.target).newest for each in self._journals]
+        clients = self._clients[self._journals[0].number_of(stream.target)]
         if stream.hop:
-            return replace(self.known, relayed=self._relayed.get(stream.hop, frozenset()))
+            return Known(ChainMap(*lanes), clients, relayed=lanes[stream.hop - 1])
         taken = self._admitted.get((stream.key.topic_id, stream.key.partition))
-        return self.known if taken is None else replace(self.known, taken=taken)
+        return Known(lanes[0] if len(lanes) == 1 else ChainMap(*lanes), clients, taken)
 
     def _doubt(self, stream: SharedPartition) -> str:
         doubts = (
@@ -379,9 +420,15 @@ class ReverseJournal:
             return Hold(UNDECIDED, self._lost)
         if doubt := self._doubt(stream):
             return Hold(UNDECIDED, doubt)
+        if self.of_ring and any(self.remembers(each) for each in self._named[stream.source.topic] - {topic_id}):
+            why = "the other clusters of the ring have what was in the former one, and would get it once more from this one"
+            return Hold(UNDECIDED, f"{stream.source} was created again: {why}. Create the topic again on all of them")
         for hop, each in enumerate(self._journals):
             if (held := self._unready(stream, hop, each, journal.partition.partition)) is not None:
                 return held
+        if not (stream.copied_back or self._writes(stream)):
+            self._admitted[topic_id, stream.key.partition] = None
+            return None
         if self.of_ring and (held := await self._admit_own(stream)) is not None:
             return held
         if (journal.lane, topic_id) not in self._journaled:
@@ -396,6 +443,9 @@ class ReverseJournal:
         self._admitted[topic_id, stream.key.partition] = found
         return None
 
+    def _writes(self, stream: SharedPartition) -> bool:
+        return self._journals[0].lane_of(stream.target).writes(stream.key.topic_id, stream.key.partition)
+
     def _written_before(self, stream: SharedPartition) -> TakenOver | Hold | None:
         """What the source's partition has before the reverse flow's own records, or why it is held; None: nothing."""
         lane = self._journals[0].lane_of(stream.target)
@@ -404,12 +454,14 @@ class ReverseJournal:
         if self.of_ring:
             why = f"{until}, and in a ring it is not known which records before are whose copies"
             return None if taken is None else Hold(UNDECIDED, why)
-        if stream.target_id is None or stream.target_id not in lane.shared:
+        if stream.target_id is None or (stream.copied_back and stream.target_id not in lane.shared):
             return Hold(WAITS, f"the reverse flow has not begun to read {stream.target}")
-        if stream.target_id in self._refilled:
-            begin = lane.begun.get(SourcePartition(stream.target_id, stream.key.partition))
-            if begin is None:
-                return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
+        begin = lane.begin(stream.target_id, stream.key.partition)
+        if begin == NEVER and stream.copied_back:
+            begin = None  # it may have yet to begin
+        if begin is None and stream.target_id in self._refilled:
+            return Hold(WAITS, f"the reverse flow has not begun to copy {stream.target}, which was filled again")
+        if begin is not None and not lane.took_over(stream.target_id, stream.key.partition):
             return TakenOver(begin, ((0, begin),))
         if taken is None:
             return None
@@ -428,7 +480,7 @@ class ReverseJournal:
         if own in before and not lane.accepted(topic_id):
             return Hold(UNDECIDED, f"the reverse flow's journal has lost its entry of {stream.source}")
         # Else it may yet take it over, with copies that no claim explains.
-        if not lane.writes(topic_id, stream.key.partition):
+        if stream.copied_back and not lane.writes(topic_id, stream.key.partition):
             return Hold(WAITS, f"the reverse flow has not begun to write {stream.source}")
         return None
 
@@ -467,14 +519,9 @@ class ReverseJournal:
     async def _read(self) -> None:
         """Read every journal of the reverse flow to its end as it is now."""
         began, self._read_at = time.monotonic(), float("-inf")
-        newest: dict[int, int] = {}
-        for hop, each in enumerate(self._journals, 1):
+        for each in self._journals:
             await each.read()
-            theirs = {p: e for lane in each.lanes.values() for p, e in lane.newest.items()}
-            newest |= theirs
-            self._relayed[hop] = frozenset(theirs)
             self._lost = self._lost or each.lost
-        self.known = replace(self.known, newest=newest)
         self._read_at = began
 
 

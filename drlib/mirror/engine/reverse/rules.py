@@ -2,8 +2,9 @@
 
 Rules, for flows that keep topic names in a ring: two of them, each of which is the reverse flow of the other, or more, of which
 each reads the topics that the one before it, its incoming flow, writes. Both are called the reverse flow here:
-- A batch is a copy if its producer ID belongs to a claim of the reverse flow, whatever topic it is in. A cluster gives a
+- A batch is a copy if its producer ID belongs to a claim of the reverse flow's lane that has the partition. A cluster gives a
   producer ID once, a lane keeps the one of its transactional ID, and the newest `Claim` of each stays in the journal for good.
+  A client that was redirected from another cluster keeps an ID of that one, which may be another lane's.
 - A claim is journaled before its first batch is sent. So a producer ID that is not known is looked for in the journal, read
   up to its end as it is then: what is not there was written by a client of the cluster, and always will have been.
 - An epoch that is newer than any claim of its producer, a batch in a transaction under a claim's producer ID, and a batch

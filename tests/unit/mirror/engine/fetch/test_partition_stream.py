@@ -275,17 +275,34 @@ def test_acknowledge_offset_below_expected_is_refused(stream: PartitionStream) -
     assert stream.acked == 0
 
 
-def test_progress_is_empty_while_foreign_records_are_read(stream: PartitionStream) -> None:
+def test_progress_ends_before_foreign_records_that_are_read_however_many_follow(stream: PartitionStream) -> None:
+    """While clients of the target wrote all the time, none of it was journaled."""
+    stream.plan(plain_batches(0, 4))
+    for at in (5, 16, 27, 38):
+        stream.send_next()
+        if at > 5:
+            stream.foreign_reads.append(stream.settled if at == 16 else (stream.acked, stream.map.target_end))
+            stream.shift_placement(at)
+        stream.acknowledge(at, NOW)
+    assert stream.progress() == [Ack(P, C, 10, 15)]
+    assert stream.acknowledged() == Ack(P, C, 10, 15)
+    assert stream.progress() == []
+    stream.foreign_reads.popleft()
+    assert stream.progress() == [Ack(P, C, 20, 26)]
+    stream.foreign_reads.clear()
+    assert Ack(P, C, 40, 48) in stream.progress()
+
+
+def test_record_before_the_next_one_is_known_to_be_ours_once_one_was_appended_behind_the_marker(
+    stream: PartitionStream,
+) -> None:
     stream.plan(plain_batches(0, 2))
-    stream.send_next()
+    assert stream.writer_before is None
     stream.send_next()
     stream.acknowledge(5, NOW)
-    stream.foreign_reads += 1
-    stream.shift_placement(16)
-    stream.acknowledge(16, NOW)
-    assert stream.progress() == []
-    stream.foreign_reads -= 1
-    assert Ack(P, C, 20, 26) in stream.progress()
+    assert stream.writer_before == C
+    stream.marker_written(19, NOW)
+    assert stream.writer_before is None, "behind the marker, at 15 say, clients wrote three records"
 
 
 def test_marker_written_takes_an_offset_and_keeps_the_sequence(stream: PartitionStream) -> None:

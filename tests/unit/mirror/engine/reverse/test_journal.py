@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
@@ -35,6 +35,7 @@ from drlib.mirror.journal.entries import (
     SharedRelay,
     SourcePartition,
     Takeover,
+    TopicIdentified,
     TopicNames,
 )
 from drlib.mirror.offsets.map.journal_log import LaneJournal
@@ -53,6 +54,7 @@ class Cluster:
     """A cluster with one journal of one partition and, in `lanes`, its further ones, and `others`, by topic."""
 
     batches: list[bytes] = field(default_factory=list)
+    start: int = 0
     end: int = 0
     topic_id: UUID = JOURNAL
     epoch: int = 0
@@ -100,7 +102,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
         return {each: (found.at(each).end, found.at(each).epoch) for each in partitions}
 
     async def starts(connection: object, partitions: Iterable[TopicPartition], when: int) -> dict[TopicPartition, int]:
-        return dict.fromkeys(partitions, 0)
+        return {each: found.at(each).start for each in partitions}
 
     async def producers(connection: object, partitions: object) -> dict[TopicPartition, object]:
         known = [SimpleNamespace(producer_id=p, transactional=True) for p in found.marked]
@@ -139,6 +141,7 @@ class Own:
     target: TopicPartition = ORDERS
     target_id: UUID = THERE
     hop: int = 0
+    copied_back: bool = True
 
     async def append(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
@@ -177,7 +180,7 @@ def test_partition_waits_until_both_journals_know_the_topic_and_each_other(clust
         assert own.entries == [Shared(HERE, JOURNAL)], "the reverse flow waits for this"
         cluster.write(Shared(THERE, UUID(int=5)))
         assert await held(follower, own, records_of(LANE.producer_id, CLIENT, -1)) is None
-        assert follower.known.newest == {LANE.producer_id: 3}
+        assert follower.known_of(own).newest == {LANE.producer_id: 3}
         reads = cluster.reads
         assert await held(follower, own, records_of(LANE.producer_id, CLIENT, -1)) is None
         assert cluster.reads == reads, "who is known is not looked for again"
@@ -197,7 +200,7 @@ def test_claim_that_was_journaled_since_the_last_look_is_found_before_its_batch_
         assert await held(follower, own, records_of(CLIENT)) is None
         cluster.write(Claim(ClaimId(701, 0), 1, 0, "w"))
         assert await held(follower, own, records_of(701, epoch=0)) is None
-        assert follower.known.is_copy(next(iter_batches(records_of(701).records))[0])
+        assert follower.known_of(own).is_copy(next(iter_batches(records_of(701).records))[0])
 
     asyncio.run(run())
 
@@ -211,8 +214,8 @@ def test_journal_whose_reading_broke_off_forgets_no_claim(cluster: Cluster) -> N
             await held(follower, own, records_of(LANE.producer_id))
         cluster.breaks_after = 1 << 30
         assert await held(follower, own, records_of(LANE.producer_id, 701, epoch=0)) is None
-        assert set(follower.known.newest) == {LANE.producer_id, 701}
-        assert not follower.known.clients
+        assert set(follower.known_of(own).newest) == {LANE.producer_id, 701}
+        assert not follower.known_of(own).clients
 
     asyncio.run(run())
 
@@ -259,6 +262,37 @@ def test_writer_that_the_journal_should_explain_is_not_decided(cluster: Cluster)
     asyncio.run(run())
 
 
+def test_writer_that_is_forgotten_is_not_decided_where_the_first_entries_of_the_journal_were_deleted(
+    cluster: Cluster,
+) -> None:
+    """Retention had been set for a while, say: the claim of a former producer ID was among them."""
+
+    async def run() -> None:
+        follower, own = journal(cluster), Own()
+        cluster.write(Claim(ClaimId(999, 0), 0, 0, "w"))
+        ready_cluster(cluster).start = 1
+        assert event(await held(follower, own, records_of(999, epoch=0))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("copied_back", [False, True])
+def test_batch_of_a_lane_is_a_copy_where_it_is_not_known_when_that_lane_began(
+    cluster: Cluster, copied_back: bool
+) -> None:
+    async def run() -> None:
+        cluster.write(Claim(ClaimId(999, 0), 0, 0, "w"))
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, Placement(SourcePartition(THERE, 0), LANE, 7, 2))
+        cluster.write(Shared(THERE, UUID(int=5)))
+        cluster.start = 1
+        follower, own = journal(cluster), Own(copied_back=copied_back)
+        response = records_of(LANE.producer_id)
+        assert await held(follower, own, response) is None
+        assert follower.known_of(own).leaves_out(next(iter_batches(response.records))[0])
+
+    asyncio.run(run())
+
+
 def test_partition_whose_mirror_the_reverse_flow_refuses_is_not_decided(cluster: Cluster) -> None:
     async def run() -> None:
         follower, own = journal(ready_cluster(cluster)), Own()
@@ -286,7 +320,7 @@ def test_partition_that_mirror_maker_began_is_read_once_it_is_known_which_record
         cluster.write(OwnRecords(there, ((1, 2),), 0))
         response = records_of(-1, 999, -1, -1, -1, LANE.producer_id)
         assert await held(follower, own, response) is None
-        assert not follower.known.clients, "below the takeover no producer is looked for"
+        assert not follower.known_of(own).clients, "below the takeover no producer is looked for"
         known = follower.known_of(own)
         assert [known.is_copy(header) for header, _ in iter_batches(response.records)] == [
             *(True, False, True, True),
@@ -311,6 +345,30 @@ def test_partition_that_is_filled_again_is_not_judged_by_the_takeover_before(clu
 
 AGAIN = UUID(int=22)
 """`orders` on the target, lost and made again."""
+
+
+@pytest.mark.parametrize("identified", [False, True])
+def test_mirror_that_was_lost_with_this_flows_journal_gets_all_that_the_reverse_flow_brought_before(
+    cluster: Cluster, identified: bool
+) -> None:
+    """Nothing in the new journal says that there was another mirror; the target's former records lie on the source alone."""
+
+    async def run() -> None:
+        ready_cluster(cluster)
+        read, now = SourcePartition(AGAIN, 0), ClaimId(LANE.producer_id, 4)
+        if identified:  # what is there now is what was read before, under a made ID
+            cluster.write(TopicIdentified(THERE, AGAIN, 0))
+        cluster.write(Claim(now, 0, 0, "w"), replace(NAMES, topic_id=AGAIN), Placement(read, now, 0, 2))
+        follower, own = journal(cluster), Own(target_id=AGAIN)
+        response = records_of(LANE.producer_id, CLIENT, LANE.producer_id)
+        assert event(await held(follower, own, response)) == WAITS
+        cluster.write(Shared(AGAIN, UUID(int=6)))
+        assert await held(follower, own, response) is None
+        known = follower.known_of(own)
+        left_out = [known.leaves_out(header) for header, _ in iter_batches(response.records)]
+        assert left_out == [identified, False, True]
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("folded", [False, True])
@@ -469,6 +527,84 @@ def test_partition_that_was_added_waits_for_the_reverse_flows_lane_that_has_it(c
     asyncio.run(run())
 
 
+def test_partition_that_was_added_while_the_flow_back_is_disabled_waits_for_nothing(cluster: Cluster) -> None:
+    """It waited for a flow that was switched off, and its records with it."""
+
+    async def run() -> None:
+        follower, own = two_lanes(cluster)
+        own.copied_back = False
+        assert await held(follower, own, records_of(CLIENT)) is None
+        assert not own.entries, "nothing of the flow back was read there: it takes up the partition as an added one"
+        follower.remember(1, [Shared(HERE, JOURNAL)])
+        again = Own(key=SourcePartition(HERE, 3), lane="lane.1", partition=own.partition, source=ADDED, target=ADDED)
+        again.copied_back = False
+        assert event(await held(follower, again, records_of(CLIENT))) == UNDECIDED, "its lane has lost the topic"
+
+    asyncio.run(run())
+
+
+def test_producer_id_of_a_lane_says_nothing_where_another_lane_has_the_partition(cluster: Cluster) -> None:
+    """A client that was redirected from another cluster keeps the ID that it had there. Its records were taken for copies."""
+
+    async def run() -> None:
+        follower, added = two_lanes(cluster)
+        other = ClaimId(701, 0)
+        lane_of_added(cluster).write(
+            Claim(other, 0, 0, "w"),
+            NAMES,
+            Placement(SourcePartition(THERE, 1), other, 0, 0),
+            Shared(THERE, UUID(int=5)),
+        )
+        read = records_of(LANE.producer_id, other.producer_id, CLIENT, epoch=0)
+        left_out = []
+        for own in (Own(), added):
+            assert await held(follower, own, read) is None
+            known = follower.known_of(own)
+            left_out.append([known.leaves_out(header) for header, _ in iter_batches(read.records)])
+        assert left_out == [[True, False, False], [False, True, False]]
+        cluster.marked = frozenset({703})
+        assert event(await held(follower, added, records_of(703))) == UNDECIDED
+
+    asyncio.run(run())
+
+
+def test_journal_with_another_number_of_lanes_than_the_file_says_decides_nothing(cluster: Cluster) -> None:
+    async def run() -> None:
+        ready_cluster(cluster).lanes.append(Cluster())
+        held_back = await held(journal(cluster), Own(), records_of(CLIENT))
+        assert event(held_back) == UNDECIDED
+        assert "2 lanes" in str(held_back)
+
+    asyncio.run(run())
+
+
+def test_partition_that_the_flow_back_began_and_never_read_is_copied_once_that_flow_is_disabled(
+    cluster: Cluster,
+) -> None:
+    async def run() -> None:
+        cluster.write(Claim(LANE, 0, 0, "w"), NAMES, BEGUN)
+        assert event(await held(journal(cluster), Own(), records_of(CLIENT))) == WAITS
+        assert await held(journal(cluster), Own(copied_back=False), records_of(CLIENT)) is None
+
+    asyncio.run(run())
+
+
+def test_mirror_that_is_filled_again_is_filled_on_where_the_flow_back_is_disabled_before_it_began(
+    cluster: Cluster,
+) -> None:
+    """It was enabled, so that both journals know each other again, and disabled before it read the new mirror."""
+
+    async def run() -> None:
+        follower, own = journal(ready_cluster(cluster)), Own(target_id=AGAIN, copied_back=False)
+        follower.remember(0, [Remirrored("orders", AGAIN, 0), Shared(HERE, JOURNAL)])
+        response = records_of(LANE.producer_id, CLIENT, -1)
+        assert await held(follower, own, response) is None
+        known = follower.known_of(own)
+        assert not any(known.leaves_out(header) for header, _ in iter_batches(response.records))
+
+    asyncio.run(run())
+
+
 def test_lane_of_the_reverse_flow_that_lost_its_journal_is_missed_by_the_lane_that_read_its_copies(
     cluster: Cluster,
 ) -> None:
@@ -567,6 +703,22 @@ def test_journal_of_a_ring_that_is_another_one_than_the_remembered_is_not_read(c
         follower.remember(0, [other])
         assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
         assert not own.entries
+
+    asyncio.run(run())
+
+
+def test_partition_of_a_ring_whose_topic_was_created_again_is_not_decided_until_the_former_one_is_forgotten(
+    cluster: Cluster,
+) -> None:
+    """It gets again what the next cluster has."""
+
+    async def run() -> None:
+        follower, own, former = ring(cluster), Own(), UUID(int=66)
+        begin_ring(cluster)
+        follower.remember(0, [TopicNames(former, "orders", "orders", THERE), Shared(former, JOURNAL)])
+        assert event(await held(follower, own, records_of(CLIENT))) == UNDECIDED
+        follower.forget([former])  # the other clusters have another one, too
+        assert await held(follower, own, records_of(CLIENT)) is None
 
     asyncio.run(run())
 

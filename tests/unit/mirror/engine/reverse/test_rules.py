@@ -89,10 +89,10 @@ def test_copies_are_known_by_the_producer_and_old_formats_have_none() -> None:
     assert not KNOWN.is_copy(header(LANE, magic=1))
 
 
-def schedule(seed: int, *, faults: bool, without: str = "") -> TwoWay:
+def schedule(seed: int, *, faults: bool, disks: bool = False, without: str = "") -> TwoWay:
     world = TwoWay(random.Random(seed))
     world.rules -= {without}
-    world.run(120, faults=faults)
+    world.run(120, faults=faults, disks=disks)
     return world
 
 
@@ -100,6 +100,12 @@ def schedule(seed: int, *, faults: bool, without: str = "") -> TwoWay:
 def test_random_schedules_of_two_flows_copy_each_record_once_or_name_why_not(faults: bool) -> None:
     for seed in range(SCHEDULES // 2):
         assert not (found := schedule(seed, faults=faults).findings()), (seed, found)
+
+
+def test_random_schedules_with_a_cluster_that_loses_its_disks_bring_its_records_back_once() -> None:
+    for seed in range(SCHEDULES // 2):
+        assert not (found := schedule(seed, faults=False, disks=True).findings()), (seed, found)
+    assert any(schedule(seed, faults=False, disks=True, without="begun").findings() for seed in range(100))
 
 
 @given(st.integers(0, 2**32), st.booleans())
