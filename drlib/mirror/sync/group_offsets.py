@@ -15,7 +15,7 @@ import contextlib
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from drlib.config.flow_settings import FlowSettings
@@ -243,7 +243,7 @@ class GroupSync:
                 found = {
                     p: _translate(maps, p, item, topic_ids, starts)
                     if self._back is None or not self._back.shared(p.topic)
-                    else _translate_shared(self._back.followed, maps, p, item, topic_ids, own)
+                    else _translate_shared(self._back.followed, maps, p, item, topic_ids, own, starts.get(p, 0))
                     for p, item in positions.items()
                 }
                 wanted = {p: item for p, item in found.items() if item is not None}
@@ -261,6 +261,7 @@ def _translate_shared(
     item: _Untranslated,
     topic_ids: Mapping[str, uuid.UUID],
     committed: Mapping[TopicPartition, CommittedOffset] | DrlibError,
+    log_start: int,
 ) -> TranslatedPosition | None:
     """None where the position on the target accounts for all that the group has read on the source."""
     position, target_id = item.position, topic_ids.get(partition.topic)
@@ -277,7 +278,12 @@ def _translate_shared(
             if accounted is not None and position.offset <= accounted:
                 return None
         answer = back.there(there, topic, position.offset)
-    return unknown if answer is None else TranslatedPosition(position.offset, answer.translation, position.metadata)
+    if answer is None:
+        return unknown
+    found = answer.translation
+    if found.offset is not None and found.offset < log_start:
+        found = replace(found, offset=log_start)
+    return TranslatedPosition(position.offset, found, position.metadata)
 
 
 def _translate(

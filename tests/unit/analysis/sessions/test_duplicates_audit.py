@@ -27,7 +27,7 @@ def mapped(number: int, *more: Entry) -> Maps:
 
 def test_segments_of_a_thinned_map_are_left_out() -> None:
     maps = mapped(0)
-    maps.merge(mapped(1, Thinned(SourcePartition(TOPIC, 1), 15, 6, 5, (Segment(10, 1, 5),))))
+    maps.merge([mapped(1, Thinned(SourcePartition(TOPIC, 1), 15, 6, 5, (Segment(10, 1, 5),)))])
     assert segments(maps, "orders", (0, 1, 2)) == {0: (Segment(10, 1, 5), Segment(16, 6, 2))}
 
 
