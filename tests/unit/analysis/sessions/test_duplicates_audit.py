@@ -62,3 +62,11 @@ def test_cause_check_allowed_and_planted_duplicates_are_named_as_such(
     count: int, allowed: tuple[Cause, ...], planted: int, name: str, verdict: Verdict, evidence: str
 ) -> None:
     assert cause_check("orders", Cause.REPLICATOR, count, 100, allowed, planted) == Check(name, verdict, evidence)
+
+
+def test_cause_check_where_no_duplicate_could_be_found_is_no_pass() -> None:
+    check = cause_check("orders", Cause.REPLICATOR, 0, 0, (), blind="the mirror topic holds no record")
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.evidence == "0 of 0 records were copied twice; the mirror topic holds no record"
+    found = cause_check("orders", Cause.REPLICATOR, 2, 5, (), blind="some are not seen")
+    assert found.verdict is Verdict.FAIL
