@@ -75,7 +75,9 @@ def test_both_flows_synchronize_a_group_that_reads_both_topics_on_one_cluster(
         consume_on(engine.right, here, group, 20)
         wait_for("its position in the mirror arrives", partial(is_at, engine, group, topic, 20 * number), 40)
         consume_on(engine.right, own, group, 30)
-        wait_for("so does that in the other topic", partial(is_at, engine, group, there, 30 * number + 1), 40)  # a marker
+        wait_for(
+            "so does that in the other topic", partial(is_at, engine, group, there, 30 * number + 1), 40
+        )  # a marker
     assert engine.stop(worker) == 0, engine.log()
 
 
