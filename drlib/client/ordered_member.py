@@ -8,8 +8,6 @@ Rules:
 - Positions are compared, never record offsets: the last offsets before a cutover may be control records.
 - A batch counts when its commit is acknowledged. A refused commit rewinds to the start of the batch; a commit
   without an answer is UNKNOWN, and the owner of the batch decides.
-- Where the remote topic does not exist, the local one waits all the same, as it may be a moment's view of one broker: that is a
-  warning in the log (`drlib.ordered`), with what to do where it was deleted.
 - A batch polled before a rebalance is not committed after it: its partitions belong to another member, or are read again.
 - The range assignor gives partition p of both topics to the same member; members must all be of this class.
 Not for: translating positions (they are committed before this starts) or for choosing the cluster; applications use
@@ -17,7 +15,6 @@ Not for: translating positions (they are committed before this starts) or for ch
 """
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -32,7 +29,6 @@ from drlib.closing import Closing
 from drlib.kafka.admin.descriptions import Isolation, Record
 from drlib.model import TopicPartition
 
-_LOG: Final = logging.getLogger("drlib.ordered")
 _ASK_AGAIN_S: Final = 0.5  # how often the offset of a remote partition that another member owns is requested
 _NO_COMMIT_WAIT_S: Final = 0.01
 _BETWEEN_POLLS_S: Final = 0.001
@@ -97,7 +93,6 @@ class OrderedMember(Closing):
         self._stash: list[ck.Message] = []  # polled during a commit
         self._requested = 0.0
         self._generation = 0
-        self._remote_missing = False
         self._closed = False
         self._commits: list[tuple[ck.KafkaError | None, dict[TopicPartition, int]]] = []
         self._consumer: Any = ck.Consumer(
@@ -247,10 +242,6 @@ class OrderedMember(Closing):
                 self._advance(partition, message.offset() + 1)
             elif error.code() == ck.KafkaError._PARTITION_EOF:  # also after control records, which are not delivered
                 self._advance(partition, message.offset())
-            elif (
-                error.code() == ck.KafkaError.UNKNOWN_TOPIC_OR_PART
-            ):  # once for each time that it is not there any more
-                self._remote_missing |= partition.topic == self.plan.remote
             elif error.fatal() or error.code() in (
                 ck.KafkaError.TOPIC_AUTHORIZATION_FAILED,
                 ck.KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -331,15 +322,6 @@ class OrderedMember(Closing):
                 self._reached.update(self.committed(elsewhere))
         waiting = held(self.plan, self._assigned, self._reached)
         opened, self._held = self._held - waiting, waiting
-        if waiting and self._remote_missing:
-            self._remote_missing = False
-            _LOG.warning(
-                "%s does not exist on this cluster, and %s waits until %s has committed its cutover there. If it was deleted: "
-                "publish the pointer without it, drlib.publish_pointer(FILE, CLUSTER)",
-                self.plan.remote,
-                self.plan.local,
-                self.group,
-            )
         if opened:
             self._consumer.resume([ck.TopicPartition(p.topic, p.partition) for p in opened])
 

@@ -237,21 +237,3 @@ def test_ordered_consumer_follows_the_pointer(lab: Lab, fresh_topic: Fresh, tmp_
         drlib.publish_pointer(config, "RIGHT", pointer=pointer, remote_prefix="LEFT.")
         with pytest.raises(drlib.DrlibError, match=f"has no cutover for {remote}"):
             consumer.poll(10.0)
-
-
-def test_ordered_consumer_says_that_the_topic_it_waits_for_does_not_exist(
-    right: str, fresh_topic: Fresh, caplog: pytest.LogCaptureFixture
-) -> None:
-    group, topic = fresh_topic("group"), fresh_topic("orders")
-    remote = f"LEFT.{topic}"
-    create_topics(right, [TopicSpec(topic, 1)])
-    write(right, topic, 1, 0, 10)
-    connection = {"bootstrap.servers": right}
-    with drlib.OrderedConsumer(connection, group, topic, remote=remote, cutover=[5]) as consumer:
-        deadline = Deadline(60)
-        while f"{remote} does not exist" not in caplog.text:
-            assert not deadline.passed, consumer.held
-            assert consumer.poll(0.2) is None
-        assert {held.topic for held in consumer.held} == {topic}
-    with drlib.OrderedConsumer(connection, group, topic) as consumer:
-        assert next(iter(consumer)).partition.topic == topic
